@@ -1,0 +1,1 @@
+"""Layer 0: errors, arrays of any library, input checks, execution settings."""

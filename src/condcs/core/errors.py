@@ -1,0 +1,65 @@
+"""Errors and warnings: each names the argument, the rule, what came, and the remedy."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class CondcsError(ValueError):
+    """Base of all errors that condcs raises on bad input; a `ValueError`."""
+
+
+class ShapeError(CondcsError):
+    """An array has the wrong shape, or two arrays do not fit together."""
+
+
+class DataError(CondcsError):
+    """An array holds values that cannot be used: NaN, infinity, labels where numbers are due."""
+
+
+class BandwidthError(CondcsError):
+    """A bandwidth is not positive, has the wrong length, or cannot be estimated."""
+
+
+class ParameterError(CondcsError):
+    """An option has a value outside its rule."""
+
+
+class OverlapError(CondcsError):
+    """The two samples share no support, so the conditionals cannot be compared."""
+
+
+class CondcsWarning(UserWarning):
+    """Base of all warnings of condcs."""
+
+
+class BandwidthWarning(CondcsWarning):
+    """A bandwidth rule had to fall back on something else."""
+
+
+class OverlapWarning(CondcsWarning):
+    """Some rows have no counterpart in the other sample and were left out of the cross terms."""
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """Prefix errors with the name of the public function they leave through.
+
+    Checks deep inside know the argument but not the caller; the context is added once, at the boundary.
+    """
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except CondcsError as error:
+            if not getattr(error, "caller", None):
+                error.caller = function.__name__  # type: ignore[attr-defined]
+                error.args = (f"{function.__name__}: {error.args[0]}", *error.args[1:])
+            raise
+
+    return wrapper

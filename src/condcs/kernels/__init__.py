@@ -1,0 +1,1 @@
+"""Layer 1: kernels, bandwidth rules, tiled row sums."""

@@ -1,0 +1,258 @@
+r"""Kernels as exponents: each gives :math:`\log k(a, b)` for blocks of rows, so that nothing underflows unless we let it.
+
+A log kernel holds the pooled sample twice, as `left` rows and `right` columns, in the form that makes one block cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from condcs.core.arrays import Array, Backend
+from condcs.core.errors import DataError
+
+Rows = tuple[Array, ...]
+
+
+class LogKernel:
+    """Exponents of one kernel over the pooled sample.
+
+    Attributes
+    ----------
+    left, right : tuple of arrays
+        Pooled features; rows of `left` meet rows of `right` in `evaluate`.
+    may_vanish : bool
+        Whether the kernel can be exactly zero (exponent minus infinity).
+    floats_per_pair : int
+        Numbers held in memory for each pair while a block is evaluated.
+    """
+
+    may_vanish = False
+    floats_per_pair = 1
+
+    def __init__(self, backend: Backend, left: Rows, right: Rows | None = None) -> None:
+        self.backend = backend
+        self.left = left
+        self.right = left if right is None else right
+
+    @property
+    def dtype(self) -> Any:
+        """Floating type of the exponents."""
+        if self.backend.name == "numpy":
+            return np.result_type(*self.left)
+        return max((a.dtype for a in self.left), key=lambda d: self.backend.xp.finfo(d).bits)
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        raise NotImplementedError
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        """Return the exponents of pooled `rows` against pooled `columns` (slices or index arrays)."""
+        return self.evaluate(tuple(a[rows] for a in self.left), tuple(a[columns] for a in self.right))
+
+    def diagonal(self) -> Array | None:
+        """Return the exponents of each row with itself, or None where all are zero."""
+        return None
+
+
+class Expanded(LogKernel):
+    r"""Gaussian kernel by one matrix product.
+
+    With z the data in units of the bandwidth, rows :math:`[z, -|z|^2/2, 1]` times columns :math:`[z, 1, -|z|^2/2]` give
+    :math:`-|z_i - z_j|^2 / 2` directly. Exact to rounding of :math:`|z|^2`, so only used where that is small enough.
+    """
+
+    def __init__(self, backend: Backend, z: Array, half_norm: Array) -> None:
+        xp = backend.xp
+        one = xp.ones_like(half_norm)
+        left = backend.concat([z, -half_norm, one], axis=1)
+        right = backend.concat([z, one, -half_norm], axis=1)
+        super().__init__(backend, (left,), (right,))
+        self.z, self.half_norm = z, half_norm
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        return left[0] @ right[0].T
+
+
+class Differences(LogKernel):
+    r"""Gaussian kernel by differences: :math:`-\sum_c ((a_c - b_c) / \sigma_c)^2 / 2`, exact wherever the data lie."""
+
+    def __init__(self, backend: Backend, values: Array, widths: Array) -> None:
+        super().__init__(backend, (values,))
+        self.widths = widths
+        self.floats_per_pair = 1 if backend.name == "numpy" else values.shape[1]
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        return -0.5 * _squared_distances(self.backend, left[0], right[0], self.widths)
+
+
+class Laplacian(LogKernel):
+    r"""Laplacian kernel: :math:`-|(a - b) / \sigma|`, with the Euclidean norm, or the sum over columns (a product kernel)."""
+
+    def __init__(self, backend: Backend, values: Array, widths: Array, *, product: bool) -> None:
+        super().__init__(backend, (values,))
+        self.widths, self.product = widths, product
+        self.floats_per_pair = 1 if backend.name == "numpy" else values.shape[1]
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        a, b = left[0], right[0]
+        xp = self.backend.xp
+        if self.product and self.backend.name == "numpy":
+            return -cdist(a, b, "cityblock", w=1 / self.widths)
+        if self.product:
+            return -xp.sum(xp.abs(a[:, None, :] - b[None, :, :]) / self.widths, axis=-1)
+        squared = _squared_distances(self.backend, a, b, self.widths)
+        # The square root has no derivative at 0: coinciding rows get the constant 0 instead of 0/0.
+        apart = squared > 0
+        return -xp.where(apart, xp.sqrt(xp.where(apart, squared, xp.ones_like(squared))), xp.zeros_like(squared))
+
+
+class Delta(LogKernel):
+    """Labels: 1 where all columns are equal, else 0."""
+
+    may_vanish = True
+
+    def __init__(self, backend: Backend, values: Array) -> None:
+        super().__init__(backend, (backend.detach(values),))
+        self.floats_per_pair = values.shape[1]
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        xp = self.backend.xp
+        a, b = left[0], right[0]
+        equal = xp.all(a[:, None, :] == b[None, :, :], axis=-1)
+        zero = xp.zeros(equal.shape, dtype=a.dtype) if self.backend.name == "numpy" else xp.zeros_like(a[:, :1] * b[:, 0])
+        return xp.where(equal, zero, zero - xp.inf)
+
+
+class Function(LogKernel):
+    """A user's kernel: a symmetric, non-negative function of two blocks of rows that returns their Gram block."""
+
+    may_vanish = True
+
+    def __init__(self, backend: Backend, values: Array, function: Callable[[Array, Array], Array], option: str) -> None:
+        super().__init__(backend, (values,))
+        self.function, self.option = function, option
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        xp = self.backend.xp
+        gram = self.function(left[0], right[0])
+        expected = (left[0].shape[0], right[0].shape[0])
+        if tuple(getattr(gram, "shape", ())) != expected:
+            raise DataError(
+                f"`{self.option}` must return a block of shape {expected} for that many rows, got "
+                f"{tuple(getattr(gram, 'shape', ()))}. A kernel takes (a, b), rows of each, and returns all pairs."
+            )
+        if not self.backend.is_traced(gram) and not bool(xp.all(gram >= 0)):
+            raise DataError(
+                f"`{self.option}` must not be negative or NaN, got {float(xp.min(gram))}. Divergences take logarithms of sums "
+                "of kernel values: use a non-negative kernel, e.g. its absolute value or exponential."
+            )
+        positive = gram > 0
+        return xp.where(positive, xp.log(xp.where(positive, gram, xp.ones_like(gram))), -xp.inf * xp.ones_like(gram))
+
+    def diagonal(self) -> Array:
+        """Return the exponents of each row with itself."""
+        values = self.left[0]
+        rows = [self.evaluate((values[i : i + 1],), (values[i : i + 1],))[0] for i in range(values.shape[0])]
+        return self.backend.concat(rows)
+
+
+class Product(LogKernel):
+    """Product of kernels: exponents add."""
+
+    def __init__(self, factors: Sequence[LogKernel]) -> None:
+        first = factors[0]
+        left = tuple(a for f in factors for a in f.left)
+        right = tuple(a for f in factors for a in f.right)
+        super().__init__(first.backend, left, right)
+        self.factors = tuple(factors)
+        self.may_vanish = any(f.may_vanish for f in factors)
+        self.floats_per_pair = max(f.floats_per_pair for f in factors)
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        total: Array = None
+        start = 0
+        for factor in self.factors:
+            stop = start + len(factor.left)
+            part = factor.evaluate(left[start:stop], right[start:stop])
+            total = part if total is None else total + part
+            start = stop
+        return total
+
+    def diagonal(self) -> Array | None:
+        """Return the exponents of each row with itself, or None where all are zero."""
+        parts = [d for d in (f.diagonal() for f in self.factors) if d is not None]
+        return sum(parts[1:], parts[0]) if parts else None
+
+
+def product(factors: Sequence[LogKernel]) -> LogKernel:
+    """Multiply kernels; Gaussians in expanded form stay one matrix product."""
+    flat = [g for f in factors for g in (f.factors if isinstance(f, Product) else (f,))]
+    expanded = [f for f in flat if isinstance(f, Expanded)]
+    if len(expanded) > 1:
+        backend = expanded[0].backend
+        norms = [f.half_norm for f in expanded]
+        merged = Expanded(backend, backend.concat([f.z for f in expanded], axis=1), sum(norms[1:], norms[0]))
+        flat = [merged, *(f for f in flat if not isinstance(f, Expanded))]
+    return flat[0] if len(flat) == 1 else Product(flat)
+
+
+# Rounding of the expansion is about |z|^2 machine epsilons. The limits keep the exponent's error near 5e-12 in double
+# precision (results are promised to 1e-10) and 1e-5 in single precision (promised to 1e-4).
+_EXPANSION_LIMIT = {64: 1e4, 32: 50.0}
+
+
+def gaussian(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> LogKernel:
+    """Make a Gaussian kernel with one width per column, in the cheapest form that is exact for these data."""
+    xp = backend.xp
+    scale = backend.from_numpy(widths, values)
+    if not backend.is_traced(values):
+        with np.errstate(all="ignore"):
+            z = (values - backend.detach(xp.mean(values, axis=0))) / scale
+            half_norm = 0.5 * xp.sum(z * z, axis=1, keepdims=True)
+            limit = _EXPANSION_LIMIT[xp.finfo(values.dtype).bits]
+            if float(backend.detach(half_norm).max()) <= limit:
+                return Expanded(backend, z, half_norm)
+    return Differences(backend, *_safe_units(backend, values, widths))
+
+
+def laplacian(backend: Backend, values: Array, widths: np.ndarray[Any, Any], *, product: bool) -> LogKernel:
+    """Make a Laplacian kernel with one width per column."""
+    return Laplacian(backend, *_safe_units(backend, values, widths), product=product)
+
+
+def _safe_units(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> tuple[Array, Array]:
+    """Bring each column to units in which its width is between 1 and 2, and clip what would overflow when squared.
+
+    Units are powers of two, so that differences round exactly as they do in the caller's units.
+    """
+    xp = backend.xp
+    if backend.name == "numpy" or (backend.name == "torch" and values.device.type != "mps"):
+        # Far-apart rows have large exponents: single precision would leave no digits of their differences.
+        values = values.astype(np.float64) if backend.name == "numpy" else values.double()
+    exponent = np.floor(np.log2(widths))
+    # ldexp in two steps: 2**exponent alone overflows or underflows for extreme widths.
+    half = np.floor(-exponent / 2)
+    first, second = np.exp2(half), np.exp2(-exponent - half)
+    unit_widths = widths * first * second
+    limit = float(np.sqrt(float(xp.finfo(values.dtype).max)) / (8 * np.sqrt(values.shape[1])))
+    with np.errstate(over="ignore"):
+        scaled = values * backend.from_numpy(first, values) * backend.from_numpy(second, values)
+        scaled = xp.clip(scaled, -limit, limit)
+    return scaled, backend.from_numpy(unit_widths, values)
+
+
+def _squared_distances(backend: Backend, a: Array, b: Array, widths: Array) -> Array:
+    if backend.name == "numpy":
+        return cdist(a, b, "sqeuclidean", w=1 / (widths * widths))
+    difference = (a[:, None, :] - b[None, :, :]) / widths
+    return backend.xp.sum(difference * difference, axis=-1)

@@ -1,0 +1,110 @@
+"""From the arguments of a public function to what the formulas work on: checked, pooled, with kernels and groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condcs.core.arrays import Array, Backend, backend_of
+from condcs.core.checks import Parts, Variable, check_same_rows, check_variable, check_weights, float_type
+from condcs.core.groups import Groups
+from condcs.kernels.bandwidths import Bandwidth
+from condcs.kernels.log_kernels import LogKernel
+from condcs.kernels.specification import Kernel, check_kernel, log_kernel
+
+
+@dataclass(frozen=True)
+class KernelVariable:
+    """A pooled variable with its kernel and the widths in force."""
+
+    variable: Variable
+    kernel: LogKernel
+    widths: np.ndarray[Any, Any] | None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Array library, type to compute in, and type to return, common to all arguments of one call."""
+
+    backend: Backend
+    dtype: Any
+    returned: Any
+
+    @classmethod
+    def of(cls, *arrays: Any) -> Inputs:
+        """Look at all arrays of a call."""
+        backend = backend_of(*arrays)
+        return cls(backend, *float_type(backend, arrays))
+
+    def kernel_variable(
+        self, parts: Parts, role: str, kernel: Kernel, bandwidth: Bandwidth, *, response: bool = False
+    ) -> KernelVariable:
+        """Check one variable and make its kernel; `role` is the suffix of its options ("_x"), empty for marginal measures."""
+        option = check_kernel(f"kernel{role}", kernel)
+        variable = check_variable(parts, self.backend, self.dtype, labels=option.labels, kernel_option=option.option)
+        made, widths = log_kernel(option, f"bandwidth{role}", bandwidth, variable, self.backend, response=response)
+        return KernelVariable(variable, made, widths)
+
+    def numbers(self, parts: Parts, *, min_rows: int = 2) -> Variable:
+        """Check a variable that must hold numbers (measures without kernels)."""
+        return check_variable(parts, self.backend, self.dtype, min_rows=min_rows)
+
+    def weights(self, parts: Parts, sizes: tuple[int, ...]) -> Groups:
+        """Check sample weights and return the groups."""
+        return check_weights(parts, sizes, self.backend, self.dtype)
+
+    def result(self, value: Array) -> Array:
+        """Return a result in the caller's library and floating type; a float for numpy scalars."""
+        if self.backend.name == "numpy":
+            return np.asarray(value, self.returned)[()]
+        return value if value.dtype == self.returned else self.backend.xp.astype(value, self.returned)
+
+
+@dataclass(frozen=True)
+class ConditionalProblem:
+    """Pooled x and y with kernels, and the groups of the pool."""
+
+    inputs: Inputs
+    x: KernelVariable
+    y: KernelVariable
+    groups: Groups
+
+
+def conditional_problem(
+    x_parts: Parts,
+    y_parts: Parts,
+    weight_parts: Parts,
+    *,
+    kernel_x: Kernel,
+    kernel_y: Kernel,
+    bandwidth_x: Bandwidth,
+    bandwidth_y: Bandwidth,
+) -> ConditionalProblem:
+    """Check the samples of a conditional measure, one part per group."""
+    inputs = Inputs.of(*(a for _, a in (*x_parts, *y_parts)), *(w for _, w in weight_parts))
+    x = inputs.kernel_variable(x_parts, "_x", kernel_x, bandwidth_x)
+    y = inputs.kernel_variable(y_parts, "_y", kernel_y, bandwidth_y, response=True)
+    check_same_rows(x.variable, x_parts, y.variable, y_parts)
+    return ConditionalProblem(inputs, x, y, inputs.weights(weight_parts, x.variable.sizes))
+
+
+@dataclass(frozen=True)
+class MarginalProblem:
+    """Pooled y with its kernel, and the groups of the pool."""
+
+    inputs: Inputs
+    kernel: LogKernel
+    groups: Groups
+
+
+def marginal_problem(
+    parts: Parts, weight_parts: Parts, *, kernel: Kernel, bandwidth: Bandwidth, width_factor: float = 1.0
+) -> MarginalProblem:
+    """Check the samples of a marginal measure, one part per group; `width_factor` multiplies the bandwidth."""
+    inputs = Inputs.of(*(a for _, a in parts), *(w for _, w in weight_parts))
+    y = inputs.kernel_variable(parts, "", kernel, bandwidth, response=True)
+    if width_factor != 1.0 and y.widths is not None:
+        y = inputs.kernel_variable(parts, "", kernel, width_factor * y.widths, response=True)
+    return MarginalProblem(inputs, y.kernel, inputs.weights(weight_parts, y.variable.sizes))
