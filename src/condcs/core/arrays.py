@@ -98,9 +98,9 @@ def backend_of(*arrays: Any) -> Backend:
             raise DataError(f"all tensors must be on one device, got {sorted(devices)}. Move them with `.to(device)`.")
         return Backend("torch", xp, present[0].device)
     if name == "jax":
-        import jax.numpy as xp
+        import jax.numpy
 
-        return Backend("jax", xp)
+        return Backend("jax", jax.numpy)
     import array_api_compat
 
     return Backend(name, array_api_compat.array_namespace(*present))

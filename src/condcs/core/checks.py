@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from numbers import Integral, Real
 from typing import Any
 
@@ -47,6 +48,7 @@ def check_variable(
     *,
     labels: bool | Sequence[bool] = False,
     kernel_option: str | None = None,
+    stem: str = "x",
     min_rows: int = 2,
 ) -> Variable:
     """Check the arguments that hold one variable and pool them.
@@ -61,28 +63,35 @@ def check_variable(
         Which columns are compared for equality only, so that strings are welcome.
     kernel_option : str, optional
         Name of the option that would admit labels, for the message.
+    stem : str
+        What columns without a name are called: "x" gives x1, x2, ...
     min_rows : int
         Fewest rows a group may have.
     """
-    title = " and ".join(f"`{name}`" for name, _ in parts) if len(parts) < 4 else f"`{parts[0][0]}` ... `{parts[-1][0]}`"
+    title = _title(parts)
     tables = [_as_table(name, value, backend) for name, value in parts]
     width = tables[0].shape[1]
     for (name, _), table in zip(parts, tables, strict=True):
         if table.shape[1] != width:
             raise ShapeError(_columns_differ(parts[0][0], tables[0].shape, name, table.shape))
         if width == 0:
-            raise ShapeError(f"`{name}` must have at least one column, got shape {tuple(table.shape)}. Pass the columns to use.")
+            raise ShapeError(
+                f"`{name}` must have at least one column, got shape {tuple(table.shape)}. Pass the columns to use."
+            )
         if table.shape[0] < min_rows:
             raise ShapeError(_too_few_rows(name, tuple(table.shape), min_rows))
-    names = _column_names(parts, width)
+    _check_column_order(parts)
+    names = _column_names(parts, width, stem)
     flags = (labels,) * width if isinstance(labels, bool) else tuple(labels)
     if len(flags) != width:
-        raise ShapeError(
-            f"{title} must have one column per kernel, got {width} columns and {len(flags)} kernels. "
+        raise ParameterError(
+            f"`{kernel_option}` must name one kernel per column of {title} ({width}), got {len(flags)}. "
             "Give one kernel name per column, or a single name for all."
         )
-    tables = _encode_labels(parts, tables, names, flags) if backend.name == "numpy" else tables
-    floats = [_as_float(name, t, names, backend, dtype, kernel_option) for (name, _), t in zip(parts, tables, strict=True)]
+    tables = _encode_labels(title, tables, names, flags, backend, dtype)
+    floats = [
+        _as_float(name, t, names, backend, dtype, kernel_option) for (name, _), t in zip(parts, tables, strict=True)
+    ]
     values = floats[0] if len(floats) == 1 else backend.concat(floats)
     if not backend.is_traced(values) and not bool(backend.xp.isfinite(backend.detach(values)).all()):
         raise DataError(_not_finite(parts, floats, names, backend))
@@ -91,19 +100,24 @@ def check_variable(
 
 def check_same_rows(first: Variable, first_parts: Parts, second: Variable, second_parts: Parts) -> None:
     """Check that two variables have the same rows in every group."""
-    for size, other, (name, _), (other_name, _) in zip(first.sizes, second.sizes, first_parts, second_parts, strict=True):
+    for size, other, (name, _), (other_name, _) in zip(
+        first.sizes, second.sizes, first_parts, second_parts, strict=True
+    ):
         if size != other:
+            turned = name if first.values.shape[1] == other else other_name
             raise ShapeError(
                 f"`{name}` and `{other_name}` must have the same number of rows, got {size} and {other}. "
                 "Rows are observations: row i of one belongs to row i of the other; "
-                f"if `{other_name}` holds one feature per row, pass `{other_name}.T`."
+                f"if `{turned}` holds one feature per row, pass `{turned}.T`."
             )
 
 
 def check_weights(parts: Parts, sizes: tuple[int, ...], backend: Backend, dtype: Any) -> Groups:
     """Check sample weights (None means one everywhere) and return the groups they make.
 
-    Weights are divided by their common maximum, which changes no divergence and keeps sums away from overflow.
+    Weights are divided by their common maximum, which changes no divergence and keeps sums away from overflow. A group
+    whose weights would vanish beside another's is kept in sight: nothing but the pooled estimator sees the ratio of
+    groups, and that one not below rounding.
     """
     if all(value is None for _, value in parts):
         return Groups(sizes)
@@ -115,31 +129,40 @@ def check_weights(parts: Parts, sizes: tuple[int, ...], backend: Backend, dtype:
         table = _as_table(name, value, backend)
         if table.shape != (size, 1):
             raise ShapeError(
-                f"`{name}` must hold one weight per row of its sample, got shape {tuple(np.shape(value))} for {size} rows. "
-                "Pass a 1-d array."
+                f"`{name}` must hold one weight per row of its sample, got shape {tuple(np.shape(value))} for {size} "
+                "rows. Pass a 1-d array."
             )
         column = _as_float(name, table, (name,), backend, dtype)[:, 0]
         if not backend.is_traced(column):
-            if not bool(xp.all(xp.isfinite(column))) or bool(xp.any(column < 0)):
-                raise DataError(f"`{name}` must be finite and not negative. Set unwanted rows to 0, and replace NaN.")
+            allowed = xp.isfinite(column) & (column >= 0)
+            if not bool(xp.all(allowed)):
+                bad = float(backend.to_numpy(column)[~backend.to_numpy(allowed)][0])
+                raise DataError(
+                    f"`{name}` must be finite and not negative, got {bad}. Set unwanted rows to 0, and replace NaN."
+                )
             if not bool(xp.any(column > 0)):
-                raise DataError(f"`{name}` must have a positive sum, got all zeros. Give at least one row a positive weight.")
+                raise DataError(
+                    f"`{name}` must have a positive sum, got all zeros. Give at least one row a positive weight."
+                )
         columns.append(column)
-    weights = backend.concat(columns)
-    return Groups(sizes, weights / backend.detach(xp.max(weights)))
+    peaks = [backend.detach(xp.max(column)) for column in columns]
+    top = xp.max(xp.stack(peaks))
+    floor = float(xp.finfo(dtype).eps) ** 4
+    scaled = [column / peak * xp.clip(peak / top, floor, None) for column, peak in zip(columns, peaks, strict=True)]
+    return Groups(sizes, backend.concat(scaled))
 
 
 def float_type(backend: Backend, arrays: Iterable[Any]) -> tuple[Any, Any]:
     """Return (type to compute in, type to return): the widest float given; halves are computed in single precision."""
     if backend.name == "numpy":
-        wide: Any = None
+        # Columns of a DataFrame have a type each; extension types of pandas know their kind and size like numpy's.
+        types: list[Any] = []
         for a in arrays:
-            given = getattr(a, "dtype", None)
-            if given is not None and getattr(given, "kind", "") == "f":
-                wide = given if wide is None or given.itemsize > wide.itemsize else wide
-        if wide is None or wide.itemsize >= 8:
+            types += a.dtypes if hasattr(a, "columns") else [getattr(a, "dtype", None)]
+        size = max((t.itemsize for t in types if getattr(t, "kind", "") == "f"), default=8)
+        if size >= 8:
             return np.dtype(np.float64), np.dtype(np.float64)
-        return np.dtype(np.float32), np.dtype(wide)
+        return np.dtype(np.float32), np.dtype(f"f{size}")
     xp = backend.xp
     given = [a.dtype for a in arrays if a is not None and "float" in str(a.dtype)]
     if not given:
@@ -166,10 +189,16 @@ def check_positive(name: str, value: Any) -> float:
 
 def check_integer(name: str, value: Any, low: int, high: int | None = None, because: str = "") -> int:
     """Check that an option is an integer in a range; `because` says where the upper end comes from."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < low or (high is not None and value > high):
+    whole = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else low - 1
+    if whole < low or (high is not None and whole > high):
         rule = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}{because}"
         raise ParameterError(f"`{name}` must be {rule}, got {value!r}. Pass e.g. {name}={low}.")
-    return int(value)
+    return whole
+
+
+def _title(parts: Parts) -> str:
+    names = list(dict.fromkeys(f"`{name}`" for name, _ in parts))
+    return " and ".join(names) if len(names) < 4 else f"{names[0]} ... {names[-1]}"
 
 
 def _first(parts: Parts) -> Any:
@@ -190,10 +219,14 @@ def _as_table(name: str, value: Any, backend: Backend) -> Any:
             )
     if value.ndim == 1:
         return value[:, None]
+    if value.ndim == 0:
+        raise ShapeError(
+            f"`{name}` must have one or two dimensions, got a single value. Pass an array with one row each."
+        )
     if value.ndim != 2:
         raise ShapeError(
-            f"`{name}` must have one or two dimensions (rows are observations), got {value.ndim}: shape {tuple(value.shape)}. "
-            f"Reshape it, e.g. `{name}.reshape(len({name}), -1)`."
+            f"`{name}` must have one or two dimensions (rows are observations), got {value.ndim}: "
+            f"shape {tuple(value.shape)}. Reshape it, e.g. `{name}.reshape(len({name}), -1)`."
         )
     return value
 
@@ -206,42 +239,92 @@ def _to_ndarray(name: str, value: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise DataError(f"`{name}` must have no masked values. Drop those rows or fill them with `{name}.filled(...)`.")
     try:
-        return np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
+        array = np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
+        # numpy writes the numbers of a list with strings as strings too, and a missing label as "nan".
+        return np.array(value, dtype=object) if array.dtype.kind in "US" and isinstance(value, list | tuple) else array
     except ValueError as error:
-        raise ShapeError(f"`{name}` must be rectangular: every row needs the same number of entries. Pad or drop rows.") from error
+        raise ShapeError(
+            f"`{name}` must be rectangular: every row needs the same number of entries. Pad or drop rows."
+        ) from error
 
 
-def _column_names(parts: Parts, width: int) -> tuple[str, ...]:
-    for name, value in parts:
+def _column_names(parts: Parts, width: int, stem: str) -> tuple[str, ...]:
+    for _, value in parts:
         columns = getattr(value, "columns", None)
         if columns is not None and len(columns) == width:
             return tuple(str(c) for c in columns)
         if width == 1 and isinstance(getattr(value, "name", None), str):
             return (value.name,)
-    stem = parts[0][0].rstrip("pq0123456789[]") or parts[0][0]
     return (stem,) if width == 1 else tuple(f"{stem}{i + 1}" for i in range(width))
 
 
-def _encode_labels(parts: Parts, tables: list[Any], names: tuple[str, ...], flags: tuple[bool, ...]) -> list[Any]:
-    """Replace strings and other objects in label columns by integer codes shared by all groups."""
-    if not any(flags) or all(t.dtype.kind in "fiub" for t in tables):
+def _check_column_order(parts: Parts) -> None:
+    """Refuse DataFrames with the same columns in different orders: they would be compared crosswise."""
+    named = [(name, list(value.columns)) for name, value in parts if hasattr(value, "columns")]
+    for name, columns in named[1:]:
+        first, expected = named[0]
+        if columns != expected and sorted(map(str, columns)) == sorted(map(str, expected)):
+            raise DataError(
+                f"`{first}` and `{name}` must have their columns in the same order, got {expected} and {columns}. "
+                f"Pass `{name}[{first}.columns]`."
+            )
+
+
+def _encode_labels(
+    title: str, tables: list[Any], names: tuple[str, ...], flags: tuple[bool, ...], backend: Backend, dtype: Any
+) -> list[Any]:
+    """Replace label columns that `dtype` cannot hold (strings, objects, large integers) by codes common to all groups."""
+    if not any(flags) or all(_holds_exactly(t, backend, dtype) for t in tables):
         return tables
-    columns = []
-    for c, is_label in enumerate(flags):
-        pooled = np.concatenate([t[:, c] for t in tables])
-        if is_label and pooled.dtype.kind not in "fiub":
-            missing = [v is None or v != v for v in pooled.tolist()]
-            if any(missing):
-                raise DataError(
-                    f"{' and '.join(f'`{n}`' for n, _ in parts)} must have no missing labels, got {sum(missing)} in column "
-                    f"{names[c]!r}. Drop those rows or give them a label of their own."
-                )
-            pooled = np.unique(pooled.astype(str), return_inverse=True)[1].reshape(-1)
-        columns.append(pooled)
-    pool = np.empty((len(columns[0]), len(columns)), dtype=object)
-    for c, column in enumerate(columns):
-        pool[:, c] = column
-    return np.split(pool, np.cumsum([len(t) for t in tables])[:-1])
+    pool = backend.concat(tables)
+    columns = [pool[:, c] for c in range(pool.shape[1])]
+    for c in (c for c, is_label in enumerate(flags) if is_label):
+        if backend.name == "numpy":
+            columns[c] = _label_codes(title, columns[c], names[c])
+        else:
+            columns[c] = backend.xp.unique_inverse(columns[c])[1]
+    coded = np.stack(columns, 1) if backend.name == "numpy" else backend.xp.stack(columns, axis=1)
+    ends = list(accumulate(t.shape[0] for t in tables))
+    return [coded[end - t.shape[0] : end] for t, end in zip(tables, ends, strict=True)]
+
+
+def _holds_exactly(table: Any, backend: Backend, dtype: Any) -> bool:
+    """Whether all numbers of a table stay what they are in `dtype`; floats do, because `dtype` is the widest one."""
+    if backend.name == "numpy" and table.dtype.kind not in "iu":
+        return table.dtype.kind in "fb"
+    if "int" not in str(table.dtype) or backend.is_traced(table):
+        return True
+    limit = 2 / float(backend.xp.finfo(dtype).eps)
+    return float(backend.xp.max(table)) <= limit and float(backend.xp.min(table)) >= -limit
+
+
+def _label_codes(title: str, column: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    if column.dtype.kind in "fb":
+        return column
+    codes: dict[Any, int] = {}
+    labels = column.tolist()
+    try:
+        coded = np.array([codes.setdefault(label, len(codes)) for label in labels])
+    except TypeError as error:
+        raise DataError(
+            f"{title} must hold labels that can be compared, such as strings or numbers, got "
+            f"{type(labels[0]).__name__} in column {name!r}. Convert them first, e.g. with `str`."
+        ) from error
+    missing = sum(_is_missing(label) for label in labels) if any(map(_is_missing, codes)) else 0
+    if missing:
+        raise DataError(
+            f"{title} must have no missing labels, got {missing} in column {name!r}. "
+            "Drop those rows or give them a label of their own."
+        )
+    return coded
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or pandas.NA (which alone refuses to be compared)."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
 
 
 def _as_float(
@@ -249,36 +332,47 @@ def _as_float(
 ) -> Any:
     if backend.name != "numpy":
         if "complex" in str(table.dtype):
-            raise DataError(f"`{name}` must hold real numbers, got {table.dtype}. Split real and imaginary parts in two columns.")
+            raise DataError(
+                f"`{name}` must hold real numbers, got {table.dtype}. Split real and imaginary parts in two columns."
+            )
         return backend.xp.astype(table, dtype)
     if table.dtype.kind in "fiub":
         return table.astype(dtype, copy=False)
     try:
         return table.astype(dtype)
-    except (TypeError, ValueError) as error:
-        bad = next(c for c in range(table.shape[1]) if not _is_numeric(table[:, c]))
-        remedy = (
-            f'Use the delta kernel for labels: {kernel_option}="delta", or one kernel name per column.'
-            if kernel_option
-            else "Encode the labels as numbers, e.g. one 0/1 column per category."
-        )
-        raise DataError(
-            f"`{name}` must hold numbers, got labels in column {names[bad]!r} (e.g. {table[0, bad]!r}). {remedy}"
-        ) from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(_not_numeric(name, table, names, kernel_option)) from error
 
 
-def _is_numeric(column: Any) -> bool:
+def _not_numeric(name: str, table: Any, names: tuple[str, ...], kernel_option: str | None) -> str:
+    row, column = next((int(i), int(c)) for i, c in np.ndindex(table.shape) if not _is_number(table[i, c]))
+    value, where = table[row, column], f"row {row}, column {names[column]!r}"
+    if _is_missing(value):
+        return f"`{name}` must have no missing values, got {value!r} in {where}. Drop those rows, or impute them."
+    if isinstance(value, int):
+        return f"`{name}` must fit in a float, got an integer of {value.bit_length()} bits in {where}. Rescale it."
+    remedy = (
+        f'Use the delta kernel for labels: {kernel_option}="delta", or one kernel name per column.'
+        if kernel_option
+        else "Encode the labels as numbers, e.g. one 0/1 column per category."
+    )
+    shown = str(value) if isinstance(value, str) else value
+    return f"`{name}` must hold numbers, got labels in column {names[column]!r} (e.g. {shown!r}). {remedy}"
+
+
+def _is_number(value: Any) -> bool:
     try:
-        column.astype(float)
-    except (TypeError, ValueError):
+        float(value)
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
 
 
 def _columns_differ(first: str, first_shape: Any, name: str, shape: Any) -> str:
+    turned = first if first_shape[0] == shape[1] and first_shape[1] > first_shape[0] else name
     return (
         f"`{first}` and `{name}` must have the same number of columns, got {first} {tuple(first_shape)} and "
-        f"{name} {tuple(shape)}. Rows are observations; if `{name}` holds one feature per row, pass `{name}.T`."
+        f"{name} {tuple(shape)}. Rows are observations; if `{turned}` holds one feature per row, pass `{turned}.T`."
     )
 
 
@@ -289,13 +383,12 @@ def _too_few_rows(name: str, shape: tuple[int, ...], min_rows: int) -> str:
 
 
 def _not_finite(parts: Parts, tables: list[Any], names: tuple[str, ...], backend: Backend) -> str:
-    for (name, _), table in zip(parts, tables, strict=True):
-        bad = ~np.isfinite(backend.to_numpy(table))
-        if bad.any():
-            row, column = (int(i) for i in np.argwhere(bad)[0])
-            return (
-                f"`{name}` must be finite, got {int(bad.sum())} NaN or infinite value(s), first in row {row}, column "
-                f"{names[column]!r}. Drop those rows, e.g. `{name}[np.isfinite({name}).all(axis=1)]` (and the same rows of "
-                "the other variable), or impute them."
-            )
-    return "values overflow in the common floating type. Rescale the data or pass float64."
+    masks = [~np.isfinite(backend.to_numpy(table)) for table in tables]
+    (name, value), bad = next((part, mask) for part, mask in zip(parts, masks, strict=True) if mask.any())
+    row, column = (int(i) for i in np.argwhere(bad)[0])
+    rows = f"np.isfinite({name})" if np.ndim(value) == 1 else f"np.isfinite({name}).all(axis=1)"
+    return (
+        f"`{name}` must be finite, got {int(bad.sum())} NaN or infinite value(s), first in row {row}, column "
+        f"{names[column]!r}. Drop those rows, e.g. `{name}[{rows}]` (and the same rows of the other variable), or "
+        "impute them."
+    )

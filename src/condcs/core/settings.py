@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 from condcs.core.errors import ParameterError
 
@@ -20,7 +21,8 @@ class Settings:
     n_threads : int
         Threads of the tiled CPU path.
     tile : int
-        Rows and columns of one tile. 256 x 256 doubles are half a megabyte: a tile stays in a core's second-level cache.
+        Rows and columns of one tile. 256 x 256 doubles are half a megabyte: a tile stays in a core's second-level
+        cache.
     """
 
     n_threads: int
@@ -28,9 +30,13 @@ class Settings:
 
 
 def _default_threads() -> int:
-    given = os.environ.get("CONDCS_NUM_THREADS", "")
-    if given.isdigit() and int(given) > 0:
+    given = os.environ.get("CONDCS_NUM_THREADS", "").strip()
+    if given.isdecimal() and int(given) > 0:
         return int(given)
+    if given:
+        raise ParameterError(
+            f"`CONDCS_NUM_THREADS` must be a positive integer, got {given!r}. Set it to e.g. 2, or unset it to use all cores."
+        )
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -68,10 +74,12 @@ def config_context(*, n_threads: int | None = None, tile: int | None = None) -> 
     1
     """
     for name, value in (("n_threads", n_threads), ("tile", tile)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise ParameterError(f"config_context: `{name}` must be a positive integer, got {value!r}. Pass e.g. {name}=2.")
+        if value is not None and (not isinstance(value, Integral) or isinstance(value, bool) or int(value) < 1):
+            raise ParameterError(
+                f"config_context: `{name}` must be a positive integer, got {value!r}. Pass e.g. {name}=2."
+            )
     now = current_settings()
-    settings = replace(now, n_threads=n_threads or now.n_threads, tile=tile or now.tile)
+    settings = replace(now, n_threads=int(n_threads or now.n_threads), tile=int(tile or now.tile))
     token = _settings.set(settings)
     try:
         yield settings

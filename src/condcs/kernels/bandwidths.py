@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from condcs.core.arrays import Array, Backend
-from condcs.core.checks import Variable
-from condcs.core.errors import BandwidthError, BandwidthWarning
+from condcs.core.arrays import Array, Backend, backend_of
+from condcs.core.checks import Variable, check_choice, check_variable, float_type
+from condcs.core.errors import BandwidthError, BandwidthWarning, ShapeError, public
 
 Bandwidth = float | str | Sequence[float] | Array
 """A positive number, one per column, or the name of a rule."""
@@ -23,6 +23,43 @@ MEDIAN_ROWS = 2_000
 
 _MEDIAN_SEED = 20250
 _FALLBACK_PERCENTILES = range(51, 101)
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+@public
+def bandwidth(*samples: Array, rule: str = "median") -> float | np.ndarray[Any, Any]:
+    """Width that a bandwidth rule finds for samples of one variable, pooled.
+
+    "median" is the square root of the median squared distance over all pairs of rows, exact up to 2,000 pooled rows and
+    that of a subsample with a fixed seed above. "silverman" and "scott" are the factors of `scipy.stats.gaussian_kde` times
+    the pooled standard deviation of each column. Cost O(min(n, 2000)^2 d).
+
+    Parameters
+    ----------
+    *samples : array, shape (n, d)
+        One or more samples of the same variable.
+    rule : {"median", "silverman", "scott"}
+        Which rule.
+
+    Returns
+    -------
+    float or array of shape (d,)
+        One width for all columns ("median"), or one per column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bandwidth(np.array([0.0, 1.0]), np.array([3.0]))
+    2.0
+    """
+    check_choice("rule", rule, RULES)
+    if not samples:
+        raise ShapeError("`samples` must hold at least one array, got none. Pass e.g. bandwidth(xp, xq).")
+    backend = backend_of(*samples)
+    parts = [(f"samples[{i}]", sample) for i, sample in enumerate(samples)]
+    variable = check_variable(parts, backend, float_type(backend, samples)[0], min_rows=2 if len(samples) == 1 else 1)
+    widths = column_widths("rule", rule, variable, backend, jointly=True, response=False)
+    return float(widths[0]) if rule == "median" else widths
 
 
 def column_widths(
@@ -62,7 +99,10 @@ def column_widths(
         if bandwidth == "median" and jointly:
             return np.full(columns, _median(option, values, variable.title, variable.names, response))
         if bandwidth == "median":
-            each = [_median(option, values[:, [c]], variable.title, variable.names[c : c + 1], response) for c in range(columns)]
+            each = [
+                _median(option, values[:, [c]], variable.title, variable.names[c : c + 1], response)
+                for c in range(columns)
+            ]
             return np.array(each)
         return _deviation_rule(option, bandwidth, values, variable, response)
     widths = _as_numbers(option, bandwidth)
@@ -85,10 +125,11 @@ def _as_numbers(option: str, bandwidth: Any) -> np.ndarray[Any, Any]:
     try:
         if hasattr(bandwidth, "detach"):
             bandwidth = bandwidth.detach().cpu()
-        if isinstance(bandwidth, bool) or bandwidth is None:
+        given = np.asarray(bandwidth)
+        if given.dtype.kind not in "fiuO" or bandwidth is None:
             raise TypeError
-        return np.asarray(bandwidth, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        return given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise BandwidthError(
             f"`{option}` must be a positive number, one number per column, or a rule name, got {bandwidth!r}. "
             f'Pass e.g. {option}=1.0 or {option}="median".'
@@ -102,33 +143,33 @@ def _median(option: str, values: np.ndarray[Any, Any], title: str, names: tuple[
         chosen = np.random.default_rng(_MEDIAN_SEED).choice(len(values), MEDIAN_ROWS, replace=False)
         values = values[np.sort(chosen)]
     peak = float(np.max(np.abs(values)))
-    unit = 2.0 ** np.floor(np.log2(peak)) if not 1e-100 < peak < 1e100 and peak > 0 else 1.0
+    unit = float(2.0 ** np.floor(np.log2(peak))) if not 1e-100 < peak < 1e100 and peak > 0 else 1.0
     squared = pdist(values / unit if unit != 1.0 else values, "sqeuclidean")
     middle = len(squared) // 2
     squared.partition(middle)
     median = float(squared[middle])
     if len(squared) % 2 == 0:
         median = 0.5 * (median + float(squared[:middle].max()))
-    if median == 0.0:
-        median = _fallback_median(option, squared, title, names, response)
-    return float(np.sqrt(median)) * unit
-
-
-def _fallback_median(
-    option: str, squared: np.ndarray[Any, Any], title: str, names: tuple[str, ...], response: bool
-) -> float:
+    if median > 0.0:
+        return min(float(np.sqrt(median)) * unit, _LARGEST)
     if not np.any(squared > 0):
-        return _constant(option, title, names, response) ** 2
+        return _constant(option, title, names, response)
+    return _smallest_positive(option, squared, unit, title)
+
+
+def _smallest_positive(option: str, squared: np.ndarray[Any, Any], unit: float, title: str) -> float:
+    """Take the lowest percentile above the median that is positive, and say so."""
     quantiles = np.percentile(squared, list(_FALLBACK_PERCENTILES), method="higher")
-    level, median = next((p, q) for p, q in zip(_FALLBACK_PERCENTILES, quantiles, strict=True) if q > 0)
+    level, quantile = next((p, q) for p, q in zip(_FALLBACK_PERCENTILES, quantiles, strict=True) if q > 0)
+    width = min(float(np.sqrt(quantile)) * unit, _LARGEST)
     warnings.warn(
         f"{title}: more than half of all pairs of rows are equal, so the median distance is 0. `{option}` falls back to the "
-        f"smallest positive percentile of the distances (the {level}th: {np.sqrt(median):.4g}). Pass a number to choose it, "
+        f"smallest positive percentile of the distances (the {level}th: {width:.4g}). Pass a number to choose it, "
         "or the delta kernel if the values are labels.",
         BandwidthWarning,
         stacklevel=_stack_depth(),
     )
-    return float(median)
+    return width
 
 
 def _deviation_rule(
@@ -138,12 +179,12 @@ def _deviation_rule(
     n, d = values.shape
     factor = n ** (-1 / (d + 4)) if rule == "scott" else (n * (d + 2) / 4) ** (-1 / (d + 4))
     unit = np.maximum(np.max(np.abs(values), axis=0), np.finfo(float).tiny)
-    deviation = np.std(values / unit, axis=0, ddof=1)
+    with np.errstate(over="ignore"):
+        widths = np.minimum(factor * np.std(values / unit, axis=0, ddof=1) * unit, _LARGEST)
     # Rounding can leave a constant column with a deviation of an epsilon or so instead of 0.
-    constant = np.ptp(values, axis=0) == 0
-    for c in np.flatnonzero(constant):
-        deviation[c] = _constant(option, variable.title, variable.names[c : c + 1], response) / (factor * unit[c])
-    return np.asarray(factor * deviation * unit)
+    for c in np.flatnonzero(np.max(values, axis=0) == np.min(values, axis=0)):
+        widths[c] = _constant(option, variable.title, variable.names[c : c + 1], response)
+    return np.asarray(widths)
 
 
 def _constant(option: str, title: str, names: tuple[str, ...], response: bool) -> float:

@@ -88,7 +88,9 @@ def _torch_function() -> Any:
         """Log row sums whose backward pass recomputes tiles instead of keeping them."""
 
         @staticmethod
-        def forward(ctx: Any, kernel: LogKernel, groups: Groups, log_weights: Array, n_left: int, *arrays: Array) -> Array:
+        def forward(
+            ctx: Any, kernel: LogKernel, groups: Groups, log_weights: Array, n_left: int, *arrays: Array
+        ) -> Array:
             left, right = arrays[:n_left], arrays[n_left:]
             sums = left[0].new_empty((groups.n, groups.count), dtype=kernel.dtype)
             for rows in _row_tiles(kernel, groups):

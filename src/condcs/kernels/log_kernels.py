@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from condcs.core.arrays import Array, Backend
+from condcs.core.arrays import Array, Backend, backend_of
 from condcs.core.errors import DataError
 
 Rows = tuple[Array, ...]
@@ -127,7 +127,9 @@ class Delta(LogKernel):
         xp = self.backend.xp
         a, b = left[0], right[0]
         equal = xp.all(a[:, None, :] == b[None, :, :], axis=-1)
-        zero = xp.zeros(equal.shape, dtype=a.dtype) if self.backend.name == "numpy" else xp.zeros_like(a[:, :1] * b[:, 0])
+        zero = (
+            xp.zeros(equal.shape, dtype=a.dtype) if self.backend.name == "numpy" else xp.zeros_like(a[:, :1] * b[:, 0])
+        )
         return xp.where(equal, zero, zero - xp.inf)
 
 
@@ -139,22 +141,56 @@ class Function(LogKernel):
     def __init__(self, backend: Backend, values: Array, function: Callable[[Array, Array], Array], option: str) -> None:
         super().__init__(backend, (values,))
         self.function, self.option = function, option
+        if not backend.is_traced(values):
+            self._check_symmetry(values[:: max(1, values.shape[0] // 8)])
+
+    def _check_symmetry(self, some: Array) -> None:
+        # Each pair of rows is visited once and serves both, so k(a, b) has to be k(b, a).
+        gram = self.backend.to_numpy(self._gram(some, some))
+        if not np.allclose(gram, gram.T, rtol=1e-3, atol=1e-6 * gram.max()):
+            i, j = np.unravel_index(np.argmax(np.abs(gram - gram.T)), gram.shape)
+            raise DataError(
+                f"`{self.option}` must be symmetric, got {gram[i, j]:.4g} for two rows and {gram[j, i]:.4g} for the same two "
+                "exchanged. Make it so, e.g. by averaging k(a, b) and k(b, a).T."
+            )
+
+    def _gram(self, a: Array, b: Array) -> Array:
+        """Call the function and check what it returns."""
+        backend, xp = self.backend, self.backend.xp
+        gram = self.function(a, b)
+        if backend.name == "numpy":
+            gram = np.asarray(gram)
+        elif backend_of(gram).name != backend.name:
+            raise DataError(
+                f"`{self.option}` must return an array of its arguments' library ({backend.name}), got "
+                f"{type(gram).__name__}. Use that library's functions in the kernel."
+            )
+        expected = (a.shape[0], b.shape[0])
+        if tuple(gram.shape) != expected:
+            raise DataError(
+                f"`{self.option}` must return a block of shape {expected} for that many rows, got {tuple(gram.shape)}. "
+                "A kernel takes (a, b), rows of each, and returns all pairs."
+            )
+        if "complex" in str(gram.dtype) or str(gram.dtype) == "object":
+            raise DataError(
+                f"`{self.option}` must return real numbers, got {gram.dtype}. Take e.g. the absolute value."
+            )
+        # Kernels that count or compare return integers and booleans, whose logarithms are of low precision.
+        common = xp.result_type(gram, a)
+        gram = gram.astype(common, copy=False) if backend.name == "numpy" else xp.astype(gram, common)
+        allowed = (gram >= 0) & (gram < xp.inf)
+        if not backend.is_traced(gram) and not bool(xp.all(allowed)):
+            bad = float(backend.to_numpy(gram)[~backend.to_numpy(allowed)][0])
+            raise DataError(
+                f"`{self.option}` must not be negative, NaN or infinite, got {bad}. Divergences take logarithms of sums of "
+                "kernel values: use a non-negative kernel, e.g. its absolute value or exponential."
+            )
+        return gram
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
         """Return the exponents of `left` rows against `right` rows."""
         xp = self.backend.xp
-        gram = self.function(left[0], right[0])
-        expected = (left[0].shape[0], right[0].shape[0])
-        if tuple(getattr(gram, "shape", ())) != expected:
-            raise DataError(
-                f"`{self.option}` must return a block of shape {expected} for that many rows, got "
-                f"{tuple(getattr(gram, 'shape', ()))}. A kernel takes (a, b), rows of each, and returns all pairs."
-            )
-        if not self.backend.is_traced(gram) and not bool(xp.all(gram >= 0)):
-            raise DataError(
-                f"`{self.option}` must not be negative or NaN, got {float(xp.min(gram))}. Divergences take logarithms of sums "
-                "of kernel values: use a non-negative kernel, e.g. its absolute value or exponential."
-            )
+        gram = self._gram(left[0], right[0])
         positive = gram > 0
         return xp.where(positive, xp.log(xp.where(positive, gram, xp.ones_like(gram))), -xp.inf * xp.ones_like(gram))
 
@@ -214,12 +250,15 @@ _EXPANSION_LIMIT = {64: 1e4, 32: 50.0}
 def gaussian(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> LogKernel:
     """Make a Gaussian kernel with one width per column, in the cheapest form that is exact for these data."""
     xp = backend.xp
-    scale = backend.from_numpy(widths, values)
-    if not backend.is_traced(values):
+    info = xp.finfo(values.dtype)
+    # A width beyond the floating type would turn into 0, infinity, or a number of few digits.
+    representable = widths.min() >= float(info.smallest_normal) and widths.max() <= float(info.max)
+    if representable and not backend.is_traced(values):
+        scale = backend.from_numpy(widths, values)
         with np.errstate(all="ignore"):
             z = (values - backend.detach(xp.mean(values, axis=0))) / scale
             half_norm = 0.5 * xp.sum(z * z, axis=1, keepdims=True)
-            limit = _EXPANSION_LIMIT[xp.finfo(values.dtype).bits]
+            limit = _EXPANSION_LIMIT[info.bits]
             if float(backend.detach(half_norm).max()) <= limit:
                 return Expanded(backend, z, half_norm)
     return Differences(backend, *_safe_units(backend, values, widths))

@@ -7,7 +7,7 @@ recomputed in the backward pass (torch, JAX).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
@@ -24,6 +24,8 @@ FloatArray = np.ndarray[Any, Any]
 # Sums above this hold no digits lost to gradual underflow: n terms are each off by at most the smallest subnormal.
 _SAFE_SUM = {8: 1e-290, 4: 1e-30}
 _ROWS_WORTH_A_THREAD = 512
+# From here on the compiled exponential pays for loading its compiler (about half a second, once).
+_ROWS_WORTH_COMPILING = 8_192
 
 
 def log_row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[Array]:
@@ -53,8 +55,10 @@ def row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
     tasks = range(len(blocks))
     n_threads = min(settings.n_threads, len(blocks), max(1, n // _ROWS_WORTH_A_THREAD))
 
+    exp_in_place = _exp_in_place(n, dtype)
+
     def work(i: int) -> tuple[list[FloatArray], list[FloatArray]]:
-        return _row_block(i, kernels, blocks, weights, groups.count, dtype)
+        return _row_block(i, kernels, blocks, weights, groups.count, exp_in_place)
 
     def collect(i: int, result: tuple[list[FloatArray], list[FloatArray]]) -> None:
         # Results are added in the order of the blocks, so the sums do not depend on the number of threads.
@@ -62,11 +66,11 @@ def row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
             total[blocks[i]] += own
             total[blocks[i].stop :, weights[i][0]] += others
 
-    if n_threads == 1:
-        for i in tasks:
-            collect(i, work(i))
+    if len(blocks) == 1:
+        collect(0, work(0))
         return sums
-    with _single_threaded_blas(), ThreadPoolExecutor(n_threads) as pool:
+    # Tiles are too small for BLAS threads: they cost more than they bring, and fight with ours for the same cores.
+    with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
         pending = deque((i, pool.submit(work, i)) for i in tasks[: 2 * n_threads])
         upcoming = iter(tasks[2 * n_threads :])
         while pending:
@@ -84,7 +88,7 @@ def _row_block(
     blocks: list[slice],
     weights: list[tuple[slice, FloatArray]],
     n_groups: int,
-    dtype: np.dtype[Any],
+    exp_in_place: Callable[[FloatArray], object],
 ) -> tuple[list[FloatArray], list[FloatArray]]:
     """Visit the tiles of block row `i` on and right of the diagonal; return its own row sums and those of later rows."""
     rows, (row_groups, row_weights) = blocks[i], weights[i]
@@ -100,13 +104,21 @@ def _row_block(
                 tile = buffer[: height * width].reshape(height, width)
                 np.matmul(left[0], kernel.right[0][columns].T, out=tile)
             else:
-                tile = kernel.evaluate(left, tuple(a[columns] for a in kernel.right))
-            np.exp(tile, out=tile)
+                tile = np.ascontiguousarray(kernel.evaluate(left, tuple(a[columns] for a in kernel.right)))
+            exp_in_place(tile.reshape(-1))
             mine[:, column_groups] += _as_columns(tile @ column_weights)
             if columns.start > rows.start:
                 part = slice(columns.start - rows.stop, columns.stop - rows.stop)
                 theirs[part] += _as_columns(row_weights.T @ tile, transpose=True)
     return own, others
+
+
+def _exp_in_place(n: int, dtype: np.dtype[Any]) -> Callable[[FloatArray], object]:
+    if n >= _ROWS_WORTH_COMPILING and dtype == np.float64:
+        from condcs.kernels.fast_exp import exp_in_place
+
+        return exp_in_place  # type: ignore[no-any-return]
+    return lambda tile: np.exp(tile, out=tile)
 
 
 def _as_columns(a: FloatArray, *, transpose: bool = False) -> FloatArray:
@@ -153,10 +165,3 @@ def _blas() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
-
-
-def _single_threaded_blas() -> Any:
-    # Tiles are already spread over threads: BLAS threads on top would fight for the same cores.
-    return _blas().limit(limits=1, user_api="blas")
-
-

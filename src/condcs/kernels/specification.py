@@ -50,7 +50,13 @@ def check_kernel(option: str, kernel: Kernel) -> KernelOption:
 
 
 def log_kernel(
-    kernel: KernelOption, bandwidth_option: str, bandwidth: Bandwidth, variable: Variable, backend: Backend, *, response: bool
+    kernel: KernelOption,
+    bandwidth_option: str,
+    bandwidth: Bandwidth,
+    variable: Variable,
+    backend: Backend,
+    *,
+    response: bool,
 ) -> tuple[LogKernel, np.ndarray[Any, Any] | None]:
     """Make the log kernel of one variable; also return the widths in force (None where the kernel has none)."""
     values = variable.values
@@ -76,8 +82,10 @@ def _mixed(
     numeric = [c for c, name in enumerate(names) if name != "delta"]
     widths = np.full(len(names), np.nan)
     if numeric:
-        if not isinstance(bandwidth, str) and np.ndim(bandwidth) == 1 and len(bandwidth) == len(names):
-            bandwidth = [bandwidth[c] for c in numeric]
+        given: Any = bandwidth
+        is_list = isinstance(given, list | tuple) or getattr(given, "ndim", 0) == 1
+        if is_list and len(given) == len(names):
+            bandwidth = [given[c] for c in numeric]
         part = Variable(
             variable.values[:, numeric], variable.sizes, tuple(variable.names[c] for c in numeric), variable.title
         )

@@ -19,7 +19,7 @@ from condcs.measures.interaction import (
     row_masses,
     weighted_terms,
 )
-from condcs.measures.problem import Inputs, conditional_problem
+from condcs.measures.problem import ConditionalProblem, Inputs, conditional_problem
 
 ESTIMATORS = ("paper", "pooled", "p", "q")
 
@@ -86,7 +86,6 @@ def conditional_cs(
     >>> bool(0 <= same < 0.1 < turned)
     True
     """
-    check_choice("estimator", estimator, ESTIMATORS)
     problem = conditional_problem(
         [("xp", xp), ("xq", xq)],
         [("yp", yp), ("yq", yq)],
@@ -96,12 +95,13 @@ def conditional_cs(
         bandwidth_x=bandwidth_x,
         bandwidth_y=bandwidth_y,
     )
+    return problem.inputs.result(conditional_cs_pairs(problem, estimator=estimator)[0, 1])
+
+
+def conditional_cs_pairs(problem: ConditionalProblem, *, estimator: str = "paper") -> Array:
+    """Conditional CS divergences between all pairs of groups (G x G)."""
+    check_choice("estimator", estimator, ESTIMATORS)
     masses = row_masses(problem.x.kernel, problem.y.kernel, problem.groups)
-    return problem.inputs.result(conditional_cs_of(masses, estimator)[0, 1])
-
-
-def conditional_cs_of(masses: RowMasses, estimator: str) -> Array:
-    """Return the divergences between all pairs of groups (G x G) from their row masses."""
     if estimator == "pooled":
         return _pooled_pairs(masses)
     log_t = conditional_interaction(masses)
@@ -164,8 +164,13 @@ def conditional_euclidean(
         bandwidth_x=bandwidth_x,
         bandwidth_y=bandwidth_y,
     )
+    return problem.inputs.result(conditional_euclidean_pairs(problem)[0, 1])
+
+
+def conditional_euclidean_pairs(problem: ConditionalProblem) -> Array:
+    """Conditional Euclidean distances between all pairs of groups (G x G)."""
     log_t = conditional_interaction(row_masses(problem.x.kernel, problem.y.kernel, problem.groups))
-    return problem.inputs.result(linear_contrast(problem.inputs.backend, log_t)[0, 1])
+    return linear_contrast(problem.inputs.backend.xp.exp(log_t))
 
 
 @public
@@ -223,9 +228,9 @@ def conditional_cs_responses(
         bandwidth_x=bandwidth_x,
         bandwidth_y=bandwidth_y,
     )
-    masses = row_masses(problem.x.kernel, problem.y.kernel, problem.groups)
     # The printed form takes its cross term over the rows of y2 alone: the one-sided estimator "q".
-    return problem.inputs.result(conditional_cs_of(masses, "q" if form == "paper" else "paper")[0, 1])
+    estimator = "q" if form == "paper" else "paper"
+    return problem.inputs.result(conditional_cs_pairs(problem, estimator=estimator)[0, 1])
 
 
 @public

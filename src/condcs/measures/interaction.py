@@ -100,13 +100,11 @@ def log_totals(backend: Backend, groups: Groups, like: Array) -> Array:
 
 def log_contrast(log_t: Array) -> Array:
     """D[g,h] = log T[g,g] + log T[h,h] - log T[g,h] - log T[h,g], for all pairs."""
-    own = log_t.diagonal()
-    return own[:, None] + own[None, :] - log_t - log_t.T
+    return linear_contrast(log_t)
 
 
-def linear_contrast(backend: Backend, log_t: Array) -> Array:
+def linear_contrast(t: Array) -> Array:
     """D[g,h] = T[g,g] + T[h,h] - T[g,h] - T[h,g], for all pairs."""
-    t = backend.xp.exp(log_t)
     own = t.diagonal()
     return own[:, None] + own[None, :] - t - t.T
 
@@ -148,6 +146,6 @@ def _checked_overlap(backend: Backend, log_t: Array) -> Array:
     if not backend.is_traced(log_t) and bool((backend.detach(log_t) == -backend.xp.inf).any()):
         raise OverlapError(
             "the samples must overlap: no row of one has any kernel similarity to the other, so there is nothing to compare. "
-            "Check that both use the same categories, or use a kernel without compact support, e.g. \"gaussian\"."
+            'Check that both use the same categories, or use a kernel without compact support, e.g. "gaussian".'
         )
     return log_t

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
-from condcs.core.arrays import Array, Backend
-from condcs.core.checks import check_choice, check_same_rows
-from condcs.core.errors import ParameterError, public
+from condcs.core.arrays import Array
+from condcs.core.errors import public
 from condcs.core.groups import Groups
 from condcs.kernels.bandwidths import Bandwidth
 from condcs.kernels.log_kernels import LogKernel, product
 from condcs.kernels.specification import Kernel
 from condcs.measures.interaction import linear_contrast, log_contrast, log_totals, marginal_interaction
-from condcs.measures.problem import conditional_problem, marginal_problem
+from condcs.measures.problem import ConditionalProblem, MarginalProblem, conditional_problem, marginal_problem
 
 
 @public
@@ -60,20 +57,19 @@ def cs(
     >>> round(float(cs(p, p + 2, bandwidth=1.0)), 4)
     2.5713
     """
-    check_choice("estimator", estimator, ("resubstitution", "plugin"))
-    if estimator == "plugin" and kernel != "gaussian":
-        raise ParameterError(
-            f'`estimator`="plugin" must go with kernel="gaussian", got kernel={kernel!r}: only the Gaussian keeps its form '
-            'under convolution. Pass estimator="resubstitution" for other kernels.'
-        )
     problem = marginal_problem(
         [("yp", yp), ("yq", yq)],
         [("weights_p", weights_p), ("weights_q", weights_q)],
         kernel=kernel,
         bandwidth=bandwidth,
-        width_factor=math.sqrt(2) if estimator == "plugin" else 1.0,
+        estimator=estimator,
     )
-    return problem.inputs.result(log_contrast(marginal_interaction(problem.kernel, problem.groups))[0, 1])
+    return problem.inputs.result(cs_pairs(problem)[0, 1])
+
+
+def cs_pairs(problem: MarginalProblem) -> Array:
+    """CS divergences between all pairs of groups (G x G)."""
+    return log_contrast(marginal_interaction(problem.kernel, problem.groups))
 
 
 @public
@@ -112,7 +108,12 @@ def mmd(
         kernel=kernel,
         bandwidth=bandwidth,
     )
-    return problem.inputs.result(_squared_mmd(problem.inputs.backend, problem.kernel, problem.groups, unbiased))
+    return problem.inputs.result(mmd_pairs(problem, unbiased=unbiased)[0, 1])
+
+
+def mmd_pairs(problem: MarginalProblem, *, unbiased: bool = False) -> Array:
+    """Squared MMD between all pairs of groups (G x G)."""
+    return _squared_mmd(problem.kernel, problem.groups, unbiased)
 
 
 @public
@@ -147,27 +148,29 @@ def joint_mmd(
     >>> round(float(joint_mmd(x, x, x, 1 - x)), 3)
     0.152
     """
-    x_parts, y_parts = [("xp", xp), ("xq", xq)], [("yp", yp), ("yq", yq)]
     problem = conditional_problem(
-        x_parts,
-        y_parts,
+        [("xp", xp), ("xq", xq)],
+        [("yp", yp), ("yq", yq)],
         [("weights_p", weights_p), ("weights_q", weights_q)],
         kernel_x=kernel_x,
         kernel_y=kernel_y,
         bandwidth_x=bandwidth_x,
         bandwidth_y=bandwidth_y,
     )
-    check_same_rows(problem.x.variable, x_parts, problem.y.variable, y_parts)
-    kernel = product([problem.x.kernel, problem.y.kernel])
-    return problem.inputs.result(_squared_mmd(problem.inputs.backend, kernel, problem.groups, unbiased))
+    return problem.inputs.result(joint_mmd_pairs(problem, unbiased=unbiased)[0, 1])
 
 
-def _squared_mmd(backend: Backend, kernel: LogKernel, groups: Groups, unbiased: bool) -> Array:
+def joint_mmd_pairs(problem: ConditionalProblem, *, unbiased: bool = False) -> Array:
+    """Squared MMD between the joint distributions of all pairs of groups (G x G)."""
+    return _squared_mmd(product([problem.x.kernel, problem.y.kernel]), problem.groups, unbiased)
+
+
+def _squared_mmd(kernel: LogKernel, groups: Groups, unbiased: bool) -> Array:
+    backend, xp = kernel.backend, kernel.backend.xp
     log_t = marginal_interaction(kernel, groups)
-    if not unbiased:
-        return linear_contrast(backend, log_t)[0, 1]
-    xp = backend.xp
     t = xp.exp(log_t)
+    if not unbiased:
+        return linear_contrast(t)
     totals = xp.exp(log_totals(backend, groups, log_t))
     diagonal = kernel.diagonal()
     own = []
@@ -176,4 +179,5 @@ def _squared_mmd(backend: Backend, kernel: LogKernel, groups: Groups, unbiased: 
         squares = (weights / totals[g]) ** 2
         itself = xp.sum(squares if diagonal is None else squares * xp.exp(diagonal[span]))
         own.append((t[g, g] - itself) / (1 - xp.sum(squares)))
-    return own[0] + own[1] - t[0, 1] - t[1, 0]
+    within = xp.stack(own)
+    return within[:, None] + within[None, :] - t - t.T

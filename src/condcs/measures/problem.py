@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from condcs.core.arrays import Array, Backend, backend_of
-from condcs.core.checks import Parts, Variable, check_same_rows, check_variable, check_weights, float_type
+from condcs.core.checks import (
+    Parts,
+    Variable,
+    check_choice,
+    check_same_rows,
+    check_variable,
+    check_weights,
+    float_type,
+)
+from condcs.core.errors import ParameterError
 from condcs.core.groups import Groups
 from condcs.kernels.bandwidths import Bandwidth
 from condcs.kernels.log_kernels import LogKernel
@@ -43,13 +53,20 @@ class Inputs:
     ) -> KernelVariable:
         """Check one variable and make its kernel; `role` is the suffix of its options ("_x"), empty for marginal measures."""
         option = check_kernel(f"kernel{role}", kernel)
-        variable = check_variable(parts, self.backend, self.dtype, labels=option.labels, kernel_option=option.option)
+        variable = check_variable(
+            parts,
+            self.backend,
+            self.dtype,
+            labels=option.labels,
+            kernel_option=option.option,
+            stem=role.strip("_") or "y",
+        )
         made, widths = log_kernel(option, f"bandwidth{role}", bandwidth, variable, self.backend, response=response)
         return KernelVariable(variable, made, widths)
 
-    def numbers(self, parts: Parts, *, min_rows: int = 2) -> Variable:
+    def numbers(self, parts: Parts, *, stem: str = "x", min_rows: int = 2) -> Variable:
         """Check a variable that must hold numbers (measures without kernels)."""
-        return check_variable(parts, self.backend, self.dtype, min_rows=min_rows)
+        return check_variable(parts, self.backend, self.dtype, stem=stem, min_rows=min_rows)
 
     def weights(self, parts: Parts, sizes: tuple[int, ...]) -> Groups:
         """Check sample weights and return the groups."""
@@ -100,11 +117,21 @@ class MarginalProblem:
 
 
 def marginal_problem(
-    parts: Parts, weight_parts: Parts, *, kernel: Kernel, bandwidth: Bandwidth, width_factor: float = 1.0
+    parts: Parts, weight_parts: Parts, *, kernel: Kernel, bandwidth: Bandwidth, estimator: str = "resubstitution"
 ) -> MarginalProblem:
-    """Check the samples of a marginal measure, one part per group; `width_factor` multiplies the bandwidth."""
+    """Check the samples of a marginal measure, one part per group.
+
+    The plug-in estimator integrates products of two kernels: for the Gaussian, and only for it, that is the same kernel with
+    sqrt(2) times the width.
+    """
+    check_choice("estimator", estimator, ("resubstitution", "plugin"))
+    if estimator == "plugin" and kernel != "gaussian":
+        raise ParameterError(
+            f'`estimator`="plugin" must go with kernel="gaussian", got kernel={kernel!r}: only the Gaussian keeps its form '
+            'under convolution. Pass estimator="resubstitution" for other kernels.'
+        )
     inputs = Inputs.of(*(a for _, a in parts), *(w for _, w in weight_parts))
     y = inputs.kernel_variable(parts, "", kernel, bandwidth, response=True)
-    if width_factor != 1.0 and y.widths is not None:
-        y = inputs.kernel_variable(parts, "", kernel, width_factor * y.widths, response=True)
+    if estimator == "plugin" and y.widths is not None:
+        y = inputs.kernel_variable(parts, "", kernel, math.sqrt(2) * y.widths, response=True)
     return MarginalProblem(inputs, y.kernel, inputs.weights(weight_parts, y.variable.sizes))

@@ -1,0 +1,16 @@
+"""The command line: ``condcs --help``."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; say what to install where its parts are missing."""
+    try:
+        from condcs.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "condcs":
+            raise
+        sys.exit(f"The command line needs {error.name!r}, which is not installed. Install it with: pip install 'condcs[cli]'")
+    app()

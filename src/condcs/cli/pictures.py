@@ -1,0 +1,39 @@
+"""Pictures of the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from condcs.datasets import LocalShift
+
+BLUE, ORANGE, SHADE = "#2b6cb0", "#dd6b20", "#f6e7d8"
+
+
+def draw_local_shift(data: LocalShift, out: Path) -> None:
+    """Draw both samples with their conditional means, and shade where the conditionals differ."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
+    axes.axvspan(*data.region, color=SHADE, zorder=0, lw=0)
+    place = {"ha": "center", "va": "bottom", "transform": axes.get_xaxis_transform()}
+    axes.text(np.mean(data.region), 1.01, "p(y|x) differs here", color="#9c4221", fontsize=9, **place)
+    for x, y, color, label in ((data.xp, data.yp, BLUE, "first sample"), (data.xq, data.yq, ORANGE, "second sample")):
+        axes.plot(x[:, 0], y[:, 0], "o", ms=3.2, alpha=0.35, color=color, mew=0)
+        grid = np.linspace(*np.quantile(x, [0.01, 0.99]), 200)
+        axes.plot(grid, _conditional_mean(x[:, 0], y[:, 0], grid), color=color, lw=2.2, label=f"{label}: mean of y given x")
+    axes.set(xlabel="x", ylabel="y")
+    axes.legend(frameon=False, loc="lower left", fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(out, dpi=150)
+    plt.close(figure)
+
+
+def _conditional_mean(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], at: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    weights = np.exp(-0.5 * ((at[:, None] - x) / 0.15) ** 2)
+    return np.asarray(weights @ y / weights.sum(axis=1))

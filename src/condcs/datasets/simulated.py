@@ -1,0 +1,59 @@
+"""Simulators with a known answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condcs.core.random import check_rng
+
+
+@dataclass(frozen=True)
+class LocalShift:
+    """Two samples and the interval of x on which their conditionals differ."""
+
+    xp: np.ndarray[Any, Any]
+    yp: np.ndarray[Any, Any]
+    xq: np.ndarray[Any, Any]
+    yq: np.ndarray[Any, Any]
+    region: tuple[float, float]
+
+
+def make_local_shift(
+    n: int = 400, *, shift: float = 0.8, covariate_shift: float = 0.5, rng: int | np.random.Generator | None = 0
+) -> LocalShift:
+    """Two samples whose p(y|x) differ only where 1 <= x <= 2; p(x) moves too, which is not the question.
+
+    y = sin(2 x) + noise in both; in the second sample `shift` is added on the region.
+
+    Parameters
+    ----------
+    n : int
+        Rows of each sample.
+    shift : float
+        How much y moves on the region (its noise has standard deviation 0.3). 0 makes the conditionals equal.
+    covariate_shift : float
+        How far the mean of x lies apart in the two samples (its standard deviation is 1.2).
+    rng : int or Generator
+        Seed.
+
+    Returns
+    -------
+    LocalShift
+        The samples (xp, yp, xq, yq), each of shape (n, 1), and the region.
+
+    Examples
+    --------
+    >>> data = make_local_shift(100)
+    >>> data.xp.shape, data.region
+    ((100, 1), (1.0, 2.0))
+    """
+    generator = check_rng(rng)
+    region = (1.0, 2.0)
+    xp = generator.normal(0.0, 1.2, size=(n, 1))
+    xq = generator.normal(covariate_shift, 1.2, size=(n, 1))
+    yp, yq = (np.sin(2 * x) + 0.3 * generator.normal(size=(n, 1)) for x in (xp, xq))
+    yq = yq + shift * ((xq >= region[0]) & (xq <= region[1]))
+    return LocalShift(xp, yp, xq, yq, region)

@@ -1,0 +1,111 @@
+"""Divergences between all pairs of k groups, in one pass over the pooled sample where the measure allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from condcs.core.arrays import Array
+from condcs.core.checks import Parts
+from condcs.core.errors import ParameterError, ShapeError, public
+from condcs.measures.problem import Inputs, conditional_problem, marginal_problem
+from condcs.measures.registry import Measure, measure_named
+
+_KERNELS_WITH_X = {"kernel_x": "gaussian", "kernel_y": "gaussian", "bandwidth_x": "median", "bandwidth_y": "median"}
+_KERNEL_WITHOUT_X = {"kernel": "gaussian", "bandwidth": "median"}
+
+
+@public
+def pairwise(
+    groups: Sequence[Any],
+    *,
+    measure: str = "conditional_cs",
+    weights: Sequence[Array | None] | None = None,
+    **options: Any,
+) -> Array:
+    """Divergences between all pairs of k groups.
+
+    Bandwidth rules look at all groups together, so one kernel serves every pair, and the Gram-based measures visit each pair
+    of samples once: O(n^2 d) for n pooled rows, however many groups; memory O(n k). Conditional KL and Bregman are
+    evaluated pair by pair.
+
+    Parameters
+    ----------
+    groups : sequence of (x, y), or of y for marginal measures
+        One entry per group.
+    measure : str
+        A registered measure: see `condcs.measures.registry.MEASURES`.
+    weights : sequence of arrays, optional
+        Sample weights of each group (None: one everywhere).
+    **options
+        Keyword options of the measure, e.g. ``bandwidth_x``, ``kernel_y``, ``estimator``, ``k``.
+
+    Returns
+    -------
+    array, shape (k, k)
+        Entry (g, h) compares group g, as the first sample, with group h. The diagonal is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 40)
+    >>> D = pairwise([(x, x), (x, x**2), (x, -x)])
+    >>> bool(D[0, 1] < D[0, 2]) and D.shape == (3, 3)
+    True
+    """
+    chosen = measure_named(measure)
+    # The unbiased MMD of a group with itself is not 0, and weights are given per group here.
+    known = chosen.options - {"weights_p", "weights_q", "unbiased"}
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise ParameterError(
+            f"`{unknown[0]}` must be an option of {measure!r}. Its options are {', '.join(sorted(known))}."
+        )
+    if weights is not None and not chosen.weighted:
+        raise ParameterError(f"`weights` must be None for {measure!r}, which takes no sample weights. Leave it out.")
+    xs, ys = _split(groups, chosen)
+    given = [None] * len(ys) if weights is None else list(weights)
+    if len(given) != len(ys):
+        raise ShapeError(
+            f"`weights` must have one entry per group, got {len(given)} for {len(ys)}. Use None for no weights."
+        )
+    weight_parts = [(f"weights[{i}]", w) for i, w in enumerate(given)]
+    if chosen.pairs is None:
+        return _pair_by_pair(chosen, xs, ys, options)
+    if not chosen.takes_x:
+        marginal = marginal_problem(ys, weight_parts, **{**_KERNEL_WITHOUT_X, **options})
+        return marginal.inputs.result(chosen.pairs(marginal))
+    own = {key: options.pop(key) for key in set(options) - set(_KERNELS_WITH_X)}
+    problem = conditional_problem(xs, ys, weight_parts, **{**_KERNELS_WITH_X, **options})
+    return problem.inputs.result(chosen.pairs(problem, **own))
+
+
+def _split(groups: Sequence[Any], measure: Measure) -> tuple[Parts, Parts]:
+    if not isinstance(groups, Sequence) or len(groups) < 2:
+        got = len(groups) if isinstance(groups, Sequence) else type(groups).__name__
+        raise ShapeError(
+            f"`groups` must be a sequence of at least two groups, got {got}. Pass e.g. [(x1, y1), (x2, y2)]."
+        )
+    if not measure.takes_x:
+        return [], [(f"groups[{i}]", g) for i, g in enumerate(groups)]
+    for i, group in enumerate(groups):
+        if not isinstance(group, tuple | list) or len(group) != 2:
+            raise ShapeError(
+                f"`groups[{i}]` must be a pair (x, y) for {measure.name!r}, got {type(group).__name__}. "
+                "Pass a list of (x, y) tuples."
+            )
+    return (
+        [(f"groups[{i}][0]", x) for i, (x, _) in enumerate(groups)],
+        [(f"groups[{i}][1]", y) for i, (_, y) in enumerate(groups)],
+    )
+
+
+def _pair_by_pair(measure: Measure, xs: Parts, ys: Parts, options: dict[str, Any]) -> Array:
+    inputs = Inputs.of(*(a for _, a in (*xs, *ys)))
+    xp = inputs.backend.xp
+    samples = [(x, y) for (_, x), (_, y) in zip(xs, ys, strict=True)]
+    rows = []
+    for g, first in enumerate(samples):
+        row = [measure(*first, *second, **options) if h != g else 0.0 for h, second in enumerate(samples)]
+        rows.append(xp.stack([xp.asarray(value, dtype=inputs.returned) for value in row]))
+    return xp.stack(rows)

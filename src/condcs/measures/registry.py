@@ -1,0 +1,90 @@
+"""The registry of measures: what each can do, so that tests, pairwise matrices and experiments need not know which they run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from condcs.core.arrays import Array
+from condcs.core.checks import check_choice
+from condcs.measures.bregman import conditional_bregman
+from condcs.measures.conditional import (
+    conditional_cs,
+    conditional_cs_pairs,
+    conditional_euclidean,
+    conditional_euclidean_pairs,
+)
+from condcs.measures.marginal import cs, cs_pairs, joint_mmd, joint_mmd_pairs, mmd, mmd_pairs
+from condcs.measures.neighbours import conditional_kl
+from condcs.measures.operator import conditional_mmd, conditional_mmd_pairs
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A divergence between two samples and its capabilities.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the registry and in the public API.
+    function : callable
+        ``f(xp, yp, xq, yq, **options)``, or ``f(yp, yq, **options)`` if not `takes_x`.
+    pairs : callable, optional
+        ``f(problem, **options)``: all pairs of a pool's groups at once (G x G). None where there is no such form.
+    takes_x : bool
+        Whether samples are pairs (x, y).
+    conditional : bool
+        Whether it compares p(y|x), and so ignores (in the limit) how x is distributed.
+    differentiable : bool
+        Whether gradients flow through torch and JAX arrays.
+    symmetric : bool
+        Whether exchanging the samples leaves it as it is.
+    weighted : bool
+        Whether rows can have weights.
+    nonnegative : bool
+        Whether the estimate, not only its limit, is never negative (with default options).
+    """
+
+    name: str
+    function: Callable[..., Array]
+    pairs: Callable[..., Array] | None = None
+    takes_x: bool = True
+    conditional: bool = True
+    differentiable: bool = True
+    symmetric: bool = True
+    weighted: bool = True
+    nonnegative: bool = False
+
+    @cached_property
+    def options(self) -> frozenset[str]:
+        """Names of the keyword options."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+
+    def __call__(self, *samples: Array, **options: Any) -> Array:
+        """Evaluate the measure."""
+        return self.function(*samples, **options)
+
+
+_ALL = (
+    Measure("cs", cs, cs_pairs, takes_x=False, conditional=False, nonnegative=True),
+    Measure("mmd", mmd, mmd_pairs, takes_x=False, conditional=False, nonnegative=True),
+    Measure("joint_mmd", joint_mmd, joint_mmd_pairs, conditional=False, nonnegative=True),
+    Measure("conditional_cs", conditional_cs, conditional_cs_pairs),
+    Measure("conditional_euclidean", conditional_euclidean, conditional_euclidean_pairs),
+    Measure("conditional_mmd", conditional_mmd, conditional_mmd_pairs, weighted=False, nonnegative=True),
+    Measure("conditional_kl", conditional_kl, differentiable=False, symmetric=False, weighted=False),
+    Measure("conditional_bregman", conditional_bregman, symmetric=False, weighted=False),
+)
+
+MEASURES: Mapping[str, Measure] = MappingProxyType({m.name: m for m in _ALL})
+"""All measures by name."""
+
+
+def measure_named(name: str) -> Measure:
+    """Return a registered measure, or say which there are."""
+    return MEASURES[check_choice("measure", name, tuple(MEASURES))]

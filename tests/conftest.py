@@ -1,0 +1,58 @@
+"""Fixtures shared by all tests: array libraries, golden values, and the dense formula as an oracle."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+GOLDEN = Path(os.environ.get("CONDCS_GOLDEN", Path(__file__).parents[2] / "shared" / "golden" / "estimators.json"))
+
+
+@dataclass(frozen=True)
+class Library:
+    """An array library under test."""
+
+    name: str
+    asarray: Callable[..., Any]
+
+    def to_numpy(self, a: Any) -> np.ndarray:
+        return np.asarray(a.detach() if self.name == "torch" else a)
+
+
+@pytest.fixture(params=["numpy", "torch", "jax"])
+def library(request: pytest.FixtureRequest) -> Iterator[Library]:
+    """Each array library in turn, in double precision."""
+    context: Any = nullcontext()
+    if request.param == "numpy":
+        made = Library("numpy", np.asarray)
+    elif request.param == "torch":
+        torch = pytest.importorskip("torch")
+        made = Library("torch", torch.as_tensor)
+    else:
+        jax = pytest.importorskip("jax")
+        made = Library("jax", jax.numpy.asarray)
+        context = jax.enable_x64(True)
+    with context:
+        yield made
+
+
+def golden_cases() -> list[Any]:
+    """One parameter per golden case; a single skipped one where the file is absent."""
+    if not GOLDEN.exists():
+        return [
+            pytest.param({}, marks=pytest.mark.skip(reason=f"golden values not found at {GOLDEN} (set CONDCS_GOLDEN)"))
+        ]
+    return [pytest.param(case, id=f"case{case['seed']}") for case in json.loads(GOLDEN.read_text())]
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)

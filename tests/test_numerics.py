@@ -1,0 +1,167 @@
+"""Finite for every finite input, equal to the dense formula where that is finite, whatever the tiles and threads."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import condcs
+from condcs.kernels import log_kernels
+from condcs.kernels.log_kernels import Differences, Expanded
+
+from .dense import dense_conditional_cs
+
+WIDTHS = {"bandwidth_x": 1.0, "bandwidth_y": 1.0}
+
+
+def samples(rng, n=40, m=30, dx=3, dy=2):
+    return [rng.normal(size=shape) for shape in ((n, dx), (n, dy), (m, dx), (m, dy))]
+
+
+def log_domain_oracle(xp, yp, xq, yq, bx, by):
+    """Prop. 2 with every sum in the log domain (scipy's logsumexp) on dense exponents."""
+    from scipy.special import logsumexp
+
+    def exponents(a, b, width):
+        return -((a[:, None, :] - b[None, :, :]) ** 2).sum(-1) / (2 * width**2)
+
+    data = {"p": (xp, yp), "q": (xq, yq)}
+
+    def log_t(g, h):
+        ex, own = (exponents(data[g][0], data[k][0], bx) for k in (h, g))
+        ey = exponents(data[g][1], data[h][1], by)
+        return logsumexp(logsumexp(ex + ey, axis=1) - logsumexp(ex, axis=1) - logsumexp(own, axis=1))
+
+    return log_t("p", "p") + log_t("q", "q") - log_t("p", "q") - log_t("q", "p")
+
+
+@pytest.mark.parametrize("gap", [0.0, 10.0, 38.0, 39.0, 60.0, 1e3, 1e5])
+def test_samples_that_move_apart_in_x(rng, gap, library):
+    """Through the edge of underflow (38.6 widths) and far beyond, without a jump: the log-domain rows take over."""
+    xp, yp, xq, yq = samples(rng)
+    data = [xp, yp, xq + gap, yq]
+    value = float(condcs.conditional_cs(*(library.asarray(a) for a in data), **WIDTHS))
+    # Exponents reach gap^2: their rounding is all that the comparison has to allow for.
+    assert value == pytest.approx(log_domain_oracle(*data, 1.0, 1.0), abs=1e-10 + 4e-16 * gap**2)
+
+
+@pytest.mark.parametrize("width", [1.0, 0.1, 0.03])
+@pytest.mark.parametrize("dx", [1, 5, 20])
+def test_narrow_kernels_in_many_dimensions(rng, width, dx):
+    """With 20 columns and a tenth of a width nearly every row underflows."""
+    data = samples(rng, dx=dx)
+    value = condcs.conditional_cs(*data, bandwidth_x=width, bandwidth_y=width)
+    assert value == pytest.approx(log_domain_oracle(*data, width, width), abs=1e-9)
+
+
+def test_response_that_moves_apart(rng):
+    xp, yp, xq, yq = samples(rng)
+    for gap in (30.0, 60.0, 1e4):
+        value = condcs.conditional_cs(xp, yp, xq, yq + gap, **WIDTHS)
+        assert value == pytest.approx(log_domain_oracle(xp, yp, xq, yq + gap, 1.0, 1.0), rel=1e-12)
+
+
+def test_one_outlier_in_x(rng):
+    xp, yp, xq, yq = samples(rng, dx=1)
+    xp[0] = 50.0
+    assert condcs.conditional_cs(xp, yp, xq, yq, **WIDTHS) == pytest.approx(
+        log_domain_oracle(xp, yp, xq, yq, 1.0, 1.0), abs=1e-10
+    )
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6, 1e9])
+@pytest.mark.parametrize("spread", [1.0, 1e3, 1e6])
+def test_dense_formula_wherever_the_data_lie(offset, spread):
+    """Clusters far from the origin and far from each other: the expansion would lose digits, differences do not."""
+    rng = np.random.default_rng(3)
+    centres = spread * np.round(rng.normal(size=(6, 2)), 2)
+    x = offset + centres[rng.integers(6, size=120)] + np.round(rng.normal(size=(120, 2)), 3)
+    y = rng.normal(size=(120, 1))
+    data = [x[:60], y[:60], x[60:], y[60:]]
+    expected = dense_conditional_cs(*data, 1.0, 1.0)
+    assert np.isfinite(expected)
+    assert condcs.conditional_cs(*data, **WIDTHS) == pytest.approx(expected, abs=1e-10 * max(1, abs(expected)))
+
+
+def test_both_forms_of_the_gaussian_are_exercised(rng):
+    """The cheap form for compact data, differences for spread-out data; else the test above proves nothing."""
+    from condcs.core.arrays import NUMPY
+
+    compact, spread = rng.normal(size=(10, 2)), 1e4 * rng.normal(size=(10, 2))
+    assert isinstance(log_kernels.gaussian(NUMPY, compact, np.ones(2)), Expanded)
+    assert isinstance(log_kernels.gaussian(NUMPY, spread, np.ones(2)), Differences)
+
+
+anything = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e308, max_value=1e308)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(arrays(float, (4, 2), elements=anything), arrays(float, (4, 1), elements=anything), st.floats(1e-150, 1e150))
+def test_finite_for_every_finite_input(x, y, width):
+    """Values up to 1e308 with widths from 1e-150 to 1e150."""
+    for kernel in ("gaussian", "laplacian"):
+        options = {"bandwidth_x": width, "bandwidth_y": 1.0, "kernel_x": kernel, "kernel_y": kernel}
+        for estimator in ("paper", "pooled", "p"):
+            assert np.isfinite(condcs.conditional_cs(x[:2], y[:2], x[2:], y[2:], estimator=estimator, **options))
+    assert np.isfinite(condcs.cs(x[:2], x[2:], bandwidth=width))
+    assert np.isfinite(condcs.mmd(x[:2], x[2:], bandwidth=width))
+    assert np.isfinite(
+        condcs.conditional_cs_predictors(y, x, x[:, :1], bandwidth_x1=width, bandwidth_x2=width, bandwidth_y=1.0)
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-30, 1e30, 1e200])
+def test_extreme_units(rng, scale):
+    """Data and widths in extreme units give the value of ordinary units."""
+    data = samples(rng)
+    ordinary = condcs.conditional_cs(*data)
+    assert condcs.conditional_cs(*(scale * a for a in data)) == pytest.approx(ordinary, rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
+def test_tiles_and_threads_do_not_matter(rng, kernel):
+    """Tile sizes agree to 1e-12; thread counts bit for bit."""
+    data = samples(rng, n=700, m=600)
+    options = {"kernel_x": kernel, "kernel_y": kernel}
+    values = {}
+    for tile in (64, 100, 256, 2048):
+        for n_threads in (1, 2, 3):
+            with condcs.config_context(n_threads=n_threads, tile=tile):
+                values[tile, n_threads] = condcs.conditional_cs(*data, **options)
+        assert values[tile, 1] == values[tile, 2] == values[tile, 3]
+    spread = max(values.values()) - min(values.values())
+    assert spread < 1e-12
+
+
+def test_tiles_do_not_matter_where_rows_underflow(rng):
+    xp, yp, xq, yq = samples(rng, n=300, m=200)
+    values = []
+    for tile in (16, 64, 512):
+        with condcs.config_context(tile=tile):
+            values.append(condcs.conditional_cs(xp, yp, xq + 50, yq, **WIDTHS))
+    assert max(values) - min(values) < 1e-12
+
+
+@pytest.mark.parametrize("factor", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("gap", [0.0, 3.0, 30.0])
+def test_single_precision(rng, library, factor, gap):
+    """float32 in, float32 out, within 1e-4 max(1, |D|) of the same numbers in double precision."""
+    xp, yp, xq, yq = (a.astype(np.float32) for a in samples(rng, n=300, m=200, dx=5))
+    data = [xp, yp, xq + np.float32(gap), yq]
+    options = {"bandwidth_x": factor * condcs.bandwidth(data[0], data[2]), "bandwidth_y": factor}
+    exact = condcs.conditional_cs(*(a.astype(float) for a in data), **options)
+    value = condcs.conditional_cs(*(library.asarray(a) for a in data), **options)
+    assert "float32" in str(value.dtype)
+    assert float(value) == pytest.approx(exact, abs=1e-4 * max(1, abs(exact)))
+
+
+def test_half_precision_keeps_its_type():
+    import torch
+
+    data = [torch.randn(20, 2, generator=torch.Generator().manual_seed(i)).half() for i in range(4)]
+    value = condcs.conditional_cs(*data, bandwidth_x=1.0, bandwidth_y=1.0)
+    assert value.dtype == torch.float16
+    exact = condcs.conditional_cs(*(d.double() for d in data), bandwidth_x=1.0, bandwidth_y=1.0)
+    # Half precision has 11 bits: the result is rounded once, at the end.
+    assert float(value) == pytest.approx(float(exact), rel=2**-10)
