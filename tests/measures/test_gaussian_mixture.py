@@ -96,8 +96,8 @@ def test_symmetric_zero_for_equal_mixtures_and_blind_to_the_scale_of_weights():
 
 
 def test_scales_far_apart_need_no_common_unit():
-    """Covariances are checked in units of their own diagonal: 1e-12 beside 1e12 is no sign of a singular matrix."""
-    unit = np.array([1e-6, 1e6])
+    """Covariances are checked in units of their own diagonal: 1e-18 beside 1e18 is no sign of a singular matrix."""
+    unit = np.array([1e-9, 1e9])
     means_p, p, means_q, q = planar()
     scaled = cs_gaussian_mixture(unit * means_p, p * np.outer(unit, unit), unit * means_q, q * np.outer(unit, unit))
     assert scaled == pytest.approx(cs_gaussian_mixture(means_p, p, means_q, q), rel=1e-9)

@@ -190,11 +190,12 @@ def indefinite(a, b):
 
 
 def test_failed_factorisation_names_the_regularization(library):
+    options = {"kernel_x": indefinite, "regularization": 1e-3, "bandwidth_y": 1.0}
     samples = [library.asarray(a) for a in two_samples()]
     with pytest.raises(ParameterError, match=r"conditional_mmd: `regularization` must be large enough.*Increase it"):
-        conditional_mmd(*samples, kernel_x=indefinite, regularization=1e-3)
+        conditional_mmd(*samples, **options)
     with pytest.raises(ParameterError, match=r"mcmd: `regularization` must be large enough.*Increase it"):
-        mcmd(*samples, at=samples[0], kernel_x=indefinite, regularization=1e-3)
+        mcmd(*samples, at=samples[0], **options)
 
 
 @pytest.mark.parametrize("regularization", [0, -0.1, float("nan"), float("inf"), "0.1", True, None])

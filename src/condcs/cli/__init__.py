@@ -12,5 +12,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "condcs":
             raise
-        sys.exit(f"The command line needs {error.name!r}, which is not installed. Install it with: pip install 'condcs[cli]'")
+        sys.exit(
+            f"The command line needs {error.name!r}, which is not installed. Install it with: pip install 'condcs[cli]'"
+        )
     app()

@@ -11,7 +11,7 @@ import condcs
 from condcs.cli.pictures import draw_local_shift
 from condcs.datasets import make_local_shift
 
-# The relation bends within a unit of x: the median distance (about 1.6) would smooth the change away.
+# The relation bends within a unit of x: kernels as wide as the median distance would smooth the change away.
 SILVERMAN = {"bandwidth_x": "silverman", "bandwidth_y": "silverman"}
 
 
@@ -21,8 +21,10 @@ def run(*, rows: int, seed: int, out: Path) -> None:
     changed = make_local_shift(rows, rng=seed)
     unchanged = make_local_shift(rows, shift=0.0, rng=seed)
     low, high = changed.region
-    console.print(f"\n[bold]Two samples of {rows} rows each.[/bold] y follows x in the same way in both, except where ", end="")
-    console.print(f"{low:g} ≤ x ≤ {high:g}; x itself has moved by half a unit.\n")
+    console.print(
+        f"\n[bold]Two samples of {rows} rows each.[/bold] y follows x in the same way in both, except where ", end=""
+    )
+    console.print(f"{low:g} ≤ x ≤ {high:g}; x itself leans the other way.\n")
     table = Table(box=None, pad_edge=False)
     table.add_column("what is compared", style="cyan")
     table.add_column("with the change", justify="right")

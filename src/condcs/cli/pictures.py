@@ -26,14 +26,18 @@ def draw_local_shift(data: LocalShift, out: Path) -> None:
     for x, y, color, label in ((data.xp, data.yp, BLUE, "first sample"), (data.xq, data.yq, ORANGE, "second sample")):
         axes.plot(x[:, 0], y[:, 0], "o", ms=3.2, alpha=0.35, color=color, mew=0)
         grid = np.linspace(*np.quantile(x, [0.01, 0.99]), 200)
-        axes.plot(grid, _conditional_mean(x[:, 0], y[:, 0], grid), color=color, lw=2.2, label=f"{label}: mean of y given x")
+        axes.plot(
+            grid, _conditional_mean(x[:, 0], y[:, 0], grid), color=color, lw=2.2, label=f"{label}: mean of y given x"
+        )
     axes.set(xlabel="x", ylabel="y")
-    axes.legend(frameon=False, loc="lower left", fontsize=9)
+    axes.legend(frameon=False, loc="upper left", fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(out, dpi=150)
     plt.close(figure)
 
 
-def _conditional_mean(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], at: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _conditional_mean(
+    x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], at: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
     weights = np.exp(-0.5 * ((at[:, None] - x) / 0.15) ** 2)
     return np.asarray(weights @ y / weights.sum(axis=1))

@@ -104,7 +104,7 @@ def check_same_rows(first: Variable, first_parts: Parts, second: Variable, secon
         first.sizes, second.sizes, first_parts, second_parts, strict=True
     ):
         if size != other:
-            turned = name if first.values.shape[1] == other else other_name
+            turned = name if size < other == first.values.shape[1] else other_name
             raise ShapeError(
                 f"`{name}` and `{other_name}` must have the same number of rows, got {size} and {other}. "
                 "Rows are observations: row i of one belongs to row i of the other; "
@@ -158,7 +158,7 @@ def float_type(backend: Backend, arrays: Iterable[Any]) -> tuple[Any, Any]:
         # Columns of a DataFrame have a type each; extension types of pandas know their kind and size like numpy's.
         types: list[Any] = []
         for a in arrays:
-            types += a.dtypes if hasattr(a, "columns") else [getattr(a, "dtype", None)]
+            types.extend(a.dtypes if hasattr(a, "columns") else [getattr(a, "dtype", None)])
         size = max((t.itemsize for t in types if getattr(t, "kind", "") == "f"), default=8)
         if size >= 8:
             return np.dtype(np.float64), np.dtype(np.float64)

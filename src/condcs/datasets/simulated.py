@@ -26,7 +26,7 @@ def make_local_shift(
 ) -> LocalShift:
     """Two samples whose p(y|x) differ only where 1 <= x <= 2; p(x) moves too, which is not the question.
 
-    y = sin(2 x) + noise in both; in the second sample `shift` is added on the region.
+    x lies between -3 and 3, y = sin(1.5 x) + noise in both; in the second sample `shift` is added on the region.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def make_local_shift(
     shift : float
         How much y moves on the region (its noise has standard deviation 0.3). 0 makes the conditionals equal.
     covariate_shift : float
-        How far the mean of x lies apart in the two samples (its standard deviation is 1.2).
+        From 0 (the same p(x)) to below 2: the first sample leans to the left, the second to the right.
     rng : int or Generator
         Seed.
 
@@ -52,8 +52,9 @@ def make_local_shift(
     """
     generator = check_rng(rng)
     region = (1.0, 2.0)
-    xp = generator.normal(0.0, 1.2, size=(n, 1))
-    xq = generator.normal(covariate_shift, 1.2, size=(n, 1))
-    yp, yq = (np.sin(2 * x) + 0.3 * generator.normal(size=(n, 1)) for x in (xp, xq))
+    # Bounded, because a lone row in a tail of x weighs as much as a whole region of the bulk.
+    xp = 6 * generator.beta(2 - covariate_shift, 2, size=(n, 1)) - 3
+    xq = 6 * generator.beta(2, 2 - covariate_shift, size=(n, 1)) - 3
+    yp, yq = (np.sin(1.5 * x) + 0.3 * generator.normal(size=(n, 1)) for x in (xp, xq))
     yq = yq + shift * ((xq >= region[0]) & (xq <= region[1]))
     return LocalShift(xp, yp, xq, yq, region)

@@ -22,8 +22,6 @@ class LogKernel:
 
     Attributes
     ----------
-    left, right : tuple of arrays
-        Pooled features; rows of `left` meet rows of `right` in `evaluate`.
     may_vanish : bool
         Whether the kernel can be exactly zero (exponent minus infinity).
     floats_per_pair : int
@@ -35,8 +33,17 @@ class LogKernel:
 
     def __init__(self, backend: Backend, left: Rows, right: Rows | None = None) -> None:
         self.backend = backend
-        self.left = left
-        self.right = left if right is None else right
+        self._left, self._right = left, right
+
+    @property
+    def left(self) -> Rows:
+        """Pooled features of the rows of a block."""
+        return self._left
+
+    @property
+    def right(self) -> Rows:
+        """Pooled features of the columns of a block."""
+        return self._left if self._right is None else self._right
 
     @property
     def dtype(self) -> Any:
@@ -66,12 +73,26 @@ class Expanded(LogKernel):
     """
 
     def __init__(self, backend: Backend, z: Array, half_norm: Array) -> None:
-        xp = backend.xp
-        one = xp.ones_like(half_norm)
-        left = backend.concat([z, -half_norm, one], axis=1)
-        right = backend.concat([z, one, -half_norm], axis=1)
-        super().__init__(backend, (left,), (right,))
+        super().__init__(backend, ())
         self.z, self.half_norm = z, half_norm
+
+    # Made on first use: a kernel that only serves as a factor of a product never needs them.
+    @property
+    def left(self) -> Rows:
+        """Pooled features of the rows of a block."""
+        if not self._left:
+            self._left = (self.backend.concat([self.z, -self.half_norm, self._ones()], axis=1),)
+        return self._left
+
+    @property
+    def right(self) -> Rows:
+        """Pooled features of the columns of a block."""
+        if self._right is None:
+            self._right = (self.backend.concat([self.z, self._ones(), -self.half_norm], axis=1),)
+        return self._right
+
+    def _ones(self) -> Array:
+        return self.backend.xp.ones_like(self.half_norm)
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
         """Return the exponents of `left` rows against `right` rows."""
@@ -255,9 +276,9 @@ def gaussian(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> L
     representable = widths.min() >= float(info.smallest_normal) and widths.max() <= float(info.max)
     if representable and not backend.is_traced(values):
         scale = backend.from_numpy(widths, values)
-        with np.errstate(all="ignore"):
-            z = (values - backend.detach(xp.mean(values, axis=0))) / scale
-            half_norm = 0.5 * xp.sum(z * z, axis=1, keepdims=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            z = (values - backend.detach(values.mean(0))) / scale
+            half_norm = 0.5 * (z * z).sum(1)[:, None]
             limit = _EXPANSION_LIMIT[info.bits]
             if float(backend.detach(half_norm).max()) <= limit:
                 return Expanded(backend, z, half_norm)

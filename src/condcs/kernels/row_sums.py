@@ -127,11 +127,11 @@ def _as_columns(a: FloatArray, *, transpose: bool = False) -> FloatArray:
 
 def _finish_in_log_domain(kernel: LogKernel, sums: FloatArray, groups: Groups) -> FloatArray:
     """Take logarithms; rows whose mass in a group underflowed are summed again with their largest exponent taken out."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(sums)
     lost = sums < _SAFE_SUM[kernel.dtype.itemsize]
     if not lost.any():
-        return logs
+        return np.asarray(np.log(sums))
+    with np.errstate(divide="ignore"):
+        logs = np.log(sums)
     step = current_settings().tile
     for g, columns in enumerate(groups.slices):
         rows = np.flatnonzero(lost[:, g])

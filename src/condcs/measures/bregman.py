@@ -7,6 +7,7 @@ shrinks when it is restricted to a block.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -141,7 +142,7 @@ def _von_neumann(backend: Backend, matrices: list[Array]) -> Array:
     def divergence(s: int, r: int) -> Array:
         return xp.sum(matrices[s] * (logs[s] - logs[r])) - traces[s] + traces[r]
 
-    return _all_pairs(backend, len(matrices), divergence)
+    return _all_pairs(backend, len(matrices), xp.zeros_like(traces[0]), divergence)
 
 
 def _log_det(backend: Backend, matrices: list[Array]) -> Array:
@@ -152,12 +153,12 @@ def _log_det(backend: Backend, matrices: list[Array]) -> Array:
         ratio = xp.linalg.solve(matrices[r], matrices[s])
         return xp.sum(ratio.diagonal()) - log_dets[s] + log_dets[r] - ratio.shape[0]
 
-    return _all_pairs(backend, len(matrices), divergence)
+    return _all_pairs(backend, len(matrices), xp.zeros_like(log_dets[0]), divergence)
 
 
-def _all_pairs(backend: Backend, count: int, divergence: Any) -> Array:
+def _all_pairs(backend: Backend, count: int, zero: Array, divergence: Callable[[int, int], Array]) -> Array:
     xp = backend.xp
-    return xp.stack([xp.stack([divergence(s, r) for r in range(count)]) for s in range(count)])
+    return xp.stack([xp.stack([divergence(s, r) if s != r else zero for r in range(count)]) for s in range(count)])
 
 
 def _covariance(backend: Backend, values: Array) -> Array:

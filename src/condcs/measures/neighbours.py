@@ -147,7 +147,10 @@ def _inside_transformation(backend: Backend, *arrays: Array) -> bool:
 
 
 def _divergences(points: FloatArray, groups: Groups, k: int, floor: float, firsts: Iterable[int]) -> FloatArray:
-    """Kullback-Leibler divergences of the groups `firsts` from all others (G x G; the other rows stay 0)."""
+    """Kullback-Leibler divergences of the groups `firsts` from all others (G x G; the other rows stay 0).
+
+    Without the constant log(m / (n - 1)): it is the same for joint and marginal, and their difference cancels it.
+    """
     samples = [points[s] for s in groups.slices]
     trees = [cKDTree(s) for s in samples]
     result = np.zeros((groups.count, groups.count))
@@ -156,8 +159,7 @@ def _divergences(points: FloatArray, groups: Groups, k: int, floor: float, first
         log_rho = _log_distances(trees[g], samples[g], k + 1, floor)
         for h, tree in enumerate(trees):
             if h != g:
-                log_ratio = float(np.mean(_log_distances(tree, samples[g], k, floor) - log_rho))
-                result[g, h] = points.shape[1] * log_ratio + np.log(groups.sizes[h] / (groups.sizes[g] - 1))
+                result[g, h] = points.shape[1] * np.mean(_log_distances(tree, samples[g], k, floor) - log_rho)
     return result
 
 
