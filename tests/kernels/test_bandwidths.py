@@ -15,7 +15,7 @@ from condcs.core.errors import BandwidthError, BandwidthWarning
 from condcs.kernels.bandwidths import MEDIAN_ROWS, RULES, column_widths
 
 RNG = np.random.default_rng(11)
-X, XQ = RNG.normal(size=(40, 3)) * [1, 2, 5], RNG.normal(size=(25, 3)) + 1
+X, XQ = RNG.normal(size=(24, 3)) * [1, 2, 5], RNG.normal(size=(17, 3)) + 1
 
 
 def widths_of_response(y, rule):
@@ -129,7 +129,7 @@ def test_rules_on_every_library(library):
 
 @pytest.mark.parametrize("values", [[0] * 16 + [1, 3, 7, 20], [0.0] * 30 + list(range(1, 12)), [5] * 9 + [6]])
 def test_ties_fall_back_to_the_smallest_positive_percentile(values):
-    """With more than half of all pairs equal, the first percentile above the median that is not 0 is taken, and said."""
+    """With more than half of all pairs equal, the first percentile above the median that is not 0 is taken."""
     distances = sorted(abs(a - b) for i, a in enumerate(values) for b in values[:i])
     rank = {p: math.ceil(p * (len(distances) - 1) / 100) for p in range(51, 101)}
     level = min(p for p in rank if distances[rank[p]] > 0)
@@ -146,10 +146,10 @@ def test_ties_fall_back_to_the_smallest_positive_percentile(values):
 @pytest.mark.parametrize("rule", RULES)
 def test_constant_x_is_an_error(rule):
     """There is nothing to condition on."""
-    constant = np.full(30, 0.1)
+    constant = np.full(24, 0.1)
     with pytest.raises(BandwidthError, match=r"`xp` and `xq` must vary for `bandwidth_x` .* column 'x' is constant"):
-        condcs.conditional_cs(constant, X[:30, 0], constant, X[:30, 1], bandwidth_x=rule)
-    assert np.isfinite(condcs.conditional_cs(constant, X[:30, 0], constant, X[:30, 1], bandwidth_x=1.0))
+        condcs.conditional_cs(constant, X[:, 0], constant, X[:, 1], bandwidth_x=rule)
+    assert np.isfinite(condcs.conditional_cs(constant, X[:, 0], constant, X[:, 1], bandwidth_x=1.0))
 
 
 def test_one_constant_column_of_x():
@@ -164,11 +164,11 @@ def test_one_constant_column_of_x():
 @pytest.mark.parametrize("value", [0.0, 0.1, -3e200, 1e-300])
 def test_constant_y_has_width_one_and_a_warning(rule, value):
     """All responses are equal, so every width gives the same similarities and the divergence is 0."""
-    y = np.full(40, value)
+    y = np.full(24, value)
     with pytest.warns(BandwidthWarning, match="`yp`: column 'y' is constant.* `bandwidth` is set to 1"):
         assert widths_of_response(y, rule).tolist() == [1.0]
     with pytest.warns(BandwidthWarning, match="`yp` and `yq`: column 'y' is constant.* `bandwidth_y`") as caught:
-        found = condcs.conditional_cs(X, y, XQ, y[:25], bandwidth_y=rule)
+        found = condcs.conditional_cs(X, y, XQ, y[:17], bandwidth_y=rule)
     assert found == pytest.approx(0, abs=1e-12)
     assert caught[0].filename == __file__
 
@@ -216,12 +216,12 @@ def test_the_largest_floats(rule):
     assert np.isfinite(condcs.cs(y, y[::-1] / 2, bandwidth=rule))
 
 
+# Not JAX: XLA rounds subnormal numbers to 0, and only numpy and torch can go on in double precision.
+@pytest.mark.parametrize("library", ["numpy", "torch"], indirect=True)
 @pytest.mark.parametrize(("scale", "widths"), [(1e38, [2e38, 1e39]), (1e-41, [2e-41, 1e-42]), (1.0, [1e-50, 1e50])])
 def test_widths_beyond_single_precision(library, scale, widths):
     """A width that single precision cannot hold, or with few digits, is used at its full value."""
-    if library.name == "jax":
-        pytest.skip("XLA rounds subnormal numbers to 0, and only numpy and torch go on in double precision")
-    p, q = (np.round(a[:20, :2] * 64) / 256 for a in (X, XQ))
+    p, q = (np.round(a[:, :2] * 64) / 256 for a in (X, XQ))
     single = [library.asarray((a * scale).astype(np.float32)) for a in (p, q)]
     double = [library.to_numpy(a).astype(np.float64) for a in single]
     expected = condcs.cs(*double, bandwidth=widths)

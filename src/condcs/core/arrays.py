@@ -110,12 +110,12 @@ def logsumexp(backend: Backend, a: Array, axis: int) -> Array:
     """Log of the sum of exponentials along `axis`; minus infinity where every term is, with zero gradient there."""
     xp = backend.xp
     if backend.name == "numpy":
-        peak = a.max(axis=axis)
+        peak = a.max(axis=axis, keepdims=True)
         if peak.min() > -np.inf:
-            return np.log(np.exp(a - np.expand_dims(peak, axis)).sum(axis=axis)) + peak
+            return np.log(np.exp(a - peak).sum(axis=axis)) + peak.squeeze(axis)
         with np.errstate(divide="ignore"):
             peak = np.where(peak == -np.inf, 0.0, peak)
-            return np.log(np.exp(a - np.expand_dims(peak, axis)).sum(axis=axis)) + peak
+            return np.log(np.exp(a - peak).sum(axis=axis)) + peak.squeeze(axis)
     peak = backend.detach(xp.max(a, axis=axis, keepdims=True))
     peak = xp.where(peak == -xp.inf, xp.zeros_like(peak), peak)
     total = xp.sum(xp.exp(a - peak), axis=axis)

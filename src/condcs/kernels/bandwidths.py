@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from condcs.core.arrays import Array, Backend, backend_of
 from condcs.core.checks import Variable, check_choice, check_variable, float_type
@@ -105,6 +105,8 @@ def column_widths(
             ]
             return np.array(each)
         return _deviation_rule(option, bandwidth, values, variable, response)
+    if type(bandwidth) is float and 0.0 < bandwidth < math.inf:
+        return np.full(columns, bandwidth)
     widths = _as_numbers(option, bandwidth)
     if widths.ndim == 0:
         widths = np.full(columns, float(widths))
@@ -142,19 +144,29 @@ def _median(option: str, values: np.ndarray[Any, Any], title: str, names: tuple[
         # A fixed seed: the width is a property of the data, and the same call must give the same answer.
         chosen = np.random.default_rng(_MEDIAN_SEED).choice(len(values), MEDIAN_ROWS, replace=False)
         values = values[np.sort(chosen)]
-    peak = float(np.max(np.abs(values)))
-    unit = float(2.0 ** np.floor(np.log2(peak))) if not 1e-100 < peak < 1e100 and peak > 0 else 1.0
-    squared = pdist(values / unit if unit != 1.0 else values, "sqeuclidean")
-    middle = len(squared) // 2
-    squared.partition(middle)
-    median = float(squared[middle])
-    if len(squared) % 2 == 0:
-        median = 0.5 * (median + float(squared[:middle].max()))
+    unit, (median, squared) = 1.0, _median_squared(values)
+    if not 1e-200 < median < 1e200 and (peak := float(np.max(np.abs(values)))) > 0:
+        # Squares overflow or underflow in these units: measure in units of the largest value (a power of two is exact).
+        unit = float(2.0 ** np.floor(np.log2(peak)))
+        median, squared = _median_squared(values / unit)
     if median > 0.0:
         return min(float(np.sqrt(median)) * unit, _LARGEST)
     if not np.any(squared > 0):
         return _constant(option, title, names, response)
     return _smallest_positive(option, squared, unit, title)
+
+
+def _median_squared(values: np.ndarray[Any, Any]) -> tuple[float, np.ndarray[Any, Any]]:
+    """Median squared distance over all pairs, and the squared distances in no particular order."""
+    from condcs.kernels.compiled import squared_distances
+
+    squared = squared_distances(np.ascontiguousarray(values))
+    middle = len(squared) // 2
+    squared.partition(middle)
+    median = float(squared[middle])
+    if len(squared) % 2 == 0:
+        median = 0.5 * (median + float(squared[:middle].max()))
+    return median, squared
 
 
 def _smallest_positive(option: str, squared: np.ndarray[Any, Any], unit: float, title: str) -> float:

@@ -101,7 +101,7 @@ def _torch_function() -> Any:
             return sums
 
         @staticmethod
-        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+        @torch.autograd.function.once_differentiable
         def backward(ctx: Any, gradient: Array) -> Any:
             sums, *arrays = ctx.saved_tensors
             log_weights = arrays.pop() if ctx.weighted else None

@@ -81,15 +81,18 @@ class Expanded(LogKernel):
     def left(self) -> Rows:
         """Pooled features of the rows of a block."""
         if not self._left:
-            self._left = (self.backend.concat([self.z, -self.half_norm, self._ones()], axis=1),)
+            self._left = (self._features(-self.half_norm, self._ones()),)
         return self._left
 
     @property
     def right(self) -> Rows:
         """Pooled features of the columns of a block."""
         if self._right is None:
-            self._right = (self.backend.concat([self.z, self._ones(), -self.half_norm], axis=1),)
+            self._right = (self._features(self._ones(), -self.half_norm),)
         return self._right
+
+    def _features(self, *last: Array) -> Array:
+        return self.backend.concat([self.z, *last], axis=1)
 
     def _ones(self) -> Array:
         return self.backend.xp.ones_like(self.half_norm)
@@ -266,21 +269,21 @@ def product(factors: Sequence[LogKernel]) -> LogKernel:
 # Rounding of the expansion is about |z|^2 machine epsilons. The limits keep the exponent's error near 5e-12 in double
 # precision (results are promised to 1e-10) and 1e-5 in single precision (promised to 1e-4).
 _EXPANSION_LIMIT = {64: 1e4, 32: 50.0}
+# A width beyond these would turn into 0, infinity, or a number of few digits in that floating type.
+_WIDTH_RANGE = {64: (2.3e-308, 1.7e308), 32: (1.2e-38, 3.4e38)}
 
 
 def gaussian(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> LogKernel:
     """Make a Gaussian kernel with one width per column, in the cheapest form that is exact for these data."""
     xp = backend.xp
-    info = xp.finfo(values.dtype)
-    # A width beyond the floating type would turn into 0, infinity, or a number of few digits.
-    representable = widths.min() >= float(info.smallest_normal) and widths.max() <= float(info.max)
-    if representable and not backend.is_traced(values):
+    bits = xp.finfo(values.dtype).bits
+    low, high = _WIDTH_RANGE[bits]
+    if low < widths.min() and widths.max() < high and not backend.is_traced(values):
         scale = backend.from_numpy(widths, values)
         with np.errstate(over="ignore", invalid="ignore"):
             z = (values - backend.detach(values.mean(0))) / scale
             half_norm = 0.5 * (z * z).sum(1)[:, None]
-            limit = _EXPANSION_LIMIT[info.bits]
-            if float(backend.detach(half_norm).max()) <= limit:
+            if float(backend.detach(half_norm).max()) <= _EXPANSION_LIMIT[bits]:
                 return Expanded(backend, z, half_norm)
     return Differences(backend, *_safe_units(backend, values, widths))
 

@@ -7,7 +7,7 @@ recomputed in the backward pass (torch, JAX).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
@@ -24,8 +24,6 @@ FloatArray = np.ndarray[Any, Any]
 # Sums above this hold no digits lost to gradual underflow: n terms are each off by at most the smallest subnormal.
 _SAFE_SUM = {8: 1e-290, 4: 1e-30}
 _ROWS_WORTH_A_THREAD = 512
-# From here on the compiled exponential pays for loading its compiler (about half a second, once).
-_ROWS_WORTH_COMPILING = 8_192
 
 
 def log_row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[Array]:
@@ -47,18 +45,17 @@ def row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
     Each unordered pair of tiles is visited once and serves the rows of both. Sums may underflow to 0.
     """
     n, settings = groups.n, current_settings()
-    starts = range(0, n, settings.tile)
+    if n <= settings.tile:
+        return _single_tile(kernels, groups)
     sums = [np.zeros((n, groups.count)) for _ in kernels]
-    blocks = [slice(i, min(i + settings.tile, n)) for i in starts]
+    blocks = [slice(i, min(i + settings.tile, n)) for i in range(0, n, settings.tile)]
     dtype = np.result_type(*(k.dtype for k in kernels))
     weights = [groups.block(rows, dtype) for rows in blocks]
     tasks = range(len(blocks))
     n_threads = min(settings.n_threads, len(blocks), max(1, n // _ROWS_WORTH_A_THREAD))
 
-    exp_in_place = _exp_in_place(n, dtype)
-
     def work(i: int) -> tuple[list[FloatArray], list[FloatArray]]:
-        return _row_block(i, kernels, blocks, weights, groups.count, exp_in_place)
+        return _row_block(i, kernels, blocks, weights, groups.count)
 
     def collect(i: int, result: tuple[list[FloatArray], list[FloatArray]]) -> None:
         # Results are added in the order of the blocks, so the sums do not depend on the number of threads.
@@ -66,9 +63,6 @@ def row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
             total[blocks[i]] += own
             total[blocks[i].stop :, weights[i][0]] += others
 
-    if len(blocks) == 1:
-        collect(0, work(0))
-        return sums
     # Tiles are too small for BLAS threads: they cost more than they bring, and fight with ours for the same cores.
     with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
         pending = deque((i, pool.submit(work, i)) for i in tasks[: 2 * n_threads])
@@ -88,7 +82,6 @@ def _row_block(
     blocks: list[slice],
     weights: list[tuple[slice, FloatArray]],
     n_groups: int,
-    exp_in_place: Callable[[FloatArray], object],
 ) -> tuple[list[FloatArray], list[FloatArray]]:
     """Visit the tiles of block row `i` on and right of the diagonal; return its own row sums and those of later rows."""
     rows, (row_groups, row_weights) = blocks[i], weights[i]
@@ -105,7 +98,7 @@ def _row_block(
                 np.matmul(left[0], kernel.right[0][columns].T, out=tile)
             else:
                 tile = np.ascontiguousarray(kernel.evaluate(left, tuple(a[columns] for a in kernel.right)))
-            exp_in_place(tile.reshape(-1))
+            _exp_in_place(tile)
             mine[:, column_groups] += _as_columns(tile @ column_weights)
             if columns.start > rows.start:
                 part = slice(columns.start - rows.stop, columns.stop - rows.stop)
@@ -113,12 +106,23 @@ def _row_block(
     return own, others
 
 
-def _exp_in_place(n: int, dtype: np.dtype[Any]) -> Callable[[FloatArray], object]:
-    if n >= _ROWS_WORTH_COMPILING and dtype == np.float64:
-        from condcs.kernels.fast_exp import exp_in_place
+def _single_tile(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
+    _, weights = groups.block(slice(0, groups.n), kernels[0].dtype)
+    sums = []
+    for kernel in kernels:
+        tile = np.ascontiguousarray(kernel.evaluate(kernel.left, kernel.right))
+        _exp_in_place(tile)
+        sums.append(_as_columns(tile @ weights).astype(np.float64, copy=False))
+    return sums
 
-        return exp_in_place  # type: ignore[no-any-return]
-    return lambda tile: np.exp(tile, out=tile)
+
+def _exp_in_place(tile: FloatArray) -> None:
+    if tile.dtype == np.float64:
+        from condcs.kernels.compiled import exp_in_place
+
+        exp_in_place(tile.reshape(-1))
+    else:
+        np.exp(tile, out=tile)
 
 
 def _as_columns(a: FloatArray, *, transpose: bool = False) -> FloatArray:

@@ -1,0 +1,105 @@
+"""The public names: complete, sorted, documented, and nothing besides."""
+
+import inspect
+import re
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import condcs
+
+DESIGN = {
+    "cs",
+    "cs_gaussian_mixture",
+    "mmd",
+    "joint_mmd",
+    "conditional_euclidean",
+    "conditional_cs",
+    "conditional_cs_responses",
+    "conditional_cs_predictors",
+    "conditional_mmd",
+    "mcmd",
+    "conditional_kl",
+    "conditional_bregman",
+    "pairwise",
+}
+"""The names that the design fixes for kernels and measures."""
+
+FUNCTIONS = [name for name in condcs.__all__ if inspect.isfunction(getattr(condcs, name))]
+
+
+def sections(name: str) -> list[str]:
+    return re.findall(r"^(\w+)\n-+$", inspect.getdoc(getattr(condcs, name)) or "", flags=re.MULTILINE)
+
+
+def test_all_is_sorted_without_repetition():
+    """One name, one place."""
+    assert condcs.__all__ == sorted(set(condcs.__all__))
+
+
+def test_the_names_of_the_design_are_there():
+    """Names are fixed: later layers and users rely on them."""
+    assert set(condcs.__all__) >= DESIGN
+
+
+@pytest.mark.parametrize("name", condcs.__all__)
+def test_names_are_public(name):
+    """Each name exists and has no leading underscore."""
+    assert hasattr(condcs, name)
+    assert not name.startswith("_")
+
+
+def test_nothing_else_is_public():
+    """In a fresh interpreter the package holds its exports, its subpackages, and nothing that leaked from an import."""
+    code = "import condcs; print(*(n for n in dir(condcs) if not n.startswith('_')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    subpackages = {n for n, value in vars(condcs).items() if isinstance(value, ModuleType)}
+    assert all(getattr(condcs, n).__name__ == f"condcs.{n}" for n in subpackages)
+    assert set(done.stdout.split()) - subpackages == set(condcs.__all__)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_documented(name):
+    """A docstring with what goes in, what comes out, and an example that the doctests run."""
+    function = getattr(condcs, name)
+    found = sections(name)
+    assert found[0] == "Parameters"
+    assert "Examples" in found
+    assert ">>> " in function.__doc__
+    if name != "config_context":
+        assert "Returns" in found
+    first = inspect.getdoc(function).splitlines()[0]
+    assert first.endswith((".", "?"))
+    assert len(first) < 120
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_parameter_is_documented(name):
+    """Each parameter is explained, or the docstring says whose parameters they are."""
+    function = getattr(condcs, name)
+    text = inspect.getdoc(function)
+    block = text.partition("Parameters\n----------\n")[2].partition("\n\nReturns")[0]
+    documented = set(re.findall(r"\w+", " ".join(line for line in block.splitlines() if not line.startswith(" "))))
+    assert set(inspect.signature(function).parameters) <= documented
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_options_are_keyword_only(name):
+    """Arguments without a default are data and come first; everything after them is given by name."""
+    for parameter in inspect.signature(getattr(condcs, name)).parameters.values():
+        if parameter.default is not parameter.empty:
+            assert parameter.kind is parameter.KEYWORD_ONLY
+        assert parameter.annotation is not parameter.empty
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_know_their_name(name):
+    """Messages, pickles and help pages call a function what the package calls it."""
+    assert getattr(condcs, name).__name__ == name
+
+
+def test_the_version_is_the_one_installed():
+    """A version number of three parts."""
+    assert re.fullmatch(r"\d+\.\d+\.\d+\w*", condcs.__version__)

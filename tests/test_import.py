@@ -1,0 +1,57 @@
+"""What `import condcs` loads: numpy and scipy, and nothing that is slow or optional."""
+
+import json
+import subprocess
+import sys
+
+LATER = ("torch", "jax", "numba", "pandas", "matplotlib", "sklearn", "joblib")
+"""Partners that are loaded when they are first used."""
+
+
+def modules_after(code: str) -> set[str]:
+    """Run code in a new interpreter and return the names of all modules it has then."""
+    report = "\nimport sys, json\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code + report], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr == ""
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_import_loads_no_partner():
+    """Neither the array libraries nor anything that plots, compiles or reads tables."""
+    loaded = modules_after("import condcs")
+    assert {"condcs", "numpy", "scipy"} <= loaded
+    assert not loaded & set(LATER)
+
+
+def test_import_loads_few_modules_of_its_own():
+    """Layers above the measures are loaded when they are asked for."""
+    own = {name for name in modules_after("import condcs") if name.partition(".")[0] == "condcs"}
+    assert {"condcs.core.checks", "condcs.kernels.row_sums", "condcs.measures.conditional"} <= own
+    assert not own & {"condcs.cli", "condcs.datasets", "condcs.kernels.compiled", "condcs.kernels.differentiable"}
+    assert len(own) < 40
+
+
+def test_numpy_arrays_bring_in_no_array_library():
+    """A divergence of numpy arrays needs neither torch nor JAX, although both are installed."""
+    code = "import numpy as np, condcs; y = np.arange(9.0); condcs.conditional_cs(y, y, y + 1, -y)"
+    assert not modules_after(code) & {"torch", "jax", "pandas", "matplotlib"}
+
+
+def test_import_time_is_reported(record_property):
+    """Time of `import condcs` beyond what it stands on, and as a share of that: reported, never a reason to fail.
+
+    Three interpreters time both imports, one after the other; the report holds the medians.
+    """
+    code = (
+        "import time; a = time.perf_counter(); import numpy, scipy.linalg, scipy.spatial.distance\n"
+        "b = time.perf_counter(); import condcs; c = time.perf_counter(); print(b - a, c - b)"
+    )
+    times = []
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+        times.append([float(t) for t in done.stdout.split()])
+    base, own = (sorted(column)[len(times) // 2] for column in zip(*times, strict=True))
+    record_property("import_seconds_beyond_scipy", round(own, 4))
+    record_property("import_ratio_to_scipy", round(own / base, 3))
+    print(f"import condcs: {own:.3f} s beyond numpy and scipy ({base:.3f} s), ratio {own / base:.2f}")
+    assert own > 0
