@@ -51,7 +51,7 @@ def dense(xp: np.ndarray, yp: np.ndarray, xq: np.ndarray, yq: np.ndarray, bx: fl
 
 
 def floor_seconds(n_pooled: int) -> float:
-    """Return the time that numpy needs for the exponentials alone: two for each unordered pair, buffers in the cache."""
+    """Return the time of the exponentials alone, by numpy: two for each unordered pair, buffers in the cache."""
     z = -np.abs(np.random.default_rng(0).normal(size=2**16))
     buffer = np.empty_like(z)
     per_number = seconds(lambda: [np.exp(z, out=buffer) for _ in range(20)], 9) / (20 * z.size)
@@ -79,7 +79,9 @@ def main() -> None:
     print(f"conditional_cs, {ROWS:,} + {ROWS:,} rows, d_x = 10, d_y = 1, float64, {THREADS} threads")
     print(f"  ours                              {ours:8.3f} s   (difference from the dense value {difference:.1e})")
     print(f"  dense (cdist, exp, sums)          {naive:8.3f} s   = {naive / ours:.1f} x ours")
-    print(f"  floor: exponentials / threads     {lowest / THREADS:8.3f} s   ours = {ours / (lowest / THREADS):.2f} x the floor")
+    print(
+        f"  floor: exponentials / threads     {lowest / THREADS:8.3f} s   ours = {ours / (lowest / THREADS):.2f} x this"
+    )
     sizes = [1_000, 2_000, 4_000, 8_000, 16_000]
     with condcs.config_context(n_threads=THREADS):
         times = []

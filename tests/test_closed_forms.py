@@ -20,7 +20,7 @@ def test_cs_of_shifted_gaussians(bandwidth, shift):
 
 @pytest.mark.parametrize("shift", [0.5, 1.5])
 def test_plugin_estimator_is_a_wider_kernel(shift):
-    """Plug-in: the integral of two kernels of width sigma is one of width sqrt(2) sigma, so D = shift^2 / (2 sigma^2 + 2)."""
+    """Two kernels of width sigma integrate to one of width sqrt(2) sigma, so D = shift^2 / (2 sigma^2 + 2)."""
     value = condcs.cs(NORMAL, NORMAL + shift, bandwidth=0.7, estimator="plugin")
     assert value == pytest.approx(shift**2 / (2 * 0.7**2 + 2), rel=1e-3)
 
@@ -35,7 +35,7 @@ def test_mmd_of_shifted_gaussians(shift):
 
 @pytest.mark.parametrize("shift", [0.3, 1.0, 4.0])
 def test_conditional_cs_of_a_shifted_response(shift):
-    """y given x is N(0, 1) against N(shift, 1) at every x: D = shift^2 / (bandwidth_y^2 + 2), whatever x does.
+    """Given any x, y is N(0, 1) against N(shift, 1) at every x: D = shift^2 / (bandwidth_y^2 + 2), whatever x does.
 
     x and y form a product grid, so row sums over x and y factor and the x parts cancel exactly.
     """
@@ -48,7 +48,7 @@ def test_conditional_cs_of_a_shifted_response(shift):
 
 
 def test_two_points_each():
-    """n = 2 + 2 worked out by hand: x all equal, y apart by a and b kernel units."""
+    """Two rows each, worked out by hand: x all equal, y apart by a and b kernel units."""
     x = np.zeros((2, 1))
     p, q = np.array([[0.0], [1.0]]), np.array([[2.0], [3.0]])
     within = (1 + np.exp(-0.5)) / 2
@@ -59,7 +59,7 @@ def test_two_points_each():
 
 
 def test_far_response_grows_like_its_square():
-    """y shifted by 100 at sigma 0.5 underflows naively; the value must stay near shift^2 / sigma^2 = 40,000."""
+    """A response shifted by 100 at sigma 0.5 underflows naively; the value stays near shift^2 / sigma^2 = 40,000."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, 60, 1))
     value = condcs.conditional_cs(x[:30], y[:30], x[30:], y[30:] + 100, bandwidth_x=1.0, bandwidth_y=0.5)

@@ -3,17 +3,19 @@
 import json
 import subprocess
 import sys
+from functools import lru_cache
 
 LATER = ("torch", "jax", "numba", "pandas", "matplotlib", "sklearn", "joblib")
 """Partners that are loaded when they are first used."""
 
 
-def modules_after(code: str) -> set[str]:
+@lru_cache
+def modules_after(code: str) -> frozenset[str]:
     """Run code in a new interpreter and return the names of all modules it has then."""
     report = "\nimport sys, json\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code + report], capture_output=True, text=True, check=True, timeout=60)
     assert done.stderr == ""
-    return set(json.loads(done.stdout.splitlines()[-1]))
+    return frozenset(json.loads(done.stdout.splitlines()[-1]))
 
 
 def test_import_loads_no_partner():

@@ -111,6 +111,12 @@ def test_finite_for_every_finite_input(x, y, width):
     )
 
 
+def test_numbers_too_large_to_square_stay_apart():
+    """Rows 1e200 widths from each other are as different as any, not equal."""
+    far = condcs.cs(np.array([1e200, 2e200]), np.array([3e200, 4e200]), bandwidth=1.0)
+    assert far > 1e100
+
+
 @pytest.mark.parametrize("scale", [1e-200, 1e-30, 1e30, 1e200])
 def test_extreme_units(rng, scale):
     """Data and widths in extreme units give the value of ordinary units."""

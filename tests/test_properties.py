@@ -183,7 +183,8 @@ def test_flags_of_the_registry(name, rng):
 def test_pairwise_equals_one_pair_at_a_time(name, rng, library):
     """With fixed widths the one-pass matrix is that of separate calls."""
     measure = MEASURES[name]
-    groups = [(rng.normal(size=(n, 2)), rng.normal(size=(n, 1))) for n in (30, 25, 40, 2 + 8)]
+    # Groups of two sizes only: JAX compiles every shape anew.
+    groups = [(rng.normal(size=(n, 2)), rng.normal(size=(n, 1))) for n in (30, 20, 30)]
     groups = [tuple(library.asarray(a) for a in g) for g in groups]
     options = {option: 0.8 for option in measure.options if option.startswith("bandwidth")}
     if not measure.takes_x:

@@ -1,4 +1,4 @@
-"""condcs: measure, test and explain how far apart two conditional distributions p(y|x) and q(y|x) are, from samples alone."""
+"""condcs: how far apart are two conditional distributions p(y|x) and q(y|x)? An answer from samples alone."""
 
 from condcs.core.settings import config_context
 from condcs.kernels.bandwidths import bandwidth

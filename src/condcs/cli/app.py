@@ -10,7 +10,7 @@ import typer
 import condcs
 
 app = typer.Typer(
-    help="Did the relation between y and x change? Measure, test and explain differences of p(y|x), from samples alone.",
+    help="Did the relation between y and x change? Measure, test and explain differences of p(y|x), from samples.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,

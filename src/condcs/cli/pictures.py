@@ -21,11 +21,12 @@ def draw_local_shift(data: LocalShift, out: Path) -> None:
 
     figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
     axes.axvspan(*data.region, color=SHADE, zorder=0, lw=0)
-    place = {"ha": "center", "va": "bottom", "transform": axes.get_xaxis_transform()}
-    axes.text(np.mean(data.region), 1.01, "p(y|x) differs here", color="#9c4221", fontsize=9, **place)
+    place: dict[str, Any] = {"ha": "center", "va": "bottom", "transform": axes.get_xaxis_transform()}
+    axes.text(float(np.mean(data.region)), 1.01, "p(y|x) differs here", color="#9c4221", fontsize=9, **place)
     for x, y, color, label in ((data.xp, data.yp, BLUE, "first sample"), (data.xq, data.yq, ORANGE, "second sample")):
         axes.plot(x[:, 0], y[:, 0], "o", ms=3.2, alpha=0.35, color=color, mew=0)
-        grid = np.linspace(*np.quantile(x, [0.01, 0.99]), 200)
+        low, high = np.quantile(x, [0.01, 0.99])
+        grid = np.linspace(low, high, 200)
         axes.plot(
             grid, _conditional_mean(x[:, 0], y[:, 0], grid), color=color, lw=2.2, label=f"{label}: mean of y given x"
         )

@@ -106,6 +106,14 @@ def backend_of(*arrays: Any) -> Backend:
     return Backend(name, array_api_compat.array_namespace(*present))
 
 
+def log_weights(backend: Backend, weights: Array) -> Array:
+    """Log of sample weights; minus infinity for 0, with zero gradient there."""
+    xp = backend.xp
+    counts = weights > 0
+    logs = xp.log(xp.where(counts, weights, xp.ones_like(weights)))
+    return xp.where(counts, logs, -xp.inf * xp.ones_like(weights))
+
+
 def logsumexp(backend: Backend, a: Array, axis: int) -> Array:
     """Log of the sum of exponentials along `axis`; minus infinity where every term is, with zero gradient there."""
     xp = backend.xp

@@ -273,7 +273,7 @@ def _check_column_order(parts: Parts) -> None:
 def _encode_labels(
     title: str, tables: list[Any], names: tuple[str, ...], flags: tuple[bool, ...], backend: Backend, dtype: Any
 ) -> list[Any]:
-    """Replace label columns that `dtype` cannot hold (strings, objects, large integers) by codes common to all groups."""
+    """Replace label columns that `dtype` cannot hold (strings, objects, large integers) by codes, one set for all."""
     if not any(flags) or all(_holds_exactly(t, backend, dtype) for t in tables):
         return tables
     pool = backend.concat(tables)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import sys
+import warnings
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -44,6 +46,14 @@ class BandwidthWarning(CondcsWarning):
 
 class OverlapWarning(CondcsWarning):
     """Some rows have no counterpart in the other sample and were left out of the cross terms."""
+
+
+def warn_caller(message: str, category: type[CondcsWarning]) -> None:
+    """Warn at the line outside condcs that made the call."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("condcs."):
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(message, category, stacklevel=depth + 1)
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:

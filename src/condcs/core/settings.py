@@ -35,7 +35,8 @@ def _default_threads() -> int:
         return int(given)
     if given:
         raise ParameterError(
-            f"`CONDCS_NUM_THREADS` must be a positive integer, got {given!r}. Set it to e.g. 2, or unset it to use all cores."
+            f"`CONDCS_NUM_THREADS` must be a positive integer, got {given!r}. "
+            "Set it to e.g. 2, or unset it to use all cores."
         )
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

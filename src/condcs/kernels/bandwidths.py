@@ -1,9 +1,8 @@
-"""Bandwidths: given as numbers, or found by a rule from the pooled sample. Sigma always means exp(-r^2 / (2 sigma^2))."""
+"""Bandwidths: given as numbers, or found by a rule from the pooled sample. Sigma means exp(-r^2 / (2 sigma^2))."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from condcs.core.arrays import Array, Backend, backend_of
 from condcs.core.checks import Variable, check_choice, check_variable, float_type
-from condcs.core.errors import BandwidthError, BandwidthWarning, ShapeError, public
+from condcs.core.errors import BandwidthError, BandwidthWarning, ShapeError, public, warn_caller
 
 Bandwidth = float | str | Sequence[float] | Array
 """A positive number, one per column, or the name of a rule."""
@@ -31,8 +30,8 @@ def bandwidth(*samples: Array, rule: str = "median") -> float | np.ndarray[Any, 
     """Width that a bandwidth rule finds for samples of one variable, pooled.
 
     "median" is the square root of the median squared distance over all pairs of rows, exact up to 2,000 pooled rows and
-    that of a subsample with a fixed seed above. "silverman" and "scott" are the factors of `scipy.stats.gaussian_kde` times
-    the pooled standard deviation of each column. Cost O(min(n, 2000)^2 d).
+    that of a subsample with a fixed seed above. "silverman" and "scott" are the factors of `scipy.stats.gaussian_kde`
+    times the pooled standard deviation of each column. Cost O(min(n, 2000)^2 d).
 
     Parameters
     ----------
@@ -79,8 +78,8 @@ def column_widths(
         Whether "median" finds one width for all columns together (the default kernels), or one for each column alone
         (columns of mixed kinds, which have no common unit).
     response : bool
-        Whether this is y. A constant response makes every kernel value 1 whatever the width, so it only warns; a constant
-        x leaves nothing to condition on and is an error.
+        Whether this is y. A constant response makes every kernel value 1 whatever the width, so it only warns; a
+        constant x leaves nothing to condition on and is an error.
     """
     columns = variable.values.shape[1]
     if isinstance(bandwidth, str):
@@ -92,8 +91,8 @@ def column_widths(
             )
         if backend.is_traced(variable.values):
             raise BandwidthError(
-                f"`{option}` must be a number where the data cannot be looked at (inside jax.jit or jax.vmap), got the rule "
-                f"{bandwidth!r}. Find the width first, with `condcs.bandwidth(...)`, and pass it."
+                f"`{option}` must be a number where the data cannot be looked at (inside jax.jit or jax.vmap), got "
+                f"the rule {bandwidth!r}. Find the width first, with `condcs.bandwidth(...)`, and pass it."
             )
         values = backend.to_numpy(variable.values).astype(np.float64, copy=False)
         if bandwidth == "median" and jointly:
@@ -112,8 +111,8 @@ def column_widths(
         widths = np.full(columns, float(widths))
     if widths.shape != (columns,):
         raise BandwidthError(
-            f"`{option}` must be one number, or one per column of {variable.title} ({columns}), got shape {widths.shape}. "
-            f"Pass a single number, or {columns} of them."
+            f"`{option}` must be one number, or one per column of {variable.title} ({columns}), got shape "
+            f"{widths.shape}. Pass a single number, or {columns} of them."
         )
     if not np.all(np.isfinite(widths)) or not np.all(widths > 0):
         raise BandwidthError(
@@ -174,12 +173,12 @@ def _smallest_positive(option: str, squared: np.ndarray[Any, Any], unit: float, 
     quantiles = np.percentile(squared, list(_FALLBACK_PERCENTILES), method="higher")
     level, quantile = next((p, q) for p, q in zip(_FALLBACK_PERCENTILES, quantiles, strict=True) if q > 0)
     width = min(float(np.sqrt(quantile)) * unit, _LARGEST)
-    warnings.warn(
-        f"{title}: more than half of all pairs of rows are equal, so the median distance is 0. `{option}` falls back to the "
+    warn_caller(
+        f"{title}: more than half of all pairs of rows are equal, so the median distance is 0. `{option}` falls "
+        "back to the "
         f"smallest positive percentile of the distances (the {level}th: {width:.4g}). Pass a number to choose it, "
         "or the delta kernel if the values are labels.",
         BandwidthWarning,
-        stacklevel=_stack_depth(),
     )
     return width
 
@@ -187,7 +186,7 @@ def _smallest_positive(option: str, squared: np.ndarray[Any, Any], unit: float, 
 def _deviation_rule(
     option: str, rule: str, values: np.ndarray[Any, Any], variable: Variable, response: bool
 ) -> np.ndarray[Any, Any]:
-    """Silverman's or Scott's factor, as in `scipy.stats.gaussian_kde`, times the pooled standard deviation of each column."""
+    """Silverman's or Scott's factor, as in `scipy.stats.gaussian_kde`, times each column's standard deviation."""
     n, d = values.shape
     factor = n ** (-1 / (d + 4)) if rule == "scott" else (n * (d + 2) / 4) ** (-1 / (d + 4))
     unit = np.maximum(np.max(np.abs(values), axis=0), np.finfo(float).tiny)
@@ -203,22 +202,11 @@ def _constant(option: str, title: str, names: tuple[str, ...], response: bool) -
     what = f"column {names[0]!r}" if len(names) == 1 else "every column"
     if not response:
         raise BandwidthError(
-            f"{title} must vary for `{option}` to be estimated, but {what} is constant. Drop the constant column, or pass "
-            f"{option} as a number."
+            f"{title} must vary for `{option}` to be estimated, but {what} is constant. Drop the constant column, "
+            f"or pass {option} as a number."
         )
-    warnings.warn(
+    warn_caller(
         f"{title}: {what} is constant, so any width gives the same similarities; `{option}` is set to 1.",
         BandwidthWarning,
-        stacklevel=_stack_depth(),
     )
     return 1.0
-
-
-def _stack_depth() -> int:
-    """Number of frames up to the first one outside condcs, so that the warning points at the caller's line."""
-    import sys
-
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("condcs"):
-        frame, depth = frame.f_back, depth + 1
-    return depth

@@ -1,7 +1,8 @@
 """Loops that numpy has no fast word for, compiled once and kept on disk by numba.
 
 Loading numba takes about half a second, so this module is imported when the first numpy array is worked on, not before.
-The exponential is 4 to 5 times as fast as `np.exp` on doubles where there is no AVX-512: numpy calls a scalar routine there.
+The exponential is 4 to 5 times as fast as `np.exp` on doubles where there is no AVX-512: numpy calls a scalar routine
+there.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def _double(context: Any, x: Any) -> Any:
 def exp_in_place(tile: np.ndarray[Any, Any]) -> None:
     """Replace every (finite, not positive) number by its exponential, to one unit in the last place.
 
-    exp(x) = 2^k exp(r) with k = round(x / ln 2) and |r| <= ln(2) / 2. Below -708 the result is 0: such sums are flagged as
-    underflowing anyway.
+    exp(x) = 2^k exp(r) with k = round(x / ln 2) and |r| <= ln(2) / 2. Below -708 the result is 0: such sums are
+    flagged as underflowing anyway.
     """
     for i in range(tile.size):
         given = tile[i]
@@ -82,7 +83,7 @@ _READ_ONLY_ROWS = types.Array(types.float64, 2, "C", readonly=True)
 
 @numba.njit(types.float64[::1](_READ_ONLY_ROWS), cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def squared_distances(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the squared Euclidean distances of all pairs of rows i < j, in the order of `scipy.spatial.distance.pdist`."""
+    """Return the squared Euclidean distances of all pairs of rows i < j, in the order of scipy's `pdist`."""
     n, d = values.shape
     columns = np.ascontiguousarray(values.T)
     squared = np.empty(n * (n - 1) // 2)

@@ -1,8 +1,9 @@
 r"""Log row sums for arrays that carry gradients, in linear memory.
 
-The derivative of :math:`\log S_{jh} = \log\sum_{i \in h} e^{E_{ji}} w_i` with respect to an exponent is a softmax weight,
-:math:`e^{E_{ji}} w_i / S_{jh}`, which needs only the stored sums: the backward pass recomputes each tile of exponents and
-keeps none.
+The derivative of :math:`\log S_{jh} = \log\sum_{i \in h} e^{E_{ji}} w_i` with respect to an exponent is a softmax
+weight,
+:math:`e^{E_{ji}} w_i / S_{jh}`, which needs only the stored sums: the backward pass recomputes each tile of exponents
+and keeps none.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from condcs.core.arrays import Array, Backend, logsumexp
+from condcs.core.arrays import Array, log_weights, logsumexp
 from condcs.core.groups import Groups
 from condcs.kernels.log_kernels import LogKernel, Rows
 
@@ -22,61 +23,52 @@ _TILE_FLOATS = 2**20
 
 
 def differentiable_log_row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[Array]:
-    """Return the logarithm of every pooled row's kernel mass in every group (n x G), for torch, JAX and other libraries."""
+    """Return the log of every pooled row's kernel mass in every group (n x G), for torch, JAX and other libraries."""
     backend = kernels[0].backend
-    log_weights = _log_weights(backend, groups)
+    weights = None if groups.weights is None else log_weights(backend, groups.weights)
     n = groups.n
     dense = n * n * max(k.floats_per_pair for k in kernels) <= DENSE_PAIRS
     if backend.name == "torch" and not dense:
-        return [_torch_tiled(k, groups, log_weights) for k in kernels]
+        return [_torch_tiled(k, groups, weights) for k in kernels]
     if backend.name == "jax" and not dense:
-        return [_jax_tiled(k, groups, log_weights) for k in kernels]
+        return [_jax_tiled(k, groups, weights) for k in kernels]
     step = n if dense else max(1, _TILE_FLOATS // (n * max(k.floats_per_pair for k in kernels)))
-    return [_by_row_blocks(k, groups, log_weights, step) for k in kernels]
+    return [_by_row_blocks(k, groups, weights, step) for k in kernels]
 
 
-def _log_weights(backend: Backend, groups: Groups) -> Array | None:
-    if groups.weights is None:
-        return None
-    xp = backend.xp
-    # A weight of 0 becomes the smallest normal number: its terms vanish against any other, and no infinity enters gradients.
-    floor = float(xp.finfo(groups.weights.dtype).smallest_normal)
-    return xp.log(xp.clip(groups.weights, floor, None))
-
-
-def _rows_against_all(kernel: LogKernel, left: Rows, right: Rows, groups: Groups, log_weights: Array | None) -> Array:
+def _rows_against_all(kernel: LogKernel, left: Rows, right: Rows, groups: Groups, weights: Array | None) -> Array:
     exponents = kernel.evaluate(left, right)
-    if log_weights is not None:
-        exponents = exponents + log_weights
+    if weights is not None:
+        exponents = exponents + weights
     backend = kernel.backend
     return backend.xp.stack([logsumexp(backend, exponents[:, s], axis=1) for s in groups.slices], axis=1)
 
 
-def _by_row_blocks(kernel: LogKernel, groups: Groups, log_weights: Array | None, step: int) -> Array:
+def _by_row_blocks(kernel: LogKernel, groups: Groups, weights: Array | None, step: int) -> Array:
     n = groups.n
     if step >= n:
-        return _rows_against_all(kernel, kernel.left, kernel.right, groups, log_weights)
+        return _rows_against_all(kernel, kernel.left, kernel.right, groups, weights)
     blocks = [
-        _rows_against_all(kernel, tuple(a[i : i + step] for a in kernel.left), kernel.right, groups, log_weights)
+        _rows_against_all(kernel, tuple(a[i : i + step] for a in kernel.left), kernel.right, groups, weights)
         for i in range(0, n, step)
     ]
     return kernel.backend.xp.concat(blocks)
 
 
-def _jax_tiled(kernel: LogKernel, groups: Groups, log_weights: Array | None) -> Array:
+def _jax_tiled(kernel: LogKernel, groups: Groups, weights: Array | None) -> Array:
     import jax
 
     @jax.checkpoint
     def one_row(left: Rows) -> Array:
         rows = tuple(a[None] for a in left)
-        return _rows_against_all(kernel, rows, kernel.right, groups, log_weights)[0]
+        return _rows_against_all(kernel, rows, kernel.right, groups, weights)[0]
 
     step = max(1, _TILE_FLOATS // (groups.n * kernel.floats_per_pair))
     return jax.lax.map(one_row, kernel.left, batch_size=step)
 
 
-def _torch_tiled(kernel: LogKernel, groups: Groups, log_weights: Array | None) -> Array:
-    return _torch_function().apply(kernel, groups, log_weights, len(kernel.left), *kernel.left, *kernel.right)
+def _torch_tiled(kernel: LogKernel, groups: Groups, weights: Array | None) -> Array:
+    return _torch_function().apply(kernel, groups, weights, len(kernel.left), *kernel.left, *kernel.right)
 
 
 @lru_cache(maxsize=1)
@@ -88,26 +80,24 @@ def _torch_function() -> Any:
         """Log row sums whose backward pass recomputes tiles instead of keeping them."""
 
         @staticmethod
-        def forward(
-            ctx: Any, kernel: LogKernel, groups: Groups, log_weights: Array, n_left: int, *arrays: Array
-        ) -> Array:
+        def forward(ctx: Any, kernel: LogKernel, groups: Groups, weights: Array, n_left: int, *arrays: Array) -> Array:
             left, right = arrays[:n_left], arrays[n_left:]
             sums = left[0].new_empty((groups.n, groups.count), dtype=kernel.dtype)
             for rows in _row_tiles(kernel, groups):
                 for g, span in enumerate(groups.slices):
-                    sums[rows, g] = _running_logsumexp(torch, kernel, left, right, rows, span, log_weights)
-            ctx.kernel, ctx.groups, ctx.n_left, ctx.weighted = kernel, groups, n_left, log_weights is not None
-            ctx.save_for_backward(sums, *arrays, *([log_weights] if log_weights is not None else []))
+                    sums[rows, g] = _running_logsumexp(torch, kernel, left, right, rows, span, weights)
+            ctx.kernel, ctx.groups, ctx.n_left, ctx.weighted = kernel, groups, n_left, weights is not None
+            ctx.save_for_backward(sums, *arrays, *([weights] if weights is not None else []))
             return sums
 
         @staticmethod
         @torch.autograd.function.once_differentiable
         def backward(ctx: Any, gradient: Array) -> Any:
             sums, *arrays = ctx.saved_tensors
-            log_weights = arrays.pop() if ctx.weighted else None
+            weights = arrays.pop() if ctx.weighted else None
             kernel, groups, n_left = ctx.kernel, ctx.groups, ctx.n_left
             gradients = [torch.zeros_like(a) for a in arrays]
-            weight_gradient = None if log_weights is None else torch.zeros_like(log_weights)
+            weight_gradient = None if weights is None else torch.zeros_like(weights)
             for rows in _row_tiles(kernel, groups):
                 for g, span in enumerate(groups.slices):
                     for columns in _column_tiles(kernel, span, rows):
@@ -116,8 +106,8 @@ def _torch_function() -> Any:
                             parts = [a[s].detach().requires_grad_() for a, s in zip(arrays, spots, strict=True)]
                             exponents = kernel.evaluate(tuple(parts[:n_left]), tuple(parts[n_left:]))
                         weighted = exponents.detach()
-                        if log_weights is not None:
-                            weighted = weighted + log_weights[columns]
+                        if weights is not None:
+                            weighted = weighted + weights[columns]
                         peak = sums[rows, g, None]
                         # A row without mass (sum minus infinity) takes no part; the subtraction would give NaN there.
                         softmax = torch.exp(weighted - torch.where(torch.isinf(peak), torch.zeros_like(peak), peak))
@@ -146,14 +136,14 @@ def _column_tiles(kernel: LogKernel, span: slice, rows: slice) -> list[slice]:
 
 
 def _running_logsumexp(
-    torch: Any, kernel: LogKernel, left: Rows, right: Rows, rows: slice, span: slice, log_weights: Array | None
+    torch: Any, kernel: LogKernel, left: Rows, right: Rows, rows: slice, span: slice, weights: Array | None
 ) -> Array:
     """Log row sums over a span of columns, tile by tile."""
     own = tuple(a[rows] for a in left)
     parts = []
     for columns in _column_tiles(kernel, span, rows):
         exponents = kernel.evaluate(own, tuple(a[columns] for a in right))
-        if log_weights is not None:
-            exponents = exponents + log_weights[columns]
+        if weights is not None:
+            exponents = exponents + weights[columns]
         parts.append(torch.logsumexp(exponents, dim=1))
     return torch.logsumexp(torch.stack(parts, dim=1), dim=1)

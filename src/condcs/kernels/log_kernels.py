@@ -1,4 +1,4 @@
-r"""Kernels as exponents: each gives :math:`\log k(a, b)` for blocks of rows, so that nothing underflows unless we let it.
+r"""Kernels as exponents: each gives :math:`\log k(a, b)` for blocks of rows, so that nothing underflows unasked.
 
 A log kernel holds the pooled sample twice, as `left` rows and `right` columns, in the form that makes one block cheap.
 """
@@ -116,7 +116,7 @@ class Differences(LogKernel):
 
 
 class Laplacian(LogKernel):
-    r"""Laplacian kernel: :math:`-|(a - b) / \sigma|`, with the Euclidean norm, or the sum over columns (a product kernel)."""
+    r"""Laplacian kernel: :math:`-|(a - b) / \sigma|`, Euclidean norm, or the sum over columns (a product kernel)."""
 
     def __init__(self, backend: Backend, values: Array, widths: Array, *, product: bool) -> None:
         super().__init__(backend, (values,))
@@ -174,8 +174,8 @@ class Function(LogKernel):
         if not np.allclose(gram, gram.T, rtol=1e-3, atol=1e-6 * gram.max()):
             i, j = np.unravel_index(np.argmax(np.abs(gram - gram.T)), gram.shape)
             raise DataError(
-                f"`{self.option}` must be symmetric, got {gram[i, j]:.4g} for two rows and {gram[j, i]:.4g} for the same two "
-                "exchanged. Make it so, e.g. by averaging k(a, b) and k(b, a).T."
+                f"`{self.option}` must be symmetric, got {gram[i, j]:.4g} for two rows and {gram[j, i]:.4g} for the "
+                "same two exchanged. Make it so, e.g. by averaging k(a, b) and k(b, a).T."
             )
 
     def _gram(self, a: Array, b: Array) -> Array:
@@ -206,8 +206,8 @@ class Function(LogKernel):
         if not backend.is_traced(gram) and not bool(xp.all(allowed)):
             bad = float(backend.to_numpy(gram)[~backend.to_numpy(allowed)][0])
             raise DataError(
-                f"`{self.option}` must not be negative, NaN or infinite, got {bad}. Divergences take logarithms of sums of "
-                "kernel values: use a non-negative kernel, e.g. its absolute value or exponential."
+                f"`{self.option}` must not be negative, NaN or infinite, got {bad}. Divergences take logarithms of "
+                "sums of kernel values: use a non-negative kernel, e.g. its absolute value or exponential."
             )
         return gram
 
@@ -294,9 +294,10 @@ def laplacian(backend: Backend, values: Array, widths: np.ndarray[Any, Any], *, 
 
 
 def _safe_units(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> tuple[Array, Array]:
-    """Bring each column to units in which its width is between 1 and 2, and clip what would overflow when squared.
+    """Bring each column to units in which its width is between 1 and 2, and compress what would overflow when squared.
 
-    Units are powers of two, so that differences round exactly as they do in the caller's units.
+    Units are powers of two, so that differences round exactly as they do in the caller's units. Numbers too large to be
+    squared keep their order on a logarithmic scale: rows that differ stay far apart.
     """
     xp = backend.xp
     if backend.name == "numpy" or (backend.name == "torch" and values.device.type != "mps"):
@@ -307,10 +308,13 @@ def _safe_units(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -
     half = np.floor(-exponent / 2)
     first, second = np.exp2(half), np.exp2(-exponent - half)
     unit_widths = widths * first * second
-    limit = float(np.sqrt(float(xp.finfo(values.dtype).max)) / (8 * np.sqrt(values.shape[1])))
+    limit = float(np.sqrt(float(xp.finfo(values.dtype).max)) / (16 * np.sqrt(values.shape[1])))
     with np.errstate(over="ignore"):
         scaled = values * backend.from_numpy(first, values) * backend.from_numpy(second, values)
-        scaled = xp.clip(scaled, -limit, limit)
+        size = xp.abs(scaled)
+        # The largest double is 2^1024, so the logarithm adds less than one more `limit`.
+        compressed = xp.sign(scaled) * limit * (1 + xp.log2(xp.clip(size / limit, 1, None)) / 1024)
+        scaled = xp.clip(xp.where(size > limit, compressed, scaled), -2 * limit, 2 * limit)
     return scaled, backend.from_numpy(unit_widths, values)
 
 

@@ -83,7 +83,7 @@ def _row_block(
     weights: list[tuple[slice, FloatArray]],
     n_groups: int,
 ) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Visit the tiles of block row `i` on and right of the diagonal; return its own row sums and those of later rows."""
+    """Visit the tiles of block row `i` on and right of the diagonal; return its row sums and those of later rows."""
     rows, (row_groups, row_weights) = blocks[i], weights[i]
     height, n = rows.stop - rows.start, blocks[-1].stop
     own = [np.zeros((height, n_groups)) for _ in kernels]
@@ -130,7 +130,7 @@ def _as_columns(a: FloatArray, *, transpose: bool = False) -> FloatArray:
 
 
 def _finish_in_log_domain(kernel: LogKernel, sums: FloatArray, groups: Groups) -> FloatArray:
-    """Take logarithms; rows whose mass in a group underflowed are summed again with their largest exponent taken out."""
+    """Take logarithms; rows whose mass in a group underflowed are summed again, largest exponent taken out."""
     lost = sums < _SAFE_SUM[kernel.dtype.itemsize]
     if not lost.any():
         return np.asarray(np.log(sums))

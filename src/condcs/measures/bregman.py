@@ -20,7 +20,7 @@ from condcs.core.groups import Groups
 from condcs.kernels.bandwidths import Bandwidth, column_widths
 from condcs.kernels.log_kernels import gaussian
 from condcs.measures.interaction import marginal_interaction
-from condcs.measures.neighbours import NumericProblem, numeric_problem
+from condcs.measures.problem import NumericProblem, numeric_problem
 
 GENERATORS = ("von_neumann", "log_det")
 MATRICES = ("covariance", "correntropy")

@@ -72,8 +72,9 @@ def conditional_cs(
 
     Notes
     -----
-    One outlier in x carries as much weight as a whole region (its row mass is small): at x = 10 among 100 standard normal
-    rows it moves D from 0.06 to 0.75. Finite is not the same as meaningful; look at the rows before trusting the number.
+    One outlier in x carries as much weight as a whole region (its row mass is small): at x = 10 among 100 standard
+    normal rows it moves D from 0.06 to 0.75. Finite is not the same as meaningful; look at the rows before trusting the
+    number.
 
     Examples
     --------
@@ -140,8 +141,15 @@ def conditional_euclidean(
 
     .. math:: D = T_{pp} + T_{qq} - T_{pq} - T_{qp}
 
-    with T as in `conditional_cs`: an estimate of the integral of (p(y|x) - q(y|x))^2 up to the kernels' constants. It can be
-    negative. Cost O(n^2 d); memory O(n). Parameters are those of `conditional_cs`.
+    with T as in `conditional_cs`: an estimate of the integral of (p(y|x) - q(y|x))^2 up to the kernels' constants. It
+    can be negative. Cost O(n^2 d); memory O(n).
+
+    Parameters
+    ----------
+    xp, yp, xq, yq : array
+        The samples, as in `conditional_cs`.
+    bandwidth_x, bandwidth_y, kernel_x, kernel_y, weights_p, weights_q
+        As in `conditional_cs`.
 
     Returns
     -------
@@ -248,7 +256,7 @@ def conditional_cs_predictors(
     kernel_x2: Kernel = "gaussian",
     weights: Array | None = None,
 ) -> Array:
-    r"""Does x2 say anything about y that x1 does not: p(y|x1) against p(y|x1,x2) (Prop. 4).
+    r"""Divergence between p(y|x1) and p(y|x1,x2): what x2 says about y that x1 does not (Prop. 4).
 
     With row sums :math:`A^1, B^1` of :math:`K^1, K^1 L` and :math:`A^{12}, B^{12}` of :math:`K^1 K^2, K^1 K^2 L`,
 
@@ -256,8 +264,8 @@ def conditional_cs_predictors(
               2 \log \sum_j \frac{B^1_j}{A^1_j A^{12}_j}.
 
     This is the corrected form, never negative. The printed one estimates the first term as
-    :math:`\sum_j B^1_j / (A^1_j)^2`, which leaves out the integral over x2: it is routinely negative and shifts with the
-    kernels' constants. Cost O(n^2 d); memory O(n).
+    :math:`\sum_j B^1_j / (A^1_j)^2`, which leaves out the integral over x2: it is routinely negative and shifts with
+    the kernels' constants. Cost O(n^2 d); memory O(n).
 
     Parameters
     ----------

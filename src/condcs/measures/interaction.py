@@ -10,14 +10,13 @@ all in logarithms. A contrast turns T into divergences between all pairs of grou
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from condcs.core.arrays import Array, Backend, logsumexp
-from condcs.core.errors import OverlapError, OverlapWarning
+from condcs.core.arrays import Array, Backend, log_weights, logsumexp
+from condcs.core.errors import OverlapError, OverlapWarning, warn_caller
 from condcs.core.groups import Groups
 from condcs.kernels.log_kernels import LogKernel, product
 from condcs.kernels.row_sums import log_row_sums
@@ -36,7 +35,7 @@ class RowMasses:
 def row_masses(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups) -> RowMasses:
     """Visit all pairs once and return log A and log B."""
     log_a, log_b = log_row_sums([kernel_x, product([kernel_x, kernel_y])], groups)
-    if kernel_x.may_vanish:
+    if kernel_x.may_vanish or groups.weights is not None:
         log_a, log_b = _without_absent_rows(kernel_x.backend, groups, log_a, log_b)
     return RowMasses(kernel_x.backend, groups, log_a, log_b)
 
@@ -114,14 +113,8 @@ def _stack(backend: Backend, arrays: list[Any]) -> Array:
 
 
 def weighted_terms(backend: Backend, groups: Groups, span: slice, terms: Array) -> Array:
-    if groups.weights is None:
-        return terms
-    xp = backend.xp
-    if backend.name == "numpy":
-        with np.errstate(divide="ignore"):
-            return np.log(groups.weights[span])[:, None] + terms
-    floor = float(xp.finfo(groups.weights.dtype).smallest_normal)
-    return xp.log(xp.clip(groups.weights[span], floor, None))[:, None] + terms
+    """Add the log weights of the rows in `span` to their terms."""
+    return terms if groups.weights is None else log_weights(backend, groups.weights[span])[:, None] + terms
 
 
 def _without_absent_rows(backend: Backend, groups: Groups, log_a: Array, log_b: Array) -> tuple[Array, Array]:
@@ -130,13 +123,15 @@ def _without_absent_rows(backend: Backend, groups: Groups, log_a: Array, log_b: 
     absent = backend.detach(log_a) == -xp.inf
     if backend.is_traced(absent) or bool(xp.any(absent)):
         if not backend.is_traced(absent):
-            count = int(xp.sum(xp.any(absent, axis=1)))
-            warnings.warn(
-                f"{count} of {groups.n} rows have an x that does not occur in some other sample; they add nothing to the "
-                "comparison with it.",
-                OverlapWarning,
-                stacklevel=2,
-            )
+            rows = xp.any(absent, axis=1)
+            if groups.weights is not None:
+                rows = rows & (groups.weights > 0)
+            if (count := int(rows.sum())) > 0:
+                warn_caller(
+                    f"{count} of {groups.n} rows have an x that does not occur in some other sample; they add "
+                    "nothing to the comparison with it.",
+                    OverlapWarning,
+                )
         log_a = xp.where(absent, xp.zeros_like(log_a), log_a)
         log_b = xp.where(absent, -xp.inf * xp.ones_like(log_b), log_b)
     return log_a, log_b
@@ -145,7 +140,8 @@ def _without_absent_rows(backend: Backend, groups: Groups, log_a: Array, log_b: 
 def _checked_overlap(backend: Backend, log_t: Array) -> Array:
     if not backend.is_traced(log_t) and bool((backend.detach(log_t) == -backend.xp.inf).any()):
         raise OverlapError(
-            "the samples must overlap: no row of one has any kernel similarity to the other, so there is nothing to compare. "
+            "the samples must overlap: no row of one has any kernel similarity to the other, so there is nothing to "
+            "compare. "
             'Check that both use the same categories, or use a kernel without compact support, e.g. "gaussian".'
         )
     return log_t

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from condcs.core.arrays import Array
-from condcs.core.errors import public
+from condcs.core.errors import DataError, public
 from condcs.core.groups import Groups
 from condcs.kernels.bandwidths import Bandwidth
 from condcs.kernels.log_kernels import LogKernel, product
@@ -88,7 +88,16 @@ def mmd(
     .. math:: \mathrm{MMD}^2 = \bar L_{pp} + \bar L_{qq} - 2 \bar L_{pq}
 
     with :math:`\bar L` the mean of a Gram matrix, diagonal included (V-statistic) or, if `unbiased`, left out
-    (U-statistic, which can be negative). Cost O(n^2 d); memory O(n). Parameters are those of `cs`.
+    (U-statistic, which can be negative). Cost O(n^2 d); memory O(n).
+
+    Parameters
+    ----------
+    yp, yq : array, shape (n, d) and (m, d)
+        Rows are observations; ``n`` and ``m`` may differ.
+    unbiased : bool
+        Whether to leave out each row's similarity to itself.
+    bandwidth, kernel, weights_p, weights_q
+        As in `cs`.
 
     Returns
     -------
@@ -100,7 +109,7 @@ def mmd(
     >>> import numpy as np
     >>> p = np.array([[0.0], [1.0]])
     >>> round(float(mmd(p, p + 2, bandwidth=1.0)), 4)
-    1.1589
+    1.1624
     """
     problem = marginal_problem(
         [("yp", yp), ("yq", yq)],
@@ -134,7 +143,16 @@ def joint_mmd(
     r"""Squared maximum mean discrepancy between the joint distributions p(x, y) and q(x, y).
 
     The kernel on pairs is the product K L of the kernels on x and y. It sees changes of p(x) as well as of p(y|x).
-    Cost O(n^2 d); memory O(n). Parameters are those of `conditional_cs`; `unbiased` as in `mmd`.
+    Cost O(n^2 d); memory O(n).
+
+    Parameters
+    ----------
+    xp, yp, xq, yq : array
+        The samples, as in `conditional_cs`.
+    unbiased : bool
+        Whether to leave out each row's similarity to itself.
+    bandwidth_x, bandwidth_y, kernel_x, kernel_y, weights_p, weights_q
+        As in `conditional_cs`.
 
     Returns
     -------
@@ -146,7 +164,7 @@ def joint_mmd(
     >>> import numpy as np
     >>> x = np.linspace(0, 1, 50)
     >>> round(float(joint_mmd(x, x, x, 1 - x)), 3)
-    0.152
+    0.339
     """
     problem = conditional_problem(
         [("xp", xp), ("xq", xq)],
@@ -178,6 +196,12 @@ def _squared_mmd(kernel: LogKernel, groups: Groups, unbiased: bool) -> Array:
         weights = xp.ones_like(kernel.left[0][span, 0]) if groups.weights is None else groups.weights[span]
         squares = (weights / totals[g]) ** 2
         itself = xp.sum(squares if diagonal is None else squares * xp.exp(diagonal[span]))
-        own.append((t[g, g] - itself) / (1 - xp.sum(squares)))
+        others = 1 - xp.sum(squares)
+        if not backend.is_traced(others) and not float(backend.detach(others)) > 0:
+            raise DataError(
+                f"`weights_{'pq'[g]}` must be positive for at least two rows: the unbiased estimate leaves out each "
+                "row's similarity to itself, and nothing else is left. Pass unbiased=False."
+            )
+        own.append((t[g, g] - itself) / others)
     within = xp.stack(own)
     return within[:, None] + within[None, :] - t - t.T

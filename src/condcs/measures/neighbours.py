@@ -1,20 +1,19 @@
-"""Conditional Kullback-Leibler divergence by nearest neighbours, and the checks of measures that use no kernel."""
+"""Conditional Kullback-Leibler divergence by nearest neighbours."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from condcs.core.arrays import Array, Backend
-from condcs.core.checks import Parts, Variable, check_integer, check_same_rows
+from condcs.core.checks import check_integer
 from condcs.core.errors import DataError, public
 from condcs.core.groups import Groups
 from condcs.core.settings import current_settings
-from condcs.measures.problem import Inputs
+from condcs.measures.problem import NumericProblem, numeric_problem
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -22,40 +21,6 @@ DISTANCE_FLOOR = 1e-10
 """Shortest distance that counts, as a part of the largest range of any column."""
 
 _ROWS_WORTH_A_THREAD = 512
-
-
-@dataclass(frozen=True)
-class NumericProblem:
-    """Pooled x and y, both numbers, and the groups of the pool."""
-
-    inputs: Inputs
-    x: Variable
-    y: Variable
-    groups: Groups
-
-
-def numeric_problem(x_parts: Parts, y_parts: Parts) -> NumericProblem:
-    """Check the samples of a measure without kernels, one part per group."""
-    inputs = Inputs.of(*(a for _, a in (*x_parts, *y_parts)))
-    x, y = inputs.numbers(x_parts, stem="x"), inputs.numbers(y_parts, stem="y")
-    check_same_rows(x, x_parts, y, y_parts)
-    for variable in (x, y):
-        _check_varies(variable, inputs.backend)
-    return NumericProblem(inputs, x, y, Groups(x.sizes))
-
-
-def _check_varies(variable: Variable, backend: Backend) -> None:
-    """Refuse columns that are constant over all groups: there a density or an invertible covariance does not exist."""
-    values, xp = variable.values, backend.xp
-    if backend.is_traced(values):
-        return
-    constant = backend.to_numpy(xp.max(values, axis=0) == xp.min(values, axis=0))
-    if constant.any():
-        name = variable.names[int(np.argmax(constant))]
-        raise DataError(
-            f"{variable.title} must vary in every column, but column {name!r} is constant over all samples. "
-            "Drop that column: it says nothing about the difference."
-        )
 
 
 @public

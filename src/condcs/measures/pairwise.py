@@ -8,7 +8,7 @@ from typing import Any
 from condcs.core.arrays import Array
 from condcs.core.checks import Parts
 from condcs.core.errors import ParameterError, ShapeError, public
-from condcs.measures.problem import Inputs, conditional_problem, marginal_problem
+from condcs.measures.problem import conditional_problem, marginal_problem, numeric_problem
 from condcs.measures.registry import Measure, measure_named
 
 _KERNELS_WITH_X = {"kernel_x": "gaussian", "kernel_y": "gaussian", "bandwidth_x": "median", "bandwidth_y": "median"}
@@ -25,9 +25,8 @@ def pairwise(
 ) -> Array:
     """Divergences between all pairs of k groups.
 
-    Bandwidth rules look at all groups together, so one kernel serves every pair, and the Gram-based measures visit each pair
-    of samples once: O(n^2 d) for n pooled rows, however many groups; memory O(n k). Conditional KL and Bregman are
-    evaluated pair by pair.
+    Bandwidth rules look at all groups together, so one kernel serves every pair, and the Gram-based measures visit
+    each pair of samples once: O(n^2 d) for n pooled rows, however many groups; memory O(n k).
 
     Parameters
     ----------
@@ -64,14 +63,14 @@ def pairwise(
     if weights is not None and not chosen.weighted:
         raise ParameterError(f"`weights` must be None for {measure!r}, which takes no sample weights. Leave it out.")
     xs, ys = _split(groups, chosen)
-    given = [None] * len(ys) if weights is None else list(weights)
-    if len(given) != len(ys):
-        raise ShapeError(
-            f"`weights` must have one entry per group, got {len(given)} for {len(ys)}. Use None for no weights."
-        )
+    given = [None] * len(ys) if weights is None else weights
+    if not isinstance(given, Sequence) or len(given) != len(ys):
+        got = len(given) if isinstance(given, Sequence) else type(given).__name__
+        raise ShapeError(f"`weights` must have one entry per group ({len(ys)}), got {got}. Use None for no weights.")
     weight_parts = [(f"weights[{i}]", w) for i, w in enumerate(given)]
-    if chosen.pairs is None:
-        return _pair_by_pair(chosen, xs, ys, options)
+    if not chosen.gram:
+        numeric = numeric_problem(xs, ys)
+        return numeric.inputs.result(chosen.pairs(numeric, **options))
     if not chosen.takes_x:
         marginal = marginal_problem(ys, weight_parts, **{**_KERNEL_WITHOUT_X, **options})
         return marginal.inputs.result(chosen.pairs(marginal))
@@ -98,14 +97,3 @@ def _split(groups: Sequence[Any], measure: Measure) -> tuple[Parts, Parts]:
         [(f"groups[{i}][0]", x) for i, (x, _) in enumerate(groups)],
         [(f"groups[{i}][1]", y) for i, (_, y) in enumerate(groups)],
     )
-
-
-def _pair_by_pair(measure: Measure, xs: Parts, ys: Parts, options: dict[str, Any]) -> Array:
-    inputs = Inputs.of(*(a for _, a in (*xs, *ys)))
-    xp = inputs.backend.xp
-    samples = [(x, y) for (_, x), (_, y) in zip(xs, ys, strict=True)]
-    rows = []
-    for g, first in enumerate(samples):
-        row = [measure(*first, *second, **options) if h != g else 0.0 for h, second in enumerate(samples)]
-        rows.append(xp.stack([xp.asarray(value, dtype=inputs.returned) for value in row]))
-    return xp.stack(rows)

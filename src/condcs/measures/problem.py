@@ -18,7 +18,7 @@ from condcs.core.checks import (
     check_weights,
     float_type,
 )
-from condcs.core.errors import ParameterError
+from condcs.core.errors import DataError, ParameterError
 from condcs.core.groups import Groups
 from condcs.kernels.bandwidths import Bandwidth
 from condcs.kernels.log_kernels import LogKernel
@@ -51,7 +51,7 @@ class Inputs:
     def kernel_variable(
         self, parts: Parts, role: str, kernel: Kernel, bandwidth: Bandwidth, *, response: bool = False
     ) -> KernelVariable:
-        """Check one variable and make its kernel; `role` is the suffix of its options ("_x"), empty for marginal measures."""
+        """Check one variable and make its kernel; `role` ends the names of its options ("_x"; "" for marginal measures)."""
         option = check_kernel(f"kernel{role}", kernel)
         variable = check_variable(
             parts,
@@ -121,17 +121,51 @@ def marginal_problem(
 ) -> MarginalProblem:
     """Check the samples of a marginal measure, one part per group.
 
-    The plug-in estimator integrates products of two kernels: for the Gaussian, and only for it, that is the same kernel with
-    sqrt(2) times the width.
+    The plug-in estimator integrates products of two kernels: for the Gaussian, and only for it, that is the same
+    kernel with sqrt(2) times the width.
     """
     check_choice("estimator", estimator, ("resubstitution", "plugin"))
     if estimator == "plugin" and kernel != "gaussian":
         raise ParameterError(
-            f'`estimator`="plugin" must go with kernel="gaussian", got kernel={kernel!r}: only the Gaussian keeps its form '
-            'under convolution. Pass estimator="resubstitution" for other kernels.'
+            f'`estimator`="plugin" must go with kernel="gaussian", got kernel={kernel!r}: only the Gaussian keeps '
+            'its form under convolution. Pass estimator="resubstitution" for other kernels.'
         )
     inputs = Inputs.of(*(a for _, a in parts), *(w for _, w in weight_parts))
     y = inputs.kernel_variable(parts, "", kernel, bandwidth, response=True)
     if estimator == "plugin" and y.widths is not None:
         y = inputs.kernel_variable(parts, "", kernel, math.sqrt(2) * y.widths, response=True)
     return MarginalProblem(inputs, y.kernel, inputs.weights(weight_parts, y.variable.sizes))
+
+
+@dataclass(frozen=True)
+class NumericProblem:
+    """Pooled x and y, both numbers, and the groups of the pool."""
+
+    inputs: Inputs
+    x: Variable
+    y: Variable
+    groups: Groups
+
+
+def numeric_problem(x_parts: Parts, y_parts: Parts) -> NumericProblem:
+    """Check the samples of a measure without kernels, one part per group."""
+    inputs = Inputs.of(*(a for _, a in (*x_parts, *y_parts)))
+    x, y = inputs.numbers(x_parts, stem="x"), inputs.numbers(y_parts, stem="y")
+    check_same_rows(x, x_parts, y, y_parts)
+    for variable in (x, y):
+        _check_varies(variable, inputs.backend)
+    return NumericProblem(inputs, x, y, Groups(x.sizes))
+
+
+def _check_varies(variable: Variable, backend: Backend) -> None:
+    """Refuse columns that are constant over all groups: there a density or an invertible covariance does not exist."""
+    values, xp = variable.values, backend.xp
+    if backend.is_traced(values):
+        return
+    constant = backend.to_numpy(xp.max(values, axis=0) == xp.min(values, axis=0))
+    if constant.any():
+        name = variable.names[int(np.argmax(constant))]
+        raise DataError(
+            f"{variable.title} must vary in every column, but column {name!r} is constant over all samples. "
+            "Drop that column: it says nothing about the difference."
+        )

@@ -1,4 +1,4 @@
-"""The registry of measures: what each can do, so that tests, pairwise matrices and experiments need not know which they run."""
+"""The registry of measures: what each can do, so that tests, matrices and experiments need not know which they run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from condcs.core.arrays import Array
 from condcs.core.checks import check_choice
-from condcs.measures.bregman import conditional_bregman
+from condcs.measures.bregman import conditional_bregman, conditional_bregman_pairs
 from condcs.measures.conditional import (
     conditional_cs,
     conditional_cs_pairs,
@@ -19,7 +19,7 @@ from condcs.measures.conditional import (
     conditional_euclidean_pairs,
 )
 from condcs.measures.marginal import cs, cs_pairs, joint_mmd, joint_mmd_pairs, mmd, mmd_pairs
-from condcs.measures.neighbours import conditional_kl
+from condcs.measures.neighbours import conditional_kl, conditional_kl_pairs
 from condcs.measures.operator import conditional_mmd, conditional_mmd_pairs
 
 
@@ -33,8 +33,8 @@ class Measure:
         Its name in the registry and in the public API.
     function : callable
         ``f(xp, yp, xq, yq, **options)``, or ``f(yp, yq, **options)`` if not `takes_x`.
-    pairs : callable, optional
-        ``f(problem, **options)``: all pairs of a pool's groups at once (G x G). None where there is no such form.
+    pairs : callable
+        ``f(problem, **options)``: all pairs of a pool's groups at once (G x G).
     takes_x : bool
         Whether samples are pairs (x, y).
     conditional : bool
@@ -47,17 +47,20 @@ class Measure:
         Whether rows can have weights.
     nonnegative : bool
         Whether the estimate, not only its limit, is never negative (with default options).
+    gram : bool
+        Whether it is made of Gram matrices, so that it has kernels and bandwidths of x and y.
     """
 
     name: str
     function: Callable[..., Array]
-    pairs: Callable[..., Array] | None = None
+    pairs: Callable[..., Array]
     takes_x: bool = True
     conditional: bool = True
     differentiable: bool = True
     symmetric: bool = True
     weighted: bool = True
     nonnegative: bool = False
+    gram: bool = True
 
     @cached_property
     def options(self) -> frozenset[str]:
@@ -77,8 +80,24 @@ _ALL = (
     Measure("conditional_cs", conditional_cs, conditional_cs_pairs),
     Measure("conditional_euclidean", conditional_euclidean, conditional_euclidean_pairs),
     Measure("conditional_mmd", conditional_mmd, conditional_mmd_pairs, weighted=False, nonnegative=True),
-    Measure("conditional_kl", conditional_kl, differentiable=False, symmetric=False, weighted=False),
-    Measure("conditional_bregman", conditional_bregman, symmetric=False, weighted=False),
+    Measure(
+        "conditional_kl",
+        conditional_kl,
+        conditional_kl_pairs,
+        differentiable=False,
+        symmetric=False,
+        weighted=False,
+        gram=False,
+    ),
+    Measure(
+        "conditional_bregman",
+        conditional_bregman,
+        conditional_bregman_pairs,
+        symmetric=False,
+        weighted=False,
+        nonnegative=True,
+        gram=False,
+    ),
 )
 
 MEASURES: Mapping[str, Measure] = MappingProxyType({m.name: m for m in _ALL})
