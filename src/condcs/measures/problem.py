@@ -51,7 +51,7 @@ class Inputs:
     def kernel_variable(
         self, parts: Parts, role: str, kernel: Kernel, bandwidth: Bandwidth, *, response: bool = False
     ) -> KernelVariable:
-        """Check one variable and make its kernel; `role` ends the names of its options ("_x"; "" for marginal measures)."""
+        """Check one variable and make its kernel; `role` ends the names of its options: "_x", or "" if marginal."""
         option = check_kernel(f"kernel{role}", kernel)
         variable = check_variable(
             parts,
