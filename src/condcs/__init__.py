@@ -1,6 +1,8 @@
 """condcs: how far apart are two conditional distributions p(y|x) and q(y|x)? An answer from samples alone."""
 
 from condcs.core.settings import config_context
+from condcs.inference.conditional import conditional_test, two_sample_test
+from condcs.inference.independence import independence_test
 from condcs.kernels.bandwidths import bandwidth
 from condcs.measures.bregman import conditional_bregman
 from condcs.measures.conditional import (
@@ -26,11 +28,14 @@ __all__ = [
     "conditional_euclidean",
     "conditional_kl",
     "conditional_mmd",
+    "conditional_test",
     "config_context",
     "cs",
     "cs_gaussian_mixture",
+    "independence_test",
     "joint_mmd",
     "mcmd",
     "mmd",
     "pairwise",
+    "two_sample_test",
 ]

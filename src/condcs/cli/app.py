@@ -42,3 +42,28 @@ def demo(
     from condcs.cli.demo import run
 
     run(rows=rows, seed=seed, out=out)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="Which experiment; none lists them all.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small data and few trials: seconds.")] = False,
+    trials: Annotated[int | None, typer.Option(min=1, help="Repetitions of each cell instead of the paper's.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of all results.")] = Path("results"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget stored trials and start again.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Run only cases whose name contains this, e.g. conditional_cs; repeatable.")
+    ] = None,
+) -> None:
+    """Run a table or figure of the paper and show ours beside the paper's numbers.
+
+    Finished trials are stored as they end: after Ctrl-C or a crash, the same command continues where it stopped.
+    """
+    from condcs.cli.reproduce import list_experiments
+    from condcs.cli.reproduce import reproduce as run_experiment
+
+    if name is None:
+        list_experiments()
+    else:
+        run_experiment(name, quick=quick, trials=trials, jobs=jobs, out=out, fresh=fresh, only=only or [])

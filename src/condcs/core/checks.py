@@ -33,12 +33,15 @@ class Variable:
         Column names, from a DataFrame or made up ("x1", "x2", ...).
     title : str
         How messages call it: "`xp` and `xq`".
+    labels : tuple of bool
+        Which columns are labels; empty means none.
     """
 
     values: Array
     sizes: tuple[int, ...]
     names: tuple[str, ...]
     title: str
+    labels: tuple[bool, ...] = ()
 
 
 def check_variable(
@@ -95,7 +98,7 @@ def check_variable(
     values = floats[0] if len(floats) == 1 else backend.concat(floats)
     if not backend.is_traced(values) and not bool(backend.xp.isfinite(backend.detach(values)).all()):
         raise DataError(_not_finite(parts, floats, names, backend))
-    return Variable(values, tuple(t.shape[0] for t in tables), names, title)
+    return Variable(values, tuple(t.shape[0] for t in tables), names, title, flags)
 
 
 def check_same_rows(first: Variable, first_parts: Parts, second: Variable, second_parts: Parts) -> None:

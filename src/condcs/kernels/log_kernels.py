@@ -5,6 +5,7 @@ A log kernel holds the pooled sample twice, as `left` rows and `right` columns, 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -64,6 +65,13 @@ class LogKernel:
         """Return the exponents of each row with itself, or None where all are zero."""
         return None
 
+    def take(self, rows: Any) -> LogKernel:
+        """Return the same kernel on other rows of the pool, e.g. in another order."""
+        taken = copy.copy(self)
+        taken._left = tuple(a[rows] for a in self.left)
+        taken._right = None if self._right is None else tuple(a[rows] for a in self._right)
+        return taken
+
 
 class Expanded(LogKernel):
     r"""Gaussian kernel by one matrix product.
@@ -90,6 +98,10 @@ class Expanded(LogKernel):
         if self._right is None:
             self._right = (self._features(self._ones(), -self.half_norm),)
         return self._right
+
+    def take(self, rows: Any) -> LogKernel:
+        """Return the same kernel on other rows of the pool."""
+        return Expanded(self.backend, self.z[rows], self.half_norm[rows])
 
     def _features(self, *last: Array) -> Array:
         return self.backend.concat([self.z, *last], axis=1)
@@ -252,6 +264,10 @@ class Product(LogKernel):
         """Return the exponents of each row with itself, or None where all are zero."""
         parts = [d for d in (f.diagonal() for f in self.factors) if d is not None]
         return sum(parts[1:], parts[0]) if parts else None
+
+    def take(self, rows: Any) -> LogKernel:
+        """Return the same kernel on other rows of the pool."""
+        return Product([f.take(rows) for f in self.factors])
 
 
 def product(factors: Sequence[LogKernel]) -> LogKernel:

@@ -63,8 +63,7 @@ def row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
             total[blocks[i]] += own
             total[blocks[i].stop :, weights[i][0]] += others
 
-    # Tiles are too small for BLAS threads: they cost more than they bring, and fight with ours for the same cores.
-    with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+    with single_threaded_blas(), ThreadPoolExecutor(n_threads) as pool:
         pending = deque((i, pool.submit(work, i)) for i in tasks[: 2 * n_threads])
         upcoming = iter(tasks[2 * n_threads :])
         while pending:
@@ -98,7 +97,7 @@ def _row_block(
                 np.matmul(left[0], kernel.right[0][columns].T, out=tile)
             else:
                 tile = np.ascontiguousarray(kernel.evaluate(left, tuple(a[columns] for a in kernel.right)))
-            _exp_in_place(tile)
+            exp_in_place(tile)
             mine[:, column_groups] += _as_columns(tile @ column_weights)
             if columns.start > rows.start:
                 part = slice(columns.start - rows.stop, columns.stop - rows.stop)
@@ -111,16 +110,17 @@ def _single_tile(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArra
     sums = []
     for kernel in kernels:
         tile = np.ascontiguousarray(kernel.evaluate(kernel.left, kernel.right))
-        _exp_in_place(tile)
+        exp_in_place(tile)
         sums.append(_as_columns(tile @ weights).astype(np.float64, copy=False))
     return sums
 
 
-def _exp_in_place(tile: FloatArray) -> None:
+def exp_in_place(tile: FloatArray) -> None:
+    """Replace a contiguous tile of exponents by their exponentials."""
     if tile.dtype == np.float64:
-        from condcs.kernels.compiled import exp_in_place
+        from condcs.kernels import compiled
 
-        exp_in_place(tile.reshape(-1))
+        compiled.exp_in_place(tile.reshape(-1))
     else:
         np.exp(tile, out=tile)
 
@@ -169,3 +169,11 @@ def _blas() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
+
+
+def single_threaded_blas() -> Any:
+    """Limit BLAS to one thread within a ``with`` block.
+
+    Tiles are too small for BLAS threads: they cost more than they bring, and fight with ours for the same cores.
+    """
+    return _blas().limit(limits=1, user_api="blas")

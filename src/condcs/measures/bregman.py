@@ -111,27 +111,30 @@ def conditional_bregman_pairs(
     bandwidth: Bandwidth = "median",
 ) -> Array:
     """Conditional Bregman divergences of every group (row) from every other (column), G x G."""
-    check_choice("generator", generator, GENERATORS)
     check_choice("matrix", matrix, MATRICES)
+    matrices = second_moments(problem, matrix, bandwidth)
+    return bregman_pairs(problem.inputs.backend, matrices, problem.x.values.shape[1], generator)
+
+
+def bregman_pairs(backend: Backend, matrices: list[Array], n_x: int, generator: str) -> Array:
+    """Joint minus marginal divergences from joint matrices whose first `n_x` columns are x, G x G."""
+    check_choice("generator", generator, GENERATORS)
     divergences = _von_neumann if generator == "von_neumann" else _log_det
-    matrices, n_x = second_moments(problem, matrix, bandwidth), problem.x.values.shape[1]
-    backend = problem.inputs.backend
-    return divergences(backend, matrices) - divergences(backend, [c[:n_x, :n_x] for c in matrices])
+    definite = [_definite(backend, c) for c in matrices]
+    return divergences(backend, definite) - divergences(backend, [c[:n_x, :n_x] for c in definite])
 
 
 def second_moments(problem: NumericProblem, matrix: str, bandwidth: Bandwidth) -> list[Array]:
-    """Return the joint matrix of each group, made positive definite where it is not."""
+    """Return the joint matrix of each group."""
     backend = problem.inputs.backend
     concat = np.concatenate if backend.name == "numpy" else backend.xp.concat
     values = concat([problem.x.values, problem.y.values], axis=1)
     if matrix == "covariance":
-        found = [_covariance(backend, values[s]) for s in problem.groups.slices]
-    else:
-        title = f"{problem.x.title} with {problem.y.title}"
-        numbers = Variable(values.reshape((-1, 1)), (values.shape[0] * values.shape[1],), ("any",), title)
-        width = column_widths("bandwidth", bandwidth, numbers, backend, jointly=True, response=False)
-        found = [_centred_correntropy(backend, values[s], width) for s in problem.groups.slices]
-    return [_definite(backend, c) for c in found]
+        return [_covariance(backend, values[s]) for s in problem.groups.slices]
+    title = f"{problem.x.title} with {problem.y.title}"
+    numbers = Variable(values.reshape((-1, 1)), (values.shape[0] * values.shape[1],), ("any",), title)
+    width = column_widths("bandwidth", bandwidth, numbers, backend, jointly=True, response=False)
+    return [_centred_correntropy(backend, values[s], width) for s in problem.groups.slices]
 
 
 def _von_neumann(backend: Backend, matrices: list[Array]) -> Array:

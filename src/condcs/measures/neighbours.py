@@ -92,14 +92,20 @@ def _joint_minus_marginal(problem: NumericProblem, k: int, firsts: Iterable[int]
             "neighbours have no gradient: use `conditional_cs`, or call it outside (inside jax.grad, on "
             "`jax.lax.stop_gradient` of the arrays)."
         )
-    x, y = (backend.to_numpy(v).astype(np.float64) for v in (x_values, y_values))
+    *spaces, floor = joint_and_marginal_points(problem)
+    parts = [_divergences(points, problem.groups, k, floor, firsts) for points in spaces]
+    return backend.from_numpy(parts[0] - parts[1], x_values)
+
+
+def joint_and_marginal_points(problem: NumericProblem) -> tuple[FloatArray, FloatArray, float]:
+    """Return the pooled rows (x, y), the pooled rows x, and the shortest distance that counts."""
+    backend = problem.inputs.backend
+    x, y = (backend.to_numpy(v.values).astype(np.float64) for v in (problem.x, problem.y))
     joint = np.concatenate([x, y], axis=1)
     # The divergence has no unit. Powers of two leave every digit alone and keep squares away from overflow.
     joint = np.ldexp(joint, 1 - int(np.frexp(np.max(np.abs(joint)))[1]))
     floor = DISTANCE_FLOOR * float(np.max(np.ptp(joint, axis=0)))
-    marginal = np.ascontiguousarray(joint[:, : x.shape[1]])
-    parts = [_divergences(points, problem.groups, k, floor, firsts) for points in (joint, marginal)]
-    return backend.from_numpy(parts[0] - parts[1], x_values)
+    return joint, np.ascontiguousarray(joint[:, : x.shape[1]]), floor
 
 
 def _inside_transformation(backend: Backend, *arrays: Array) -> bool:

@@ -109,10 +109,11 @@ def conditional_problem(
 
 @dataclass(frozen=True)
 class MarginalProblem:
-    """Pooled y with its kernel, and the groups of the pool."""
+    """Pooled y with its kernel and the widths in force, and the groups of the pool."""
 
     inputs: Inputs
     kernel: LogKernel
+    widths: np.ndarray[Any, Any] | None
     groups: Groups
 
 
@@ -134,7 +135,7 @@ def marginal_problem(
     y = inputs.kernel_variable(parts, "", kernel, bandwidth, response=True)
     if estimator == "plugin" and y.widths is not None:
         y = inputs.kernel_variable(parts, "", kernel, math.sqrt(2) * y.widths, response=True)
-    return MarginalProblem(inputs, y.kernel, inputs.weights(weight_parts, y.variable.sizes))
+    return MarginalProblem(inputs, y.kernel, y.widths, inputs.weights(weight_parts, y.variable.sizes))
 
 
 @dataclass(frozen=True)

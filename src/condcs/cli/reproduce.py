@@ -1,0 +1,140 @@
+"""Run the paper's experiments: progress while they run, ours beside the paper's when they are done."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from condcs.core.errors import CondcsError
+from condcs.experiments.registry import experiment_named, experiment_names
+from condcs.experiments.report import Report
+from condcs.experiments.runner import Interrupted, run
+from condcs.experiments.spec import Experiment, Results
+
+
+def list_experiments() -> None:
+    """Print the names of all experiments and what they reproduce."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("name", style="cyan")
+    table.add_column("reproduces")
+    table.add_column("trials", justify="right")
+    for name in experiment_names():
+        experiment = experiment_named(name)
+        count = len(experiment.tasks(experiment.parameters, experiment.repeats))
+        table.add_row(name, experiment.reproduces, str(count))
+    console = Console()
+    console.print(table)
+    console.print("\nRun one with [bold]condcs reproduce NAME[/bold]; add --quick for a version of seconds.")
+
+
+def reproduce(
+    name: str,
+    *,
+    quick: bool,
+    trials: int | None,
+    jobs: int | None,
+    out: Path,
+    fresh: bool,
+    only: list[str],
+) -> None:
+    """Run an experiment, print its tables and write its files; errors and Ctrl-C end in a plain message."""
+    console, errors = Console(), Console(stderr=True)
+    start = time.perf_counter()
+    try:
+        experiment = experiment_named(name).version(quick=quick, trials=trials)
+        with _progress(experiment, errors) as tell:
+            results, seconds = run(experiment, out, jobs=jobs, fresh=fresh, only=only, progress=tell)
+    except Interrupted as stopped:
+        errors.print(f"[yellow]{stopped}[/yellow]")
+        raise typer.Exit(130) from None
+    except CondcsError as error:
+        errors.print(f"[red]{error}[/red]", highlight=False)
+        raise typer.Exit(2) from None
+    report = _with_facts(experiment, experiment.summarise(experiment, results), results)
+    folder = out / experiment.folder_name
+    write(experiment, report, results, folder)
+    if quick:
+        console.print("\n[yellow]Quick version: smaller data and few trials; it shows that things run.[/yellow]")
+    console.print(f"\n[bold]{report.title}[/bold]\n{experiment.reproduces}\n")
+    for table in report.to_rich():
+        console.print(table)
+        console.print()
+    console.print(report.conclusion())
+    for note in report.notes:
+        console.print(f"[dim]- {note}[/dim]", highlight=False)
+    spent = f"{time.perf_counter() - start:.0f} s now; {sum(seconds.values()):.0f} s of computing in all stored trials"
+    console.print(f"\nWritten to [bold]{folder}[/bold] ({spent}).")
+
+
+def write(experiment: Experiment, report: Report, results: Results, folder: Path) -> None:
+    """Write the report as JSON and Markdown and the figure as PNG and SVG."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib.figure import Figure
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{experiment.name}.json").write_text(report.to_json(), encoding="utf-8")
+    command = f"Made by `{_command(experiment)}` on seed {experiment.seed}."
+    (folder / f"{experiment.name}.md").write_text(f"{report.to_markdown()}\n{command}\n", encoding="utf-8")
+    figure = Figure(layout="constrained")
+    experiment.draw(experiment, results, figure)
+    # No date and no random ids in the SVG: equal trials give equal files.
+    with matplotlib.rc_context({"svg.hashsalt": "condcs"}):
+        figure.savefig(folder / f"{experiment.name}.png", dpi=150)
+        figure.savefig(folder / f"{experiment.name}.svg", metadata={"Date": None})
+
+
+def _command(experiment: Experiment) -> str:
+    words = ["condcs", "reproduce", experiment.name, *(["--quick"] if experiment.is_quick else [])]
+    return shlex.join([*words, "--trials", str(experiment.repeats)])
+
+
+def _with_facts(experiment: Experiment, report: Report, results: Results) -> Report:
+    facts = {
+        "fingerprint": experiment.fingerprint(),
+        "specification": experiment.description(),
+        "trials": sum(len(repeats) for repeats in results.values()),
+        "command": _command(experiment),
+    }
+    return replace(report, facts={**facts, **report.facts})
+
+
+@contextmanager
+def _progress(experiment: Experiment, console: Console) -> Iterator[Callable[[int, int, str], None]]:
+    """Show a live bar in a terminal, and a line per tenth of the work elsewhere."""
+    if not console.is_terminal:
+        yield _plain_progress(experiment.name)
+        return
+    columns = [TextColumn("[cyan]{task.fields[name]}"), BarColumn(None), MofNCompleteColumn()]
+    columns += [TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("[dim]{task.fields[case]}")]
+    with Progress(*columns, console=console, transient=False) as bar:
+        shown = bar.add_task("trials", name=experiment.name, case="", total=None)
+
+        def tell(done: int, total: int, case: str) -> None:
+            bar.update(shown, completed=done, total=total, case=case)
+
+        yield tell
+
+
+def _plain_progress(name: str) -> Callable[[int, int, str], None]:
+    said = -1
+
+    def tell(done: int, total: int, case: str) -> None:
+        nonlocal said
+        tenth = 10 * done // max(1, total)
+        if tenth > said:
+            said = tenth
+            print(f"{name}: {done} of {total} trials", file=sys.stderr, flush=True)
+
+    return tell

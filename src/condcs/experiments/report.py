@@ -1,0 +1,165 @@
+"""Ours beside the paper's: a verdict for each cell, as Markdown, JSON or a rich table."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+MARKS = {"agrees": "✓", "higher": "▲", "lower": "▼", "differs": "✗", "": ""}
+"""Sign of each verdict; the empty one means that the paper has no number there."""
+
+_COLOURS = {"agrees": "green", "higher": "yellow", "lower": "yellow", "differs": "red", "": "default"}
+
+SPREAD_FACTOR = 2.576
+"""How many standard errors of the difference still agree: 99% of a normal distribution."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number or word of a table.
+
+    Attributes
+    ----------
+    ours, paper : float, str or None
+        What was measured and what is printed; None where there is nothing.
+    verdict : str
+        A key of `MARKS`.
+    error : float, optional
+        Standard error of ours.
+    detail : str
+        More about ours, shown behind it.
+    digits : int
+        Decimals shown.
+    """
+
+    ours: float | str | None
+    paper: float | str | None = None
+    verdict: str = ""
+    error: float | None = None
+    detail: str = ""
+    digits: int = 2
+
+    def __str__(self) -> str:
+        parts = [self._shown(self.ours) + (f" ± {self._shown(self.error)}" if self.error is not None else "")]
+        if self.detail:
+            parts.append(f"[{self.detail}]")
+        if self.paper is not None:
+            parts.append(f"({self._shown(self.paper)})")
+        if self.verdict:
+            parts.append(MARKS[self.verdict])
+        return " ".join(parts)
+
+    def _shown(self, value: float | str | None) -> str:
+        if value is None:
+            return "–"
+        return value if isinstance(value, str) else f"{value:.{self.digits}f}"
+
+
+MISSING = Cell(None)
+"""A cell whose trials have not been run."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: `cells[row][column]`."""
+
+    title: str
+    corner: str
+    columns: Sequence[str]
+    cells: Mapping[str, Mapping[str, Cell]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Tables of an experiment and what to know about them."""
+
+    title: str
+    grids: Sequence[Grid]
+    notes: Sequence[str] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield all cells."""
+        for grid in self.grids:
+            for row in grid.cells.values():
+                yield from row.values()
+
+    def agreement(self) -> tuple[int, int]:
+        """Return how many cells agree with the paper, and how many have a verdict."""
+        verdicts = [cell.verdict for cell in self.cells() if cell.verdict]
+        return verdicts.count("agrees"), len(verdicts)
+
+    def conclusion(self) -> str:
+        """Say in a line how ours compares with the paper's."""
+        agree, judged = self.agreement()
+        return f"{agree} of {judged} cells agree with the paper. {LEGEND}" if judged else LEGEND
+
+    def to_json(self) -> str:
+        """Return everything as JSON text; equal trials give equal text."""
+        agree, judged = self.agreement()
+        content = {
+            "title": self.title,
+            "facts": dict(self.facts),
+            "agree": agree,
+            "judged": judged,
+            "notes": list(self.notes),
+            "tables": [
+                {
+                    "title": grid.title,
+                    "cells": {r: {c: asdict(cell) for c, cell in row.items()} for r, row in grid.cells.items()},
+                }
+                for grid in self.grids
+            ],
+        }
+        return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def to_markdown(self) -> str:
+        """Return the tables as Markdown."""
+        lines = [f"# {self.title}", "", self.conclusion(), ""]
+        for grid in self.grids:
+            lines += [f"## {grid.title}", "", f"| {grid.corner} | " + " | ".join(grid.columns) + " |"]
+            lines.append("| --- |" + " --- |" * len(grid.columns))
+            for name, row in grid.cells.items():
+                lines.append(f"| {name} | " + " | ".join(str(row.get(c, MISSING)) for c in grid.columns) + " |")
+            lines.append("")
+        lines += [f"- {note}" for note in self.notes]
+        return "\n".join(lines).rstrip() + "\n"
+
+    def to_rich(self) -> list[Table]:
+        """Return the tables for a terminal, coloured by verdict."""
+        from rich.table import Table
+        from rich.text import Text
+
+        tables = []
+        for grid in self.grids:
+            table = Table(title=grid.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+            table.add_column(grid.corner, style="cyan", no_wrap=True)
+            for column in grid.columns:
+                table.add_column(column, justify="right")
+            for name, row in grid.cells.items():
+                cells = [row.get(c, MISSING) for c in grid.columns]
+                table.add_row(name, *(Text(str(cell), style=_COLOURS[cell.verdict]) for cell in cells))
+            tables.append(table)
+        return tables
+
+
+LEGEND = "Ours first, the paper's in brackets: ✓ agrees, ▲ ours is higher, ▼ lower, ✗ differs, – not run."
+
+
+def judged(ours: float, paper: float, *, spread: float, tolerance: float) -> str:
+    """Return the verdict on two numbers whose difference has the standard error `spread`."""
+    if abs(ours - paper) <= max(tolerance, SPREAD_FACTOR * spread) + 1e-12:
+        return "agrees"
+    return "higher" if ours > paper else "lower"
+
+
+def rate_error(successes: int, trials: int) -> float:
+    """Return the standard error of a rate, by Agresti and Coull's rule: not 0 when all trials end alike."""
+    rate = (successes + 2) / (trials + 4)
+    return math.sqrt(rate * (1 - rate) / (trials + 4))

@@ -1,0 +1,1 @@
+"""Layer 3: nulls, p-values, and where the conditionals differ."""

@@ -1,0 +1,160 @@
+r"""Gram-based measures under many labellings at once.
+
+With W the n x P indicator columns of one group, ``K @ W`` holds its kernel masses for all P labellings: one
+exponential per
+pair of rows serves them all. Row tiles of K are made, multiplied, and dropped, so no n x n array exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from condcs.core.settings import current_settings
+from condcs.inference.statistics import FloatArray, LabelArray, MeasuredPool, Regrouped, total_divergence
+from condcs.kernels.log_kernels import LogKernel, product
+from condcs.kernels.row_sums import exp_in_place, single_threaded_blas
+from condcs.measures.problem import ConditionalProblem, MarginalProblem
+
+_SAFE_SUM = 1e-290
+_BATCH_FLOATS = 2**25
+"""Largest number of entries of the indicator columns held at once (256 MB)."""
+
+
+class _Tiled:
+    """Accumulate a G x G x P interaction over row tiles of the pool, spread over threads, added in a fixed order."""
+
+    def __init__(self, pool: MeasuredPool, kernels: Sequence[LogKernel]) -> None:
+        self.pool, self.kernels = pool, kernels
+        self.n, self.count = sum(pool.sizes), len(pool.sizes)
+        self.plain = Regrouped(pool)
+
+    def __call__(self, labels: LabelArray) -> FloatArray:
+        """Return one value per row of `labels`."""
+        labels = np.atleast_2d(labels)
+        batch = max(1, _BATCH_FLOATS // (self.n * self.count))
+        parts = [self._batch(labels[i : i + batch]) for i in range(0, len(labels), batch)]
+        return np.concatenate(parts)
+
+    def _batch(self, labels: LabelArray) -> FloatArray:
+        interaction = self._accumulate(labels)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pairs = self.contrast(interaction, labels)
+        values = total_divergence(np.moveaxis(pairs, -1, 0), symmetric=True)
+        # Rows whose mass underflows under some labelling are rare; those labellings are done the plain way, in logs.
+        for i in np.flatnonzero(~np.isfinite(values)):
+            values[i] = self.plain(labels[i])[0]
+        return values
+
+    def _accumulate(self, labels: LabelArray) -> FloatArray:
+        members = labels.T[None] == np.arange(self.count, dtype=labels.dtype)[:, None, None]
+        indicators = [np.ascontiguousarray(m, dtype=np.float64) for m in members]
+        settings = current_settings()
+        tiles = [slice(i, min(i + settings.tile, self.n)) for i in range(0, self.n, settings.tile)]
+        total = np.zeros((self.count, self.count, len(labels)))
+
+        def work(rows: slice) -> FloatArray:
+            grams = []
+            for kernel in self.kernels:
+                tile = np.ascontiguousarray(kernel.block(rows, slice(0, self.n)), dtype=np.float64)
+                exp_in_place(tile)
+                grams.append(tile)
+            return self.tile_sums([[g @ w for w in indicators] for g in grams], [w[rows] for w in indicators])
+
+        with single_threaded_blas(), ThreadPoolExecutor(settings.n_threads) as threads:
+            for part in threads.map(work, tiles):
+                total += part
+        return total
+
+    def tile_sums(self, masses: list[list[FloatArray]], own: list[FloatArray]) -> FloatArray:
+        """Return the contribution of one row tile: masses[kernel][group] and own[group] are tile x P."""
+        raise NotImplementedError
+
+    def contrast(self, interaction: FloatArray, labels: LabelArray) -> FloatArray:
+        """Return the divergences of all pairs (G x G x P)."""
+        raise NotImplementedError
+
+
+def _log_contrast(t: FloatArray) -> FloatArray:
+    log_t = np.log(t)
+    own = np.einsum("ggs->gs", log_t)
+    return np.asarray(own[:, None] + own[None] - log_t - np.swapaxes(log_t, 0, 1))
+
+
+def _linear_contrast(t: FloatArray) -> FloatArray:
+    own = np.einsum("ggs->gs", t)
+    return np.asarray(own[:, None] + own[None] - t - np.swapaxes(t, 0, 1))
+
+
+class ConditionalGram(_Tiled):
+    """Conditional CS divergence (every estimator) and conditional Euclidean distance."""
+
+    def __init__(self, pool: MeasuredPool) -> None:
+        assert isinstance(pool.problem, ConditionalProblem)
+        x, y = pool.problem.x.kernel, pool.problem.y.kernel
+        super().__init__(pool, [x, product([x, y])])
+        self.estimator = pool.options.get("estimator", "paper")
+
+    def tile_sums(self, masses: list[list[FloatArray]], own: list[FloatArray]) -> FloatArray:
+        """Return T[g,h] = sum_j W[j,g] B[j,h] / (A[j,g] A[j,h]) over the rows of the tile."""
+        a, b = masses
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # NaN marks a lost row: it makes the whole labelling NaN, which is then done in the log domain.
+            ratio = [np.where(ah < _SAFE_SUM, np.nan, bh / ah) for ah, bh in zip(a, b, strict=True)]
+            if self.estimator == "pooled":
+                share = 1 / (b[0] + b[1])
+                rows = [[np.einsum("js,js,js->s", f, g, share) for g in ratio] for f in ratio]
+                return np.array(rows)
+            inverse = [np.where(w > 0, w / ag, 0.0) for w, ag in zip(own, a, strict=True)]
+        return np.array([[_masked_sum(i, r) for r in ratio] for i in inverse])
+
+    def contrast(self, interaction: FloatArray, labels: LabelArray) -> FloatArray:
+        """Return the divergences of all pairs (G x G x P)."""
+        if self.pool.measure.name == "conditional_euclidean":
+            return _linear_contrast(interaction)
+        if self.estimator in ("p", "q"):
+            log_t = np.log(interaction)
+            own = np.einsum("ggs->gs", log_t)
+            cross = log_t if self.estimator == "p" else np.swapaxes(log_t, 0, 1)
+            return np.asarray(own[:, None] + own[None] - 2 * cross)
+        return _log_contrast(interaction)
+
+
+def _masked_sum(weights: FloatArray, values: FloatArray) -> FloatArray:
+    """Sum weights times values over rows; a lost value counts only where its weight is not zero."""
+    if np.isnan(values).any():
+        values = np.where(weights > 0, values, 0.0)
+    return np.asarray(np.einsum("js,js->s", weights, values))
+
+
+class MarginalGram(_Tiled):
+    """CS divergence and squared MMD, on y alone or on pairs (x, y)."""
+
+    def __init__(self, pool: MeasuredPool) -> None:
+        problem = pool.problem
+        if isinstance(problem, MarginalProblem):
+            kernel = problem.kernel
+        else:
+            assert isinstance(problem, ConditionalProblem)
+            kernel = product([problem.x.kernel, problem.y.kernel])
+        super().__init__(pool, [kernel])
+        diagonal = kernel.diagonal()
+        self.diagonal = np.ones(self.n) if diagonal is None else np.exp(diagonal)
+
+    def tile_sums(self, masses: list[list[FloatArray]], own: list[FloatArray]) -> FloatArray:
+        """Return T[g,h] = sum_j W[j,g] (L W)[j,h] over the rows of the tile."""
+        return np.array([[np.einsum("js,js->s", w, s) for s in masses[0]] for w in own])
+
+    def contrast(self, interaction: FloatArray, labels: LabelArray) -> FloatArray:
+        """Return the divergences of all pairs (G x G x P)."""
+        sizes = np.array([(labels == g).sum(axis=1) for g in range(self.count)], dtype=np.float64)
+        means = interaction / (sizes[:, None] * sizes[None])
+        if self.pool.measure.name == "cs":
+            return _log_contrast(means)
+        if not self.pool.options.get("unbiased", False):
+            return _linear_contrast(means)
+        itself = np.array([(labels == g) @ self.diagonal for g in range(self.count)])
+        within = (np.einsum("ggs->gs", interaction) - itself) / (sizes * (sizes - 1))
+        return np.asarray(within[:, None] + within[None] - means - np.swapaxes(means, 0, 1))

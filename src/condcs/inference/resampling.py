@@ -1,0 +1,151 @@
+"""From a pool, a measure and a null to a result: the part that all two-sample tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from condcs.core.checks import Parts, check_integer
+from condcs.core.errors import ParameterError
+from condcs.core.random import check_rng
+from condcs.core.settings import config_context
+from condcs.inference.progress import progress_bar
+from condcs.inference.results import TestResult, pvalue
+from condcs.inference.statistics import (
+    FloatArray,
+    LabelArray,
+    MeasuredPool,
+    Regrouped,
+    measured_pool,
+    pool_statistic,
+    total_divergence,
+)
+from condcs.measures.registry import Measure
+
+AGGREGATE_MULTIPLES = (0.25, 0.5, 1.0, 2.0)
+"""Multiples of the median width that ``bandwidth="aggregate"`` combines."""
+
+_BATCH = 100
+
+
+def run_test(
+    measure: Measure,
+    x_parts: Parts,
+    y_parts: Parts,
+    options: dict[str, Any],
+    *,
+    draw: Callable[[MeasuredPool, np.random.Generator], Callable[[int], LabelArray]],
+    null: str,
+    n_resamples: int,
+    rng: int | np.random.Generator | None,
+    n_jobs: int | None,
+    progress: bool,
+) -> TestResult:
+    """Evaluate the measure on the samples and on relabelled pools, and count."""
+    check_integer("n_resamples", n_resamples, 1)
+    generator = check_rng(rng)
+    options = _shared_bandwidth(measure, options)
+    aggregate = "aggregate" in [v for k, v in options.items() if k.startswith("bandwidth") and isinstance(v, str)]
+    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
+        pools = _pools(measure, x_parts, y_parts, options, aggregate=aggregate)
+        sampler = draw(pools[0], generator)
+        statistics = [pool_statistic(pool) for pool in pools]
+        observed = [float(total_divergence(p.observed(), symmetric=measure.symmetric)) for p in pools]
+        nulls: list[FloatArray] = []
+        with progress_bar(n_resamples, progress, f"{measure.name}, {null} null") as advance:
+            for start in range(0, n_resamples, _BATCH):
+                count = min(_BATCH, n_resamples - start)
+                labels = sampler(count)
+                nulls.append(np.array([statistic(labels) for statistic in statistics]))
+                advance(count)
+    values = np.concatenate(nulls, axis=1)
+    if aggregate:
+        return _aggregated(measure, pools, np.array(observed), values, null)
+    return TestResult(
+        statistic=observed[0],
+        pvalue=pvalue(observed[0], values[0]),
+        null_distribution=values[0],
+        measure=measure.name,
+        null=null,
+        sizes=pools[0].sizes,
+        bandwidths=pools[0].widths,
+        details={"nonnegative": measure.nonnegative},
+        _resample=_bootstrap(pools[0]),
+    )
+
+
+def _shared_bandwidth(measure: Measure, options: dict[str, Any]) -> dict[str, Any]:
+    """On tests with x and y, plain `bandwidth` sets both."""
+    if "bandwidth" not in options or not (measure.gram and measure.takes_x):
+        return dict(options)
+    rest = {k: v for k, v in options.items() if k != "bandwidth"}
+    clash = [k for k in ("bandwidth_x", "bandwidth_y") if k in rest]
+    if clash:
+        raise ParameterError(f"`bandwidth` must not be given together with `{clash[0]}`: it sets both. Leave one out.")
+    return {**rest, "bandwidth_x": options["bandwidth"], "bandwidth_y": options["bandwidth"]}
+
+
+def _pools(
+    measure: Measure, x_parts: Parts, y_parts: Parts, options: dict[str, Any], *, aggregate: bool
+) -> list[MeasuredPool]:
+    """One pool, or one per multiple of the median widths."""
+    if not aggregate:
+        return [measured_pool(measure, x_parts, y_parts, options)]
+    if not measure.gram:
+        raise ParameterError(
+            f'`bandwidth`="aggregate" must go with a kernel measure, got {measure.name!r}. Leave it out.'
+        )
+    medians = {k: "median" if isinstance(v, str) and v == "aggregate" else v for k, v in options.items()}
+    widths = measured_pool(measure, x_parts, y_parts, medians).widths
+    varied = [k for k, v in options.items() if isinstance(v, str) and v == "aggregate" and k in widths]
+    pools = []
+    for multiple in AGGREGATE_MULTIPLES:
+        scaled = {k: np.nan_to_num(multiple * widths[k], nan=1.0) for k in varied}
+        pools.append(measured_pool(measure, x_parts, y_parts, {**medians, **scaled}))
+    return pools
+
+
+def _aggregated(
+    measure: Measure, pools: list[MeasuredPool], observed: FloatArray, values: FloatArray, null: str
+) -> TestResult:
+    """Combine bandwidths: the largest studentised value, against the largest of each resample.
+
+    Mean and deviation are those of the resamples and the observed value together, so that under the null all of them
+    are exchangeable and the p-value is as valid as that of a single width.
+    """
+    everything = np.concatenate([observed[:, None], values], axis=1)
+    deviation = everything.std(axis=1, keepdims=True)
+    studentised = (everything - everything.mean(axis=1, keepdims=True)) / np.where(deviation > 0, deviation, 1.0)
+    largest = studentised.max(axis=0)
+    details = {
+        "bandwidth": "aggregate",
+        "multiples": AGGREGATE_MULTIPLES,
+        "statistics": tuple(float(v) for v in observed),
+        "pvalues": tuple(pvalue(o, v) for o, v in zip(observed, values, strict=True)),
+        "best_multiple": AGGREGATE_MULTIPLES[int(np.argmax(studentised[:, 0]))],
+    }
+    return TestResult(
+        statistic=float(largest[0]),
+        pvalue=pvalue(float(largest[0]), largest[1:]),
+        null_distribution=largest[1:],
+        measure=measure.name,
+        null=null,
+        sizes=pools[0].sizes,
+        bandwidths=pools[AGGREGATE_MULTIPLES.index(1.0)].widths,
+        details=details,
+    )
+
+
+def _bootstrap(pool: MeasuredPool) -> Callable[[np.random.Generator], float]:
+    """Return a function that evaluates the measure on rows drawn with replacement within each group."""
+    spans = pool.problem.groups.slices
+
+    def resample(generator: np.random.Generator) -> float:
+        rows = np.concatenate([s.start + generator.integers(s.stop - s.start, size=s.stop - s.start) for s in spans])
+        pairs = Regrouped(pool).pairs(pool.labels, rows)
+        return float(total_divergence(pairs, symmetric=pool.measure.symmetric))
+
+    return resample

@@ -1,0 +1,73 @@
+"""The level of a test is itself tested: 400 seeded runs, 99.9% binomial interval, for each null and kind of p(x)."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import condcs
+
+RUNS, LEVEL, RESAMPLES = 400, 0.05, 99
+LOW, HIGH = (int(v) for v in binom.interval(0.999, RUNS, LEVEL))
+
+
+def sample(seed, *, x_shift, y_shift=0.0, n=80):
+    rng = np.random.default_rng(seed)
+    xp, xq = rng.normal(size=(n, 1)), rng.normal(x_shift, 1, size=(n, 1))
+    yp, yq = (x + rng.normal(size=(n, 1)) for x in (xp, xq))
+    return xp, yp, xq, yq + y_shift
+
+
+def rejections(null, runs=RUNS, **options):
+    pvalues = [
+        condcs.conditional_test(*sample(seed, **options), null=null, n_resamples=RESAMPLES, rng=seed).pvalue
+        for seed in range(runs)
+    ]
+    return sum(p <= LEVEL for p in pvalues)
+
+
+@pytest.mark.parametrize("x_shift", [0.0, 0.7], ids=["same-x", "shifted-x"])
+@pytest.mark.parametrize("null", ["propensity", "local"])
+def test_level(null, x_shift):
+    assert LOW <= rejections(null, x_shift=x_shift) <= HIGH
+
+
+def test_permutation_is_exact_where_x_is_the_same():
+    assert LOW <= rejections("permutation", x_shift=0.0) <= HIGH
+
+
+def test_permutation_fails_where_x_has_shifted():
+    """Documentation: it tests p(x, y), not p(y|x), and rejects a true hypothesis far too often."""
+    assert rejections("permutation", x_shift=0.7) > 2 * HIGH
+
+
+@pytest.mark.parametrize("null", ["propensity", "local"])
+def test_power(null):
+    """At y + 0.6, 150 + 150 rows, x shifted by 0.7: at least 0.9, minus nothing (100 seeded runs)."""
+    assert rejections(null, runs=100, x_shift=0.7, y_shift=0.6, n=150) >= 90
+
+
+def test_level_of_the_aggregate():
+    pvalues = [
+        condcs.conditional_test(
+            *sample(seed, x_shift=0.7, n=50), bandwidth="aggregate", n_resamples=RESAMPLES, rng=seed
+        ).pvalue
+        for seed in range(RUNS)
+    ]
+    assert LOW <= sum(p <= LEVEL for p in pvalues) <= HIGH
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_conditional_independence(dependent):
+    """Level with y and x2 both driven by x1; power with a direct link."""
+    found = 0
+    runs, n = (50, 150) if dependent else (RUNS, 80)
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        x1, a, b = rng.normal(size=(3, n, 1))
+        x2 = x1 + a
+        y = x1 + b + (x2 if dependent else 0.0)
+        found += condcs.independence_test(y, x2, given=x1, n_resamples=RESAMPLES, rng=seed).pvalue <= LEVEL
+    if dependent:
+        assert found >= 45
+    else:
+        assert LOW <= found <= HIGH

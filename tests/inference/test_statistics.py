@@ -1,0 +1,62 @@
+"""Every fast statistic equals the plain way, labelling by labelling."""
+
+import numpy as np
+import pytest
+
+from condcs.core.settings import config_context
+from condcs.inference.statistics import Regrouped, measured_pool, pool_statistic, total_divergence
+from condcs.measures.registry import MEASURES
+
+VARIANTS = [(name, {}) for name in MEASURES] + [
+    ("cs", {"estimator": "plugin"}),
+    ("mmd", {"unbiased": True}),
+    ("joint_mmd", {"unbiased": True}),
+    ("conditional_cs", {"estimator": "pooled"}),
+    ("conditional_cs", {"estimator": "p"}),
+    ("conditional_cs", {"estimator": "q"}),
+    ("conditional_cs", {"bandwidth_x": 0.02, "bandwidth_y": 0.05}),
+    ("conditional_cs", {"kernel_x": "laplacian", "kernel_y": "laplacian"}),
+    ("conditional_kl", {"k": 7}),
+    ("conditional_bregman", {"generator": "log_det"}),
+    ("conditional_bregman", {"matrix": "correntropy"}),
+    ("conditional_mmd", {"regularization": 1.0}),
+]
+
+
+def make_pool(name, options, sizes, seed=0):
+    rng = np.random.default_rng(seed)
+    xs = [(f"x{g}", rng.normal(size=(n, 3))) for g, n in enumerate(sizes)]
+    ys = [(f"y{g}", rng.normal(size=(n, 1))) for g, n in enumerate(sizes)]
+    return measured_pool(MEASURES[name], xs if MEASURES[name].takes_x else [], ys, dict(options))
+
+
+@pytest.mark.parametrize("sizes", [(40, 25), (25, 20, 15)], ids=["two", "three"])
+@pytest.mark.parametrize(("name", "options"), VARIANTS)
+def test_fast_equals_plain(name, options, sizes):
+    pool = make_pool(name, options, sizes)
+    rng = np.random.default_rng(1)
+    labels = np.array([rng.permutation(pool.labels) for _ in range(6)] + [pool.labels])
+    fast, plain = pool_statistic(pool)(labels), Regrouped(pool)(labels)
+    np.testing.assert_allclose(fast, plain, atol=1e-10)
+    observed = total_divergence(pool.observed(), symmetric=pool.measure.symmetric)
+    assert fast[-1] == pytest.approx(float(observed), abs=1e-10)
+
+
+def test_groups_may_change_size():
+    """A propensity null redraws sizes too."""
+    pool = make_pool("conditional_cs", {}, (30, 30))
+    labels = np.array([[0] * 10 + [1] * 50, [1] * 20 + [0] * 40], dtype=np.int8)
+    np.testing.assert_allclose(pool_statistic(pool)(labels), Regrouped(pool)(labels), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["conditional_cs", "cs", "conditional_mmd"])
+def test_batches_tiles_and_threads_do_not_matter(name, monkeypatch):
+    from condcs.inference import gram_statistics
+
+    pool = make_pool(name, {}, (60, 50))
+    rng = np.random.default_rng(2)
+    labels = np.array([rng.permutation(pool.labels) for _ in range(9)])
+    whole = pool_statistic(pool)(labels)
+    monkeypatch.setattr(gram_statistics, "_BATCH_FLOATS", 300)
+    with config_context(n_threads=3, tile=16):
+        np.testing.assert_allclose(pool_statistic(pool)(labels), whole, atol=1e-12)

@@ -1,0 +1,161 @@
+"""The tests as a user meets them: results, seeds, options, bad input."""
+
+import numpy as np
+import pytest
+
+import condcs
+from condcs.core.errors import CondcsError, ParameterError, ShapeError
+from condcs.measures.registry import MEASURES
+
+CONDITIONAL = [name for name, measure in MEASURES.items() if measure.takes_x]
+
+
+def shifted(n=80, shift=2.0, seed=0):
+    rng = np.random.default_rng(seed)
+    xp, xq = rng.normal(size=(2, n, 1))
+    yp, yq = xp + 0.5 * rng.normal(size=(n, 1)), xq + 0.5 * rng.normal(size=(n, 1)) + shift
+    return xp, yp, xq, yq
+
+
+@pytest.mark.parametrize("name", CONDITIONAL)
+@pytest.mark.parametrize("null", ["permutation", "propensity", "local"])
+def test_every_measure_under_every_null(name, null):
+    """A large change is found; the statistic is that of the measure itself."""
+    data = shifted()
+    # With little regularisation the lone rows in the tails of x drown the change in CMMD.
+    options = {"regularization": 10.0} if name == "conditional_mmd" else {}
+    result = condcs.conditional_test(*data, measure=name, null=null, n_resamples=99, rng=0, **options)
+    assert result.statistic == pytest.approx(float(MEASURES[name](*data, **options)), abs=1e-10)
+    # Covariances do not see a shift of the mean: the paper's point about Bregman divergences.
+    if name != "conditional_bregman":
+        assert result.pvalue <= 0.02
+    assert result.null_distribution.shape == (99,)
+    assert result.pvalue == (1 + np.sum(result.null_distribution >= result.statistic - 1e-10)) / 100
+
+
+@pytest.mark.parametrize("name", ["cs", "mmd"])
+def test_two_samples(name):
+    _, yp, _, yq = shifted()
+    result = condcs.two_sample_test(yp, yq, measure=name, n_resamples=99, rng=0)
+    assert result.pvalue == 0.01
+    assert result.statistic == pytest.approx(float(MEASURES[name](yp, yq)), abs=1e-12)
+
+
+def test_same_seed_same_answer_whatever_the_threads():
+    data = shifted(shift=0.3)
+    results = [condcs.conditional_test(*data, n_resamples=50, rng=3, n_jobs=n) for n in (1, 2)]
+    np.testing.assert_array_equal(results[0].null_distribution, results[1].null_distribution)
+    other = condcs.conditional_test(*data, n_resamples=50, rng=4)
+    assert not np.array_equal(results[0].null_distribution, other.null_distribution)
+
+
+def test_aggregate_needs_no_width():
+    """A change that only a narrow kernel sees: a wiggle in y given x."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, size=(300, 1))
+    y = np.sin(6 * x) * np.repeat([1.0, -1.0], 150)[:, None] + 0.2 * rng.normal(size=(300, 1))
+    data = (x[:150], y[:150], x[150:], y[150:])
+    wide = condcs.conditional_test(*data, bandwidth=3.0, null="permutation", n_resamples=199, rng=0)
+    combined = condcs.conditional_test(*data, bandwidth="aggregate", null="permutation", n_resamples=199, rng=0)
+    assert combined.pvalue <= 0.05 < wide.pvalue
+    assert combined.details["best_multiple"] < 1
+    assert len(combined.details["pvalues"]) == len(combined.details["multiples"])
+
+
+def test_more_than_two_samples():
+    xp, yp, xq, yq = shifted(60)
+    xr, yr, _, _ = shifted(60, seed=5)
+    same = condcs.conditional_test([(xp, yp), (xr, yr)], null="permutation", n_resamples=99, rng=0)
+    pair = condcs.conditional_test(xp, yp, xr, yr, null="permutation", n_resamples=99, rng=0)
+    assert same.statistic == pytest.approx(pair.statistic)
+    three = condcs.conditional_test([(xp, yp), (xr, yr), (xq, yq)], n_resamples=99, rng=0)
+    assert three.pvalue == 0.01
+    matrix = condcs.pairwise([(xp, yp), (xr, yr), (xq, yq)])
+    assert three.statistic == pytest.approx(matrix[np.triu_indices(3, 1)].sum())
+
+
+def test_confidence_interval_covers_the_truth():
+    """CS of two unit Gaussians one apart: D = 1 / (sigma^2 + 2) is covered about as often as promised.
+
+    40 samples at level 0.9: coverage below 28 has probability under 0.001 if the interval is right.
+    """
+    rng = np.random.default_rng(0)
+    covered = 0
+    for seed in range(40):
+        yp, yq = rng.normal(size=(2, 100, 1))
+        result = condcs.two_sample_test(yp, yq + 1, bandwidth=1.0, n_resamples=1, rng=0)
+        low, high = result.confidence_interval(0.9, n_resamples=100, rng=seed)
+        assert low < high
+        covered += low <= 1 / 3 <= high
+    assert covered >= 28
+
+
+def test_independence():
+    rng = np.random.default_rng(0)
+    x1, noise = rng.normal(size=(2, 150, 1))
+    x2 = x1 + rng.normal(size=(150, 1))
+    dependent = condcs.independence_test(x1 + x2 + noise, x2, given=x1, n_resamples=99, rng=0)
+    independent = condcs.independence_test(x1 + noise, x2, given=x1, n_resamples=99, rng=0)
+    assert dependent.pvalue == 0.01 < 0.05 < independent.pvalue
+    expected = condcs.conditional_cs_predictors(x1 + x2 + noise, x1, x2)
+    assert dependent.statistic == pytest.approx(float(expected), abs=1e-12)
+    without = condcs.independence_test(x2 + noise, x2, n_resamples=99, rng=0)
+    assert without.pvalue == 0.01
+    assert without.null == "permutation"
+
+
+@pytest.mark.parametrize("form", ["corrected", "paper"])
+def test_independence_beyond_the_budget_is_the_same(form, monkeypatch):
+    from condcs.inference import independence
+
+    rng = np.random.default_rng(0)
+    y, x1, x2 = rng.normal(size=(3, 60, 1))
+    options = {"given": x1, "n_resamples": 20, "rng": 0, "form": form}
+    fast = condcs.independence_test(y, x2, **options)
+    monkeypatch.setattr(independence, "GRAM_BUDGET", 0)
+    slow = condcs.independence_test(y, x2, **options)
+    np.testing.assert_allclose(fast.null_distribution, slow.null_distribution, atol=1e-10)
+
+
+def test_tensors_are_accepted():
+    import torch
+
+    data = shifted(40)
+    tensors = [torch.tensor(a, requires_grad=True) for a in data]
+    ours = condcs.conditional_test(*tensors, n_resamples=20, rng=0)
+    assert ours.pvalue == condcs.conditional_test(*data, n_resamples=20, rng=0).pvalue
+
+
+DATA = shifted(20)
+BAD = [
+    (lambda: condcs.conditional_test(*DATA, measure="cs"), ParameterError, "`measure`"),
+    (lambda: condcs.conditional_test(*DATA, null="wild"), ParameterError, "`null`"),
+    (lambda: condcs.conditional_test(*DATA, n_resamples=0), ParameterError, "`n_resamples`"),
+    (lambda: condcs.conditional_test(*DATA, rng=-1), ParameterError, "`rng`"),
+    (lambda: condcs.conditional_test(*DATA, sigma=1.0), ParameterError, "`sigma`"),
+    (lambda: condcs.conditional_test(*DATA, bandwidth=1.0, bandwidth_x=1.0), ParameterError, "`bandwidth`"),
+    (
+        lambda: condcs.conditional_test(*DATA, null="local", propensity=np.full(40, 0.5)),
+        ParameterError,
+        "`propensity`",
+    ),
+    (lambda: condcs.conditional_test(DATA[0]), ShapeError, "list of at least two pairs"),
+    (lambda: condcs.conditional_test(*DATA[:3], DATA[3][:5]), ShapeError, "`yq`"),
+    (lambda: condcs.two_sample_test(DATA[0], DATA[2], measure="conditional_cs"), ParameterError, "`measure`"),
+    (lambda: condcs.independence_test(DATA[0], DATA[1][:5]), ShapeError, "`x2`"),
+    (lambda: condcs.independence_test(DATA[0], DATA[1], given=DATA[2], neighbours=0), ParameterError, "`neighbours`"),
+    (lambda: condcs.independence_test(DATA[0], DATA[1], null="surrogate"), ParameterError, "`null`"),
+    (
+        lambda: condcs.two_sample_test(DATA[0], DATA[2], n_resamples=9).confidence_interval(2.0),
+        ParameterError,
+        "`level`",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "names"), BAD, ids=range(len(BAD)))
+def test_bad_input(call, error, names):
+    with pytest.raises(CondcsError) as caught:
+        call()
+    assert isinstance(caught.value, error)
+    assert names in str(caught.value)
