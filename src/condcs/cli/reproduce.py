@@ -21,6 +21,10 @@ from condcs.experiments.report import Report
 from condcs.experiments.runner import Interrupted, run
 from condcs.experiments.spec import Experiment, Results
 
+QUICK = (
+    "Quick version: smaller data and few trials. It shows that things run; its verdicts say nothing about the paper."
+)
+
 
 def list_experiments() -> None:
     """Print the names of all experiments and what they reproduce."""
@@ -64,13 +68,13 @@ def reproduce(
     folder = out / experiment.folder_name
     write(experiment, report, results, folder)
     if quick:
-        console.print("\n[yellow]Quick version: smaller data and few trials; it shows that things run.[/yellow]")
+        console.print(f"\n[yellow]{QUICK}[/yellow]")
     console.print(f"\n[bold]{report.title}[/bold]\n{experiment.reproduces}\n")
     for table in report.to_rich():
         console.print(table)
         console.print()
     console.print(report.conclusion())
-    for note in report.notes:
+    for note in (n for n in report.notes if n != QUICK):
         console.print(f"[dim]- {note}[/dim]", highlight=False)
     spent = f"{time.perf_counter() - start:.0f} s now; {sum(seconds.values()):.0f} s of computing in all stored trials"
     console.print(f"\nWritten to [bold]{folder}[/bold] ({spent}).")
@@ -107,7 +111,8 @@ def _with_facts(experiment: Experiment, report: Report, results: Results) -> Rep
         "trials": sum(len(repeats) for repeats in results.values()),
         "command": _command(experiment),
     }
-    return replace(report, facts={**facts, **report.facts})
+    notes = [QUICK, *report.notes] if experiment.is_quick else report.notes
+    return replace(report, facts={**facts, **report.facts}, notes=notes)
 
 
 @contextmanager

@@ -221,6 +221,7 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
     """Draw time over n and d, and detection rates."""
     figure.set_size_inches(11.5, 3.9)
     axes = figure.subplots(1, 3)
+    axes[1].sharey(axes[0])
     colours = dict(zip(MEASURES, ("#718096", "#dd6b20", "#38a169", "#2b6cb0"), strict=True))
     for axis, name in zip(axes, ("n", "d"), strict=False):
         for measure, label in MEASURES.items():
@@ -231,7 +232,7 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
                 )
         sizes = experiment.parameters[f"sizes_{name}"]
         axis.set_xticks(sizes, [str(s) for s in sizes])
-        axis.minorticks_off()
+        axis.xaxis.minorticks_off()
         axis.set(xlabel="rows of each sample" if name == "n" else "columns of x", ylabel="seconds (one thread)")
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)

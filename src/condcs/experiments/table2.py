@@ -120,7 +120,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
 def draw(experiment: Experiment, results: Results, figure: Any) -> None:
     """Ours over the paper's as heat maps, one column per measure."""
     measures = experiment.parameters["measures"]
-    figure.set_size_inches(2.9 * len(measures) + 0.6, 6.2)
+    figure.set_size_inches(2.7 * len(measures) + 0.9, 5.5)
     axes = figure.subplots(2, len(measures), squeeze=False)
     image = None
     for column, measure in enumerate(measures):
@@ -137,7 +137,7 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
                 shown = "–" if np.isnan(value) else f"{value:.2f}"
                 axis.text(j, i, shown, ha="center", va="center", fontsize=8, color="white" if value > 0.55 else "black")
             axis.set_xticks(range(5), [f"({s})" for s in SETS])
-            axis.set_yticks(range(5), [f"({s})" for s in SETS])
+            axis.set_yticks(range(5), [f"({s})" for s in SETS] if column == 0 else [])
             axis.tick_params(length=0)
             axis.spines[:].set_visible(False)
             if row == 0:

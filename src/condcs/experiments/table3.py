@@ -16,7 +16,7 @@ from condcs.measures.pairwise import pairwise
 INPUTS = ("gaussian", "uniform")
 
 VARIANTS: dict[str, dict[str, Any]] = {
-    "CS, pooled medians": {"measure": "conditional_cs"},
+    "CS, pooled median": {"measure": "conditional_cs"},
     "CS, z-scores": {
         "measure": "conditional_cs",
         "z_scores": True,
@@ -24,7 +24,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "KL, k = 3": {"measure": "conditional_kl", "options": {"k": 3}},
     "von Neumann, covariance": {"measure": "conditional_bregman"},
-    "MMD, pooled medians, lambda 0.1": {
+    "MMD, pooled median, lambda 0.1": {
         "measure": "conditional_mmd",
         "options": {"regularization": 0.1},
     },
@@ -163,7 +163,7 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
             axis.grid(axis="x", alpha=0.25)
             axis.spines[["top", "right", "left"]].set_visible(False)
             axis.tick_params(axis="y", length=0)
-    axes[0, 0].invert_yaxis()
+    axes[0, 0].set_ylim(len(variants) - 0.5, -0.6)
     for marker, style in (
         ("one seed", {"marker": "o", "color": "#2b6cb0", "alpha": 0.4, "ms": 5, "mew": 0}),
         ("mean of the seeds", {"marker": "|", "color": "#1a365d", "ms": 14, "mew": 2.5}),

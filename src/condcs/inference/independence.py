@@ -14,7 +14,7 @@ from condcs.core.checks import check_choice, check_integer, check_same_rows
 from condcs.core.errors import ParameterError, public
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context, current_settings
-from condcs.inference.nulls import local_permutations
+from condcs.inference.nulls import circular_shifts, local_permutations
 from condcs.inference.progress import progress_bar
 from condcs.inference.results import TestResult, pvalue
 from condcs.inference.statistics import FloatArray, as_numpy
@@ -28,6 +28,7 @@ GRAM_BUDGET = 2 * 2**30
 """Bytes that the three n x n Gram matrices may take (n = 9,400); above, each permutation visits the pairs anew."""
 
 _BATCH = 50
+_FEWEST_ROWS_IN_TIME = 20
 
 
 @public
@@ -67,9 +68,9 @@ def independence_test(
         The conditioning variable x1. Without it plain independence is tested, with full permutations.
     form : {"corrected", "paper"}
         Form of the statistic.
-    null : {"local", "permutation", "shift"}
+    null : {"local", "permutation", "surrogate"}
         "local" permutes x2 among neighbours in x1: valid as far as p(x2|x1) hardly changes among them. "permutation"
-        ignores x1: valid only if x2 is independent of x1. "shift" turns x2 round in time by a random offset: for rows
+        ignores x1: valid only if x2 is independent of x1. "surrogate" turns x2 round in time by a random offset: for rows
         in time order, stationary and forgetting.
     neighbours : int
         For null="local": how many nearest neighbours x2 is drawn from.
@@ -92,7 +93,7 @@ def independence_test(
     0.01
     """
     check_choice("form", form, ("corrected", "paper"))
-    check_choice("null", null, ("local", "permutation", "shift"))
+    check_choice("null", null, ("local", "permutation", "surrogate"))
     check_integer("n_resamples", n_resamples, 1)
     y, x2, given = as_numpy(y), as_numpy(x2), as_numpy(given)
     inputs = Inputs.of(y, x2, given)
@@ -144,10 +145,13 @@ def _permutations(
         return local_permutations(x1, neighbours=neighbours, count=count, rng=rng)
     if null == "permutation":
         return rng.permuted(np.tile(np.arange(n), (count, 1)), axis=1)
-    if n < 20:
-        raise ParameterError(f'`null`="shift" must have at least 20 rows, got {n}. Use null="local".')
-    offsets = rng.integers(n // 10, n - n // 10, size=(count, 1))
-    return np.asarray((np.arange(n) + offsets) % n)
+    if n < _FEWEST_ROWS_IN_TIME:
+        raise ParameterError(
+            f'`null`="surrogate" must have at least {_FEWEST_ROWS_IN_TIME} rows, got {n}: shifts of a tenth of the series '
+            'would leave too few. Use null="local".'
+        )
+    offsets = circular_shifts(n, minimum_offset=n // 10, count=count, rng=rng)
+    return np.asarray((np.arange(n) + offsets[:, None]) % n)
 
 
 Statistic = Callable[[np.ndarray[Any, Any]], FloatArray]

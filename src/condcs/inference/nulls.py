@@ -153,8 +153,9 @@ def local_permutations(x1: FloatArray, *, neighbours: int, count: int, rng: np.r
     x1 = np.asarray(x1, np.float64).reshape(len(x1), -1)
     k = min(check_integer("neighbours", neighbours, 2), len(x1))
     units = in_deviations(x1)
-    # A speck of noise picks among ties at random: without it, rows of one category would all see the same few.
-    table = cKDTree(units + 1e-9 * rng.standard_normal(units.shape)).query(units, k)[1].reshape(len(x1), k)
+    # A speck of noise breaks ties at random: without it, rows of one category would all see the same few.
+    units = units + 1e-9 * rng.standard_normal(units.shape)
+    table = cKDTree(units).query(units, k)[1].reshape(len(x1), k)
     drawn = np.empty((count, len(x1)), np.int64)
     assign_neighbours(table.astype(np.int64), rng.integers(0, 2**63, size=count).astype(np.uint64), drawn)
     return drawn

@@ -1,0 +1,88 @@
+"""The quick version of every experiment, through the command line."""
+
+import json
+
+import pytest
+
+from condcs.experiments import experiment_named, experiment_names
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+pytest.importorskip("matplotlib")
+
+from typer.testing import CliRunner
+
+from condcs.cli.app import app
+
+
+def reproduce(*arguments):
+    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+
+
+def test_without_a_name_all_are_listed():
+    shown = reproduce()
+    assert shown.exit_code == 0
+    assert all(name in shown.output for name in experiment_names())
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_quick_version_runs_and_writes_its_files(name, tmp_path):
+    """Tables on the screen; JSON, Markdown and both figures in the folder."""
+    done = reproduce(name, "--quick", "--jobs", 1, "--trials", 1, "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    folder = tmp_path / f"{name}-quick"
+    assert {f"{name}.{ending}" for ending in ("json", "md", "png", "svg")} <= {f.name for f in folder.iterdir()}
+    content = json.loads((folder / f"{name}.json").read_text())
+    assert content["judged"] > 0
+    assert content["facts"]["fingerprint"] == experiment_named(name).version(quick=True).fingerprint()
+    cells = [c for table in content["tables"] for row in table["cells"].values() for c in row.values()]
+    assert all(cell["ours"] is not None for cell in cells)
+    markdown = (folder / f"{name}.md").read_text()
+    assert f"condcs reproduce {name} --quick --trials 1" in markdown
+    assert "its verdicts say nothing about the paper" in markdown
+    assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / f"{name}.svg").read_text().startswith("<?xml")
+
+
+def test_figure_uses_the_trials_of_the_table(tmp_path):
+    """fig4 after table3 has nothing left to run."""
+    reproduce("table3", "--quick", "--trials", 1, "--jobs", 1, "--out", tmp_path)
+    before = (tmp_path / "table3-quick" / "trials.jsonl").read_bytes()
+    done = reproduce("fig4", "--quick", "--trials", 1, "--jobs", 1, "--out", tmp_path)
+    assert "fig4: 12 of 12 trials" in done.output + done.stderr
+    assert (tmp_path / "table3-quick" / "trials.jsonl").read_bytes() == before
+
+
+def test_unknown_name_is_a_plain_message(tmp_path):
+    done = reproduce("table99", "--out", tmp_path)
+    assert done.exit_code == 2
+    assert "must be one of 'table1'" in " ".join((done.output + done.stderr).split())
+    assert "Traceback" not in done.output
+
+
+def test_other_specification_is_a_plain_message(tmp_path):
+    """What differs and the remedy; the stored trials stay."""
+    trials = tmp_path / "table3-quick" / "trials.jsonl"
+    trials.parent.mkdir()
+    trials.write_text('{"fingerprint": "0", "specification": {"seed": 3}}\n')
+    done = reproduce("table3", "--quick", "--jobs", 1, "--out", tmp_path)
+    assert done.exit_code == 2
+    assert "--fresh" in done.output + done.stderr
+    assert trials.read_text().count("\n") == 1
+
+
+def test_paper_has_a_number_for_every_cell_of_table2():
+    experiment = experiment_named("table2")
+    cases = {task.case for task in experiment.tasks(experiment.parameters, 1)}
+    assert cases == set(experiment.paper)
+    assert experiment.paper["conditional_cs d-e"] == 0.92
+    assert experiment.paper["conditional_bregman a-b"] == 0.02
+
+
+def test_conditional_mmd_has_a_tenth_of_the_trials():
+    experiment = experiment_named("table2")
+    counts = {}
+    for task in experiment.tasks(experiment.parameters, 100):
+        counts[task.case] = counts.get(task.case, 0) + 1
+    assert counts["conditional_cs a-b"] == 100
+    assert counts["conditional_mmd a-b"] == 10

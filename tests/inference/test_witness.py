@@ -1,0 +1,164 @@
+"""The witness: against the dense formula and a closed form, finite everywhere, and right about where."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from condcs.core.errors import OverlapError, OverlapWarning, ParameterError, ShapeError
+from condcs.datasets import make_local_shift
+from condcs.inference import local_divergence
+from condcs.inference.witness import witness
+from tests.dense import gram
+
+
+def dense_witness(xp, yp, xq, yq, at, bx, by, wp=None, wq=None):
+    wp, wq = (np.ones(len(a)) if w is None else w for a, w in ((xp, wp), (xq, wq)))
+    u, v = gram(at, xp, bx) * wp, gram(at, xq, bx) * wq
+    u, v = u / u.sum(axis=1, keepdims=True), v / v.sum(axis=1, keepdims=True)
+
+    def form(a, left, b, right):
+        return np.log(np.einsum("ri,ij,rj->r", a, gram(left, right, by), b))
+
+    return form(u, yp, u, yp) + form(v, yq, v, yq) - 2 * form(u, yp, v, yq)
+
+
+@pytest.fixture
+def samples(rng):
+    xp, xq = rng.normal(size=(40, 2)), rng.normal(size=(55, 2)) + 0.4
+    yp, yq = (x[:, :1] + rng.normal(size=(len(x), 1)) for x in (xp, xq))
+    return xp, yp, xq, yq
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equals_the_dense_formula(samples, rng, weighted):
+    at = rng.normal(size=(7, 2))
+    wp, wq = (rng.random(40), rng.random(55)) if weighted else (None, None)
+    found = witness(*samples, at=at, bandwidth_x=0.7, bandwidth_y=0.9, weights_p=wp, weights_q=wq)
+    assert np.allclose(found.values, dense_witness(*samples, at, 0.7, 0.9, wp, wq), rtol=0, atol=1e-11)
+    assert np.array_equal(found.at, at)
+
+
+def test_the_default_points_are_the_pooled_rows(samples):
+    found = witness(*samples, bandwidth_x=0.7, bandwidth_y=0.9)
+    at = np.concatenate([samples[0], samples[2]])
+    assert np.array_equal(found.at, at)
+    assert np.allclose(found.values, dense_witness(*samples, at, 0.7, 0.9), rtol=0, atol=1e-11)
+    assert found.band is None
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.8, 2.0])
+def test_two_gaussians_at_a_point(shift):
+    """One x, unit-variance Gaussian responses: D = shift^2 / (bandwidth^2 + 2)."""
+    levels = (np.arange(1000) + 0.5) / 1000
+    y = norm.ppf(levels)
+    x = np.zeros(1000)
+    found = witness(x, y, x, y + shift, at=[0.0], bandwidth_x=1.0, bandwidth_y=0.5)
+    assert found.values[0] == pytest.approx(shift**2 / (0.5**2 + 2), rel=1e-3, abs=1e-12)
+
+
+def test_finite_far_from_the_data_and_for_responses_far_apart():
+    """The nearest rows decide far away; log T_pq = -gap^2 / (2 sigma^2) where every similarity underflows."""
+    x, y = np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.1, 0.3])
+    far = witness(x, y, x, y + 100, at=[-1e6, 1.0, 1e6], bandwidth_x=0.1, bandwidth_y=0.5)
+    assert np.isfinite(far.values).all()
+    assert far.values[0] == pytest.approx(100**2 / 0.5**2, rel=1e-12)
+
+
+def test_memory_budget_changes_nothing(samples, monkeypatch):
+    whole = witness(*samples, n_resamples=40)
+    monkeypatch.setattr(local_divergence, "MEMORY_FLOATS", 8 * 95 * 9)
+    parts = witness(*samples, n_resamples=40)
+    assert np.allclose(parts.values, whole.values, rtol=0, atol=1e-11)
+    assert np.allclose(parts.band, whole.band, rtol=0, atol=1e-6)
+
+
+def test_the_band_is_the_quantile_of_redrawn_witnesses(samples):
+    """Given probabilities make the labels; each draw's witness by the dense formula."""
+    xp, yp, xq, yq = samples
+    x, y = np.concatenate([xp, xq]), np.concatenate([yp, yq])
+    chances = np.full(95, 0.5)
+    found = witness(*samples, n_resamples=39, null="propensity", propensity=chances, bandwidth_x=0.7, bandwidth_y=0.9)
+    from condcs.inference.nulls import label_sampler
+
+    groups = np.repeat([0, 1], [40, 55])
+    labels = label_sampler("propensity", x, groups, propensity=chances, rng=np.random.default_rng(0))(39)
+    draws = [dense_witness(x[g == 0], y[g == 0], x[g == 1], y[g == 1], x, 0.7, 0.9) for g in labels]
+    assert np.allclose(found.band, np.sort(draws, axis=0)[37], rtol=1e-5, atol=1e-7)
+    assert np.allclose(found.expected, np.mean(draws, axis=0), rtol=1e-5, atol=1e-7)
+
+
+def test_finds_the_region():
+    """Above the band in the middle of the region, below it far away; the largest value is inside."""
+    data = make_local_shift(400)
+    grid = np.linspace(-2.5, 2.5, 51)
+    found = witness(data.xp, data.yp, data.xq, data.yq, at=grid, n_resamples=100)
+    assert data.region[0] < grid[np.argmax(found.values)] < data.region[1]
+    above = found.values > found.band
+    assert above[(grid > 1.2) & (grid < 1.8)].all()
+    assert above[grid < 0].mean() < 0.3
+
+
+def test_same_seed_same_band(samples):
+    first, second, third = (witness(*samples, n_resamples=40, null="local", rng=seed).band for seed in (1, 1, 2))
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, third)
+
+
+def test_labels_and_missing_categories():
+    """A category that one sample lacks has no witness, and a warning says so."""
+    xp, xq = np.array(["a"] * 20 + ["b"] * 20), np.array(["a"] * 30)
+    y = np.random.default_rng(0).normal(size=70)
+    with pytest.warns(OverlapWarning, match="1 of 2 points"):
+        found = witness(xp, y[:40], xq, y[40:], at=np.array(["a", "b"]), kernel_x="delta")
+    assert np.isfinite(found.values[0])
+    assert np.isnan(found.values[1])
+    with pytest.raises(OverlapError, match="witness: the samples must overlap"):
+        witness(xp[20:], y[:20], xq, y[40:], kernel_x="delta")
+
+
+def test_torch_tensors_and_frames_are_welcome(samples):
+    torch, pandas = pytest.importorskip("torch"), pytest.importorskip("pandas")
+    plain = witness(*samples)
+    assert np.allclose(witness(*(torch.as_tensor(a) for a in samples)).values, plain.values)
+    frames = [pandas.DataFrame(a, columns=["age", "dose"][: a.shape[1]]) for a in samples]
+    named = witness(*frames, at=frames[0].iloc[:3])
+    assert named.names == ("age", "dose")
+    assert np.allclose(named.values, plain.values[:3])
+
+
+BAD = {
+    "level": ({"level": 1.0}, ParameterError, "`level`"),
+    "too few": ({"n_resamples": 5}, ParameterError, "`n_resamples` must be 0 or at least 19"),
+    "null": ({"null": "guess"}, ParameterError, "`null`"),
+    "columns": ({"at": np.zeros((3, 5))}, ShapeError, "`at`"),
+    "indefinite": (
+        {"kernel_y": lambda a, b: np.abs(a - b.T), "n_resamples": 40},
+        ParameterError,
+        "positive definite",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "error", "message"), BAD.values(), ids=BAD)
+def test_bad_input_is_named(samples, options, error, message):
+    with pytest.raises(error, match=f"witness: .*{message}"):
+        witness(*samples, **options)
+
+
+@pytest.mark.parametrize(("columns", "panels"), [(1, 1), (2, 2), (5, 3)])
+def test_pictures(rng, columns, panels):
+    """A curve, a map with its colour bar, and three panels of five inputs."""
+    pytest.importorskip("matplotlib")
+    x, y = rng.normal(size=(80, columns)), rng.normal(size=80)
+    figure = witness(x[:40], y[:40], x[40:], y[40:], n_resamples=19).plot()
+    assert len(figure.axes) == panels
+    figure.canvas.draw()
+
+
+def test_the_most_telling_input_comes_first(rng):
+    pytest.importorskip("matplotlib")
+    x = rng.normal(size=(400, 3))
+    y = 0.3 * rng.normal(size=400)
+    y[200:] += 2.0 * (x[200:, 2] > 0)
+    figure = witness(x[:200], y[:200], x[200:], y[200:]).plot(max_panels=1)
+    assert figure.axes[0].get_xlabel() == "x3"
