@@ -2,7 +2,9 @@
 
 from condcs.core.settings import config_context
 from condcs.inference.conditional import conditional_test, two_sample_test
+from condcs.inference.explain import explain
 from condcs.inference.independence import independence_test
+from condcs.inference.witness import witness
 from condcs.kernels.bandwidths import bandwidth
 from condcs.measures.bregman import conditional_bregman
 from condcs.measures.conditional import (
@@ -32,10 +34,12 @@ __all__ = [
     "config_context",
     "cs",
     "cs_gaussian_mixture",
+    "explain",
     "independence_test",
     "joint_mmd",
     "mcmd",
     "mmd",
     "pairwise",
     "two_sample_test",
+    "witness",
 ]

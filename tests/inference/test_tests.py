@@ -105,7 +105,7 @@ def test_independence():
 
 
 def test_surrogates_of_a_series():
-    """y follows x2 with a lag of one row; time-shifted surrogates keep each series' own memory."""
+    """Here y follows x2 with a lag of one row; time-shifted surrogates keep each series' own memory."""
     rng = np.random.default_rng(0)
     x2 = np.convolve(rng.normal(size=300), np.ones(3), "valid")
     y = np.roll(x2, 1) + 0.5 * rng.normal(size=len(x2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -31,14 +32,21 @@ def run(*, rows: int, seed: int, out: Path) -> None:
     table.add_column("with the change", justify="right")
     table.add_column("without it", justify="right")
     samples = [(d.xp, d.yp, d.xq, d.yq) for d in (changed, unchanged)]
+    widths: dict[str, Any] = {"bandwidth_x": "silverman", "bandwidth_y": "silverman"}
+    first = samples[0]
+    grid = np.linspace(*np.quantile(np.concatenate(first[::2]), [0.02, 0.98]), 120)
     with console.status("Testing ..."):
         inputs = [condcs.two_sample_test(xp, xq, **OPTIONS) for xp, _, xq, _ in samples]
         relations = [condcs.conditional_test(*s, **OPTIONS) for s in samples]
+        local = condcs.witness(*first, at=grid, n_resamples=200, rng=0, **widths)
+        regions = condcs.explain(*first, rng=0, **widths)
     for label, results in (
         ("inputs: is p(x) the same?", inputs),
         ("relation: is p(y|x) the same?", relations),
     ):
         table.add_row(label, *(f"D = {r.statistic:.3f}   p = {r.pvalue:.3f}" for r in results))
     console.print(table)
-    draw_local_shift(changed, out)
+    console.print("\n[bold]Where the relation changed[/bold] (times the average difference)\n")
+    console.print(str(regions), highlight=False)
+    draw_local_shift(changed, local, out)
     console.print(f"\nPicture: [bold]{out}[/bold]")

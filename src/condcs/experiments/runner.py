@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +113,24 @@ def _finished(
     with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
         # Batches of one: results of a larger batch would all wait for its last trial, and be lost with it.
         parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
-        yield from parallel(delayed(_run_trial)(*call) for call in calls)
+        yield from parallel(delayed(_run_in_worker)(os.getpid(), *call) for call in calls)
+
+
+def _run_in_worker(parent: int, *call: Any) -> tuple[int, Result, float]:
+    _end_with(parent)
+    return _run_trial(*call)
+
+
+@lru_cache(maxsize=1)
+def _end_with(parent: int) -> None:
+    """End this worker soon after its parent: one that was killed cannot tell its workers to stop waiting for work."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _run_trial(

@@ -126,7 +126,10 @@ class Experiment:
 
     def description(self) -> dict[str, Any]:
         """Return everything that determines the result of a trial, as plain JSON values."""
+        from condcs import __version__
+
         return {
+            "condcs": __version__,
             "experiment": self.source or self.name,
             "revision": self.revision,
             "seed": self.seed,

@@ -70,8 +70,8 @@ def independence_test(
         Form of the statistic.
     null : {"local", "permutation", "surrogate"}
         "local" permutes x2 among neighbours in x1: valid as far as p(x2|x1) hardly changes among them. "permutation"
-        ignores x1: valid only if x2 is independent of x1. "surrogate" turns x2 round in time by a random offset: for rows
-        in time order, stationary and forgetting.
+        ignores x1: valid only if x2 is independent of x1. "surrogate" turns x2 round in time by a random offset:
+        for rows in time order, stationary and forgetting.
     neighbours : int
         For null="local": how many nearest neighbours x2 is drawn from.
     n_resamples, rng, n_jobs, progress
@@ -147,8 +147,8 @@ def _permutations(
         return rng.permuted(np.tile(np.arange(n), (count, 1)), axis=1)
     if n < _FEWEST_ROWS_IN_TIME:
         raise ParameterError(
-            f'`null`="surrogate" must have at least {_FEWEST_ROWS_IN_TIME} rows, got {n}: shifts of a tenth of the series '
-            'would leave too few. Use null="local".'
+            f'`null`="surrogate" must have at least {_FEWEST_ROWS_IN_TIME} rows, got {n}: too few are left after '
+            'shifts of a tenth of the series. Use null="local".'
         )
     offsets = circular_shifts(n, minimum_offset=n // 10, count=count, rng=rng)
     return np.asarray((np.arange(n) + offsets[:, None]) % n)

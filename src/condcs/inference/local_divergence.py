@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,9 @@ import numpy as np
 
 from condcs.core.errors import OverlapError, OverlapWarning, ParameterError, warn_caller
 from condcs.core.groups import Groups
+from condcs.core.settings import current_settings
 from condcs.kernels.log_kernels import LogKernel
+from condcs.kernels.row_sums import single_threaded_blas
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -76,7 +79,7 @@ class LocalDivergence:
             exponents = np.ascontiguousarray(self._exponents(part).T)
             peak = exponents.max(axis=0)
             masses = np.exp(exponents - np.where(np.isfinite(peak), peak, 0.0))
-            draws = np.stack([_redrawn(exponents, masses, row, factor, rest) for row in labels])
+            draws = _all_redrawn(exponents, masses, labels, factor, rest)
             empty = np.isnan(draws)
             if empty.any():
                 # A draw that leaves a category of x to one group says nothing about it: 0, as agreement would.
@@ -156,6 +159,14 @@ def _log_softmax(exponents: FloatArray) -> FloatArray:
     """Log weights that sum to 1 over each row; minus infinity throughout where there is no mass."""
     total = _log_sum(exponents, 1)
     return np.asarray(exponents - np.where(np.isfinite(total), total, 0.0)[:, None])
+
+
+def _all_redrawn(
+    exponents: FloatArray, masses: FloatArray, labels: np.ndarray[Any, Any], factor: FloatArray, rest: FloatArray
+) -> FloatArray:
+    # Products of one draw are too small for BLAS threads; draws are spread over ours instead.
+    with single_threaded_blas(), ThreadPoolExecutor(current_settings().n_threads) as pool:
+        return np.stack(list(pool.map(lambda row: _redrawn(exponents, masses, row, factor, rest), labels)))
 
 
 def _redrawn(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -48,10 +48,10 @@ class Witness:
         Widths in force, one per column.
     """
 
-    at: FloatArray
-    values: FloatArray
-    band: FloatArray | None
-    expected: FloatArray | None
+    at: FloatArray = field(repr=False)
+    values: FloatArray = field(repr=False)
+    band: FloatArray | None = field(repr=False)
+    expected: FloatArray | None = field(repr=False)
     level: float
     names: tuple[str, ...]
     null: str
