@@ -34,7 +34,8 @@ def run(*, rows: int, seed: int, out: Path) -> None:
     samples = [(d.xp, d.yp, d.xq, d.yq) for d in (changed, unchanged)]
     widths: dict[str, Any] = {"bandwidth_x": "silverman", "bandwidth_y": "silverman"}
     first = samples[0]
-    grid = np.linspace(*np.quantile(np.concatenate(first[::2]), [0.02, 0.98]), 120)
+    left, right = np.quantile(np.concatenate(first[::2]), [0.02, 0.98])
+    grid = np.linspace(left, right, 120)
     with console.status("Testing ..."):
         inputs = [condcs.two_sample_test(xp, xq, **OPTIONS) for xp, _, xq, _ in samples]
         relations = [condcs.conditional_test(*s, **OPTIONS) for s in samples]
