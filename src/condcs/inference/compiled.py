@@ -9,20 +9,24 @@ import numpy as np
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
-def permuted_row_sums(K1: Any, K1L: Any, K2: Any, order: Any) -> Any:
-    """Return the row sums of K1 * K2[order, order] and of K1L * K2[order, order], without making that matrix."""
-    n = len(order)
-    a, b = np.empty(n), np.empty(n)
+def permuted_row_sums(K1: Any, K1L: Any, K2: Any, orders: Any) -> Any:
+    """Return the row sums of K1 * K2[order, order] and of K1L * K2[order, order] for each order (both P x n).
+
+    Rows outside, orders inside: a row of K1 and of K1L stays in the cache for all orders.
+    """
+    count, n = orders.shape
+    a, b = np.empty((count, n)), np.empty((count, n))
     gathered = np.empty(n)
     for j in range(n):
-        row = K2[order[j]]
-        for i in range(n):
-            gathered[i] = row[order[i]]
-        total, weighted = 0.0, 0.0
-        for i in range(n):
-            total += K1[j, i] * gathered[i]
-            weighted += K1L[j, i] * gathered[i]
-        a[j], b[j] = total, weighted
+        for s in range(count):
+            row = K2[orders[s, j]]
+            for i in range(n):
+                gathered[i] = row[orders[s, i]]
+            total, weighted = 0.0, 0.0
+            for i in range(n):
+                total += K1[j, i] * gathered[i]
+                weighted += K1L[j, i] * gathered[i]
+            a[s, j], b[s, j] = total, weighted
     return a, b
 
 

@@ -187,9 +187,11 @@ def _statistic(y: LogKernel, x1: LogKernel | None, x2: LogKernel, n: int, form: 
     def indexed(orders: np.ndarray[Any, Any]) -> FloatArray:
         from condcs.inference.compiled import permuted_row_sums
 
-        with ThreadPoolExecutor(current_settings().n_threads) as threads:
-            sums = threads.map(lambda order: permuted_row_sums(K1, K1L, K2, np.ascontiguousarray(order)), orders)
-            return np.array([value(a12, b12) for a12, b12 in sums])
+        workers = current_settings().n_threads
+        chunks = np.array_split(np.ascontiguousarray(orders), min(workers, len(orders)))
+        with ThreadPoolExecutor(workers) as threads:
+            sums = list(threads.map(lambda chunk: permuted_row_sums(K1, K1L, K2, chunk), chunks))
+        return np.concatenate([value(a12, b12) for a12, b12 in sums])
 
     return indexed
 
