@@ -24,7 +24,7 @@ _FEW_VALUES = 8
 # Features per column of x: 6 make a cubic spline of 5 knots; fewer where there would be less than 10 rows to each.
 _FEATURES, _ROWS_PER_FEATURE = 6, 10
 # Inverse strength of the classifier's ridge penalty, on standardised features. Weaker penalties change nothing, because
-# what is estimated is also held; at 0.1 the estimate falls short of the shift, and 8% instead of 5% are rejected.
+# what is estimated is also held; much stronger ones fall short of the shift, and too many are rejected.
 _RIDGE = 1.0
 # Share of its natural variance that the imbalance of x keeps in a redrawn sample. At 0.2 tests are conservative.
 _KEPT_VARIANCE = 0.05

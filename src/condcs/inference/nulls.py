@@ -77,7 +77,7 @@ def label_sampler(
     Notes
     -----
     An estimated propensity fits the sample's own imbalance of x; labels drawn from it freely add fresh imbalance on
-    top, and the test rejects far too seldom (0.5% instead of 5% in the size study, y = sin(2x) + noise). The imbalance
+    top, and the test rejects far too seldom. The imbalance
     that the fit has used up is a sufficient statistic, so the honest null is the law of the labels *given* it: labels
     are exchanged between rows by a Metropolis chain that keeps the group sums of the features (co-sufficient
     sampling). "local" does the same within cells, with x itself as the features. Both keep the group sizes. All chains

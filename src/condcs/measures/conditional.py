@@ -72,9 +72,9 @@ def conditional_cs(
 
     Notes
     -----
-    One outlier in x carries as much weight as a whole region (its row mass is small): at x = 10 among 100 standard
-    normal rows it moves D from 0.06 to 0.75. Finite is not the same as meaningful; look at the rows before trusting the
-    number.
+    One outlier in x carries as much weight as a whole region, because its row mass is small: a single row at x = 10
+    among 100 standard normal ones can raise D many times over. Finite is not the same as meaningful; look at the
+    rows before trusting the number.
 
     Examples
     --------
