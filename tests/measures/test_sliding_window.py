@@ -1,0 +1,228 @@
+"""The sliding window against estimators that start afresh at every step."""
+
+import io
+
+import numpy as np
+import pytest
+
+import condcs
+from condcs.measures.sliding_window import MEASURES, NEW, OLD, ReferenceWindow, SlidingWindow
+
+WIDTHS = {"bandwidth_x": 0.1, "bandwidth_y": 0.2}
+
+
+def uniform(rng, n):
+    x = rng.random((n, 2))
+    return x, x + 0.1 * rng.normal(size=(n, 2))
+
+
+def clustered(rng, n):
+    centre = rng.normal(size=(5, 2))[rng.integers(5, size=n)]
+    return centre + 0.02 * rng.normal(size=(n, 2)), centre[:, ::-1] + 0.05 * rng.normal(size=(n, 2))
+
+
+def discrete(rng, n):
+    x = rng.integers(3, size=(n, 2)).astype(float)
+    return x, x[:, ::-1] + rng.integers(2, size=(n, 2))
+
+
+def sticky(rng, n):
+    """Stays at a place for long, then moves by a few widths: sums fall from many to almost nothing."""
+    place = np.cumsum(rng.random(n) < 0.04)
+    x = np.stack([0.71 * place, np.zeros(n)], axis=1)
+    return x, np.where(rng.random((n, 1)) < 0.5, x, -x)
+
+
+def jumping(rng, n):
+    """Jumps by hundreds of widths: kernel sums underflow, and rows must be finished in the log domain."""
+    place = rng.choice([0.0, 30.0, 31.0, -80.0], size=n)[np.cumsum(rng.random(n) < 0.05)]
+    x = np.stack([place, rng.random(n)], axis=1)
+    return x, x + rng.random((n, 2))
+
+
+STREAMS = [uniform, clustered, discrete, sticky, jumping]
+
+
+def difference(ours, reference, scale=1.0):
+    return abs(ours - reference) / max(scale, abs(reference))
+
+
+def core(measure, old, new):
+    return getattr(condcs, measure)(*old, *new, **WIDTHS)
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_halves_that_slide_together(stream, rng):
+    """Every measure equals the core's at every step, while the buffer fills and long after."""
+    size, steps = 30, 240
+    x, y = stream(rng, steps)
+    rows = np.concatenate([x, y], axis=1)
+    window = SlidingWindow(size, 2, 2, **WIDTHS)
+    for t, row in enumerate(rows):
+        if t < size:
+            window.append(row, NEW)
+            if window.counts[0] < (t + 2) // 2:
+                window.move(t // 2, OLD)
+        else:
+            window.slide(t % size, (t + size // 2) % size, row)
+        first = max(0, t + 1 - size)
+        middle = first + (t + 2 - first) // 2
+        if t < 3:
+            assert window.divergence() == 0.0
+            continue
+        assert window.counts == (middle - first, t + 1 - middle)
+        old, new = (x[first:middle], y[first:middle]), (x[middle : t + 1], y[middle : t + 1])
+        for measure in MEASURES:
+            assert difference(window.divergence(measure), core(measure, old, new)) < 1e-9, (t, measure)
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_reference_and_recent_rows(stream, rng):
+    """The window against a fixed reference, at every step."""
+    n, size, steps = 40, 12, 150
+    x, y = stream(rng, n + steps)
+    window = ReferenceWindow(x[:n], y[:n], size, **WIDTHS)
+    for t in range(n, n + steps):
+        window.push(x[t], y[t])
+        recent = slice(max(n, t + 1 - size), t + 1)
+        if len(window) < 2:
+            assert window.divergence() == 0.0
+            continue
+        assert np.array_equal(window.recent()[0], x[recent])
+        assert np.array_equal(window.recent()[1], y[recent])
+        for measure in MEASURES:
+            reference = core(measure, (x[:n], y[:n]), (x[recent], y[recent]))
+            assert difference(window.divergence(measure), reference) < 1e-9, (t, measure)
+    assert np.array_equal(window.reference()[0], x[:n])
+
+
+def test_a_sum_that_falls_from_fifty_to_nothing(rng):
+    """What cancellation ruins without the guard: many rows near a point leave, one far away stays."""
+    near = np.zeros((60, 1)) + 1e-3 * rng.normal(size=(60, 1))
+    far = np.concatenate([[[1.0], [1.1]], 1.0 + 0.01 * rng.random((58, 1))])
+    window = ReferenceWindow(np.zeros(5), np.zeros(5), 60, bandwidth_x=0.1, bandwidth_y=0.1)
+    for value in np.concatenate([near, far])[:, 0]:
+        window.push(value, value)
+    x = window.recent()[0]
+    assert window.divergence() == pytest.approx(
+        condcs.conditional_cs(np.zeros(5), np.zeros(5), x, x, bandwidth_x=0.1, bandwidth_y=0.1), rel=1e-11
+    )
+
+
+def test_finite_where_the_printed_formula_is_not():
+    """With y apart by 200 widths and x by 100: closed form, two rows per group.
+
+    K within a group is 1 (equal x), so A_own = 2, B_own = 1 + L; across, K cancels in B / A = mean of L.
+    """
+    window = SlidingWindow(4, 1, 1, bandwidth_x=0.01, bandwidth_y=0.5)
+    for row, group in (((0, 0), OLD), ((0, 0), OLD), ((1, 100), NEW), ((1, 100), NEW)):
+        window.append(np.array(row, dtype=float), group)
+    # T_own = 2 rows * 2 / 4 = 1; T_cross = 2 rows * (2 L) / (2 * 2) relative to K = L, with log L = -0.5 * 200^2.
+    assert window.divergence() == pytest.approx(2 * 0.5 * 200.0**2, rel=1e-14)
+    assert window.divergence("joint_mmd") == pytest.approx(2.0)
+
+
+def test_rows_that_stay_for_ever_gather_no_rounding(rng):
+    """After thousands of pushes the sums of the reference are those of a window built afresh, to a few digits."""
+    x, y = uniform(rng, 20)
+    window = ReferenceWindow(x, y, 8, **WIDTHS)
+    recent = rng.random((4000, 4))
+    for row in recent:
+        window.push(row[:2], row[2:])
+    fresh = ReferenceWindow(x, y, 8, **WIDTHS)
+    for row in recent[-8:]:
+        fresh.push(row[:2], row[2:])
+    assert window.divergence() == pytest.approx(fresh.divergence(), rel=1e-13)
+
+
+def test_saved_and_restored_without_pickle(rng):
+    """A restored window goes on bit for bit; so does one that went through a file."""
+    x, y = jumping(rng, 200)
+    window = ReferenceWindow(x[:20], y[:20], 15, **WIDTHS)
+    for t in range(20, 100):
+        window.push(x[t], y[t])
+    file = io.BytesIO()
+    np.savez(file, **window.state())
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as saved:
+        restored = ReferenceWindow.from_state(saved)
+    for t in range(100, 200):
+        window.push(x[t], y[t])
+        restored.push(x[t], y[t])
+        assert window.divergence() == restored.divergence()
+    assert np.array_equal(window.recent()[0], restored.recent()[0])
+
+
+def test_clear_keeps_the_reference(rng):
+    """After `clear` the window fills again."""
+    x, y = uniform(rng, 60)
+    window, other = (ReferenceWindow(x[:20], y[:20], 10, **WIDTHS) for _ in range(2))
+    for t in range(20, 40):
+        window.push(x[t], y[t])
+    window.clear()
+    assert len(window) == 0
+    for t in range(40, 55):
+        window.push(x[t], y[t])
+        other.push(x[t], y[t])
+    assert window.divergence() == pytest.approx(other.divergence(), rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"values": None}, "no 'values'"),
+        ({"widths": np.ones(7)}, "widths of shape"),
+        ({"sums": np.zeros((4, 3))}, "sums of shape"),
+        ({"sums": np.full((4, 35), np.nan)}, "not finite"),
+        ({"sizes": np.array([2, 30, 20, 9, 0, 0])}, "rows announced"),
+        ({"pushed": np.array([20, 15, 3])}, "announced"),
+        ({"pushed": np.array([20, 15])}, "(3,) is due"),
+    ],
+)
+def test_a_broken_state_is_refused(change, words, rng):
+    x, y = uniform(rng, 30)
+    window = ReferenceWindow(x[:20], y[:20], 15, **WIDTHS)
+    for t in range(20, 30):
+        window.push(x[t], y[t])
+    state = {name: value for name, value in {**window.state(), **change}.items() if value is not None}
+    with pytest.raises(condcs.core.errors.DataError, match=words.replace("(", r"\(").replace(")", r"\)")):
+        ReferenceWindow.from_state(state)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"bandwidth_x": 0.0}, "`bandwidth_x` must be positive"),
+        ({"bandwidth_y": -1.0}, "`bandwidth_y` must be positive"),
+        ({"bandwidth_x": "median"}, "got the rule 'median'"),
+        ({"bandwidth_x": [1.0, 2.0, 3.0]}, "one per column"),
+        ({"bandwidth_x": None}, "`bandwidth_x` must be positive"),
+        ({"size": 1}, "`size` must be an integer of at least 2"),
+        ({"x": np.zeros((3, 2))}, "same number of rows"),
+        ({"x": np.full((6, 2), np.nan)}, "`x` must be finite"),
+        ({"x": [["a", "b"]] * 6}, "`x` must hold numbers"),
+        ({"x": np.zeros((1, 2)), "y": np.zeros((1, 1))}, "at least 2 rows"),
+    ],
+)
+def test_bad_arguments(arguments, words):
+    given = {"x": np.zeros((6, 2)), "y": np.zeros((6, 1)), "size": 4, "bandwidth_x": 1.0, "bandwidth_y": 1.0}
+    with pytest.raises(condcs.core.errors.CondcsError, match=words):
+        ReferenceWindow(**{**given, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "words"),
+    [
+        ([0.0, np.nan], [0.0], "`x` must be finite"),
+        ([0.0, 0.0], [np.inf], "`y` must be finite"),
+        ([0.0], [0.0], "`x` must be one row of 2"),
+        ([0.0, 1.0], [0.0, 1.0], "`y` must be one row of 1"),
+        (["a", "b"], [0.0], "`x` must hold numbers"),
+    ],
+)
+def test_bad_rows(x, y, words):
+    window = ReferenceWindow(np.zeros((6, 2)), np.zeros(6), 4, bandwidth_x=1.0, bandwidth_y=1.0)
+    with pytest.raises(condcs.core.errors.CondcsError, match=words):
+        window.push(x, y)
+    with pytest.raises(condcs.core.errors.ParameterError, match="`measure` must be one of"):
+        window.divergence("cs")
