@@ -292,7 +292,7 @@ def log_interaction(window: Any, out: Any) -> None:
 
 
 @compiled  # type: ignore[untyped-decorator]
-def conditional_cs(window: Any) -> float:
+def conditional_cs(window: Any) -> Any:
     """Conditional CS divergence of the two groups."""
     t = np.empty(4)
     log_interaction(window, t)
@@ -300,7 +300,7 @@ def conditional_cs(window: Any) -> float:
 
 
 @compiled  # type: ignore[untyped-decorator]
-def conditional_euclidean(window: Any) -> float:
+def conditional_euclidean(window: Any) -> Any:
     """Conditional Euclidean distance of the two groups."""
     t = np.empty(4)
     log_interaction(window, t)
@@ -308,7 +308,7 @@ def conditional_euclidean(window: Any) -> float:
 
 
 @compiled  # type: ignore[untyped-decorator]
-def joint_mmd(window: Any) -> float:
+def joint_mmd(window: Any) -> Any:
     """Squared MMD between the joint distributions of the two groups."""
     n, group = window.sizes[ROWS], window.group
     old, new = window.sizes[OLD], window.sizes[NEW]
