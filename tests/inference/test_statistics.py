@@ -17,6 +17,8 @@ VARIANTS = [(name, {}) for name in MEASURES] + [
     ("conditional_cs", {"bandwidth_x": 0.02, "bandwidth_y": 0.05}),
     ("conditional_cs", {"kernel_x": "laplacian", "kernel_y": "laplacian"}),
     ("conditional_kl", {"k": 7}),
+    ("conditional_kl", {"direction": "max"}),
+    ("conditional_bregman", {"direction": "mean"}),
     ("conditional_bregman", {"generator": "log_det"}),
     ("conditional_bregman", {"matrix": "correntropy"}),
     ("conditional_mmd", {"regularization": 1.0}),

@@ -36,8 +36,9 @@ class CovarianceMoments:
                 (second - size[:, :, None] * means[:, :, None] * means[:, None, :]) / (size[:, :, None] - 1)
             )
         generator = self.pool.options.get("generator", "von_neumann")
+        direction = self.pool.options.get("direction", "pq")
         pairs = [
-            bregman_pairs(self.pool.problem.inputs.backend, list(matrices), self.columns_x, generator)
+            bregman_pairs(self.pool.problem.inputs.backend, list(matrices), self.columns_x, generator, direction)
             for matrices in zip(*covariances, strict=True)
         ]
         return total_divergence(np.array(pairs), symmetric=False)

@@ -6,6 +6,7 @@ import numpy as np
 
 from condcs.inference.compiled import neighbour_divergences
 from condcs.inference.statistics import FloatArray, LabelArray, MeasuredPool, Regrouped, total_divergence
+from condcs.measures.directions import check_direction, directed
 from condcs.measures.neighbours import joint_and_marginal_points
 from condcs.measures.problem import NumericProblem
 
@@ -20,6 +21,7 @@ class NeighbourTable:
         from scipy.spatial import cKDTree
 
         self.pool, self.k = pool, int(pool.options.get("k", 3))
+        self.direction = check_direction(pool.options.get("direction", "pq"))
         self.plain = Regrouped(pool)
         n = sum(pool.sizes)
         joint, marginal, floor = joint_and_marginal_points(pool.problem)
@@ -35,7 +37,8 @@ class NeighbourTable:
         labels = np.ascontiguousarray(np.atleast_2d(labels), dtype=np.int8)
         count = len(self.pool.sizes)
         parts = [neighbour_divergences(indices, logs, d, labels, self.k, count) for indices, logs, d in self.tables]
-        values = total_divergence(parts[0] - parts[1], symmetric=False)
+        pairs = directed(self.pool.problem.inputs.backend, parts[0] - parts[1], self.direction)
+        values = total_divergence(pairs, symmetric=False)
         # NaN: some list ended before a group had met k neighbours. Rare, and then done the plain way.
         for i in np.flatnonzero(~np.isfinite(values)):
             values[i] = self.plain(labels[i])[0]

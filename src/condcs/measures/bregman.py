@@ -19,6 +19,7 @@ from condcs.core.errors import public
 from condcs.core.groups import Groups
 from condcs.kernels.bandwidths import Bandwidth, column_widths
 from condcs.kernels.log_kernels import gaussian
+from condcs.measures.directions import directed
 from condcs.measures.interaction import marginal_interaction
 from condcs.measures.problem import NumericProblem, numeric_problem
 
@@ -39,6 +40,7 @@ def conditional_bregman(
     generator: str = "von_neumann",
     matrix: str = "covariance",
     bandwidth: Bandwidth = "median",
+    direction: str = "pq",
 ) -> Array:
     r"""Conditional Bregman matrix divergence between p(y|x) and q(y|x).
 
@@ -73,12 +75,14 @@ def conditional_bregman(
         Width of the correntropy kernel; not used with covariances. There is one width for all entries, because k
         compares every column with every other: a rule takes all numbers of the pooled sample, of x and y alike, as one
         column.
+    direction : {"pq", "mean", "max"}
+        D(p; q) as above, the mean of D(p; q) and D(q; p), or the larger of the two.
 
     Returns
     -------
     scalar
-        Non-negative up to rounding, not symmetric in p and q; in the arrays' own library and differentiable for torch
-        and JAX. Rule-based bandwidths count as constants.
+        Non-negative up to rounding, not symmetric in p and q unless `direction` makes it so; in the arrays' own library
+        and differentiable for torch and JAX. Rule-based bandwidths count as constants.
 
     Notes
     -----
@@ -99,7 +103,9 @@ def conditional_bregman(
     True
     """
     problem = numeric_problem([("xp", xp), ("xq", xq)], [("yp", yp), ("yq", yq)])
-    divergences = conditional_bregman_pairs(problem, generator=generator, matrix=matrix, bandwidth=bandwidth)
+    divergences = conditional_bregman_pairs(
+        problem, generator=generator, matrix=matrix, bandwidth=bandwidth, direction=direction
+    )
     return problem.inputs.result(divergences[0, 1])
 
 
@@ -109,19 +115,21 @@ def conditional_bregman_pairs(
     generator: str = "von_neumann",
     matrix: str = "covariance",
     bandwidth: Bandwidth = "median",
+    direction: str = "pq",
 ) -> Array:
     """Conditional Bregman divergences of every group (row) from every other (column), G x G."""
     check_choice("matrix", matrix, MATRICES)
     matrices = second_moments(problem, matrix, bandwidth)
-    return bregman_pairs(problem.inputs.backend, matrices, problem.x.values.shape[1], generator)
+    return bregman_pairs(problem.inputs.backend, matrices, problem.x.values.shape[1], generator, direction)
 
 
-def bregman_pairs(backend: Backend, matrices: list[Array], n_x: int, generator: str) -> Array:
+def bregman_pairs(backend: Backend, matrices: list[Array], n_x: int, generator: str, direction: str = "pq") -> Array:
     """Joint minus marginal divergences from joint matrices whose first `n_x` columns are x, G x G."""
     check_choice("generator", generator, GENERATORS)
     divergences = _von_neumann if generator == "von_neumann" else _log_det
     definite = [_definite(backend, c) for c in matrices]
-    return divergences(backend, definite) - divergences(backend, [c[:n_x, :n_x] for c in definite])
+    pairs = divergences(backend, definite) - divergences(backend, [c[:n_x, :n_x] for c in definite])
+    return directed(backend, pairs, direction)
 
 
 def second_moments(problem: NumericProblem, matrix: str, bandwidth: Bandwidth) -> list[Array]:

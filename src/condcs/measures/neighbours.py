@@ -13,6 +13,7 @@ from condcs.core.checks import check_integer
 from condcs.core.errors import DataError, public
 from condcs.core.groups import Groups
 from condcs.core.settings import current_settings
+from condcs.measures.directions import check_direction, directed
 from condcs.measures.problem import NumericProblem, numeric_problem
 
 FloatArray = np.ndarray[Any, Any]
@@ -24,7 +25,7 @@ _ROWS_WORTH_A_THREAD = 512
 
 
 @public
-def conditional_kl(xp: Array, yp: Array, xq: Array, yq: Array, *, k: int = 3) -> Array:
+def conditional_kl(xp: Array, yp: Array, xq: Array, yq: Array, *, k: int = 3, direction: str = "pq") -> Array:
     r"""Conditional Kullback-Leibler divergence of p(y|x) from q(y|x), by k nearest neighbours.
 
     The divergence of the joint distributions minus that of the distributions of x:
@@ -44,13 +45,17 @@ def conditional_kl(xp: Array, yp: Array, xq: Array, yq: Array, *, k: int = 3) ->
     xq, yq : array, shape (m, d_x) and (m, d_y)
         Second sample; ``n`` and ``m`` may differ.
     k : int
-        Which neighbour; from 1 to the smaller of n - 1 and m.
+        Which neighbour; from 1 to the smaller of n - 1 and m (with another `direction` than "pq": and of m - 1).
+    direction : {"pq", "mean", "max"}
+        D(p; q) as above, the mean of D(p; q) and D(q; p), or the larger of the two. When q has the heavier tails,
+        D(p; q) of a finite sample can be negative where D(q; p) is clearly positive: a test by "max" sees both.
 
     Returns
     -------
     scalar
-        In the arrays' own library. Not symmetric in p and q; can be negative, because the two estimates do not share
-        their errors. Not differentiable: tensors are taken to the CPU and the result carries no gradient.
+        In the arrays' own library. Not symmetric in p and q unless `direction` makes it so; can be negative, because
+        the two estimates do not share their errors. Not differentiable: tensors are taken to the CPU and the result
+        carries no gradient.
 
     Notes
     -----
@@ -70,6 +75,9 @@ def conditional_kl(xp: Array, yp: Array, xq: Array, yq: Array, *, k: int = 3) ->
     True
     """
     problem = numeric_problem([("xp", xp), ("xq", xq)], [("yp", yp), ("yq", yq)])
+    check_direction(direction)
+    if direction != "pq":
+        return problem.inputs.result(conditional_kl_pairs(problem, k=k, direction=direction)[0, 1])
     n, m = problem.groups.sizes
     k = check_integer(
         "k", k, 1, min(n - 1, m), because=f" (`xp` has {n} rows and `xq` has {m}; a row is not its own neighbour)"
@@ -77,11 +85,12 @@ def conditional_kl(xp: Array, yp: Array, xq: Array, yq: Array, *, k: int = 3) ->
     return problem.inputs.result(_joint_minus_marginal(problem, k, firsts=(0,))[0, 1])
 
 
-def conditional_kl_pairs(problem: NumericProblem, *, k: int = 3) -> Array:
+def conditional_kl_pairs(problem: NumericProblem, *, k: int = 3, direction: str = "pq") -> Array:
     """Conditional KL divergences of every group (row) from every other (column), G x G with zeros on the diagonal."""
     smallest = min(problem.groups.sizes)
     k = check_integer("k", k, 1, smallest - 1, because=f" (the smallest group has {smallest} rows)")
-    return _joint_minus_marginal(problem, k, firsts=range(problem.groups.count))
+    pairs = _joint_minus_marginal(problem, k, firsts=range(problem.groups.count))
+    return directed(problem.inputs.backend, pairs, direction)
 
 
 def _joint_minus_marginal(problem: NumericProblem, k: int, firsts: Iterable[int]) -> Array:
