@@ -1,0 +1,157 @@
+r"""Dense kernels of a mini-batch: exponents, widths, and the log of row sums.
+
+For batches of up to a thousand rows or two the whole Gram matrix fits in cache, and one matrix product, one exponential
+and one more product give all row sums with their gradient. Where a row has no mass in single precision, and inside
+`torch.compile`, where values cannot be looked at, rows are summed in the log domain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from condcs.core.errors import BandwidthError
+from condcs.kernels.bandwidths import MEDIAN_ROWS
+
+Width = float | str
+"""A positive number, or a rule applied to each batch: "median" or "mean"."""
+
+RULES = ("median", "mean")
+
+DENSE_ROWS = 2_048
+"""Up to this many pooled rows losses hold Gram matrices; above, the tiled row sums of the core take over."""
+
+# Below these sums of kernel values the linear domain has lost digits.
+_FLOOR = {torch.float32: 1e-25, torch.float64: 1e-250}
+# Half squared norms, in bandwidths, up to which the expansion |a|^2 + |b|^2 - 2ab keeps an error of 1e-5 in its type.
+_EXPANSION_LIMIT = 50.0
+
+
+def width(option: str, value: Width, *tables: Tensor, scale: float = 1.0) -> Tensor:
+    """Return the width in force as a tensor without gradient.
+
+    "median" is the square root of the median squared distance between rows of the pooled tables, "mean" that of the
+    mean squared distance; `scale` multiplies what a rule finds, not a number that was given.
+    """
+    like = tables[0]
+    if isinstance(value, str):
+        if value not in RULES:
+            raise BandwidthError(_not_a_width(option, value))
+        return torch.as_tensor(_rule(option, value, tables) * scale, dtype=like.dtype, device=like.device)
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+        raise BandwidthError(_not_a_width(option, value))
+    return torch.full((), float(value), dtype=like.dtype, device=like.device)
+
+
+def _not_a_width(option: str, value: Any) -> str:
+    return f'`{option}` must be a positive number, "median" or "mean", got {value!r}. Pass e.g. {option}=1.0.'
+
+
+@torch.compiler.disable  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _rule(option: str, rule: str, tables: Sequence[Tensor]) -> float:
+    pooled = torch.cat([t.detach() for t in tables]).double()
+    # The same rows whenever there are more than the rule looks at: the width is a property of the batch.
+    pooled = pooled[:: -(-len(pooled) // MEDIAN_ROWS)]
+    n = len(pooled)
+    if rule == "mean":
+        squared = 2 * n / (n - 1) * pooled.var(0, correction=0).sum()
+    else:
+        distances = torch.nn.functional.pdist(pooled)
+        middle = len(distances) // 2
+        squared = distances.kthvalue(middle + 1).values.square()
+        if len(distances) % 2 == 0:
+            squared = 0.5 * (squared + distances.kthvalue(middle).values.square())
+    found = math.sqrt(float(squared))
+    if not found > 1e-12 * (1.0 + float(pooled.abs().max())):
+        raise BandwidthError(
+            f"`{option}`: the rule {rule!r} finds width 0, because the rows of this batch do not differ (collapsed "
+            f"features, or labels). Pass a number, e.g. {option}=1.0."
+        )
+    return found
+
+
+def exponents(table: Tensor, sigma: Tensor) -> Tensor:
+    r"""Return :math:`-|z_i - z_j|^2 / (2\sigma^2)` for all pairs of rows, by one matrix product."""
+    z = (table - table.detach().mean(0)) / sigma
+    if z.dtype == torch.float32 and (
+        torch.compiler.is_compiling() or float((z * z).sum(1).detach().max()) > 2 * _EXPANSION_LIMIT
+    ):
+        # Far from the centre the expansion cancels: a double product is exact enough, and still one product.
+        z = (table.double() - table.detach().double().mean(0)) / sigma.double()
+    found: Tensor = _Exponents.apply(z)  # type: ignore[no-untyped-call]
+    return found.to(table.dtype)
+
+
+class _Exponents(torch.autograd.Function):
+    """Minus half the squared distances between rows, with a backward pass that suits few columns too."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> Tensor:
+        ctx.save_for_backward(z)
+        half = 0.5 * (z * z).sum(1)
+        return (z @ z.T).sub_(half[:, None]).sub_(half)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (z,) = ctx.saved_tensors
+        # Products from the left: with few columns the others are of poor shape, five times as slow.
+        pulled: Tensor = (z.T @ gradient.T + z.T @ gradient).T
+        back: Tensor = pulled - (gradient.sum(0) + gradient.sum(1))[:, None] * z
+        return back
+
+
+def equal_exponents(codes: Tensor, like: Tensor) -> Tensor:
+    """Return 0 for pairs of rows that are equal and minus infinity for others: the exponents of the delta kernel."""
+    equal = (codes[:, None, :] == codes[None, :, :]).all(-1)
+    return torch.where(equal, 0.0, -torch.inf).to(like.dtype)
+
+
+def log_row_sums(grids: Sequence[Tensor], weights: Sequence[Tensor | None], sizes: Sequence[int]) -> list[Tensor]:
+    """Log of every row's kernel mass in every group, one (n x groups) table for each grid of exponents.
+
+    Parameters
+    ----------
+    grids : sequence of tensors, shape (n, n)
+        Exponents.
+    weights : sequence of tensors or None
+        Weights of the columns of each group; None where all are 1.
+    sizes : sequence of int
+        Columns of each group, in their order.
+    """
+    if not torch.compiler.is_compiling():
+        sums = [_sums(torch.exp(grid), weights, sizes) for grid in grids]
+        floor = _FLOOR[grids[0].dtype]
+        if all(float(s.detach().min()) > floor for s in sums):
+            return [torch.log(s) for s in sums]
+    logs = [0.0 if w is None else log_or_minus_infinity(w) for w in weights]
+    return [
+        torch.stack(
+            [log_sum(block + w, 1) for block, w in zip(torch.split(grid, list(sizes), 1), logs, strict=True)], 1
+        )
+        for grid in grids
+    ]
+
+
+def _sums(kernel: Tensor, weights: Sequence[Tensor | None], sizes: Sequence[int]) -> Tensor:
+    # Sums of blocks, not a product with an indicator matrix: that is a product of poor shape, ten times as slow.
+    blocks = zip(torch.split(kernel, list(sizes), 1), weights, strict=True)
+    return torch.stack([block.sum(1) if w is None else block @ w for block, w in blocks], 1)
+
+
+def log_sum(terms: Tensor, dim: int) -> Tensor:
+    """Log of the sum of exponentials; a sum without any mass is the smallest number instead of minus infinity."""
+    peak = terms.detach().amax(dim, keepdim=True)
+    peak = torch.where(torch.isinf(peak), torch.zeros_like(peak), peak)
+    total = torch.exp(terms - peak).sum(dim)
+    return torch.log(total.clamp_min(torch.finfo(terms.dtype).tiny)) + peak.squeeze(dim)
+
+
+def log_or_minus_infinity(weights: Tensor) -> Tensor:
+    """Log of weights; minus infinity for 0, with zero gradient there."""
+    positive = weights > 0
+    return torch.where(positive, torch.log(torch.where(positive, weights, 1.0)), -torch.inf)
