@@ -8,7 +8,7 @@ from condcs.core.checks import check_choice
 from condcs.core.errors import public
 from condcs.experiments.spec import Experiment
 
-_NAMES = ("table1", "table2", "table3", "fig4")
+_NAMES = ("table1", "table2", "table3", "fig4", "table4", "table5", "fig5", "fig6", "table8", "fig9")
 
 
 def experiment_names() -> tuple[str, ...]:
