@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
-__all__ = ["ConditionalShiftTest"]
+# Name, the module here that has it, and the extra that brings its partner.
+_HOMES = {
+    "CSAlignmentLoss": ("skada", "adapt"),
+    "ConditionalCSRegressor": ("skorch", "adapt"),
+    "ConditionalShiftTest": ("scikit_learn", ""),
+    "DeepConditionalCS": ("skada", "adapt"),
+    "EEGNetFeatures": ("braindecode", "adapt"),
+    "eegnet_network": ("braindecode", "adapt"),
+}
+
+__all__ = [
+    "CSAlignmentLoss",
+    "ConditionalCSRegressor",
+    "ConditionalShiftTest",
+    "DeepConditionalCS",
+    "EEGNetFeatures",
+    "eegnet_network",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ConditionalShiftTest":
-        from condcs.adapters.scikit_learn import ConditionalShiftTest
-
-        return ConditionalShiftTest
-    raise AttributeError(f"module 'condcs.adapters' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'condcs.adapters' has no attribute {name!r}")
+    module, extra = _HOMES[name]
+    try:
+        return getattr(import_module(f"condcs.adapters.{module}"), name)
+    except ModuleNotFoundError as error:
+        partner = (error.name or "").partition(".")[0]
+        if not extra or partner == "condcs":
+            raise
+        raise ImportError(f"{name} needs {partner}: pip install 'condcs[{extra}]'", name=partner) from error

@@ -1,6 +1,7 @@
 """Data to try things on: simulators whose answer is known, and real data by name."""
 
 from condcs.datasets.dynamic_textures import DynamicTextures, make_dynamic_textures
+from condcs.datasets.eeg import EEGTrials, load_bci3b, load_seed
 from condcs.datasets.environments import Environments, make_environments
 from condcs.datasets.frames import Clips, load_frames
 from condcs.datasets.loading import Dataset, DatasetError, cache_folder, dataset_names, load
@@ -15,6 +16,7 @@ __all__ = [
     "Dataset",
     "DatasetError",
     "DynamicTextures",
+    "EEGTrials",
     "Environments",
     "LocalShift",
     "Recordings",
@@ -23,7 +25,9 @@ __all__ = [
     "cache_folder",
     "dataset_names",
     "load",
+    "load_bci3b",
     "load_frames",
+    "load_seed",
     "make_circular_tasks",
     "make_dynamic_textures",
     "make_environments",
