@@ -45,6 +45,64 @@ def demo(
 
 
 @app.command()
+def compare(
+    reference: Annotated[str, typer.Argument(help="The earlier table: csv, jsonl, parquet or arrow; - is stdin.")],
+    current: Annotated[str, typer.Argument(help="The later table.")],
+    y: Annotated[list[str], typer.Option("--y", help="Response: names or globs, comma-separated.")],
+    x: Annotated[
+        list[str] | None, typer.Option("--x", help="Inputs: names, globs, '!name' to leave out; default all but y.")
+    ] = None,
+    alpha: Annotated[float, typer.Option(help="Level of the tests.")] = 0.05,
+    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with gaps.")] = False,
+    category: Annotated[list[str] | None, typer.Option(help="Columns of numbers that are categories.")] = None,
+    number: Annotated[list[str] | None, typer.Option(help="Two-valued responses that are numbers.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Page to write (HTML).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    max_rows: Annotated[int, typer.Option(min=10, help="Rows of each table; more are sampled.")] = 2000,
+    memory: Annotated[int, typer.Option(min=1, help="Megabytes that the sampled rows may take up.")] = 500,
+    resamples: Annotated[int, typer.Option(min=1, help="Redrawn samples of each test.")] = 299,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the tests.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core.")] = None,
+    form: Annotated[str | None, typer.Option("--format", help="csv, jsonl, parquet or arrow.")] = None,
+    encoding: Annotated[str, typer.Option(help="Encoding of csv and jsonl.")] = "utf-8",
+) -> None:
+    """Say whether the relation of y to x changed between two tables, where, and how sure that is.
+
+    Numbers get Gaussian kernels, text gets delta kernels; a response of two values is a label. Exit code: 0 = no
+    evidence that p(y|x) changed (even if p(x) did), 1 = changed at --alpha, 2 = error.
+    """
+    import shlex
+    import sys
+
+    from condcs.cli.compare import run
+    from condcs.cli.tables.pair import ReadOptions
+
+    options = ReadOptions(
+        x=x or (),
+        y=y,
+        category=category or (),
+        number=number or (),
+        drop_missing=drop_missing,
+        max_rows=max_rows,
+        memory=memory,
+        seed=seed,
+        form=form,
+        encoding=encoding,
+    )
+    run(
+        reference,
+        current,
+        options,
+        alpha=alpha,
+        resamples=resamples,
+        jobs=jobs,
+        as_machine=as_json,
+        report=report,
+        command=shlex.join(["condcs", *sys.argv[1:]]),
+    )
+
+
+@app.command()
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="Which experiment; none lists them all.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small data and few trials: seconds.")] = False,

@@ -201,6 +201,9 @@ def write_whole(path: str | Path, text: str) -> Path:
     path = Path(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        if path.exists() and not path.is_file():  # a pipe or a device cannot be replaced
+            path.write_text(text, encoding="utf-8")
+            return path
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             part.write_text(text, encoding="utf-8")
@@ -236,7 +239,7 @@ def _show(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Real) and not isinstance(value, Integral):
-        return f"{float(value):.4g}"
+        return f"{float(value):,.0f}" if 1e3 <= abs(float(value)) < 1e9 else f"{float(value):.4g}"
     return str(value)
 
 

@@ -1,0 +1,186 @@
+"""Is p(x), is p(y|x) the same in two tables? One valid p-value each over several widths, and an effect size."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import condcs
+from condcs.cli.tables.kinds import Column
+from condcs.cli.tables.pair import Pair
+from condcs.core.errors import BandwidthWarning, CondcsWarning
+from condcs.inference.resampling import AGGREGATE_MULTIPLES
+from condcs.inference.results import TestResult, pvalue
+
+FloatArray = np.ndarray[Any, Any]
+Tell = Callable[[str], None]
+
+INTERVAL_RESAMPLES = 100
+
+# Overlap less what chance alone takes away, from which on a difference is called so.
+_WORDS = ((0.99, "hardly any"), (0.95, "slight"), (0.8, "moderate"), (0.5, "large"), (-1.0, "very large"))
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Outcome of one comparison over several widths.
+
+    Attributes
+    ----------
+    pvalue : float
+        Valid for all widths together.
+    statistic, null_distribution : float, array
+        Largest studentised divergence over the widths, observed and redrawn.
+    multiples, divergences, chances, pvalues : tuple of float
+        For each multiple of the median width: the divergence D, its mean under the null, and its own p-value.
+    interval : pair of float, or None
+        Where D lies at the most telling width, with 95% confidence.
+    """
+
+    pvalue: float
+    statistic: float
+    null_distribution: FloatArray
+    multiples: tuple[float, ...]
+    divergences: tuple[float, ...]
+    chances: tuple[float, ...]
+    pvalues: tuple[float, ...]
+    most_telling: int
+    interval: tuple[float, float] | None = None
+
+    @property
+    def overlap(self) -> float:
+        """Cosine between the two at the most telling width: 1 for equal ones."""
+        return _cosine(self.divergences[self.most_telling])
+
+    @property
+    def chance_overlap(self) -> float:
+        """What the overlap would be on average if nothing had changed: samples of this size never overlap wholly."""
+        return _cosine(self.chances[self.most_telling])
+
+    @property
+    def overlap_interval(self) -> tuple[float, float] | None:
+        """Where the overlap lies, with 95% confidence."""
+        return None if self.interval is None else (_cosine(self.interval[1]), _cosine(self.interval[0]))
+
+    @property
+    def size(self) -> str:
+        """The difference beyond chance in a word."""
+        beyond = self.overlap / self.chance_overlap if self.chance_overlap > 0 else 1.0
+        return next(word for least, word in _WORDS if beyond >= least)
+
+
+def compare_inputs(pair: Pair, *, resamples: int, seed: int, jobs: int | None, tell: Tell) -> Shift:
+    """Test p(x): permuted labels, which is exact."""
+    xp, xq = standardised(pair.x, pair.xp, pair.xq)
+    widths = median_widths(pair.x, xp, xq)
+
+    def at(multiple: float) -> TestResult:
+        tell(f"inputs, width x {multiple:g}")
+        return condcs.two_sample_test(
+            xp, xq, kernel=kernels(pair.x), bandwidth=multiple * widths, n_resamples=resamples, rng=seed, n_jobs=jobs
+        )
+
+    return _combined([at(multiple) for multiple in AGGREGATE_MULTIPLES])
+
+
+def compare_relation(pair: Pair, *, resamples: int, seed: int, jobs: int | None, tell: Tell) -> Shift:
+    """Test p(y|x): labels redrawn from an estimate of P(table | x), so that a shift of x alone is no evidence."""
+    xp, xq = standardised(pair.x, pair.xp, pair.xq)
+    yp, yq = standardised(pair.y, pair.yp, pair.yq)
+    x_widths, y_widths = median_widths(pair.x, xp, xq), median_widths(pair.y, yp, yq)
+
+    def at(multiple: float) -> TestResult:
+        tell(f"relation, width x {multiple:g}")
+        return condcs.conditional_test(
+            xp,
+            yp,
+            xq,
+            yq,
+            kernel_x=kernels(pair.x),
+            kernel_y=kernels(pair.y),
+            bandwidth_x=multiple * x_widths,
+            bandwidth_y=multiple * y_widths,
+            n_resamples=resamples,
+            rng=seed,
+            n_jobs=jobs,
+        )
+
+    results = [at(multiple) for multiple in AGGREGATE_MULTIPLES]
+    shift = _combined(results)
+    tell("how sure")
+    interval = results[shift.most_telling].confidence_interval(n_resamples=INTERVAL_RESAMPLES, rng=seed)
+    return replace(shift, interval=(interval.low, interval.high))
+
+
+def kernels(columns: Sequence[Column]) -> str | tuple[str, ...]:
+    """Gaussian for numbers, delta for categories; one name where all columns are alike."""
+    names = tuple("delta" if column.is_category else "gaussian" for column in columns)
+    return names[0] if len(set(names)) == 1 else names
+
+
+def standardised(columns: Sequence[Column], p: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Numbers in units of their pooled standard deviation, so that no column weighs more for its unit."""
+    numeric = np.array([not column.is_category for column in columns])
+    pooled = np.concatenate([p, q])
+    # Divided by the largest first: the squares of large numbers would overflow.
+    top = np.where(numeric, np.maximum(np.abs(pooled).max(axis=0), 1e-300), 1.0)
+    scaled = pooled / top
+    centre = np.where(numeric, scaled.mean(axis=0), 0.0)
+    spread = np.where(numeric, scaled.std(axis=0), 1.0)
+    values = (scaled - centre) / np.where(spread > 0, spread, 1.0)
+    return values[: len(p)], values[len(p) :]
+
+
+def median_widths(columns: Sequence[Column], p: FloatArray, q: FloatArray) -> FloatArray:
+    """One width per column: the median distance over all numbers jointly; categories have none (1 stands for it)."""
+    numeric = [place for place, column in enumerate(columns) if not column.is_category]
+    widths = np.ones(len(columns))
+    if numeric:
+        with warnings.catch_warnings():
+            # Ties that make the median 0 fall back on a larger quantile; on rounded data that is no news.
+            warnings.simplefilter("ignore", BandwidthWarning)
+            widths[numeric] = condcs.bandwidth(p[:, numeric], q[:, numeric])
+    return widths
+
+
+def collected_warnings(run: Callable[[], Any]) -> tuple[Any, tuple[str, ...]]:
+    """Run something and return what it warned of: of each kind the first, which is about the tables as they are."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CondcsWarning)
+        result = run()
+    first: dict[type, str] = {}
+    for warning in caught:
+        if issubclass(warning.category, CondcsWarning):
+            first.setdefault(warning.category, str(warning.message))
+    return result, tuple(first.values())
+
+
+def _combined(results: Sequence[TestResult]) -> Shift:
+    """Combine widths: the largest studentised value against the largest of each redrawn sample.
+
+    The same seed redraws the same labels at every width, so observed and redrawn columns are exchangeable under the
+    null and the p-value is as valid as at a single width; it is what ``bandwidth="aggregate"`` does.
+    """
+    everything = np.array([[r.statistic, *r.null_distribution] for r in results])
+    deviation = everything.std(axis=1, keepdims=True)
+    studentised = (everything - everything.mean(axis=1, keepdims=True)) / np.where(deviation > 0, deviation, 1.0)
+    largest = studentised.max(axis=0)
+    return Shift(
+        pvalue=pvalue(float(largest[0]), largest[1:]),
+        statistic=float(largest[0]),
+        null_distribution=largest[1:],
+        multiples=AGGREGATE_MULTIPLES,
+        divergences=tuple(r.statistic for r in results),
+        chances=tuple(float(np.mean(r.null_distribution)) for r in results),
+        pvalues=tuple(r.pvalue for r in results),
+        most_telling=int(np.argmax(studentised[:, 0])),
+    )
+
+
+def _cosine(divergence: float) -> float:
+    return min(1.0, math.exp(-divergence / 2))

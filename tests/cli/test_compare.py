@@ -1,0 +1,229 @@
+"""``condcs compare``: what it says, its exit codes, its page, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import condcs
+from condcs.cli.app import app
+from condcs.cli.comparison import compare
+from condcs.cli.regions import find_places, label_order
+from condcs.cli.shifts import compare_inputs, compare_relation, standardised
+from condcs.cli.tables.kinds import Column
+from condcs.cli.tables.pair import Account, Pair, ReadOptions, read_pair
+from tests.browser import chromium, problems
+from tests.cli.house_prices import house_prices
+
+QUICK = ["--resamples", "39", "--jobs", "1"]
+
+
+def run(*words, given=None):
+    return CliRunner().invoke(app, ["compare", *map(str, words)], input=given)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    house_prices(160, 1).to_csv(folder / "march.csv", index=False)
+    house_prices(160, 2, bigger=20).to_csv(folder / "shifted.csv", index=False)
+    house_prices(160, 3, changed=True).to_csv(folder / "changed.csv", index=False)
+    return folder
+
+
+def numbers_pair(xp, yp, xq, yq):
+    account = Account("t", len(xp), 0, len(xp), False)
+    x = tuple(Column(f"x{i}", "number") for i in range(xp.shape[1]))
+    return Pair(x, (Column("y", "number"),), xp, yp, xq, yq, account, account)
+
+
+def test_the_tests_are_those_of_the_library():
+    """On standardised numbers the answers equal bandwidth="aggregate" of `conditional_test` and `two_sample_test`."""
+    rng = np.random.default_rng(0)
+    xp, xq = rng.normal(size=(60, 2)), rng.normal(0.4, 1, size=(50, 2))
+    yp, yq = xp[:, :1] + rng.normal(size=(60, 1)), 1.5 * xq[:, :1] + rng.normal(size=(50, 1))
+    pair = numbers_pair(xp * [1, 1000] + 5, yp, xq * [1, 1000] + 5, yq)
+    zp, zq = standardised(pair.x, pair.xp, pair.xq)
+    np.testing.assert_allclose(np.concatenate([zp, zq]).std(axis=0), 1)
+    sp, sq = standardised(pair.y, yp, yq)
+    options = {"resamples": 59, "seed": 3, "jobs": 1, "tell": lambda step: None}
+    ours = compare_relation(pair, **options)
+    theirs = condcs.conditional_test(zp, sp, zq, sq, bandwidth="aggregate", n_resamples=59, rng=3)
+    assert ours.pvalue == theirs.pvalue
+    np.testing.assert_allclose(ours.divergences, theirs.details["statistics"])
+    assert ours.overlap == pytest.approx(np.exp(-ours.divergences[ours.most_telling] / 2))
+    inputs = compare_inputs(pair, **options)
+    theirs = condcs.two_sample_test(zp, zq, bandwidth="aggregate", n_resamples=59, rng=3)
+    assert inputs.pvalue == theirs.pvalue
+
+
+def test_covariate_shift_alone_ends_with_zero(tables):
+    result = run(tables / "march.csv", tables / "shifted.csv", "--y", "price", "--x", "area,district", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "No evidence that the relation of price to the inputs changed" in result.output
+    assert "covariate shift" in result.output
+
+
+def test_a_changed_relation_ends_with_one_and_is_found(tables):
+    result = run(tables / "march.csv", tables / "changed.csv", "--y", "price", "--x", "!sold", *QUICK)
+    assert result.exit_code == 1, result.output
+    assert "The relation of price to the inputs changed" in result.output
+    regions = result.output.partition("where the relation changed")[2].splitlines()[1]
+    assert "district = harbour" in regions
+    assert "area >" in regions
+
+
+def test_json_for_machines(tables):
+    words = [tables / "march.csv", tables / "changed.csv", "--y", "sold", "--x", "area,district", "--json", *QUICK]
+    result = run(*words)
+    found = json.loads(result.stdout)
+    assert result.exit_code == int(found["changed"])
+    assert found["y"] == [{"name": "sold", "kind": "category"}]
+    assert found["reference"] == {"table": str(tables / "march.csv"), "rows": 160, "with_gaps": 0, "used": 160}
+    for part in ("inputs", "relation"):
+        assert 0 < found[part]["pvalue"] <= 1
+        assert found[part]["overlap"] == pytest.approx(np.exp(-found[part]["divergence"] / 2))
+    march = pd.read_csv(tables / "march.csv")
+    assert found["response"][0]["what"] == "share of sold = yes"
+    assert found["response"][0]["reference"] == pytest.approx((march.sold == "yes").mean())
+    assert run(*words).stdout == result.stdout
+
+
+def test_stdin_and_alpha(tables):
+    given = (tables / "changed.csv").read_bytes()
+    words = [tables / "march.csv", "-", "--y", "price", "--x", "area,district", *QUICK]
+    assert run(*words, given=given).exit_code == 1
+    assert "standard input" in run(*words, given=given).output
+    refused = run(*words, "--alpha", "0.01", given=given)
+    assert refused.exit_code == 2
+    assert "`--resamples` must be at least 100" in refused.stderr
+
+
+def test_region_means_are_those_of_the_rows(tables):
+    pair = read_pair(
+        str(tables / "march.csv"), str(tables / "changed.csv"), ReadOptions(y=["price"], x=["area,district"])
+    )
+    region = find_places(pair, seed=0).regions[0]
+    bound = float(region.words.partition("area > ")[2].split(" ")[0])
+    frames = [pd.read_csv(tables / f"{name}.csv") for name in ("march", "changed")]
+    inside = [f[(f.area > bound) & (f.district == "harbour")] for f in frames]
+    assert region.share_p == pytest.approx(len(inside[0]) / 160, abs=2 / 160)  # the bound is printed with 4 digits
+    name, before, after = region.response[0]
+    assert name == "mean price"
+    assert (before, after) == pytest.approx([f.price.mean() for f in inside], rel=0.02)
+
+
+def test_labels_are_ordered_by_the_change():
+    """Label 2 fell by 3, label 0 stayed, label 1 rose by 5."""
+    values = np.array([0, 1, 2, 0, 1, 2])
+    response = np.array([1.0, 1.0, 1.0, 1.0, 6.0, -2.0])
+    assert label_order(values, response, np.repeat([0, 1], 3), 3) == [2, 0, 1]
+
+
+def test_a_new_category_is_said(tables, tmp_path):
+    frame = pd.read_csv(tables / "shifted.csv")
+    frame.loc[:4, "district"] = "moon"
+    frame.to_csv(tmp_path / "moon.csv", index=False)
+    found = run(tables / "march.csv", tmp_path / "moon.csv", "--y", "price", "--x", "area,district", "--json", *QUICK)
+    notes = json.loads(found.stdout)["notes"]
+    assert len(notes) == 1
+    assert notes[0].startswith("5 of 320 rows have an x that does not occur in some other sample")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["absent.csv", "absent.csv", "--y", "a"], "could not be read"),
+        (["march.csv", "changed.csv", "--y", "prize"], "Did you mean 'price'?"),
+        (["march.csv", "changed.csv", "--y", "price", "--alpha", "1.5"], "`--alpha` must lie between 0 and 1"),
+        (["march.csv", "changed.csv", "--y", "price", "--report", "/dev/full", *QUICK], "No space left on device"),
+        (["march.csv", "changed.csv"], "--y"),
+    ],
+)
+def test_errors_end_with_two(tables, monkeypatch, words, message):
+    monkeypatch.chdir(tables)
+    result = run(*words)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.output
+
+
+def test_a_fault_of_ours_does_not_look_like_a_change(tables, monkeypatch):
+    def fail(*args, **kwargs):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("condcs.cli.compare.compare", fail)
+    assert run(tables / "march.csv", tables / "changed.csv", "--y", "price").exit_code == 2
+
+
+def command(*words):
+    return [sys.executable, "-c", "from condcs.cli import main; main()", *map(str, words)]
+
+
+def test_a_full_disk_behind_standard_output(tables):
+    words = command("compare", tables / "march.csv", tables / "changed.csv", "--y", "price", "--json", *QUICK)
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    assert ended.returncode == 2
+    assert "No space left on device" in ended.stderr
+
+
+def test_ctrl_c_ends_with_a_plain_message(tables):
+    """The process has certainly begun to read when the pipe, which holds 64 kB, has taken more."""
+    words = command("compare", tables / "march.csv", "-", "--y", "price")
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdin.write(b"area,district,price,sold\n" + b"100,north,200,no\n" * 20_000)
+    process.stdin.flush()
+    os.kill(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Stopped" in said
+    assert b"Traceback" not in said
+
+
+NASTY = "<script>window.hit=1</script>"
+
+
+def test_the_page_shows_columns_as_text_and_nothing_leaves_it(tables, tmp_path):
+    """Columns, labels and file names of markup: shown, never run; read on a phone without a fault."""
+    names = {"area": NASTY, "district": "$x_{", "price": "</style><img src=x onerror=window.hit=1>"}
+    for name in ("march", "changed"):
+        frame = pd.read_csv(tables / f"{name}.csv").drop(columns="sold")
+        frame["district"] = frame["district"].replace({"harbour": f"{NASTY}$"})
+        frame.rename(columns=names).to_csv(tmp_path / f"<b>{name}.csv", index=False)
+    page = tmp_path / "page.html"
+    paths = tmp_path / "<b>march.csv", tmp_path / "<b>changed.csv"
+    result = run(*paths, "--y", names["price"], "--report", page, *QUICK)
+    assert result.exit_code == 1, result.output
+    text = page.read_text(encoding="utf-8")
+    assert NASTY not in text
+    assert "&lt;script&gt;window.hit=1&lt;/script&gt;" in text
+    assert "\\u003cscript\\u003e" in text
+    with chromium(390) as window:
+        assert problems(window, page) == []
+        assert window.execute_script("return window.hit") is None
+        body = window.execute_script("return document.body.innerText")
+        assert NASTY in body
+        embedded = window.execute_script("return document.getElementById('condcs-comparison').textContent")
+    found = json.loads(embedded)
+    assert found["x"][0]["name"] == NASTY
+    assert found["changed"] is True
+
+
+def test_every_step_is_told_once(tables):
+    pair = read_pair(
+        str(tables / "march.csv"), str(tables / "changed.csv"), ReadOptions(y=["price"], x=["area"], max_rows=40)
+    )
+    steps: list[str] = []
+    compare(pair, alpha=0.05, resamples=19, seed=0, jobs=1, tell=steps.append)
+    from condcs.cli.comparison import STEPS
+
+    assert len(steps) == len(set(steps)) == STEPS
