@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,23 @@ class Library:
         return np.asarray(a.detach() if self.name == "torch" else a)
 
 
-@pytest.fixture(params=["numpy", "torch", "jax"])
+@contextmanager
+def no_small_pools() -> Iterator[None]:
+    """Small numpy pools have a form of their own; within this they take the form of large ones."""
+    from condcs.kernels import log_kernels
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_kernels, "_SMALL_POOL", 0)
+        yield
+
+
+@pytest.fixture(params=["numpy", "numpy-large", "torch", "jax"])
 def library(request: pytest.FixtureRequest) -> Iterator[Library]:
-    """Each array library in turn, in double precision."""
+    """Each array library in turn, in double precision; numpy twice, as small and as large pools are handled."""
     context: Any = nullcontext()
-    if request.param == "numpy":
+    if request.param.startswith("numpy"):
         made = Library("numpy", np.asarray)
+        context = no_small_pools() if request.param == "numpy-large" else context
     elif request.param == "torch":
         torch = pytest.importorskip("torch")
         made = Library("torch", torch.as_tensor)

@@ -1,5 +1,7 @@
 """Finite for every finite input, equal to the dense formula where that is finite, whatever the tiles and threads."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,11 +10,19 @@ from hypothesis.extra.numpy import arrays
 
 import condcs
 from condcs.kernels import log_kernels
-from condcs.kernels.log_kernels import Differences, Expanded
+from condcs.kernels.log_kernels import Condensed, Differences, Expanded
 
+from .conftest import no_small_pools
 from .dense import dense_conditional_cs
 
 WIDTHS = {"bandwidth_x": 1.0, "bandwidth_y": 1.0}
+
+
+@pytest.fixture(autouse=True, scope="module", params=["small", "large"])
+def pool(request):
+    """Every test runs on both forms that numpy pools can take."""
+    with no_small_pools() if request.param == "large" else nullcontext():
+        yield request.param
 
 
 def samples(rng, n=40, m=30, dx=3, dy=2):
@@ -84,13 +94,15 @@ def test_dense_formula_wherever_the_data_lie(offset, spread):
     assert condcs.conditional_cs(*data, **WIDTHS) == pytest.approx(expected, abs=1e-10 * max(1, abs(expected)))
 
 
-def test_both_forms_of_the_gaussian_are_exercised(rng):
-    """The cheap form for compact data, differences for spread-out data; else the test above proves nothing."""
+def test_all_forms_of_the_gaussian_are_exercised(rng, pool):
+    """Pairs for small pools; the cheap form for compact data, differences for spread-out data. Or nothing is proven."""
     from condcs.core.arrays import NUMPY
 
     compact, spread = rng.normal(size=(10, 2)), 1e4 * rng.normal(size=(10, 2))
-    assert isinstance(log_kernels.gaussian(NUMPY, compact, np.ones(2)), Expanded)
-    assert isinstance(log_kernels.gaussian(NUMPY, spread, np.ones(2)), Differences)
+    forms = (Condensed, Condensed) if pool == "small" else (Expanded, Differences)
+    for values, form in zip((compact, spread), forms, strict=True):
+        assert type(log_kernels.gaussian(NUMPY, values, np.ones(2))) is form
+    assert type(log_kernels.gaussian(NUMPY, 1e200 * compact, np.ones(2))) is Differences
 
 
 anything = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e308, max_value=1e308)

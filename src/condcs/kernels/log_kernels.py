@@ -127,6 +127,44 @@ class Differences(LogKernel):
         return -0.5 * _squared_distances(self.backend, left[0], right[0], self.widths)
 
 
+class Condensed(LogKernel):
+    r"""Gaussian kernel on a small numpy pool: the exponents of all pairs i < j, found at once by differences.
+
+    A few hundred microseconds are mostly calls from Python, so small pools take as few of them as possible.
+
+    Attributes
+    ----------
+    exponents : array, shape (n (n - 1) / 2,)
+        :math:`-|z_i - z_j|^2 / 2` in the order of scipy's `pdist`.
+    """
+
+    def __init__(self, backend: Backend, left: Rows, exponents: Array) -> None:
+        super().__init__(backend, left)
+        self.exponents = exponents
+
+    @classmethod
+    def of(cls, backend: Backend, z: Array) -> Condensed:
+        """Make the kernel of rows in units of the bandwidth."""
+        from condcs.kernels.compiled import squared_distances
+
+        return cls(backend, (z,), -0.5 * squared_distances(z))
+
+    def take(self, rows: Any) -> LogKernel:
+        """Return the same kernel on other rows of the pool."""
+        return product([Condensed.of(self.backend, np.ascontiguousarray(z[rows])) for z in self.left])
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        squared = [cdist(a, b, "sqeuclidean") for a, b in zip(left, right, strict=True)]
+        return -0.5 * sum(squared[1:], squared[0])
+
+    def row_sums(self, sizes: tuple[int, ...]) -> Array:
+        """Return every row's kernel mass in each group; the groups follow one another and have these sizes."""
+        from condcs.kernels.compiled import condensed_row_sums
+
+        return condensed_row_sums(self.exponents, np.array(sizes))
+
+
 class Laplacian(LogKernel):
     r"""Laplacian kernel: :math:`-|(a - b) / \sigma|`, Euclidean norm, or the sum over columns (a product kernel)."""
 
@@ -271,8 +309,11 @@ class Product(LogKernel):
 
 
 def product(factors: Sequence[LogKernel]) -> LogKernel:
-    """Multiply kernels; Gaussians in expanded form stay one matrix product."""
+    """Multiply kernels; Gaussians in expanded form stay one matrix product, those of small pools one list of pairs."""
     flat = [g for f in factors for g in (f.factors if isinstance(f, Product) else (f,))]
+    if all(isinstance(f, Condensed) for f in flat):
+        exponents = [f.exponents for f in flat]
+        return Condensed(flat[0].backend, tuple(a for f in flat for a in f.left), sum(exponents[1:], exponents[0]))
     expanded = [f for f in flat if isinstance(f, Expanded)]
     if len(expanded) > 1:
         backend = expanded[0].backend
@@ -285,6 +326,8 @@ def product(factors: Sequence[LogKernel]) -> LogKernel:
 # Rounding of the expansion is about |z|^2 machine epsilons. The limits keep the exponent's error near 5e-12 in double
 # precision (results are promised to 1e-10) and 1e-5 in single precision (promised to 1e-4).
 _EXPANSION_LIMIT = {64: 1e4, 32: 50.0}
+# Pools for which pairs i < j, one by one, beat a matrix product.
+_SMALL_POOL, _FEW_COLUMNS = 128, 32
 # A width beyond these would turn into 0, infinity, or a number of few digits in that floating type.
 _WIDTH_RANGE = {64: (2.3e-308, 1.7e308), 32: (1.2e-38, 3.4e38)}
 
@@ -295,6 +338,12 @@ def gaussian(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> L
     bits = xp.finfo(values.dtype).bits
     low, high = _WIDTH_RANGE[bits]
     if low < widths.min() and widths.max() < high and not backend.is_traced(values):
+        if backend.name == "numpy" and bits == 64 and len(values) <= _SMALL_POOL and len(widths) <= _FEW_COLUMNS:
+            with np.errstate(over="ignore", invalid="ignore"):
+                small = Condensed.of(backend, values / widths)
+                # Not so where squares overflowed: NaN compares false.
+                if small.exponents.min() > -np.finfo(np.float64).max:
+                    return small
         scale = backend.from_numpy(widths, values)
         with np.errstate(over="ignore", invalid="ignore"):
             z = (values - backend.detach(values.mean(0))) / scale

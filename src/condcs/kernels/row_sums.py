@@ -17,7 +17,7 @@ import numpy as np
 from condcs.core.arrays import Array
 from condcs.core.groups import Groups
 from condcs.core.settings import current_settings
-from condcs.kernels.log_kernels import Expanded, LogKernel
+from condcs.kernels.log_kernels import Condensed, Expanded, LogKernel
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -106,6 +106,8 @@ def _row_block(
 
 
 def _single_tile(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
+    if groups.weights is None and all(isinstance(kernel, Condensed) for kernel in kernels):
+        return [kernel.row_sums(groups.sizes) for kernel in kernels if isinstance(kernel, Condensed)]
     _, weights = groups.block(slice(0, groups.n), kernels[0].dtype)
     sums = []
     for kernel in kernels:
