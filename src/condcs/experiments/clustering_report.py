@@ -15,7 +15,6 @@ from condcs.experiments.series_clustering import (
     case_of,
     fixed_setting,
     is_present,
-    label_of,
     settings_of,
 )
 from condcs.experiments.spec import Experiment, Results
@@ -58,7 +57,7 @@ def fixed_cell(experiment: Experiment, results: Results, name: str, measure: str
     """Return the NMI under the rule that looks at no labels."""
     if name in PAPER_ROWS and not is_present(name):
         return ABSENT
-    setting = fixed_setting(experiment.parameters, name, measure)
+    setting = fixed_setting(experiment.parameters, results, name, measure)
     found = [
         r["fixed" if method == "spectral" else method]
         for r in results.get(case_of(name, measure, setting), {}).values()
@@ -154,11 +153,11 @@ def _notes(experiment: Experiment, results: Results, method: str) -> list[str]:
         + "Conditional CS: also the window K and the multiple c of the pair's median distance. The grids: "
         + "; ".join(_grid_words(n, p["grids"][n]) for n in p["sets"] if n in p["grids"])
         + ".",
-        "Second table: raw data, b = "
-        + (f"{p['fixed_scale']} distance" if isinstance(p["fixed_scale"], str) else f"{p['fixed_scale']:g}")
-        + "; conditional CS with "
-        + " and ".join(f"{label_of(s)} for {kind} series" for kind, s in p["fixed"].items())
-        + ". None of this was chosen per data set.",
+        "Second table: no labels are looked at. Raw data; "
+        + ("b by the silhouette of the clusters; " if method == "spectral" else "")
+        + "conditional CS with "
+        + " and ".join(f"K = {order} for {kind} series" for kind, order in p["fixed_orders"].items())
+        + ", and the c of the grid at which the series predict themselves best (`choose_factor`).",
         "NMI is the mutual information over the larger entropy (Xu, Liu and Gong): the normalisation that gives the "
         "paper's values for 28 series of two classes exactly. Agreement means a difference of at most "
         f"{experiment.tolerance:g}.",

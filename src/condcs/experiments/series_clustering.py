@@ -20,6 +20,7 @@ from condcs.timeseries.baselines import baseline_pairwise_distance
 from condcs.timeseries.clustering import adjusted_rand_index, cluster, median_distance, normalized_mutual_information
 from condcs.timeseries.distances import ccs_pairwise_distance
 from condcs.timeseries.embedding import embed
+from condcs.timeseries.prediction import self_prediction
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -213,7 +214,14 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
         "silhouette": {"fixed": _rounded(fixed.silhouette), "k_medoids": _rounded(medoids.silhouette)},
         "negative": _rounded(float(np.mean(apart < 0))),
         "median": float(f"{unit:.6g}"),
+        **(_prediction(X, arguments["setting"]) if arguments["measure"] == "conditional_cs" else {}),
     }
+
+
+def _prediction(X: FloatArray, setting: Mapping[str, Any]) -> Result:
+    """Return how well the series predict themselves at this setting; chooses the factor without labels."""
+    mark = self_prediction(scaled(X, setting["scaling"]), order=setting["order"], factors=[setting["factor"]])
+    return {"prediction": float(f"{mark[0]:.8g}")}
 
 
 def _rounded(value: float) -> float:
@@ -271,9 +279,21 @@ def best_setting(
     return max(found, key=lambda pair: pair[0]) if found else None
 
 
-def fixed_setting(parameters: Parameters, name: str, measure: str) -> dict[str, Any]:
-    """Return the one setting that is used without a look at labels."""
-    if measure == "conditional_cs":
-        kind = "univariate" if name in parameters["univariate"] else "multivariate"
-        return dict(parameters["fixed"][kind])
-    return {"scaling": "raw"}
+def fixed_setting(
+    parameters: Parameters, results: Mapping[str, Mapping[int, Result]], name: str, measure: str
+) -> dict[str, Any]:
+    """Return the setting that is used without a look at labels: raw data, K by the kind of series, c by prediction."""
+    if measure != "conditional_cs":
+        return {"scaling": "raw"}
+    order = parameters["fixed_orders"]["univariate" if name in parameters["univariate"] else "multivariate"]
+    candidates = [
+        setting
+        for setting in settings_of(parameters, name, measure)
+        if setting["order"] == order and setting["scaling"] == "raw"
+    ]
+
+    def mark(setting: Mapping[str, Any]) -> float:
+        found = results.get(case_of(name, measure, setting), {}).values()
+        return max((float(result["prediction"]) for result in found), default=-np.inf)
+
+    return max(candidates, key=mark)

@@ -29,11 +29,8 @@ EXPERIMENT = Experiment(
         "grids": GRIDS,
         "scales": [0.1, 0.2, 1.0, 2.0, 10.0, 20.0],
         "median_scales": [0.1, 0.3, 1.0],
-        "fixed_scale": "median",
-        "fixed": {
-            "univariate": {"order": 10, "factor": 0.3, "scaling": "raw"},
-            "multivariate": {"order": 1, "factor": 1.0, "scaling": "raw"},
-        },
+        "fixed_scale": "silhouette",
+        "fixed_orders": {"univariate": 10, "multivariate": 1},
         "univariate": list(PAPER_ROWS[:6]),
         "extra_sets": ["coffee", "libras", *(f"robot_lp{i}" for i in range(1, 6))],
         "textures": {"n_clips": 24, "n_classes": 3, "n_frames": 42, "height": 48, "width": 48, "n_states": 8, "rng": 0},

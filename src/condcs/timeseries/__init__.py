@@ -6,12 +6,36 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "adjusted_rand_index": "clustering",
+    "baseline_pairwise_distance": "baselines",
     "ccs_distance": "distances",
     "ccs_pairwise_distance": "distances",
+    "choose_factor": "prediction",
+    "choose_scale": "clustering",
+    "cluster": "clustering",
     "embed": "embedding",
+    "normalized_mutual_information": "clustering",
+    "self_prediction": "prediction",
+    "silhouette": "clustering",
+    "tck_kernel": "tck",
+    "tck_pairwise_distance": "tck",
 }
 
-__all__ = ["ccs_distance", "ccs_pairwise_distance", "embed"]
+__all__ = [
+    "adjusted_rand_index",
+    "baseline_pairwise_distance",
+    "ccs_distance",
+    "ccs_pairwise_distance",
+    "choose_factor",
+    "choose_scale",
+    "cluster",
+    "embed",
+    "normalized_mutual_information",
+    "self_prediction",
+    "silhouette",
+    "tck_kernel",
+    "tck_pairwise_distance",
+]
 
 
 def __getattr__(name: str) -> Any:

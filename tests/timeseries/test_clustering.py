@@ -1,0 +1,194 @@
+"""Clusters from distances: what they are on plain cases, scores by hand, and scales chosen without labels."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from condcs.core.errors import DataError, ParameterError, ShapeError
+from condcs.timeseries.clustering import (
+    adjusted_rand_index,
+    choose_scale,
+    cluster,
+    median_distance,
+    normalized_mutual_information,
+    silhouette,
+)
+
+kmedoids = pytest.importorskip("kmedoids")
+
+
+def line(*points):
+    points = np.array(points, dtype=float)
+    return np.abs(points[:, None] - points)
+
+
+GROUPS = line(0, 0.1, 0.25, 3, 3.1, 3.3, 7, 7.05, 7.2)
+TRUTH = np.repeat([0, 1, 2], 3)
+
+
+@pytest.mark.parametrize("method", ["spectral", "k_medoids"])
+def test_three_groups_on_a_line(method):
+    found = cluster(GROUPS, 3, method=method)
+    assert found.labels.tolist() == TRUTH.tolist()
+    assert found.medoids.tolist() == [1, 4, 7]
+    assert found.silhouette > 0.9
+    assert (found.scale is None) == (method == "k_medoids")
+
+
+@pytest.mark.parametrize("method", ["spectral", "k_medoids"])
+def test_order_of_the_series_does_not_matter(method, rng):
+    order = rng.permutation(len(GROUPS))
+    found = cluster(GROUPS[np.ix_(order, order)], 3, method=method)
+    assert normalized_mutual_information(TRUTH[order], found.labels) == pytest.approx(1.0)
+
+
+def test_spectral_finds_rings_that_medoids_cannot(rng):
+    """Two rings around one another are connected, not compact."""
+    angle = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    ring = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    points = np.concatenate([ring, 4 * ring]) + 0.02 * rng.normal(size=(120, 2))
+    D = np.linalg.norm(points[:, None] - points, axis=2) ** 2
+    truth = np.repeat([0, 1], 60)
+    assert normalized_mutual_information(truth, cluster(D, 2, scale=0.1).labels) == pytest.approx(1.0)
+    assert normalized_mutual_information(truth, cluster(D, 2, method="k_medoids").labels) < 0.5
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_k_medoids_is_the_best_of_all_choices(seed):
+    """All sets of three medoids of twelve points, tried one by one."""
+    points = np.random.default_rng(seed).normal(size=(12, 2))
+    D = np.linalg.norm(points[:, None] - points, axis=2)
+    best = min(D[:, list(m)].min(axis=1).sum() for m in combinations(range(12), 3))
+    found = cluster(D, 3, method="k_medoids")
+    # The sum over each cluster around its most central member is the loss.
+    assert D[np.arange(12), found.medoids[found.labels]].sum() == pytest.approx(best)
+
+
+def test_nmi_is_normalised_by_the_larger_entropy():
+    """Two classes of 14 with one, two and three series misplaced: the values that the paper prints for Coffee."""
+    truth = np.repeat([0, 1], 14)
+    for errors, printed in ((1, 0.811), (2, 0.689), (3, 0.592)):
+        labels = truth.copy()
+        labels[:errors] = 1
+        assert normalized_mutual_information(truth, labels) == pytest.approx(printed, abs=5e-4)
+
+
+def test_nmi_by_hand():
+    """I = log 2 (labels split a class of a pair of classes); entropies log 2 and 1.5 log 2."""
+    truth, labels = [0, 0, 1, 1], [0, 0, 1, 2]
+    assert normalized_mutual_information(truth, labels) == pytest.approx(1 / 1.5)
+    assert normalized_mutual_information(truth, truth) == pytest.approx(1.0)
+    assert normalized_mutual_information([0, 1, 0, 1], [0, 0, 1, 1]) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_ari_by_hand():
+    """Pairs together in both 1, in one 2 and 1, of 6: (1 - 2/6) / ((2 + 1) / 2 - 2/6)."""
+    assert adjusted_rand_index([0, 0, 1, 1], [0, 0, 1, 2]) == pytest.approx((1 - 2 / 6) / (1.5 - 2 / 6))
+
+
+def test_silhouette_by_hand():
+    """Points 0, 1 and 10: (10 - 1) / 10, (9 - 1) / 9, and 0 for a cluster of one."""
+    assert silhouette(line(0, 1, 10), [0, 0, 1]) == pytest.approx((0.9 + 8 / 9 + 0) / 3)
+    assert silhouette(line(0, 1, 10), [0, 0, 0]) == 0.0
+
+
+def test_scale_defaults_to_the_median():
+    assert cluster(GROUPS, 3).scale == pytest.approx(np.median(GROUPS[np.triu_indices(9, 1)]))
+
+
+def test_median_of_mostly_equal_series_is_the_smallest_gap():
+    assert median_distance(line(0, 0, 0, 0, 2, 5)) == 2.0
+    with pytest.raises(DataError, match="all series look the same"):
+        cluster(np.zeros((4, 4)), 2)
+
+
+@pytest.mark.parametrize("criterion", ["silhouette", "eigengap"])
+def test_chosen_scale_has_the_best_mark(criterion):
+    scales = (0.02, 0.1, 0.5, 3.0)
+    unit = median_distance(GROUPS)
+    b = choose_scale(GROUPS, 3, criterion=criterion, scales=scales)
+    assert b / unit == pytest.approx(min(scales, key=lambda s: abs(s * unit - b)))
+    if criterion == "eigengap":
+
+        def mark(scale):
+            A = np.exp(-GROUPS / scale) - np.eye(9)
+            root = A.sum(axis=1) ** -0.5
+            values = np.sort(np.linalg.eigvalsh(root[:, None] * A * root))[::-1]
+            return values[2] - values[3]
+
+    else:
+
+        def mark(scale):
+            return silhouette(GROUPS, cluster(GROUPS, 3, scale=scale).labels)
+
+    assert mark(b) == pytest.approx(max(mark(s * unit) for s in scales), abs=1e-9)
+
+
+def test_scale_may_be_chosen_by_name():
+    assert cluster(GROUPS, 3, scale="eigengap").scale == choose_scale(GROUPS, 3, criterion="eigengap")
+
+
+def test_large_collections_use_few_eigenvectors(monkeypatch, rng):
+    """Iterative and dense eigenvectors lead to the same clusters."""
+    points = np.concatenate([rng.normal(c, 0.3, size=40) for c in (0, 3, 6)])
+    D = np.abs(points[:, None] - points)
+    dense = cluster(D, 3).labels
+    monkeypatch.setattr("condcs.timeseries.clustering.DENSE_SIZE", 10)
+    assert np.array_equal(cluster(D, 3).labels, dense)
+
+
+def test_slightly_negative_and_asymmetric_divergences(rng):
+    D = GROUPS - 0.02 + 0.01 * rng.normal(size=(9, 9))
+    for method in ("spectral", "k_medoids"):
+        assert cluster(D, 3, method=method).labels.tolist() == TRUTH.tolist()
+
+
+def test_series_without_neighbours():
+    """At a tiny scale no two series are connected; there are labels all the same."""
+    assert len(cluster(100 * GROUPS, 3, scale=1e-3).labels) == 9
+
+
+def test_same_seed_same_clusters(rng):
+    D = np.abs(rng.normal(size=(40, 40)))
+    for method in ("spectral", "k_medoids"):
+        first, second = (cluster(D, 4, method=method, rng=3).labels for _ in range(2))
+        assert np.array_equal(first, second)
+
+
+def test_input_is_left_alone():
+    D = GROUPS - 0.5
+    kept = D.copy()
+    cluster(D, 3)
+    silhouette(D, TRUTH)
+    assert np.array_equal(D, kept)
+
+
+@pytest.mark.parametrize(
+    ("D", "options", "error", "words"),
+    [
+        (np.zeros((3, 4)), {}, ShapeError, "`D` must be a square matrix"),
+        (np.zeros(9), {}, ShapeError, "`D` must be a square matrix"),
+        (np.full((4, 4), np.nan), {}, DataError, "`D` must be finite, got 16"),
+        ([["a", "b"], ["c", "d"]], {}, DataError, "`D` must be a matrix of numbers"),
+        (GROUPS, {"n_clusters": 1}, ParameterError, "`n_clusters` must be an integer from 2 to 9"),
+        (GROUPS, {"n_clusters": 10}, ParameterError, "`n_clusters`"),
+        (GROUPS, {"method": "kmeans"}, ParameterError, "`method` must be one of"),
+        (GROUPS, {"scale": "mean"}, ParameterError, "`scale` must be a positive number"),
+        (GROUPS, {"scale": 0.0}, ParameterError, "`scale` must be a positive"),
+        (GROUPS, {"rng": -1}, ParameterError, "`rng`"),
+    ],
+)
+def test_bad_input(D, options, error, words):
+    with pytest.raises(error, match=words) as caught:
+        cluster(D, **{"n_clusters": 3, **options})
+    assert str(caught.value).startswith("cluster: ")
+
+
+def test_bad_labels_and_scales():
+    with pytest.raises(ShapeError, match="one label for each series"):
+        normalized_mutual_information([0, 1], [0, 1, 2])
+    with pytest.raises(ParameterError, match="`scales`"):
+        choose_scale(GROUPS, 3, scales=())
+    with pytest.raises(ParameterError, match="`criterion`"):
+        choose_scale(GROUPS, 3, criterion="gap")
