@@ -59,12 +59,7 @@ def test_halves_that_slide_together(stream, rng):
     rows = np.concatenate([x, y], axis=1)
     window = SlidingWindow(size, 2, 2, **WIDTHS)
     for t, row in enumerate(rows):
-        if t < size:
-            window.append(row, NEW)
-            if window.counts[0] < (t + 2) // 2:
-                window.move(t // 2, OLD)
-        else:
-            window.slide(t % size, (t + size // 2) % size, row)
+        window.push(t, row)
         first = max(0, t + 1 - size)
         middle = first + (t + 2 - first) // 2
         if t < 3:

@@ -233,11 +233,18 @@ def slide(window: Any, leaving: int, moving: int, row: Any) -> None:
 
 
 @compiled  # type: ignore[untyped-decorator]
-def fill(window: Any, moving: int, row: Any) -> None:
-    """One step of a buffer that is not full: `row` enters the new group, and row `moving` (if not -1) grows old."""
-    if moving >= 0:
-        move(window, moving, 0)
-    put_in(window, window.sizes[ROWS], row, 1)
+def push(window: Any, pushed: int, row: Any) -> None:
+    """Push a row to a first-in-first-out buffer of an old and a new half; `pushed` counts the rows before it.
+
+    While the buffer of even capacity fills, the oldest half of its rows, rounded up, is old.
+    """
+    capacity = window.group.size
+    if pushed >= capacity:
+        slide(window, pushed % capacity, (pushed + capacity // 2) % capacity, row)
+        return
+    if pushed % 2 == 0 and pushed > 0:
+        move(window, pushed // 2, 0)
+    put_in(window, pushed, row, 0 if pushed == 0 else 1)
     mend(window)
 
 
@@ -328,3 +335,16 @@ def joint_mmd(window: Any) -> Any:
             else:
                 within_new += B1[j] * math.exp(shift1[j])
     return within_old / (old * old) + within_new / (new * new) - 2.0 * across / (old * new)
+
+
+@compiled  # type: ignore[untyped-decorator]
+def add_outer_products(G: Any, P: Any, v: Any, u: Any, tau: float) -> None:
+    """Add tau v v' to G, and v u' + u v' to P."""
+    n = v.size
+    for i in range(n):
+        own_v, own_u, scaled = v[i], u[i], tau * v[i]
+        if own_v != 0.0:
+            for j in range(n):
+                G[i, j] += scaled * v[j]
+        for j in range(n):
+            P[i, j] += own_v * u[j] + own_u * v[j]

@@ -93,13 +93,9 @@ class SlidingWindow:
         self._loops.move(self.arrays, slot, group)
         self._loops.mend(self.arrays)
 
-    def fill(self, moving: int, row: FloatArray) -> None:
-        """Append a row to the new group; row `moving` (-1 for none) changes from the new to the old one."""
-        self._loops.fill(self.arrays, moving, row)
-
-    def slide(self, leaving: int, moving: int, row: FloatArray) -> None:
-        """Let one row leave the old group, one change from the new to the old, and `row` enter the new one."""
-        self._loops.slide(self.arrays, leaving, moving, row)
+    def push(self, pushed: int, row: FloatArray) -> None:
+        """Push a row to a buffer of an old and a new half; `pushed` counts the rows before it."""
+        self._loops.push(self.arrays, pushed, row)
 
     def divergence(self, measure: str = "conditional_cs") -> float:
         """Return a divergence between the two groups; 0 while either has fewer than 2 rows. Cost O(rows)."""

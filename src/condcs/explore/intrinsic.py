@@ -1,0 +1,249 @@
+"""Intrinsic rewards for other people's agents: gymnasium wrappers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from condcs.core.checks import check_choice
+from condcs.core.errors import ParameterError
+from condcs.explore.buffer import BUFFER_MEASURES, TransitionBuffer
+from condcs.explore.encoders import Encoder, checked_state
+from condcs.explore.environments import unit_range
+from condcs.explore.partner import gymnasium
+
+FORMS = ("level", "change", "surprise")
+"""The divergence after a transition; how much the transition changed it; how new the transition is by itself."""
+
+_Wrapper: Any = gymnasium().Wrapper
+_VectorWrapper: Any = gymnasium().vector.VectorWrapper
+
+
+class Curiosity:
+    """What turns transitions into intrinsic rewards: the part that both wrappers share.
+
+    Parameters
+    ----------
+    observation_space, action_space : gymnasium.Space
+        Spaces of a single environment.
+    size : int
+        Transitions of both halves of the buffer; even.
+    bandwidth : float
+        Kernel width on unit-range observations and on actions.
+    measure : str
+        A measure of `TransitionBuffer`.
+    form : {"level", "change", "surprise"}
+        The divergence itself (divergence-to-go), its change by the transition, or the log ratio of the conditional
+        densities of the transition in the new and in the old half (only with "conditional_cs").
+    encoder : callable, optional
+        From an observation to a vector with entries between 0 and 1.
+    """
+
+    def __init__(
+        self,
+        observation_space: Any,
+        action_space: Any,
+        *,
+        size: int,
+        bandwidth: float,
+        measure: str,
+        form: str,
+        encoder: Encoder | None,
+    ) -> None:
+        spaces = gymnasium().spaces
+        self.measure = check_choice("measure", measure, BUFFER_MEASURES)
+        self.form = check_choice("form", form, FORMS)
+        if form == "surprise" and measure != "conditional_cs":
+            raise ParameterError(
+                f'`form`="surprise" must go with measure="conditional_cs", got {measure!r}. Pass form="change".'
+            )
+        self.encoder = encoder
+        if encoder is None:
+            if not isinstance(observation_space, spaces.Box) or len(observation_space.shape) != 1:
+                raise ParameterError(
+                    f"the observation space must be a box of one dimension, got {observation_space}. Pass an "
+                    "`encoder`, e.g. `condcs.explore.RandomFeatures(environment.observation_space.shape, 8)`."
+                )
+            self.low, self.scale = unit_range(observation_space.low, observation_space.high)
+        else:
+            dim = len(checked_state(encoder(observation_space.sample()), None))
+            self.low, self.scale = np.zeros(dim), np.ones(dim)
+        if isinstance(action_space, spaces.Discrete):
+            self._start, self._unit = int(action_space.start), np.eye(int(action_space.n)).tolist()
+            dim_action = int(action_space.n)
+        elif isinstance(action_space, spaces.Box):
+            self._start, self._unit, dim_action = 0, [], int(np.prod(action_space.shape))
+        else:
+            raise ParameterError(f"the action space must be discrete or a box, got {action_space}. Flatten it first.")
+        dim = len(self.low)
+        self.buffer = TransitionBuffer(size, dim + dim_action, dim, bandwidth, bandwidth)
+        self._last = 0.0
+
+    def state(self, observation: Any) -> Any:
+        """Return what the kernel sees of an observation."""
+        given = observation if self.encoder is None else self.encoder(observation)
+        return (checked_state(given, len(self.low)) - self.low) * self.scale
+
+    def reward(self, state: Any, action: Any, upcoming: Any) -> float:
+        """Record a transition and return its intrinsic reward."""
+        vector = self._unit[int(action) - self._start] if self._unit else np.reshape(action, -1)
+        self.buffer.push(np.concatenate([state, vector]), upcoming)
+        if self.form == "surprise":
+            return self._surprise()
+        level = self.buffer.divergence(self.measure)
+        change, self._last = level - self._last, level
+        return level if self.form == "level" else change
+
+    def _surprise(self) -> float:
+        arrays = self.buffer.window.arrays
+        if min(self.buffer.window.counts) < 2:
+            return 0.0
+        slot = (self.buffer.pushed - 1) % self.buffer.size
+        logs = [math.log(arrays.sums[s, slot]) + arrays.shifts[s, slot] for s in range(4)]
+        return float((logs[3] - logs[1]) - (logs[2] - logs[0]))
+
+
+class IntrinsicReward(_Wrapper):  # type: ignore[misc]
+    """Add the divergence of a transition buffer to every step of an environment, as ``info["intrinsic_reward"]``.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        Bounded observations of one dimension (or an `encoder`); discrete or continuous actions.
+    weight : float
+        The reward becomes ``extrinsic_weight * reward + weight * intrinsic``. 0 leaves it as it is.
+    extrinsic_weight : float
+        1 mixes, 0 explores without reward.
+    size, bandwidth, measure, form, encoder
+        Of the buffer and its divergence; see `Curiosity`.
+    require_seed : bool
+        Whether the first reset must have a seed, so that runs can be repeated.
+
+    Notes
+    -----
+    The buffer lives as long as the wrapper: episodes are parts of one stream. A reset is not a transition.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        weight: float = 0.0,
+        extrinsic_weight: float = 1.0,
+        size: int = 1_000,
+        bandwidth: float = 0.1,
+        measure: str = "conditional_cs",
+        form: str = "level",
+        encoder: Encoder | None = None,
+        require_seed: bool = False,
+    ) -> None:
+        super().__init__(env)
+        self.weights = _checked_weights(weight, extrinsic_weight)
+        self.require_seed = require_seed
+        self.curiosity = Curiosity(
+            env.observation_space,
+            env.action_space,
+            size=size,
+            bandwidth=bandwidth,
+            measure=measure,
+            form=form,
+            encoder=encoder,
+        )
+        self._state: Any = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode; the buffer keeps what it has."""
+        if self.require_seed and self._state is None and seed is None:
+            raise ParameterError(_unseeded())
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._state = self.curiosity.state(observation)
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Do a step, record the transition and mix the rewards."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        upcoming = self.curiosity.state(observation)
+        intrinsic = self.curiosity.reward(self._state, action, upcoming)
+        self._state = upcoming
+        mixed = self.weights[1] * float(reward) + self.weights[0] * intrinsic
+        return observation, mixed, terminated, truncated, {**info, "intrinsic_reward": intrinsic}
+
+
+class VectorIntrinsicReward(_VectorWrapper):  # type: ignore[misc]
+    """The same for vectorised environments: one buffer, fed by all of them in their order.
+
+    ``infos["intrinsic_reward"]`` holds a number per environment; 0 where an environment was reset in this step. The
+    arguments are those of `IntrinsicReward`.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        weight: float = 0.0,
+        extrinsic_weight: float = 1.0,
+        size: int = 1_000,
+        bandwidth: float = 0.1,
+        measure: str = "conditional_cs",
+        form: str = "level",
+        encoder: Encoder | None = None,
+        require_seed: bool = False,
+    ) -> None:
+        super().__init__(env)
+        self.weights = _checked_weights(weight, extrinsic_weight)
+        self.require_seed = require_seed
+        self.curiosity = Curiosity(
+            env.single_observation_space,
+            env.single_action_space,
+            size=size,
+            bandwidth=bandwidth,
+            measure=measure,
+            form=form,
+            encoder=encoder,
+        )
+        mode = env.metadata.get("autoreset_mode")
+        self._same_step = str(getattr(mode, "name", mode)).upper() == "SAME_STEP"
+        self._states: list[Any] | None = None
+        self._ended = np.zeros(env.num_envs, bool)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start all environments; the buffer keeps what it has."""
+        if self.require_seed and self._states is None and seed is None:
+            raise ParameterError(_unseeded())
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self._states = [self.curiosity.state(o) for o in observations]
+        self._ended[:] = False
+        return observations, infos
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Do a step in every environment, record the transitions and mix the rewards."""
+        observations, rewards, terminations, truncations, infos = self.env.step(actions)
+        assert self._states is not None
+        intrinsic = np.zeros(self.num_envs)
+        ended = np.asarray(terminations) | np.asarray(truncations)
+        for i, observation in enumerate(observations):
+            seen = self.curiosity.state(observation)
+            if not self._ended[i]:
+                last = self.curiosity.state(infos["final_obs"][i]) if self._same_step and ended[i] else seen
+                intrinsic[i] = self.curiosity.reward(self._states[i], actions[i], last)
+            self._states[i] = seen
+        # By default an ended environment is reset by the next step, whose action goes nowhere.
+        self._ended = np.zeros_like(ended) if self._same_step else ended
+        mixed = self.weights[1] * np.asarray(rewards, np.float64) + self.weights[0] * intrinsic
+        return observations, mixed, terminations, truncations, {**infos, "intrinsic_reward": intrinsic}
+
+
+def _checked_weights(weight: Any, extrinsic_weight: Any) -> tuple[float, float]:
+    for name, value in (("weight", weight), ("extrinsic_weight", extrinsic_weight)):
+        if isinstance(value, bool) or not math.isfinite(float(value)):
+            raise ParameterError(f"`{name}` must be a finite number, got {value!r}. Pass e.g. {name}=1.0.")
+    return float(weight), float(extrinsic_weight)
+
+
+def _unseeded() -> str:
+    return (
+        "the environment must be seeded at its first reset (require_seed=True): without a seed no run can be repeated. "
+        "Call reset(seed=0)."
+    )

@@ -1,0 +1,85 @@
+"""The maze as a gymnasium environment, registered as ``condcs/Maze-v0``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from condcs.core.checks import check_choice, check_integer
+from condcs.core.random import check_rng
+from condcs.explore.mazes import ALGORITHMS, MOVES, make_maze, picture
+from condcs.explore.partner import gymnasium
+
+_Env: Any = gymnasium().Env
+
+
+class Maze(_Env):  # type: ignore[misc]
+    """A perfect maze: from the upper left cell to the lower right one.
+
+    Actions 0 to 3 are left, right, up, down; a step against a wall stays where it is. The observation is the cell
+    (column, row), the reward 1 at the exit and 0 elsewhere; the exit ends the episode.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Size; square if `columns` is not given.
+    algorithm : {"dfs", "prim"}
+        How mazes are drawn.
+    maze_seed : int, optional
+        Fixes the maze. Without it a new maze is drawn at the first reset and at every reset with a seed.
+    render_mode : {"rgb_array"}, optional
+        Whether `render` returns a picture.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012 - gymnasium's own declaration
+
+    def __init__(
+        self,
+        rows: int = 20,
+        columns: int | None = None,
+        algorithm: str = "dfs",
+        maze_seed: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        spaces = gymnasium().spaces
+        self.rows = check_integer("rows", rows, 2)
+        self.columns = self.rows if columns is None else check_integer("columns", columns, 2)
+        self.algorithm = check_choice("algorithm", algorithm, ALGORITHMS)
+        if render_mode is not None:
+            check_choice("render_mode", render_mode, ("rgb_array",))
+        self.maze_seed, self.render_mode = maze_seed, render_mode
+        self.observation_space = spaces.Box(
+            np.zeros(2, np.float32), np.array([self.columns - 1, self.rows - 1], np.float32), dtype=np.float32
+        )
+        self.action_space = spaces.Discrete(4)
+        self.passages: Any = None
+        self.goal = (self.columns - 1, self.rows - 1)
+        self.cell = (0, 0)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Go back to the start; draw a new maze if a seed is given and the maze is not fixed."""
+        super().reset(seed=seed)
+        if self.passages is None or (seed is not None and self.maze_seed is None):
+            rng = self.np_random if self.maze_seed is None else check_rng(self.maze_seed)
+            self.passages = make_maze(self.rows, self.columns, algorithm=self.algorithm, rng=rng)
+        self.cell = (0, 0)
+        return self._observation(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Go one cell if there is no wall."""
+        column, row = self.cell
+        if self.passages[row, column, action]:
+            move = MOVES[int(action)]
+            self.cell = (column + move[0], row + move[1])
+        reached = self.cell == self.goal
+        return self._observation(), float(reached), reached, False, {}
+
+    def render(self) -> Any:
+        """Return the picture of the maze, or None without a render mode."""
+        if self.render_mode is None:
+            return None
+        return picture(self.passages, self.cell, self.goal)
+
+    def _observation(self) -> Any:
+        return np.array(self.cell, np.float32)

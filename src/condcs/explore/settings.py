@@ -1,0 +1,122 @@
+"""The settings in force: one set per environment, and what each method changes in it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from condcs.core.checks import check_choice
+from condcs.core.errors import public
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Everything that an agent depends on.
+
+    Attributes
+    ----------
+    learning_rate, discount : float
+        Of the value function.
+    width : float
+        Of the Gaussian kernel, on unit-range states and raw actions: for the value function and both kernels of the
+        divergence.
+    merge_radius : float
+        Distance up to which two states share a centre of the value function.
+    dictionary : int
+        Largest number of centres.
+    initial_value : float
+        Value of what is unknown. It drives the exploration of all divergence-to-go methods and of the control.
+    epsilon : float
+        Probability of a random action; 1 is the random agent.
+    reward : str
+        What the agent learns from: "nothing", "extrinsic", "goal" (1 at the goal, else 0), "entropy" (minus the log
+        density of visited states), "count" (one over the square root of the visits), "prediction" (error of a
+        predictor of random features, in the manner of random network distillation), or a measure of the buffer.
+    buffer : int
+        Transitions of both halves of the buffer.
+    refresh_every : int
+        Steps between two estimates of the conditional KL.
+    bins : int
+        Bins of each column of the state in the entropy reward (of a maze: its cells).
+    rollout_steps : int
+        Steps between two updates of the density in the entropy reward.
+    """
+
+    learning_rate: float
+    discount: float
+    width: float = 0.1
+    merge_radius: float = 0.02
+    dictionary: int = 20_000
+    initial_value: float = 500.0
+    epsilon: float = 0.0
+    reward: str = "nothing"
+    buffer: int = 2_000
+    refresh_every: int = 50
+    bins: int = 20
+    rollout_steps: int = 1_000
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+ENVIRONMENTS = {
+    "mountain-car": Hyperparameters(learning_rate=0.5, discount=0.9),
+    "pendulum": Hyperparameters(learning_rate=1e-3, discount=0.99),
+    "maze": Hyperparameters(learning_rate=0.2, discount=0.9),
+}
+"""What the methods share in each environment."""
+
+METHODS: dict[str, str] = {
+    "random": "Random",
+    "q-learning": "Q-learning",
+    "maxent": "MaxEnt",
+    "dtg": "DTG",
+    "dtg-kl": "DTG-KL",
+    "dtg-mmd": "DTG-MMD",
+    "dtg-cs": "DTG-CS",
+    "control": "control: D = 0, optimism only",
+}
+"""Methods and how tables call them."""
+
+_REWARDS = {
+    "dtg": "conditional_euclidean",
+    "dtg-kl": "conditional_kl",
+    "dtg-mmd": "joint_mmd",
+    "dtg-cs": "conditional_cs",
+    "control": "nothing",
+}
+
+
+@public
+def hyperparameters(environment: str, method: str) -> Hyperparameters:
+    """Return the settings of a method in one of the paper's environments.
+
+    Parameters
+    ----------
+    environment : {"mountain-car", "pendulum", "maze"}
+        Which environment.
+    method : str
+        A key of `METHODS`.
+
+    Returns
+    -------
+    Hyperparameters
+        Change them with `dataclasses.replace`.
+
+    Examples
+    --------
+    >>> hyperparameters("mountain-car", "dtg-cs").reward
+    'conditional_cs'
+    """
+    base = ENVIRONMENTS[check_choice("environment", environment, tuple(ENVIRONMENTS))]
+    check_choice("method", method, tuple(METHODS))
+    if method == "random":
+        return replace(base, epsilon=1.0, initial_value=0.0)
+    if method == "q-learning":
+        # The pendulum's reward is dense and negative: from 0 it is optimistic by itself, and needs no random actions.
+        dense = environment == "pendulum"
+        return replace(base, epsilon=0.0 if dense else 0.5, initial_value=0.0, reward="extrinsic" if dense else "goal")
+    if method == "maxent":
+        return replace(base, initial_value=0.0, reward="entropy")
+    return replace(base, reward=_REWARDS[method])
