@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import condcs
 from condcs.core.errors import CondcsError, ParameterError, ShapeError
@@ -114,6 +115,33 @@ def test_surrogates_of_a_series():
     assert followed.pvalue == 0.01 < 0.05 < apart.pvalue
 
 
+@pytest.mark.parametrize("measure", MEASURES)
+def test_independence_by_every_measure(measure):
+    """Full permutations without x1; among neighbours with it. x2 follows x1, so only the second is an honest null."""
+    rng = np.random.default_rng(4)
+    x1, noise = rng.normal(size=(2, 160))
+    x2 = x1 + rng.normal(size=160)
+    # With little regularisation the lone rows in the tails of x drown the dependence in CMMD.
+    options = {"measure": measure, "n_resamples": 19, "rng": 1}
+    options |= {"regularization": 30.0} if measure == "conditional_mmd" else {}
+    dependent = condcs.independence_test(x1 + 2 * x2 + 0.5 * noise, x2, given=x1, **options)
+    alone = condcs.independence_test(x2 + 0.5 * noise, x2, **options)
+    assert dependent.pvalue == alone.pvalue == 0.05
+    assert dependent.measure.startswith(measure)
+
+
+@pytest.mark.parametrize("measure", ["mmd", "conditional_kl", "conditional_bregman"])
+def test_level_of_independence_by_other_measures(measure):
+    """200 runs at level 0.1: rejections inside the 99.9% binomial interval."""
+    rejected = 0
+    for seed in range(200):
+        x1, noise, other = np.random.default_rng([5, seed]).normal(size=(3, 40))
+        found = condcs.independence_test(x1 + noise, x1 + other, given=x1, measure=measure, n_resamples=19, rng=seed)
+        rejected += found.pvalue <= 0.1
+    low, high = binom.interval(0.999, 200, 0.1)
+    assert low <= rejected <= high
+
+
 @pytest.mark.parametrize("form", ["corrected", "paper"])
 def test_independence_beyond_the_budget_is_the_same(form, monkeypatch):
     from condcs.inference import independence
@@ -155,6 +183,15 @@ BAD = [
     (lambda: condcs.independence_test(DATA[0], DATA[1][:5]), ShapeError, "`x2`"),
     (lambda: condcs.independence_test(DATA[0], DATA[1], given=DATA[2], neighbours=0), ParameterError, "`neighbours`"),
     (lambda: condcs.independence_test(DATA[0], DATA[1], null="wild"), ParameterError, "`null`"),
+    (lambda: condcs.independence_test(DATA[0], DATA[1], measure="wild"), ParameterError, "`measure`"),
+    (lambda: condcs.independence_test(DATA[0], DATA[1], estimator="pooled"), ParameterError, "`estimator`"),
+    (lambda: condcs.independence_test(DATA[0], DATA[1], measure="mmd", k=3), ParameterError, "`k`"),
+    (lambda: condcs.independence_test(DATA[0], DATA[1], measure="mmd", form="paper"), ParameterError, "`form`"),
+    (
+        lambda: condcs.independence_test(DATA[0], DATA[1] > 0, measure="mmd", kernel_x2="delta"),
+        ParameterError,
+        "`kernel_x2`",
+    ),
     (
         lambda: condcs.two_sample_test(DATA[0], DATA[2], n_resamples=9).confidence_interval(2.0),
         ParameterError,

@@ -1,4 +1,4 @@
-"""Test of conditional independence by Prop. 4: whether x2 says anything about y that x1 does not."""
+"""Test of conditional independence: whether x2 says anything about y that x1 does not."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from condcs.core.settings import config_context, current_settings
 from condcs.inference.nulls import circular_shifts, local_permutations
 from condcs.inference.progress import progress_bar
 from condcs.inference.results import TestResult, pvalue
+from condcs.inference.shuffled_copy import check_options, copy_statistic
 from condcs.inference.statistics import FloatArray, as_numpy
 from condcs.kernels.bandwidths import Bandwidth
 from condcs.kernels.log_kernels import LogKernel, product
 from condcs.kernels.row_sums import exp_in_place, row_sums
 from condcs.kernels.specification import Kernel
 from condcs.measures.problem import Inputs, KernelVariable
+from condcs.measures.registry import measure_named
 
 GRAM_BUDGET = 2 * 2**30
 """Bytes that the three n x n Gram matrices may take (n = 9,400); above, each permutation visits the pairs anew."""
@@ -37,6 +39,7 @@ def independence_test(
     x2: Array,
     *,
     given: Array | None = None,
+    measure: str = "conditional_cs",
     form: str = "corrected",
     null: str = "local",
     neighbours: int = 5,
@@ -50,15 +53,17 @@ def independence_test(
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
+    **options: Any,
 ) -> TestResult:
     r"""Test whether y is independent of x2 given x1.
 
     The null hypothesis: p(y|x1, x2) = p(y|x1), that is, once x1 is known, x2 says nothing more about y.
 
-    The statistic is `conditional_cs_predictors`. Under the null hypothesis x2 may be exchanged between rows with
-    (nearly)
-    the same x1, so it is permuted among nearest neighbours in x1; no exponential is taken twice, because a permutation
-    only re-indexes the Gram matrix of x2. Cost O(n^2 (d + P)); memory O(n^2) up to 9,400 rows, O(n) above.
+    The statistic is `conditional_cs_predictors` (Prop. 4). Under the null hypothesis x2 may be exchanged between rows
+    with (nearly) the same x1, so it is permuted among nearest neighbours in x1; no exponential is taken twice, because
+    a permutation only re-indexes the Gram matrix of x2. Cost O(n^2 (d + P)); memory O(n^2) up to 9,400 rows, O(n)
+    above. With another `measure` the statistic is its divergence between the sample and a copy in which x2 was
+    permuted: P evaluations of the measure.
 
     Parameters
     ----------
@@ -66,8 +71,10 @@ def independence_test(
         Row i of each belongs together.
     given : array, shape (n, d_1), optional
         The conditioning variable x1. Without it plain independence is tested, with full permutations.
+    measure : str
+        "conditional_cs" (Prop. 4), or any other registered measure: see `condcs.measures.registry.MEASURES`.
     form : {"corrected", "paper"}
-        Form of the statistic.
+        Form of Prop. 4.
     null : {"local", "permutation", "surrogate"}
         "local" permutes x2 among neighbours in x1: valid as far as p(x2|x1) hardly changes among them. "permutation"
         ignores x1: valid only if x2 is independent of x1. "surrogate" turns x2 round in time by a random offset:
@@ -77,7 +84,9 @@ def independence_test(
     n_resamples, rng, n_jobs, progress
         As in `conditional_test`.
     bandwidth_y, bandwidth_x1, bandwidth_x2, kernel_y, kernel_x1, kernel_x2
-        As in `conditional_cs_predictors`.
+        As in `conditional_cs_predictors`. Another measure sees each variable in units of its width.
+    **options
+        Further options of another measure, e.g. ``k`` of conditional_kl.
 
     Returns
     -------
@@ -92,7 +101,12 @@ def independence_test(
     >>> independence_test(x1 + x2 + noise, x2, given=x1, rng=0, n_resamples=99).pvalue
     0.01
     """
+    chosen = measure_named(measure)
+    by_prop_4 = measure == "conditional_cs"
     check_choice("form", form, ("corrected", "paper"))
+    if not by_prop_4 and form != "corrected":
+        raise ParameterError(f"`form` must be left out with measure={measure!r}: it belongs to Prop. 4, got {form!r}.")
+    check_options(chosen, options)
     check_choice("null", null, ("local", "permutation", "surrogate"))
     check_integer("n_resamples", n_resamples, 1)
     y, x2, given = as_numpy(y), as_numpy(x2), as_numpy(given)
@@ -112,7 +126,11 @@ def independence_test(
     if first is not None and null == "local":
         check_integer("neighbours", neighbours, 1, n - 1, because=f" (there are {n} rows)")
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
-        statistic = _statistic(response.kernel, None if first is None else first.kernel, second.kernel, n, form)
+        if by_prop_4:
+            statistic = _statistic(response.kernel, None if first is None else first.kernel, second.kernel, n, form)
+        else:
+            reference = _permutations(null, first, n, neighbours, 1, generator)[0]
+            statistic = copy_statistic(chosen, response, first, second, reference, options)
         observed = float(statistic(np.arange(n)[None])[0])
         values = []
         with progress_bar(n_resamples, progress, f"independence, {null} null") as advance:
@@ -129,11 +147,11 @@ def independence_test(
         statistic=observed,
         pvalue=pvalue(observed, null_distribution),
         null_distribution=null_distribution,
-        measure="conditional_cs_predictors",
+        measure="conditional_cs_predictors" if by_prop_4 else measure,
         null=null,
         sizes=(n,),
         bandwidths={k: w for k, w in widths.items() if w is not None},
-        details={"form": form},
+        details={"form": form} if by_prop_4 else {},
     )
 
 
