@@ -8,7 +8,23 @@ from condcs.core.checks import check_choice
 from condcs.core.errors import public
 from condcs.experiments.spec import Experiment
 
-_NAMES = ("table1", "table2", "table3", "fig4", "table4", "table5", "fig5", "fig6", "table8", "fig9")
+_NAMES = (
+    "table1",
+    "table2",
+    "table3",
+    "fig4",
+    "table4",
+    "table5",
+    "fig5",
+    "fig6",
+    "table8",
+    "fig9",
+    "table6",
+    "table6b",
+    "table9",
+    "fig7",
+    "fig8",
+)
 
 
 def experiment_names() -> tuple[str, ...]:
