@@ -62,3 +62,17 @@ def test_batches_tiles_and_threads_do_not_matter(name, monkeypatch):
     monkeypatch.setattr(gram_statistics, "_BATCH_FLOATS", 300)
     with config_context(n_threads=3, tile=16):
         np.testing.assert_allclose(pool_statistic(pool)(labels), whole, atol=1e-12)
+
+
+@pytest.mark.parametrize("width", [0.01, 0.1, 1.0])
+def test_masses_of_the_second_group_keep_their_digits(width):
+    """Clusters far apart: a row's mass in the other group is 1 part in 1e40, or none; subtraction would lose it."""
+    from condcs.inference.gram_statistics import group_masses
+
+    rng = np.random.default_rng(8)
+    z = np.concatenate([rng.normal(size=60), 8 + rng.normal(size=60)])
+    gram = np.exp(-((z[:, None] - z[None]) ** 2) / (2 * width**2))
+    labels = (rng.random((120, 40)) < np.where(z < 4, 0.03, 0.97)[:, None]).astype(float)
+    first, second = group_masses(gram, [1 - labels, labels])
+    np.testing.assert_allclose(first, gram @ (1 - labels), rtol=1e-12)
+    np.testing.assert_allclose(second, gram @ labels, rtol=1e-12)
