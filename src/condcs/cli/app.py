@@ -103,6 +103,46 @@ def compare(
 
 
 @app.command()
+def cluster(
+    file: Annotated[Path, typer.Argument(help="Series: .csv or .tsv (a row each), .npz (X, y) or .ts.")],
+    k: Annotated[int, typer.Option(min=2, help="Number of clusters.")],
+    labels: Annotated[str | None, typer.Option(help="Column of a table with known classes: title or number.")] = None,
+    measure: Annotated[str, typer.Option(help="conditional_cs, dtw, msm, twed or tck.")] = "conditional_cs",
+    method: Annotated[str, typer.Option(help="spectral or k_medoids.")] = "spectral",
+    order: Annotated[
+        int | None, typer.Option(min=1, help="Window K; by default 10, or 1 for several channels.")
+    ] = None,
+    factor: Annotated[
+        float | None, typer.Option(help="Kernel width in medians; by default chosen by self-prediction.")
+    ] = None,
+    scaling: Annotated[str, typer.Option(help="raw, global or series: how values are standardised.")] = "raw",
+    layout: Annotated[str, typer.Option(help="Axes of an array: ntc (series, times, channels) or nct.")] = "ntc",
+    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out windows with gaps.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the clustering.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of labels.csv and clusters.html.")] = Path("condcs-clusters"),
+) -> None:
+    """Cluster time series by their dynamics: a table here, labels and a page with pictures in a folder."""
+    import shlex
+    import sys
+
+    from condcs.cli.cluster import ClusterOptions, run
+
+    options = ClusterOptions(
+        k=k,
+        measure=measure,
+        method=method,
+        order=order,
+        factor=factor,
+        scaling=scaling,
+        missing="drop" if drop_missing else "error",
+        seed=seed,
+        jobs=jobs,
+    )
+    run(file, options, labels=labels, layout=layout, out=out, command=shlex.join(["condcs", *sys.argv[1:]]))
+
+
+@app.command()
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="Which experiment; none lists them all.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small data and few trials: seconds.")] = False,

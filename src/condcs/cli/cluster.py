@@ -1,0 +1,234 @@
+"""``condcs cluster``: read series, measure all pairs, cluster, print a table and write labels and a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from condcs.cli.series_files import SeriesFile, read_series
+from condcs.core.checks import check_choice
+from condcs.core.errors import BandwidthWarning, CondcsError
+from condcs.timeseries.baselines import SETTINGS, baseline_pairwise_distance
+from condcs.timeseries.clustering import (
+    Clusters,
+    adjusted_rand_index,
+    cluster,
+    normalized_mutual_information,
+)
+from condcs.timeseries.distances import ccs_pairwise_distance
+from condcs.timeseries.prediction import choose_factor
+
+FloatArray = np.ndarray[Any, Any]
+
+FAILED, INTERRUPTED = 2, 130
+
+SCALINGS = ("raw", "global", "series")
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """What to do with the series.
+
+    Attributes
+    ----------
+    k : int
+        Clusters.
+    measure, method : str
+        Distance and algorithm.
+    order, factor : int and float, or None
+        Window and width of conditional CS; None means a choice without labels.
+    scaling : {"raw", "global", "series"}
+        As they are, each channel standardised over all series, or within each.
+    missing : {"error", "drop"}
+        What to do about gaps.
+    seed : int
+        Seed of the starts.
+    jobs : int, optional
+        Threads.
+    """
+
+    k: int
+    measure: str = "conditional_cs"
+    method: str = "spectral"
+    order: int | None = None
+    factor: float | None = None
+    scaling: str = "raw"
+    missing: str = "error"
+    seed: int = 0
+    jobs: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Clustering:
+    """What was found.
+
+    Attributes
+    ----------
+    file : SeriesFile
+        The series.
+    D : array, shape (n, n)
+        Distances.
+    clusters : Clusters
+        Labels, medoids and silhouette.
+    settings : dict
+        What was used, in words.
+    """
+
+    file: SeriesFile
+    D: FloatArray
+    clusters: Clusters
+    settings: dict[str, str]
+
+    columns = ("cluster", "series", "most central", "mean distance inside", "to the nearest cluster")
+
+    def rows(self) -> list[list[Any]]:
+        """Return a line per cluster: number, size, medoid, mean distances inside and to the nearest other cluster."""
+        labels, D = self.clusters.labels, self.D
+        present = np.unique(labels)
+        lines: list[list[Any]] = []
+        for c in present:
+            inside = labels == c
+            size = int(inside.sum())
+            within = float(D[np.ix_(inside, inside)].sum() / (size * (size - 1))) if size > 1 else 0.0
+            between = min((float(D[np.ix_(inside, labels == o)].mean()) for o in present if o != c), default=0.0)
+            medoid = int(self.clusters.medoids[list(present).index(c)])
+            lines.append([int(c) + 1, size, medoid + 1, within, between])
+        return lines
+
+    def agreement(self) -> dict[str, float]:
+        """Return how well the clusters agree with known classes; empty if there are none."""
+        if self.file.labels is None:
+            return {}
+        return {
+            "NMI": normalized_mutual_information(self.file.labels, self.clusters.labels),
+            "ARI": adjusted_rand_index(self.file.labels, self.clusters.labels),
+        }
+
+    def crossing(self) -> tuple[list[str], list[list[Any]]]:
+        """Return the counts of clusters against known classes: titles and rows."""
+        assert self.file.labels is not None
+        classes = sorted(set(self.file.labels.tolist()))
+        rows = [
+            [int(c) + 1, *(int(((self.clusters.labels == c) & (self.file.labels == name)).sum()) for name in classes)]
+            for c in np.unique(self.clusters.labels)
+        ]
+        return ["cluster", *classes], rows
+
+
+def run(path: Path, options: ClusterOptions, *, labels: str | None, layout: str, out: Path, command: str) -> None:
+    """Cluster a file and end with 0, or 2 after an error that says what to do."""
+    errors, console = Console(stderr=True), Console()
+    try:
+        file = read_series(path, labels=labels, layout=layout)
+        with errors.status(f"Measuring {len(file.X) * (len(file.X) - 1) // 2:,} pairs of series ..."):
+            found = cluster_file(file, options)
+        from condcs.report.cluster_page import cluster_page
+        from condcs.report.page import write_whole
+
+        write_whole(out / "labels.csv", labels_table(found))
+        cluster_page(found, command).write(out / "clusters.html")
+    except KeyboardInterrupt:
+        errors.print("[yellow]Stopped; nothing was written.[/yellow]")
+        raise typer.Exit(INTERRUPTED) from None
+    except CondcsError as error:
+        errors.print(f"[red]{escape(str(error))}[/red]", highlight=False, soft_wrap=True)
+        raise typer.Exit(FAILED) from None
+    except MemoryError:
+        errors.print("[red]Out of memory. Cluster fewer series at a time.[/red]")
+        raise typer.Exit(FAILED) from None
+    print_clusters(found, console)
+    console.print(f"\nLabels: [bold]{escape(str(out / 'labels.csv'))}[/bold]", highlight=False, soft_wrap=True)
+    console.print(f"Page:   [bold]{escape(str(out / 'clusters.html'))}[/bold]", highlight=False, soft_wrap=True)
+
+
+def cluster_file(file: SeriesFile, options: ClusterOptions) -> Clustering:
+    """Measure all pairs of series and cluster them."""
+    check_choice("measure", options.measure, ("conditional_cs", *SETTINGS))
+    X = scaled(file.X, check_choice("scaling", options.scaling, SCALINGS))
+    settings = {"measure": options.measure, "data": options.scaling}
+    if options.measure == "conditional_cs":
+        order = options.order if options.order is not None else default_order(file)
+        with warnings.catch_warnings():
+            # A still series falls back on a quantile; the page says nothing that depends on it.
+            warnings.simplefilter("ignore", BandwidthWarning)
+            factor = options.factor
+            if factor is None:
+                factor = choose_factor(X, order=order, missing=options.missing)
+            D = ccs_pairwise_distance(X, order=order, factor=factor, missing=options.missing, n_jobs=options.jobs)
+        how = "chosen by self-prediction" if options.factor is None else "as given"
+        settings |= {"window K": str(order), "width": f"{factor:g} of each pair's median distances, {how}"}
+    else:
+        D = baseline_pairwise_distance(X, measure=options.measure, n_jobs=options.jobs or 1)
+    scale = "silhouette" if 2 <= options.k < len(X) else "median"
+    clusters = cluster(D, options.k, method=options.method, scale=scale, rng=options.seed)
+    if clusters.scale is not None:
+        settings["clustering"] = f"spectral, A = exp(-D / b), b = {clusters.scale:.4g} by the silhouette"
+    else:
+        settings["clustering"] = "k-medoids"
+    return Clustering(file, D, clusters, settings)
+
+
+def default_order(file: SeriesFile) -> int:
+    """Return 10 for univariate and 1 for multivariate series, as the paper has it; at most a quarter of the length."""
+    return max(1, min(10 if file.channels == 1 else 1, min(file.lengths) // 4))
+
+
+def scaled(X: Sequence[FloatArray], scaling: str) -> list[FloatArray]:
+    """Return the series as they are, each channel standardised over all series, or within each series."""
+    if scaling == "raw":
+        return list(X)
+    if scaling == "global":
+        pool = np.concatenate(list(X), axis=1)
+        return [_standardised(series, pool) for series in X]
+    return [_standardised(series, series) for series in X]
+
+
+def _standardised(series: FloatArray, pool: FloatArray) -> FloatArray:
+    deviation = np.nanstd(pool, axis=1, keepdims=True)
+    return np.asarray((series - np.nanmean(pool, axis=1, keepdims=True)) / np.where(deviation > 0, deviation, 1.0))
+
+
+def labels_table(found: Clustering) -> str:
+    """Return a line per series: its number, cluster, distance from the cluster's most central series, and class."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    known = found.file.labels
+    writer.writerow(["series", "cluster", "distance_to_most_central", *(["label"] if known is not None else [])])
+    centres = dict(zip(np.unique(found.clusters.labels).tolist(), found.clusters.medoids.tolist(), strict=True))
+    for i, c in enumerate(found.clusters.labels.tolist()):
+        extra = [_harmless(str(known[i]))] if known is not None else []
+        writer.writerow([i + 1, c + 1, f"{found.D[i, centres[c]]:.6g}", *extra])
+    return text.getvalue()
+
+
+def _harmless(cell: str) -> str:
+    # A spreadsheet runs a cell that starts like a formula.
+    return f"'{cell}" if cell[:1] in ("=", "+", "-", "@") and not cell[1:].replace(".", "", 1).isdecimal() else cell
+
+
+def print_clusters(found: Clustering, console: Console) -> None:
+    """Print the table of clusters."""
+    console.print()
+    for label, value in found.settings.items():
+        console.print(f"[dim]{label:<11}[/dim] {escape(value)}", highlight=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in found.columns:
+        table.add_column(title, justify="right", style="cyan" if title == "cluster" else None)
+    for number, size, medoid, within, between in found.rows():
+        table.add_row(str(number), str(size), str(medoid), f"{within:.4g}", f"{between:.4g}")
+    console.print()
+    console.print(table)
+    console.print(f"\nMean silhouette {found.clusters.silhouette:.3f}", highlight=False)
+    for name, share in found.agreement().items():
+        console.print(f"{name} with the labels of the file {share:.3f}", highlight=False)

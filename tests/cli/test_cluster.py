@@ -1,0 +1,220 @@
+"""``condcs cluster``: every kind of file, what is written, and plain messages for bad ones."""
+
+import csv
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+pytest.importorskip("matplotlib")
+pytest.importorskip("kmedoids")
+
+from typer.testing import CliRunner
+
+from condcs.cli.app import app
+from condcs.cli.cluster import default_order, scaled
+from condcs.cli.series_files import SeriesFile, read_series
+from condcs.core.errors import CondcsError, DataError, ShapeError
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["cluster", *map(str, arguments)])
+
+
+def oscillators(n=16, length=60, seed=0):
+    """Two classes of second-order series that turn at different speeds, from random starts."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    X = np.zeros((n, length))
+    for i, label in enumerate(y):
+        a = 2 * 0.99 * np.cos(0.4 if label else 1.5)
+        X[i, :2] = rng.normal(size=2)
+        for t in range(2, length):
+            X[i, t] = a * X[i, t - 1] - 0.98 * X[i, t - 2] + 0.3 * rng.normal()
+    return X, y
+
+
+def write_table(path, X, y=None, header=None, separator=","):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, delimiter=separator)
+        if header:
+            writer.writerow(header)
+        for i, row in enumerate(X):
+            writer.writerow([*([f"class {y[i]}"] if y is not None else []), *map(repr, row.tolist())])
+    return path
+
+
+def test_two_dynamics_are_found(tmp_path):
+    """Table on the screen, labels in a file, pictures in a page that holds everything itself."""
+    X, y = oscillators()
+    path = write_table(tmp_path / "waves.csv", X, y, ["kind", *(f"t{i}" for i in range(60))])
+    done = run(path, "--k", 2, "--labels", "kind", "--out", tmp_path / "out", "--order", 2)
+    assert done.exit_code == 0, done.output
+    assert "NMI with the labels of the file 1.000" in done.output
+    with (tmp_path / "out" / "labels.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["series"] for row in rows] == [str(i + 1) for i in range(16)]
+    assert [row["cluster"] for row in rows] == [str(label + 1) for label in y]
+    assert rows[3]["label"] == "class 1"
+    page = (tmp_path / "out" / "clusters.html").read_text()
+    assert page.count("<img") == 3
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "Against the labels of the file" in page
+
+
+def test_same_answer_from_every_kind_of_file(tmp_path):
+    X, _ = oscillators(8)
+    write_table(tmp_path / "a.csv", X)
+    write_table(tmp_path / "b.tsv", X, separator="\t")
+    np.savez(tmp_path / "c.npz", X=X)
+    np.savez(tmp_path / "d.npz", X=X[:, :, None])
+    found = [read_series(tmp_path / name) for name in ("a.csv", "b.tsv", "c.npz", "d.npz")]
+    found.append(read_series(tmp_path / "c.npz", layout="nct"))
+    for file in found:
+        assert np.array_equal(np.concatenate(file.X), X)
+        assert file.labels is None
+
+
+def test_ts_files(tmp_path):
+    """The format of aeon, with several channels and classes."""
+    pytest.importorskip("aeon")
+    from aeon.datasets import save_to_ts_file
+
+    X, y = np.random.default_rng(0).normal(size=(6, 2, 20)), np.array(["a", "b"] * 3)
+    save_to_ts_file(X, y, label_type="classification", path=str(tmp_path), problem_name="tiny")
+    path = next(tmp_path.glob("*.ts"))
+    file = read_series(path)
+    assert np.allclose(np.stack(file.X), X)
+    assert file.labels.tolist() == y.tolist()
+
+
+def test_labels_of_arrays_get_their_names(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.zeros((3, 9)), y=np.array([1, 0, 1]), classes=np.array(["dog", "cat"]))
+    assert read_series(tmp_path / "a.npz").labels.tolist() == ["cat", "dog", "cat"]
+
+
+def test_rows_may_be_of_different_lengths(tmp_path):
+    (tmp_path / "a.csv").write_text("1,2,3,4,,\n5,6,7\n8,9,,10,11\n")
+    file = read_series(tmp_path / "a.csv")
+    assert file.lengths == [4, 3, 5]
+    assert np.isnan(file.X[2][0, 2])
+
+
+def test_a_column_of_labels_by_number(tmp_path):
+    (tmp_path / "a.csv").write_text("1,x,3,4\n5,y,7,8\n8,x,9,10\n")
+    file = read_series(tmp_path / "a.csv", labels="2")
+    assert file.labels.tolist() == ["x", "y", "x"]
+    assert file.X[1].tolist() == [[5.0, 7.0, 8.0]]
+
+
+def test_a_numeric_header_and_labels_by_title(tmp_path):
+    """A first row of times is a header if the column of labels has its title there."""
+    (tmp_path / "a.csv").write_text("label,0,1,2\n1,5,6,7\n2,8,9,10\n1,3,4,5\n")
+    file = read_series(tmp_path / "a.csv", labels="label")
+    assert file.labels.tolist() == ["1", "2", "1"]
+    assert len(file.X) == 3
+
+
+@pytest.mark.parametrize("measure", ["dtw", "twed"])
+def test_other_measures_and_medoids(measure, tmp_path):
+    pytest.importorskip("aeon")
+    X, _ = oscillators(8)
+    np.savez(tmp_path / "a.npz", X=X)
+    done = run(tmp_path / "a.npz", "--k", 2, "--measure", measure, "--method", "k_medoids", "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert measure in done.output
+
+
+def test_several_channels_and_gaps(tmp_path):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(7, 30, 3)).cumsum(axis=1)
+    X[2, 4, 1] = np.nan
+    np.savez(tmp_path / "a.npz", X=X)
+    refused = run(tmp_path / "a.npz", "--k", 2, "--out", tmp_path / "out")
+    assert refused.exit_code == 2
+    done = run(tmp_path / "a.npz", "--k", 2, "--drop-missing", "--scaling", "series", "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "window K    1" in done.output
+
+
+def test_default_windows():
+    """10 for one channel, 1 for several, a quarter of the length at most."""
+    assert default_order(SeriesFile([np.zeros((1, 80))], None, "")) == 10
+    assert default_order(SeriesFile([np.zeros((1, 80)), np.zeros((1, 12))], None, "")) == 3
+    assert default_order(SeriesFile([np.zeros((2, 80))], None, "")) == 1
+
+
+def test_scalings():
+    X = [np.array([[0.0, 2.0], [5.0, 5.0]]), np.array([[4.0, 6.0, 8.0], [5.0, 5.0, 5.0]])]
+    assert scaled(X, "series")[0].tolist() == [[-1.0, 1.0], [0.0, 0.0]]
+    pool = np.array([0.0, 2, 4, 6, 8])
+    assert scaled(X, "global")[1][0] == pytest.approx((pool[2:] - 4) / pool.std())
+
+
+def test_text_of_a_file_is_not_obeyed(tmp_path):
+    """Markup stays text on the page, and formulas stay text in the table of labels."""
+    X, y = oscillators(6)
+    path = tmp_path / "a.csv"
+    write_table(path, X)
+    lines = path.read_text().splitlines()
+    names = ["<script>alert(1)</script>", "=2+2"]
+    path.write_text("\n".join(f"{names[y[i]]},{line}" for i, line in enumerate(lines)))
+    done = run(path, "--k", 2, "--labels", 1, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "<script>alert" not in (tmp_path / "out" / "clusters.html").read_text()
+    assert "'=2+2" in (tmp_path / "out" / "labels.csv").read_text()
+
+
+BAD = {
+    "a.csv": ("1,2,3\n4,x,6\n7,8,9\n", DataError, "got 'x' in line 2.*--labels"),
+    "b.csv": ("", DataError, "a row for each series, got none"),
+    "c.csv": ("1,2,3\n", ShapeError, "at least 3 series, got 1"),
+    "d.txt": ("1 2 3", DataError, "must end in .csv"),
+    "e.npz": ("nothing", DataError, "plain arrays|could not be read"),
+    "f.ts": ("@nonsense\n1,2,3\n", CondcsError, "aeon can read|at least 3 series, got 0"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files(name, tmp_path):
+    text, error, words = BAD[name]
+    if name.endswith(".ts"):
+        pytest.importorskip("aeon")
+    (tmp_path / name).write_text(text)
+    with pytest.raises(error, match=words):
+        read_series(tmp_path / name)
+
+
+def test_bad_arrays_and_labels(tmp_path):
+    np.savez(tmp_path / "a.npz", Z=np.zeros(3))
+    with pytest.raises(DataError, match="an array X, got Z"):
+        read_series(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", X=np.zeros(3))
+    with pytest.raises(ShapeError, match="three axes"):
+        read_series(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", X=np.zeros((4, 5)), y=np.zeros(3))
+    with pytest.raises(ShapeError, match="a label for each of 4"):
+        read_series(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", X=np.array([{}], dtype=object))
+    with pytest.raises(DataError, match="plain arrays"):
+        read_series(tmp_path / "a.npz")
+    (tmp_path / "b.csv").write_text("1,2\n3,4\n5,6\n")
+    with pytest.raises(DataError, match="its number from 1 to 2, got 'kind'"):
+        read_series(tmp_path / "b.csv", labels="kind")
+    with pytest.raises(DataError, match="bring their labels along"):
+        read_series(tmp_path / "a.npz", labels="1")
+
+
+def test_errors_end_in_a_plain_message(tmp_path):
+    for arguments, words in (
+        ((tmp_path / "none.csv", "--k", 2), "must be a file"),
+        ((write_table(tmp_path / "a.csv", oscillators(5)[0]), "--k", 9), "`n_clusters`"),
+        ((tmp_path / "a.csv", "--k", 2, "--measure", "euclid"), "`measure` must be one of"),
+        ((tmp_path / "a.csv", "--k", 2, "--order", 59), "time points"),
+    ):
+        done = run(*arguments, "--out", tmp_path / "out")
+        assert done.exit_code == 2, done.output
+        assert words in " ".join((done.output + done.stderr).split())
+        assert "Traceback" not in done.output + done.stderr
+    assert not (tmp_path / "out").exists()
