@@ -24,6 +24,11 @@ _NAMES = (
     "table9",
     "fig7",
     "fig8",
+    "fig2",
+    "table7",
+    "fig10",
+    "fairness",
+    "invariance",
 )
 
 
