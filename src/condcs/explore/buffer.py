@@ -47,7 +47,7 @@ class TransitionBuffer:
     >>> for x, y in ((0, 0), (1, 1), (0, 1), (1, 0)):
     ...     buffer.push(x, y)
     >>> round(buffer.divergence(), 4)
-    0.3969
+    0.2402
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class TransitionBuffer:
             raise ParameterError(
                 f"`size` must be even, got {size}: the buffer has an old and a new half. Pass e.g. size={size + 1}."
             )
-        self.k = check_integer("k", k, 1, self.size // 2 - 1, because=" (a half of the buffer has no more neighbours)")
+        self.k = check_integer("k", k, 1)
         self.refresh_every = check_integer("refresh_every", refresh_every, 1)
         self.regularization = regularization
         self._window = SlidingWindow(self.size, dim_x, dim_y, bandwidth_x=bandwidth_x, bandwidth_y=bandwidth_y)
@@ -108,6 +108,9 @@ class TransitionBuffer:
             conditional KL of the new from the old half is estimated every `refresh_every` pushes.
         """
         check_choice("measure", measure, BUFFER_MEASURES)
+        if measure == "conditional_kl":
+            most = self.size // 2 - 1
+            check_integer("k", self.k, 1, most, because=" (a row of a half has no more neighbours)")
         if min(self._window.counts) < SMALLEST_GROUP:
             return 0.0
         if measure == "conditional_mmd":

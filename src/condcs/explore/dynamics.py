@@ -33,7 +33,7 @@ class Environment(NamedTuple):
     kind : int
         Which dynamics.
     parameters : array
-        Mountain car: none. Pendulum: angle from upright within which the goal is reached. Maze: column and row of
+        Mountain car: none. Pendulum: angle from upright within which the goal is reached, 2. Maze: column and row of
         the exit. Changing room: see `condcs.explore.changing_rooms`.
     passages : array of shape (rows, columns, 4)
         Whether one can go left, right, up and down from each cell of a maze.
@@ -74,11 +74,13 @@ def _from_upright(angle: float) -> float:
 
 
 @exact  # type: ignore[untyped-decorator]
-def _pendulum(state: Any, torque: float, reach: float) -> Any:
+def _pendulum(state: Any, torque: float, reach: float, two: float) -> Any:
     angle, speed = state[0], state[1]
-    # The torque reaches gymnasium in single precision, and so do the products with it.
+    # The torque reaches gymnasium in single precision, and so do the products with it. Squares of numpy's scalars are
+    # powers of the C library, which round differently from products: an exponent that the compiler does not know keeps
+    # it from making products of them.
     u = np.float32(min(max(torque, -2.0), 2.0))
-    cost = _from_upright(angle) ** 2 + 0.1 * speed**2 + np.float64(np.float32(0.001) * (u * u))
+    cost = _from_upright(angle) ** two + 0.1 * speed**two + np.float64(np.float32(0.001) * (u * u))
     speed = speed + (3 * 10.0 / (2 * 1.0) * math.sin(angle) + np.float64(np.float32(3.0) * u)) * 0.05
     speed = min(max(speed, -8.0), 8.0)
     angle = angle + speed * 0.05
@@ -127,7 +129,7 @@ def step(environment: Any, state: Any, action: int, time: int, rng: Any) -> Any:
     if environment.kind == MOUNTAIN_CAR:
         return _mountain_car(state, action)
     if environment.kind == PENDULUM:
-        return _pendulum(state, environment.actions[action, 0], environment.parameters[0])
+        return _pendulum(state, environment.actions[action, 0], environment.parameters[0], environment.parameters[1])
     if environment.kind == MAZE:
         return _maze(state, action, environment.passages, environment.parameters)
     return _changing_room(state, action, environment.passages, environment.parameters, time, rng)

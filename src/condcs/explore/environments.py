@@ -61,7 +61,8 @@ def make_environment(
 
     Examples
     --------
-    >>> environment = make_environment("maze", rows=5)  # doctest: +SKIP
+    >>> make_environment("maze", rows=5).reset(seed=0)[0].tolist()
+    [0.0, 0.0]
     """
     check_choice("name", name, NAMES)
     gym = gymnasium()
@@ -127,7 +128,7 @@ def compiled_environment(
         return Environment(MOUNTAIN_CAR, np.zeros(1), nothing, _column(-1.0, 0.0, 1.0), *unit_range(low, high), start)
     if name == "pendulum":
         high = np.array([1.0, 1.0, 8.0], np.float32)
-        reached = np.array([check_positive("reach", reach)])
+        reached = np.array([check_positive("reach", reach), 2.0])
         return Environment(
             PENDULUM, reached, nothing, _column(*TORQUES), *unit_range(-high, high), np.array([math.pi, 0.0])
         )

@@ -1,0 +1,182 @@
+"""Agents: what they learn from, which spaces they accept, and that they explore."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from condcs.core.errors import CondcsError
+from condcs.explore import (
+    DivergenceToGo,
+    Interface,
+    KernelAgent,
+    KernelTD,
+    RandomFeatures,
+    TransitionBuffer,
+    compiled_environment,
+    hyperparameters,
+    make_agent,
+    make_environment,
+    rollout,
+)
+
+gymnasium = pytest.importorskip("gymnasium")
+
+spaces = gymnasium.spaces
+
+
+class Toy(gymnasium.Env):
+    """Any spaces; observations are what the test puts in."""
+
+    def __init__(self, observation_space, action_space):
+        self.observation_space, self.action_space = observation_space, action_space
+
+
+BOX = spaces.Box(0.0, 2.0, (2,))
+
+
+def steps(environment, agent, n, seed=0):
+    """Let the agent act and return what it learnt from."""
+    observation, _ = environment.reset(seed=seed)
+    used = []
+    for _ in range(n):
+        observation, reward, terminated, _, _ = environment.step(agent.act(observation))
+        used.append((reward, agent.learn(observation, reward, terminated)))
+    return used
+
+
+def test_divergence_is_that_of_the_transitions():
+    """The reward equals a buffer filled by hand with scaled states, raw actions and next states."""
+    environment = make_environment("mountain-car")
+    agent = make_agent(
+        "dtg-cs", environment, settings=replace(hyperparameters("mountain-car", "dtg-cs"), buffer=20), rng=0
+    )
+    by_hand = TransitionBuffer(20, 3, 2, 0.1, 0.1)
+    observation, _ = environment.reset(seed=0)
+    low, high = np.array([-1.2, -0.07]), np.array([0.6, 0.07])
+    for _ in range(60):
+        action = agent.act(observation)
+        upcoming, reward, terminated, _, _ = environment.step(action)
+        used = agent.learn(upcoming, reward, terminated)
+        by_hand.push([*((observation - low) / (high - low)), action - 1], (upcoming - low) / (high - low))
+        assert used == pytest.approx(by_hand.divergence(), rel=1e-4, abs=1e-6)
+        observation = upcoming
+    assert used > 0
+
+
+def test_rewards_of_the_others():
+    """Q-learning takes the environment's reward or the goal, the control nothing."""
+    pendulum = make_environment("pendulum")
+    assert all(used == reward < 0 for reward, used in steps(pendulum, make_agent("q-learning", pendulum, rng=0), 30))
+    car = make_environment("mountain-car")
+    assert all(used == 0 and reward == -1 for reward, used in steps(car, make_agent("q-learning", car, rng=0), 30))
+    assert all(used == 0 for _, used in steps(car, make_agent("control", car, rng=0), 30))
+
+
+def test_entropy_reward_is_minus_log_density():
+    """With the density updated at every step: -log((visits + 1) / (steps + cells)), visits of the cell included."""
+    environment = make_environment("maze", rows=4, maze_seed=0)
+    settings = replace(hyperparameters("maze", "maxent"), rollout_steps=1)
+    agent = make_agent("maxent", environment, settings=settings, rng=0)
+    observation, _ = environment.reset(seed=0)
+    visits = {}
+    for t in range(1, 80):
+        observation, reward, terminated, _, _ = environment.step(agent.act(observation))
+        cell = tuple(observation)
+        visits[cell] = visits.get(cell, 0) + 1
+        assert agent.learn(observation, reward, terminated) == pytest.approx(-math.log((visits[cell] + 1) / (t + 16)))
+
+
+@pytest.mark.parametrize("method", ["dtg-cs", "control"])
+def test_optimism_finds_the_flag(method):
+    """Mountain car: within 2,000 steps from any of 5 starts, where random actions need tens of thousands."""
+    for seed in range(5):
+        environment = compiled_environment("mountain-car", rng=seed)
+        done = rollout(environment, replace(hyperparameters("mountain-car", method), buffer=200), steps=2000, rng=seed)
+        assert done.reached
+        assert done.centres > 100
+
+
+def test_same_seed_same_run():
+    for method in ("dtg-kl", "maxent", "q-learning"):
+        settings = replace(hyperparameters("maze", method), buffer=100, refresh_every=20)
+        paths = [
+            rollout(compiled_environment("maze", rows=6, rng=2), settings, steps=300, keep_path=True, rng=4).path
+            for _ in range(2)
+        ]
+        assert np.array_equal(*paths)
+
+
+def test_spaces_become_states_and_actions():
+    """Boxes are brought to the unit range; discrete actions are unit vectors, continuous ones a grid."""
+    toy = Interface.of(Toy(BOX, spaces.Discrete(3, start=-1)))
+    assert toy.state(np.array([1.0, 2.0], np.float32)).tolist() == [0.5, 1.0]
+    assert toy.actions == [-1, 0, 1]
+    assert np.array_equal(toy.vectors, np.eye(3))
+    grid = Interface.of(Toy(BOX, spaces.Box(-1.0, 1.0, (2,))), levels=3)
+    assert len(grid.actions) == 9
+    assert grid.vectors[0].tolist() == [-1.0, -1.0]
+    assert grid.actions[5].dtype == np.float32
+    pendulum = Interface.of(make_environment("pendulum"))
+    assert pendulum.vectors[:, 0].tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]
+
+
+def test_images_through_an_encoder():
+    """High-dimensional observations: random features keep apart what differs."""
+    image = spaces.Box(0, 255, (16, 16, 3), np.uint8)
+    encoder = RandomFeatures((16, 16, 3), 6, scale=255, rng=0)
+    agent = make_agent("dtg-cs", Toy(image, spaces.Discrete(2)), encoder=encoder, rng=0)
+    rng = np.random.default_rng(0)
+    observation = rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    for _ in range(10):
+        agent.act(observation)
+        observation = rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+        divergence = agent.learn(observation, 0.0, False)
+    assert math.isfinite(divergence)
+    assert agent.value.arrays.centres.shape[0] == 6
+    first, second = encoder(observation), encoder(255 - observation)
+    assert np.abs(first - second).max() > 0.01
+    assert ((first > 0) & (first < 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions", "words"),
+    [
+        (spaces.Discrete(4), spaces.Discrete(2), "observation space must be a box of one dimension, got Discrete"),
+        (spaces.Box(0, 1, (4, 4)), spaces.Discrete(2), "Pass an `encoder`"),
+        (spaces.Box(-np.inf, np.inf, (2,)), spaces.Discrete(2), "must have finite bounds"),
+        (BOX, spaces.MultiDiscrete([2, 2]), "action space must be discrete, or a bounded box"),
+        (BOX, spaces.Box(-np.inf, np.inf, (1,)), "action space must be discrete, or a bounded box"),
+    ],
+)
+def test_wrong_spaces(observations, actions, words):
+    with pytest.raises(CondcsError, match=f"make_agent: .*{words}"):
+        make_agent("dtg-cs", Toy(observations, actions), rng=0)
+
+
+def test_nan_observations_are_refused():
+    agent = make_agent("dtg-cs", Toy(BOX, spaces.Discrete(2)), rng=0)
+    with pytest.raises(CondcsError, match="observation must be finite"):
+        agent.act(np.array([np.nan, 0.0]))
+    agent.act(np.zeros(2))
+    with pytest.raises(CondcsError, match="observation must be finite"):
+        agent.learn(np.array([np.inf, 0.0]), 0.0, False)
+    with pytest.raises(CondcsError, match="observation must have 2 numbers, got 3"):
+        agent.act(np.zeros(3))
+
+
+def test_parts_that_do_not_fit():
+    interface = Interface.of(Toy(BOX, spaces.Discrete(3)))
+    with pytest.raises(CondcsError, match="`value` must fit the environment"):
+        KernelAgent(interface, KernelTD(2, [[0.0], [1.0]]))
+    with pytest.raises(CondcsError, match="`buffer` must have 5 columns of x"):
+        DivergenceToGo(interface, KernelTD(2, interface.vectors), TransitionBuffer(10, 2, 2, 0.1, 0.1))
+    with pytest.raises(CondcsError, match="`epsilon` must be between 0 and 1"):
+        KernelAgent(interface, KernelTD(2, interface.vectors), epsilon=2.0)
+    with pytest.raises(CondcsError, match="`learn` must come after `act`"):
+        KernelAgent(interface, KernelTD(2, interface.vectors)).learn(np.zeros(2), 0.0, False)
+    with pytest.raises(CondcsError, match="`levels`"):
+        Interface.of(Toy(BOX, spaces.Box(-1.0, 1.0, (1,))), levels=1)
+    with pytest.raises(CondcsError, match="`vectors` must have one row per action"):
+        Interface.of(Toy(BOX, spaces.Discrete(3)), vectors=np.eye(2))
