@@ -113,16 +113,27 @@ def _block(
     factor: float,
     out: FloatArray,
 ) -> Any:
-    from condcs.timeseries.compiled import block_divergences
+    from condcs.timeseries.engine import block_divergences
 
     def packed(c: Collection, windows: list[FloatArray]) -> tuple[FloatArray, ...]:
-        frames = np.nan_to_num(np.ascontiguousarray(c.frames.T), nan=0.0)
-        return frames, c.starts, np.concatenate(windows), np.cumsum([0] + [len(w) for w in windows])
+        return (
+            c.frames,
+            c.starts,
+            np.einsum("ij,ij->i", c.frames, c.frames),
+            np.concatenate(windows),
+            np.cumsum([0] + [len(w) for w in windows]),
+        )
 
     x, y = widths or (0.0, 0.0)
-    return block_divergences(
-        *packed(a, a_windows), *packed(b, b_windows), order, above_diagonal, x, y, factor, True, out
+    block = np.zeros(out.shape)
+    fallbacks = block_divergences(
+        *packed(a, a_windows), *packed(b, b_windows), order, above_diagonal, x, y, factor, True, WIDE, 8, block
     )
+    out[...] = block
+    return fallbacks
+
+
+WIDE = False
 
 
 def _widths(

@@ -59,7 +59,7 @@ def embed_frames(frames: FloatArray, windows: FloatArray, order: int) -> tuple[F
 
 
 def whole_windows(frames: FloatArray, order: int) -> FloatArray:
-    """Times at which a window with its successor starts and meets no NaN."""
+    """Return the times at which a window starts that, with its successor, meets no NaN."""
     count = max(len(frames) - order, 0)
     gaps = np.concatenate([[0], np.cumsum(np.isnan(frames).any(axis=1))])
     return np.flatnonzero(gaps[order + 1 : order + 1 + count] == gaps[:count])

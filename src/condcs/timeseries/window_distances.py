@@ -1,0 +1,201 @@
+"""Squared distances between the windows of two series, compiled.
+
+Windows of a series overlap, so their distances are sums down the diagonals of one matrix: the distances between frames.
+Rows are padded to whole vectors with a frame so far away that it has no kernel mass and lies beyond every median.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+LANES = 8
+"""Rows of distances are padded to a multiple of this, so that no loop has a scalar remainder."""
+
+_FAR = 1e150
+_FAR_SQUARED = 1e300
+# Below this share of the squared norms, |a|^2 + |b|^2 - 2ab has lost two digits: the distance is summed directly.
+_CANCELLED = 1e-2
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def padded(n: int) -> int:
+    """Round up to whole vectors."""
+    return (n + LANES - 1) // LANES * LANES
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def triangle_size(n: int) -> int:
+    """Room for the pairs i < j of n windows, row by row, each row padded."""
+    total = 0
+    for i in range(n - 1):
+        total += padded(n - 1 - i)
+    return total
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def pack(frames: Any, order: int, out: Any) -> None:
+    """Turn frames (time x channels) into padded channels; gaps become 0, and no window that touches one is used."""
+    length, channels = frames.shape
+    stride = order + padded(length - order)
+    for c in range(channels):
+        row = out[c * stride : (c + 1) * stride]
+        for t in range(length):
+            value = frames[t, c]
+            row[t] = 0.0 if np.isnan(value) else value
+        for t in range(length, stride):
+            row[t] = _FAR
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _frame_distances(a: Any, rows: int, a_stride: int, b: Any, stride: int, channels: int, s: Any) -> None:
+    """Fill s (rows x stride) with the squared distances between packed frames."""
+    for i in range(rows):
+        row = s[i * stride : (i + 1) * stride]
+        own, other = a[i], b[:stride]
+        for j in range(stride):
+            difference = own - other[j]
+            row[j] = difference * difference
+        for c in range(1, channels):
+            own, other = a[c * a_stride + i], b[c * stride : (c + 1) * stride]
+            for j in range(stride):
+                difference = own - other[j]
+                row[j] += difference * difference
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
+def _direct(a: Any, b: Any) -> float:
+    total = 0.0
+    for c in range(a.size):
+        difference = a[c] - b[c]
+        total += difference * difference
+    return total
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _wide_frame_distances(a: Any, a_norms: Any, b: Any, b_norms: Any, stride: int, s: Any) -> None:
+    """Fill s (rows x stride) by one matrix product of the frames (time x channels)."""
+    products = np.dot(a, b.T)
+    rows, columns = products.shape
+    for i in range(rows):
+        row = s[i * stride : (i + 1) * stride]
+        for j in range(columns):
+            norms = a_norms[i] + b_norms[j]
+            squared = norms - 2.0 * products[i, j]
+            row[j] = squared if squared > _CANCELLED * norms else _direct(a[i], b[j])
+        for j in range(columns, stride):
+            row[j] = _FAR_SQUARED
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _diagonal_sums(s: Any, stride: int, order: int, n: int, width: int, rest: Any, out: Any) -> None:
+    """Sum `order` terms down the diagonals of s, into out (n x width).
+
+    Rows come in blocks of `order`. A window's sum is what remains of its own block plus what it reaches of the next:
+    running sums of each, so three additions a cell whatever the order, and no subtraction that could cancel.
+    """
+    if order == 1:
+        for i in range(n):
+            row, own = out[i * width : (i + 1) * width], s[i * stride : i * stride + width]
+            for j in range(width):
+                row[j] = own[j]
+        return
+    previous, current = rest[order * stride : (order + 1) * stride], rest[(order + 1) * stride : (order + 2) * stride]
+    for start in range(0, n, order):
+        last = order - 1
+        below = rest[last * stride : (last + 1) * stride]
+        below[:] = s[(start + last) * stride : (start + last + 1) * stride]
+        for r in range(order - 2, -1, -1):
+            own, row = s[(start + r) * stride : (start + r + 1) * stride], rest[r * stride : (r + 1) * stride]
+            for j in range(stride - (last - r)):
+                row[j] = own[j] + below[j + 1]
+            below = row
+        out[start * width : (start + 1) * width] = rest[:width]
+        for r in range(1, min(order, n - start)):
+            reached = s[(start + last + r) * stride : (start + last + r + 1) * stride]
+            if r == 1:
+                current[:] = reached
+            else:
+                for j in range(r - 1, stride):
+                    current[j] = reached[j] + previous[j - 1]
+            own, row = rest[r * stride : r * stride + width], out[(start + r) * width : (start + r + 1) * width]
+            ahead = current[last : last + width]
+            for j in range(width):
+                row[j] = own[j] + ahead[j]
+            previous, current = current, previous
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _keep(full: Any, full_width: int, rows: Any, columns: Any, out: Any) -> None:
+    """Copy the wanted rows and columns of a padded matrix, and pad again."""
+    width = padded(columns.size)
+    for i in range(rows.size):
+        start, target = rows[i] * full_width, out[i * width : (i + 1) * width]
+        for j in range(columns.size):
+            target[j] = full[start + columns[j]]
+        for j in range(columns.size, width):
+            target[j] = _FAR_SQUARED
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def pair_distances(
+    a: Any,
+    a_frames: Any,
+    a_norms: Any,
+    a_windows: Any,
+    b: Any,
+    b_frames: Any,
+    b_norms: Any,
+    b_windows: Any,
+    order: int,
+    wide: bool,
+    scratch: Any,
+    X: Any,
+    Y: Any,
+) -> None:
+    """Squared distances X between the windows of two series and Y between the frames that follow them.
+
+    Both come row by row, each row padded. `a` and `b` are packed frames, used if not `wide`; otherwise the distances
+    between frames come from a matrix product. `scratch` is a tuple of three buffers.
+    """
+    s, rest, full = scratch
+    n, m = a_frames.shape[0] - order, b_frames.shape[0] - order
+    width = padded(m)
+    stride = order + width
+    if wide:
+        _wide_frame_distances(a_frames, a_norms, b_frames, b_norms, stride, s)
+    else:
+        _frame_distances(a, n + order, order + padded(n), b, stride, a_frames.shape[1], s)
+    whole = a_windows.size == n and b_windows.size == m
+    sums = X if whole else full
+    _diagonal_sums(s, stride, order, n, width, rest, sums)
+    if m < width:
+        # The last window has no successor. It touches no padding, unlike those after it, so its column is padded here.
+        for i in range(n):
+            sums[i * width + m] = _FAR_SQUARED
+    if whole:
+        for i in range(n):
+            start = (order + i) * stride + order
+            row, own = Y[i * width : (i + 1) * width], s[start : start + width]
+            for j in range(width):
+                row[j] = own[j]
+    else:
+        _keep(full, width, a_windows, b_windows, X)
+        _keep(s[order * stride + order :], stride, a_windows, b_windows, Y)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def triangle(square: Any, n: int, out: Any) -> None:
+    """Copy the cells above the diagonal, row by row, each row padded."""
+    width = padded(n)
+    start = 0
+    for i in range(n - 1):
+        count = n - 1 - i
+        row = square[i * width + i + 1 : i * width + n]
+        for j in range(count):
+            out[start + j] = row[j]
+        for j in range(count, padded(count)):
+            out[start + j] = _FAR_SQUARED
+        start += padded(count)
