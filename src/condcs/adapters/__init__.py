@@ -8,19 +8,23 @@ from typing import Any
 # Name, the module here that has it, and the extra that brings its partner.
 _HOMES = {
     "CSAlignmentLoss": ("skada", "adapt"),
+    "CausalLearnTest": ("causal_learn", "causal"),
     "ConditionalCSRegressor": ("skorch", "adapt"),
     "ConditionalShiftTest": ("scikit_learn", ""),
     "DeepConditionalCS": ("skada", "adapt"),
     "EEGNetFeatures": ("braindecode", "adapt"),
+    "TigramiteTest": ("tigramite", "causal-gpl"),
     "eegnet_network": ("braindecode", "adapt"),
 }
 
 __all__ = [
     "CSAlignmentLoss",
+    "CausalLearnTest",
     "ConditionalCSRegressor",
     "ConditionalShiftTest",
     "DeepConditionalCS",
     "EEGNetFeatures",
+    "TigramiteTest",
     "eegnet_network",
 ]
 

@@ -1,5 +1,6 @@
 """Data to try things on: simulators whose answer is known, and real data by name."""
 
+from condcs.datasets.coupled_maps import DrivenSeries, make_henon_chain, make_nlvar3
 from condcs.datasets.dynamic_textures import DynamicTextures, make_dynamic_textures
 from condcs.datasets.eeg import EEGTrials, load_bci3b, load_seed
 from condcs.datasets.environments import Environments, make_environments
@@ -15,6 +16,7 @@ __all__ = [
     "Clips",
     "Dataset",
     "DatasetError",
+    "DrivenSeries",
     "DynamicTextures",
     "EEGTrials",
     "Environments",
@@ -31,7 +33,9 @@ __all__ = [
     "make_circular_tasks",
     "make_dynamic_textures",
     "make_environments",
+    "make_henon_chain",
     "make_local_shift",
+    "make_nlvar3",
     "make_regression_set",
     "make_two_subject_eeg",
 ]

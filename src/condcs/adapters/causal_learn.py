@@ -1,0 +1,82 @@
+"""The independence test inside causal-learn: ``CIT(data, "condcs")``, and so PC, FCI and the rest by that name.
+
+Importing this module registers the name.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+from causallearn.utils.cit import CIT_Base, register_ci_test
+
+from condcs.inference.independence import independence_test
+from condcs.inference.ranks import ranked
+
+NAME = "condcs"
+"""What causal-learn knows the test by."""
+
+
+class CausalLearnTest(CIT_Base):  # type: ignore[misc]
+    """Conditional independence by Prop. 4, as causal-learn wants it: called with column indices, returns a p-value.
+
+    The null hypothesis of a call: X is independent of Y given the columns of `condition_set`.
+
+    Parameters
+    ----------
+    data : array, shape (n, variables)
+        The sample.
+    n_resamples : int
+        Permutations of each test: the smallest p-value is 1 / (1 + n_resamples).
+    neighbours : int
+        How many nearest neighbours, in the conditioning set, values are exchanged with.
+    bandwidth : float or rule name
+        Width of all kernels, on ranks from 0 to 1: a lone outlier would else outweigh a whole region.
+    seed : int
+        Seed; each pair and conditioning set has a stream of its own, so the order of the calls does not matter.
+    **options
+        Passed on to causal-learn (``cache_path``).
+
+    Examples
+    --------
+    >>> from causallearn.utils.cit import CIT  # doctest: +SKIP
+    >>> CIT(data, "condcs", n_resamples=500)(0, 1, [2])  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        n_resamples: int = 200,
+        neighbours: int = 5,
+        bandwidth: Any = "median",
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        super().__init__(data, **options)
+        self.n_resamples, self.neighbours, self.bandwidth, self.seed = n_resamples, neighbours, bandwidth, seed
+        self.check_cache_method_consistent(NAME, f"{n_resamples} {neighbours} {bandwidth} {seed}")
+        self.assert_input_data_is_valid()
+        self.ranks = ranked(data)
+
+    def __call__(self, X: int, Y: int, condition_set: Any = None) -> float:
+        """Return the p-value."""
+        first, second, given, key = self.get_formatted_XYZ_and_cachekey(X, Y, condition_set)
+        if key not in self.pvalue_cache:
+            table = self.ranks
+            self.pvalue_cache[key] = independence_test(
+                table[:, second],
+                table[:, first],
+                given=table[:, given] if given else None,
+                n_resamples=self.n_resamples,
+                neighbours=self.neighbours,
+                bandwidth_y=self.bandwidth,
+                bandwidth_x1=self.bandwidth,
+                bandwidth_x2=self.bandwidth,
+                rng=np.random.default_rng([self.seed, zlib.crc32(key.encode())]),
+            ).pvalue
+        return float(self.pvalue_cache[key])
+
+
+register_ci_test(NAME, CausalLearnTest)

@@ -1,0 +1,99 @@
+"""Bad input gets an error that names the argument, the rule and the remedy."""
+
+import numpy as np
+import pytest
+
+from condcs.causal import causal_graph, causal_score, causal_test, select_embedding
+from condcs.core.errors import CondcsError
+
+RNG = np.random.default_rng(0)
+X, Y, Z = RNG.normal(size=(3, 100))
+TABLE = np.column_stack([X, Y, Z])
+GAP = TABLE.copy()
+GAP[7, 1] = np.nan
+CONSTANT = TABLE.copy()
+CONSTANT[:, 2] = 3.0
+
+CASES = {
+    "constant column": (lambda: causal_graph(CONSTANT), "must vary, but column 'x3' is constant. Drop it"),
+    "constant x": (lambda: causal_score(np.ones(100), Y), "causal_score: `x` must vary"),
+    "gap": (lambda: causal_graph(GAP), r"no gaps, got 1 NaN .* row 7, column 'x2'. Interpolate"),
+    "gap in y": (lambda: causal_test(X, GAP[:, 1]), "causal_test: `y` must have no gaps"),
+    "duplicated column": (lambda: causal_graph(TABLE[:, [0, 1, 0]]), "columns 'x1' and 'x3' are equal"),
+    "x is y": (lambda: causal_score(X, X), "`x` and `y` must be different series"),
+    "given is x": (lambda: causal_score(X, Y, given=X), "`x` and `given` must be different"),
+    "too short": (lambda: causal_graph(TABLE[:15]), "must be at least 21 long .* got 15. Use a longer series"),
+    "more lags than samples": (lambda: causal_graph(TABLE, order=200), "look 200 step"),
+    "lag beyond the end": (lambda: causal_score(X, Y, lag=99), "must be at least 119 long"),
+    "lag 0": (lambda: causal_score(X, Y, lag=0), "`lag` must be an integer of at least 1"),
+    "order 1.5": (lambda: causal_graph(TABLE, order=1.5), "`order` must be an integer"),
+    "order word": (lambda: causal_graph(TABLE, order="many"), "`order` must be an integer"),
+    "delay 0": (lambda: causal_score(X, Y, delay=0), "`delay` must be"),
+    "lengths": (lambda: causal_score(X[:-1], Y), "`x` and `y` must have the same number of times, got 99 and 100"),
+    "one series": (lambda: causal_graph(X), "at least two columns"),
+    "rows for columns": (lambda: causal_graph(TABLE.T), "pass `series.T`"),
+    "three axes": (lambda: causal_score(X.reshape(10, 5, 2), Y), "`x` must have one or two dimensions"),
+    "words": (lambda: causal_score(["a"] * 100, Y), "`x` must hold numbers only"),
+    "none": (lambda: causal_graph(None), "`series` must be an array, got NoneType"),
+    "names too few": (lambda: causal_graph(TABLE, names=["a"]), "`names` must hold one name per variable"),
+    "names twice": (lambda: causal_graph(TABLE, names=["a", "b", "a"]), "got 'a' twice"),
+    "measure": (lambda: causal_score(X, Y, measure="pearson"), "`measure` must be one of 'conditional_cs'"),
+    "option": (lambda: causal_score(X, Y, k=3), "`k` must be an option of 'conditional_cs'"),
+    "k": (lambda: causal_score(X, Y, measure="transfer_entropy", k=0), "`k` must be an integer from 1 to 98"),
+    "estimator": (lambda: causal_score(X, Y, measure="transfer_entropy", estimator="?"), "`estimator` must be"),
+    "eigensolver": (lambda: causal_score(X, Y, measure="kernel_granger", eigensolver="?"), "`eigensolver` must be"),
+    "width of a measure without": (
+        lambda: causal_score(X, Y, measure="transfer_entropy", bandwidth=1.0),
+        "`bandwidth` must be left out",
+    ),
+    "bandwidth word": (lambda: causal_score(X, Y, bandwidth="wide"), "one of the rules 'predictive', 'median'"),
+    "bandwidth 0": (lambda: causal_score(X, Y, bandwidth=0.0), "`bandwidth` must be a positive"),
+    "form": (lambda: causal_score(X, Y, form="printed"), "`form` must be one of"),
+    "null": (lambda: causal_test(X, Y, null="shuffle"), "`null` must be one of 'windows'"),
+    "analytic": (lambda: causal_test(X, Y, null="analytic"), 'must go with measure="linear_granger"'),
+    "n_resamples": (lambda: causal_test(X, Y, n_resamples=0), "`n_resamples` must be"),
+    "window": (lambda: causal_test(X, Y, window=99), "`window` must be an integer from 20 to 98"),
+    "offset": (lambda: causal_test(X, Y, minimum_offset=90), "`minimum_offset` must be at most 50"),
+    "block": (lambda: causal_test(X, Y, null="local", block=50), "`block` must be an integer from 1 to 9"),
+    "rng": (lambda: causal_test(X, Y, rng="seed"), "`rng` must be"),
+    "flag": (lambda: causal_graph(TABLE, conditional="yes"), "`conditional` must be True or False"),
+    "ranks": (lambda: causal_graph(TABLE, ranks=2), "`ranks` must be True or False"),
+    "selection": (lambda: select_embedding(TABLE, max_order=50), "select_embedding: the series must be at least"),
+    "alpha": (lambda: causal_graph(TABLE, n_resamples=2, rng=0).adjacency(2), "`alpha` must lie between 0 and 1"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_message(name):
+    call, words = CASES[name]
+    with pytest.raises(CondcsError, match=words):
+        call()
+
+
+def test_time_must_go_forward():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(TABLE, index=np.r_[0:50, 51, 50, 52:100])
+    with pytest.raises(CondcsError, match=r"its index goes backwards. Sort it: `series.sort_index\(\)`"):
+        causal_graph(frame)
+    frame.index = np.r_[0:50, 50, 50, 52:100]
+    with pytest.raises(CondcsError, match="its index holds 50 more than once"):
+        causal_graph(frame)
+
+
+def test_dates_belong_in_the_index():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(TABLE).assign(when=pandas.date_range("2020-01-01", periods=100).astype(str))
+    with pytest.raises(CondcsError, match="times belong in the index"):
+        causal_graph(frame)
+
+
+def test_a_re_ordering_null_refuses_what_does_not_fit_in_memory(monkeypatch):
+    monkeypatch.setattr("condcs.causal.gram_scores.DENSE_BUDGET", 1000)
+    with pytest.raises(CondcsError, match='`null` must be "windows" for 99 rows'):
+        causal_test(X, Y, null="circular", n_resamples=2)
+
+
+def test_the_callers_array_is_left_alone():
+    before = TABLE.copy()
+    causal_graph(TABLE, n_resamples=2, rng=0, ranks=True)
+    assert np.array_equal(TABLE, before)

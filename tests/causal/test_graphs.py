@@ -1,0 +1,149 @@
+"""The graph: what it finds, how it counts, prints, exports and draws."""
+
+import numpy as np
+import pytest
+
+from condcs.causal import CausalGraph, causal_graph, causal_test, select_embedding
+from condcs.datasets import make_henon_chain, make_nlvar3
+
+
+@pytest.fixture(scope="module")
+def graph() -> CausalGraph:
+    return causal_graph(make_henon_chain(700, n_maps=3, rng=1).series, names=["a", "b", "c"], order=2, rng=0)
+
+
+def test_direction_of_the_entries(graph):
+    """A -> b -> c: row is the source, column the target."""
+    assert graph.pvalues[0, 1] <= 0.05
+    assert graph.pvalues[1, 2] <= 0.05
+    assert graph.pvalues[1, 0] > 0.05
+    assert graph.pvalues[2, 1] > 0.05
+    assert np.isnan(np.diag(graph.scores)).all()
+    assert np.isnan(np.diag(graph.pvalues)).all()
+
+
+def test_adjusted_pvalues_by_hand(graph):
+    """Benjamini and Hochberg: the k-th smallest of m times m / k, made monotone from the top."""
+    off = ~np.eye(3, dtype=bool)
+    p = np.sort(graph.pvalues[off])
+    by_hand = np.minimum.accumulate((p * 6 / np.arange(1, 7))[::-1])[::-1].clip(max=1)
+    assert np.sort(graph.pvalues_adjusted[off]) == pytest.approx(by_hand)
+    assert (graph.pvalues_adjusted[off] >= graph.pvalues[off]).all()
+
+
+def test_it_prints_as_a_table(graph):
+    lines = str(graph).splitlines()
+    assert len(lines) == 1 + 6 + 1
+    assert "a -> b" in str(graph)
+    assert lines[1].endswith("*")
+    assert "lag 1, order 2" in lines[-1]
+
+
+def test_networkx_holds_the_significant_links(graph):
+    networkx = pytest.importorskip("networkx")
+    made = graph.to_networkx(0.05, adjusted=False)
+    assert isinstance(made, networkx.DiGraph)
+    assert list(made.nodes) == ["a", "b", "c"]
+    assert set(made.edges) == {
+        (graph.names[i], graph.names[j]) for i, j in np.argwhere(graph.adjacency(adjusted=False))
+    }
+    assert made.edges["a", "b"]["pvalue"] == graph.pvalues[0, 1]
+    assert made.edges["a", "b"]["score"] == graph.scores[0, 1]
+
+
+def test_rows_and_frame(graph):
+    pytest.importorskip("pandas")
+    frame = graph.to_frame()
+    assert list(frame.columns) == ["source", "target", "score", "pvalue", "pvalue_adjusted"]
+    assert len(frame) == 6
+    assert frame.pvalue.is_monotonic_increasing
+    assert set(graph.links()) <= {(r.source, r.target) for r in frame.itertuples()}
+
+
+def test_plot_has_a_graph_and_a_matrix(graph, tmp_path):
+    pytest.importorskip("matplotlib")
+    figure = graph.plot(0.1)
+    assert len(figure.axes) == 3  # links, matrix, colour bar
+    figure.savefig(tmp_path / "graph.png")
+    assert (tmp_path / "graph.png").stat().st_size > 5000
+
+
+def test_dataframe_gives_its_names():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(make_nlvar3(120).series, columns=["u", "v", "w"])
+    assert causal_graph(frame, n_resamples=5, rng=0).names == ("u", "v", "w")
+
+
+def test_window_and_offset_defaults():
+    """Half the rows, and half a window."""
+    data = make_nlvar3(401)
+    result = causal_test(data.series[:, 0], data.series[:, 1], n_resamples=5, rng=0)
+    assert result.sizes == (200,)
+    assert result.details["minimum_offset"] == 100
+    assert causal_graph(data.series, n_resamples=5, rng=0).window == 200
+
+
+def test_conditioning_removes_an_indirect_link():
+    """In a chain of linear autoregressions a -> b -> c, the link a -> c (two steps) vanishes given b."""
+    rng = np.random.default_rng(1)
+    x = np.zeros((1200, 3))
+    noise = rng.normal(size=x.shape)
+    for t in range(1, len(x)):
+        x[t] = [0.3 * x[t - 1, 0], x[t - 1, 0], x[t - 1, 1]] + noise[t] * [1.0, 0.5, 0.5]
+    a, b, c = x.T
+    options = {"delay": 2, "rng": 0, "null": "circular"}
+    assert causal_test(a, c, **options).pvalue <= 0.05
+    assert causal_test(a, c, given=np.roll(b, 1), **options).pvalue > 0.05
+
+
+def test_conditional_graph_conditions_on_all_others():
+    data = make_nlvar3(240, rng=3)
+    whole = causal_graph(data.series, conditional=True, n_resamples=5, rng=0)
+    a, b, c = data.series.T
+    alone = causal_test(a, c, given=[b], n_resamples=5, rng=0)
+    assert whole.scores[0, 2] == pytest.approx(alone.details["score"], rel=1e-9)
+
+
+def test_embedding_of_the_henon_map_has_two_values():
+    choice = select_embedding(make_henon_chain(500, n_maps=2, rng=2).series)
+    assert (choice.lag, choice.order) == (1, 2)
+    assert max(choice.likelihoods, key=choice.likelihoods.get) == (1, 2)
+
+
+def test_embedding_of_a_first_order_map_has_one_value():
+    assert select_embedding(make_nlvar3(500, rng=2).series).order == 1
+
+
+def test_automatic_embedding_in_the_graph():
+    found = causal_graph(make_henon_chain(300, n_maps=2).series, lag="auto", order="auto", n_resamples=5, rng=0)
+    assert (found.embedding.lag, found.embedding.order_x) == (1, 2)
+
+
+def test_true_links_of_nlvar3_and_of_the_chain():
+    """At the paper's window of 1,024: all 3 and all 4 true links, and at most one reverse one.
+
+    `condcs reproduce fig3` does it ten times. At level 0.05, two or more of 7 reverse links have probability 0.04.
+    """
+    missed, reverse = 0, 0
+    for data in (make_nlvar3(2048, rng=1), make_henon_chain(2048, rng=1)):
+        found = causal_graph(data.series, order=data.order, n_resamples=39, rng=0).adjacency(adjusted=False)
+        missed += int(np.sum(data.links & ~found))
+        reverse += int(np.sum(data.links.T & found))
+    assert missed == 0
+    assert reverse <= 1
+
+
+def test_level_of_independent_series():
+    """Two unrelated autoregressions: rejections at 0.05 in 200 tests lie within the 99.9% binomial interval."""
+    from scipy.stats import binom
+
+    rejected = 0
+    for seed in range(100):
+        noise = np.random.default_rng(seed).normal(size=(200, 2))
+        x = np.zeros_like(noise)
+        for t in range(1, len(x)):
+            x[t] = [0.6, -0.4] * x[t - 1] + noise[t]
+        pvalues = causal_graph(x, n_resamples=39, rng=seed).pvalues
+        rejected += int(np.sum(pvalues[[0, 1], [1, 0]] <= 0.05))
+    low, high = binom.interval(0.999, 200, 0.05)
+    assert low <= rejected <= high
