@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
 from typing import Any
 
 import numpy as np
 
-from condcs.core.checks import check_integer, check_positive
-from condcs.core.errors import BandwidthError, BandwidthWarning, public, warn_caller
-from condcs.core.settings import current_settings
-from condcs.kernels.bandwidths import MEDIAN_ROWS
-from condcs.kernels.bandwidths import bandwidth as bandwidth_of
+from condcs.core.checks import check_choice, check_integer, check_positive
+from condcs.core.errors import ParameterError, ShapeError, public
 from condcs.timeseries.collection import Collection, FloatArray, check_collection, check_same_channels, check_series
-from condcs.timeseries.embedding import check_windows, embed_frames
+from condcs.timeseries.jobs import make_job
+from condcs.timeseries.matrix import distance_matrix
+from condcs.timeseries.orders import MAX_SERIES, Order, check_grid, cluster_contrast, draw_series, takens_order
+from condcs.timeseries.widths import SeriesBandwidth
+from condcs.timeseries.windowed import windowed
 
-Widths = tuple[float, float]
+DTYPES = ("float64", "float32")
+_MIN_SERIES_FOR_GRID = 4
 
 
 @public
@@ -23,16 +25,55 @@ def ccs_distance(
     x: Any,
     y: Any,
     *,
-    order: int,
-    bandwidth: str | float | Sequence[float] = "pair-median",
+    order: int | str,
+    bandwidth: SeriesBandwidth = "pair-median",
     factor: float = 1.0,
     layout: str = "nct",
     missing: str = "error",
+    measure: str = "conditional_cs",
+    **options: Any,
 ) -> float:
-    """Conditional Cauchy-Schwarz divergence between the dynamics of two series."""
+    """Distance between the dynamics of two series: how far apart their p(next value | window of past values) are.
+
+    The conditional Cauchy-Schwarz divergence (Prop. 2) between the two samples that `embed` makes of them. Serves as
+    the callable ``distance`` of aeon's clusterers. Cost O((n + m)^2 channels), whatever the order.
+
+    Parameters
+    ----------
+    x, y : array, shape (n_channels, n_timepoints) or (n_timepoints,)
+        Two series with the same channels; lengths may differ. With ``layout="ntc"``, (n_timepoints, n_channels).
+    order : int or "takens"
+        Number of past values in a window.
+    bandwidth, factor, layout, missing, measure, **options
+        As in `ccs_pairwise_distance`.
+
+    Returns
+    -------
+    float
+        0 when the dynamics agree, growing as they part; can be slightly negative for very short series.
+
+    Examples
+    --------
+    >>> t = np.arange(60)
+    >>> slow, late, fast = np.sin(t / 4), np.sin(t / 4 + 1), np.sin(t / 2)
+    >>> bool(ccs_distance(slow, late, order=2) < 0.01 < ccs_distance(slow, fast, order=2))
+    True
+    """
     p, q = check_series("x", x, layout, missing), check_series("y", y, layout, missing)
     check_same_channels("x", p, "y", q, layout)
-    return float(_pairwise(("x", p), ("y", q), order, bandwidth, factor, 1)[0, 0])
+    factor = check_positive("factor", factor)
+    if not isinstance(order, str | int | np.integer):
+        raise ParameterError(
+            f'`order` must be a positive integer or "takens" for two series, got {order!r}. A grid can be chosen from '
+            "for a collection: see `ccs_pairwise_distance`."
+        )
+    chosen = takens_order(_joined(p, q)) if isinstance(order, str) and _is_takens(order) else order
+    chosen = check_integer("order", chosen, 1)
+    sides = [windowed("x", p, chosen), windowed("y", q, chosen)]
+    job, sides, fallbacks = make_job(measure, bandwidth, factor, options, sides)
+    values, fell_back = job.block(sides[0], sides[1], False)
+    (fallbacks + fell_back).warn()
+    return float(values[0, 0])
 
 
 @public
@@ -40,140 +81,169 @@ def ccs_pairwise_distance(
     X: Any,
     Y: Any = None,
     *,
-    order: int,
-    bandwidth: str | float | Sequence[float] = "pair-median",
+    order: Order,
+    bandwidth: SeriesBandwidth = "pair-median",
     factor: float = 1.0,
     layout: str = "nct",
-    missing: str = "error",
     n_jobs: int | None = None,
+    missing: str = "error",
+    measure: str = "conditional_cs",
+    dtype: str = "float64",
+    store: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+    **options: Any,
 ) -> FloatArray:
-    """Conditional Cauchy-Schwarz divergences between the dynamics of all pairs of series."""
-    a = check_collection("X", X, layout, missing)
-    if Y is None:
-        return _pairwise(("X", a), None, order, bandwidth, factor, n_jobs)
-    b = check_collection("Y", Y, layout, missing)
-    check_same_channels("X", a, "Y", b, layout)
-    return _pairwise(("X", a), ("Y", b), order, bandwidth, factor, n_jobs)
+    """Distances between the dynamics of all pairs of series, or of every series of X with every series of Y.
 
+    Parameters
+    ----------
+    X, Y : array, shape (n_series, n_channels, n_timepoints) or (n_series, n_timepoints), or list of arrays
+        Collections with the same channels; lengths may differ within a list. With ``layout="ntc"``, (n_series,
+        n_timepoints, n_channels).
+    order : int, "takens", or sequence of int
+        Number of past values in a window. "takens": the smallest with less than 1% false nearest neighbours. From a
+        grid the order whose distances cluster best is taken: highest mean silhouette over 2 to 10 clusters, no labels
+        used; see `choose_order`.
+    bandwidth : {"pair-median", "pooled-median"}, float, or two floats
+        Widths of the Gaussian kernels on windows and on the values that follow them. "pair-median": the square root of
+        the median squared distance over all pairs of the two series' windows together, each pair of series its own.
+        "pooled-median": one kernel for the whole collection.
+    factor : float
+        Multiplies the widths.
+    layout : {"nct", "ntc"}
+        Order of the axes: series, channels, time (aeon's) or series, time, channels.
+    n_jobs : int, optional
+        Threads; by default what an enclosing ``joblib.parallel_config`` says (its backend is used, be it threads,
+        processes or a Dask cluster), else all cores. The result does not depend on it.
+    missing : {"error", "drop"}
+        What to do about NaN: complain, or leave out the windows that touch one.
+    measure : str
+        A registered measure that takes x and y: "conditional_cs", "conditional_mmd", "conditional_kl", ...
+    dtype : {"float64", "float32"}
+        Type of the matrix; computed in double precision either way.
+    store : path, optional
+        Folder for a matrix on disk. The same call with the same folder continues where a killed run stopped, and
+        returns the matrix memory-mapped.
+    progress : bool
+        Show a progress bar (where `rich` is installed).
+    **options
+        Keyword options of the measure, e.g. ``regularization``, ``k``, ``estimator``.
 
-def _pairwise(
-    first: tuple[str, Collection],
-    second: tuple[str, Collection] | None,
-    order: int,
-    bandwidth: str | float | Sequence[float],
-    factor: float,
-    n_jobs: int | None,
-) -> FloatArray:
-    from joblib import Parallel, delayed
+    Returns
+    -------
+    array, shape (n_series, n_series) or (n_series of X, n_series of Y)
+        Symmetric with a zero diagonal without Y (unless the measure is not symmetric).
 
-    order = check_integer("order", order, 1)
+    Notes
+    -----
+    Conditional CS (and the conditional Euclidean distance) run in a compiled engine: O(n^2 (channels + 3)) per pair of
+    series with n windows, whatever the order; per-pair widths cost about three times as much as common ones. Memory is
+    that of the result plus a few n x n matrices per thread. Windows that are far from all others are finished in the
+    log domain: the result is finite for every finite input.
+
+    Examples
+    --------
+    >>> t = np.arange(80)
+    >>> X = np.stack([np.sin(t / 4), np.sin(t / 4 + 1), np.sin(t / 2), np.sin(t / 2 + 1)])
+    >>> D = ccs_pairwise_distance(X, order=2)
+    >>> bool(max(D[0, 1], D[2, 3]) < D[0, 2])
+    True
+    """
+    check_choice("dtype", dtype, DTYPES)
     factor = check_positive("factor", factor)
-    sides = [first] if second is None else [first, second]
-    windows = [check_windows(name, c, order) for name, c in sides]
-    widths = _widths(bandwidth, [c for _, c in sides], windows, order)
-    a, b = sides[0][1], sides[-1][1]
-    a_windows, b_windows = windows[0], windows[-1]
-    out = np.zeros((a.count, b.count))
-    step = 16
-    n_jobs = current_settings().n_threads if n_jobs is None else n_jobs
-    tasks = [(i, j) for i in range(0, a.count, step) for j in range(i if second is None else 0, b.count, step)]
-
-    def work(i: int, j: int) -> FloatArray:
-        return _block(
-            a.part(i, min(i + step, a.count)),
-            a_windows[i : i + step],
-            b.part(j, min(j + step, b.count)),
-            b_windows[j : j + step],
-            order,
-            second is None and i == j,
-            widths,
-            factor,
-            out[i : i + step, j : j + step],
-        )
-
-    fallbacks = sum(Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(delayed(work)(*t) for t in tasks))
-    if np.any(fallbacks):
-        warn_caller(
-            f"the median distance was 0 in {int(max(fallbacks))} or more of the pairs of series.", BandwidthWarning
-        )
-    if second is None:
-        out = np.triu(out, 1)
-        out += out.T
-    return out
-
-
-def _block(
-    a: Collection,
-    a_windows: list[FloatArray],
-    b: Collection,
-    b_windows: list[FloatArray],
-    order: int,
-    above_diagonal: bool,
-    widths: Widths | None,
-    factor: float,
-    out: FloatArray,
-) -> Any:
-    from condcs.timeseries.engine import block_divergences
-
-    def packed(c: Collection, windows: list[FloatArray]) -> tuple[FloatArray, ...]:
-        return (
-            c.frames,
-            c.starts,
-            np.einsum("ij,ij->i", c.frames, c.frames),
-            np.concatenate(windows),
-            np.cumsum([0] + [len(w) for w in windows]),
-        )
-
-    x, y = widths or (0.0, 0.0)
-    block = np.zeros(out.shape)
-    fallbacks = block_divergences(
-        *packed(a, a_windows), *packed(b, b_windows), order, above_diagonal, x, y, factor, True, WIDE, 8, block
+    n_jobs = _check_jobs(n_jobs)
+    a = check_collection("X", X, layout, missing)
+    b = None if Y is None else check_collection("Y", Y, layout, missing)
+    if b is not None:
+        check_same_channels("X", a, "Y", b, layout)
+    settings = {"bandwidth": bandwidth, "factor": factor, "measure": measure, "n_jobs": n_jobs, **options}
+    chosen = _chosen_order(order, a, b, settings)
+    sides = [windowed("X", a, chosen)] + ([] if b is None else [windowed("Y", b, chosen)])
+    job, sides, fallbacks = make_job(measure, bandwidth, factor, options, sides)
+    matrix, fell_back = distance_matrix(
+        job,
+        sides[0],
+        sides[1] if b is not None else None,
+        n_jobs=n_jobs,
+        progress=progress,
+        dtype=dtype,
+        store=store,
     )
-    out[...] = block
-    return fallbacks
+    (fallbacks + fell_back).warn()
+    return matrix
 
 
-WIDE = False
+@public
+def choose_order(
+    X: Any,
+    orders: Any,
+    *,
+    layout: str = "nct",
+    missing: str = "error",
+    **settings: Any,
+) -> int:
+    """Order whose distances cluster best, without labels.
 
+    For each order, distances between the series (a draw of 200 with a fixed seed if there are more) are clustered by
+    average linkage into 2 to 10 clusters, and the highest mean silhouette counts. Ties go to the smaller order.
 
-def _widths(
-    bandwidth: Any, collections: list[Collection], windows: list[list[FloatArray]], order: int
-) -> Widths | None:
-    """Return the widths on x and y for all pairs; None if each pair has its own."""
-    if isinstance(bandwidth, str):
-        if bandwidth == "pair-median":
-            return None
-        if bandwidth == "pooled-median":
-            return _pooled_medians(collections, windows, order)
-        raise BandwidthError(
-            '`bandwidth` must be "pair-median", "pooled-median", a positive number or two of them (x, y), got '
-            f'{bandwidth!r}. Pass e.g. bandwidth="pair-median".'
+    Parameters
+    ----------
+    X : array or list of arrays
+        Series, as in `ccs_pairwise_distance`.
+    orders : sequence of int
+        The grid.
+    layout, missing, **settings
+        As in `ccs_pairwise_distance`.
+
+    Returns
+    -------
+    int
+        One of `orders`.
+
+    Examples
+    --------
+    >>> t = np.arange(80)
+    >>> X = np.stack([np.sin(t * speed + phase) for speed in (0.3, 0.5) for phase in range(4)])
+    >>> choose_order(X, [1, 2])
+    2
+    """
+    collection = draw_series(check_collection("X", X, layout, missing), MAX_SERIES)
+    grid = check_grid(orders)
+    if len(grid) == 1:
+        return grid[0]
+    if collection.count < _MIN_SERIES_FOR_GRID:
+        raise ShapeError(
+            f"`X` must hold at least {_MIN_SERIES_FOR_GRID} series for an order to be chosen from a grid, got "
+            f"{collection.count}. Pass one order."
         )
-    try:
-        given = np.asarray(bandwidth, np.float64)
-    except (TypeError, ValueError):
-        given = np.array([np.nan])
-    if given.shape not in ((), (2,)) or not np.all(np.isfinite(given)) or not np.all(given > 0):
-        raise BandwidthError(
-            '`bandwidth` must be "pair-median", "pooled-median", a positive number or two of them (x, y), got '
-            f'{bandwidth!r}. Pass e.g. bandwidth="pair-median".'
+    marks = [cluster_contrast(ccs_pairwise_distance(collection, order=order, **settings)) for order in grid]
+    return grid[int(np.argmax(marks))]
+
+
+def _chosen_order(order: Any, a: Collection, b: Collection | None, settings: dict[str, Any]) -> int:
+    if isinstance(order, str) and _is_takens(order):
+        return takens_order(a if b is None else _joined(a, b))
+    if np.ndim(order) == 0:
+        return check_integer("order", order, 1)
+    check_grid(order)
+    return choose_order(a if b is None else _joined(a, b), order, **settings)
+
+
+def _is_takens(order: str) -> bool:
+    if order != "takens":
+        raise ParameterError(
+            f'`order` must be a positive integer, "takens", or a sequence of integers to choose from, got {order!r}. '
+            "Pass e.g. order=5."
         )
-    wx, wy = np.broadcast_to(given, (2,)).tolist()
-    return wx, wy
+    return True
 
 
-def _pooled_medians(collections: list[Collection], windows: list[list[FloatArray]], order: int) -> Widths:
-    owners = [(c, i, len(w)) for c, ws in zip(collections, windows, strict=True) for i, w in enumerate(ws)]
-    counts = np.array([n for _, _, n in owners])
-    total, ends = int(counts.sum()), np.cumsum(counts)
-    rows = np.arange(total)
-    if total > MEDIAN_ROWS:
-        rows = np.sort(np.random.default_rng(0).choice(total, MEDIAN_ROWS, replace=False))
-    flat = [w for ws in windows for w in ws]
-    parts = []
-    for k in np.unique(np.searchsorted(ends, rows, side="right")):
-        c, i, n = owners[k]
-        own = rows[(rows >= ends[k] - n) & (rows < ends[k])] - (ends[k] - n)
-        parts.append(embed_frames(c.series(i), flat[k][own], order))
-    x, y = (np.concatenate([p[s] for p in parts]) for s in (0, 1))
-    return float(bandwidth_of(x)), float(bandwidth_of(y))
+def _joined(a: Collection, b: Collection) -> Collection:
+    return Collection(np.concatenate([a.frames, b.frames]), np.concatenate([a.starts, a.starts[-1] + b.starts[1:]]))
+
+
+def _check_jobs(n_jobs: Any) -> int | None:
+    if n_jobs is None or (isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool) and n_jobs != 0):
+        return None if n_jobs is None else int(n_jobs)
+    raise ParameterError(f"`n_jobs` must be a whole number other than 0, or None, got {n_jobs!r}. Pass e.g. n_jobs=2.")

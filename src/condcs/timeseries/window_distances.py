@@ -102,29 +102,35 @@ def _diagonal_sums(s: Any, stride: int, order: int, n: int, width: int, rest: An
             for j in range(width):
                 row[j] = own[j]
         return
-    previous, current = rest[order * stride : (order + 1) * stride], rest[(order + 1) * stride : (order + 2) * stride]
+    # Slices, so that every index is the loop's own: an offset would bring a test for negative indices into the loop.
+    last = order - 1
     for start in range(0, n, order):
-        last = order - 1
-        below = rest[last * stride : (last + 1) * stride]
-        below[:] = s[(start + last) * stride : (start + last + 1) * stride]
+        bottom = s[(start + last) * stride : (start + last + 1) * stride]
+        rest[last * stride : (last + 1) * stride] = bottom
         for r in range(order - 2, -1, -1):
-            own, row = s[(start + r) * stride : (start + r + 1) * stride], rest[r * stride : (r + 1) * stride]
-            for j in range(stride - (last - r)):
-                row[j] = own[j] + below[j + 1]
-            below = row
+            count = stride - (last - r)
+            begin = (start + r) * stride
+            _add(s[begin : begin + count], rest[(r + 1) * stride + 1 :], rest[r * stride : r * stride + count])
         out[start * width : (start + 1) * width] = rest[:width]
         for r in range(1, min(order, n - start)):
             reached = s[(start + last + r) * stride : (start + last + r + 1) * stride]
+            now, before = order + r % 2, order + 1 - r % 2
             if r == 1:
-                current[:] = reached
+                rest[now * stride : (now + 1) * stride] = reached
             else:
-                for j in range(r - 1, stride):
-                    current[j] = reached[j] + previous[j - 1]
-            own, row = rest[r * stride : r * stride + width], out[(start + r) * width : (start + r + 1) * width]
-            ahead = current[last : last + width]
-            for j in range(width):
-                row[j] = own[j] + ahead[j]
-            previous, current = current, previous
+                _add(
+                    reached[r - 1 :],
+                    rest[before * stride + r - 2 :],
+                    rest[now * stride + r - 1 : (now + 1) * stride],
+                )
+            row = (start + r) * width
+            _add(rest[r * stride :], rest[now * stride + last :], out[row : row + width])
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _add(a: Any, b: Any, out: Any) -> None:
+    for j in range(out.size):
+        out[j] = a[j] + b[j]
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
