@@ -155,7 +155,8 @@ def _draw_framework(axis: Any) -> None:
     box(63, 39, 39, 6, r"$D_{CS}(p_t(\hat{y}|z);\, p_s(y|z))$", "white", edge)
     arrow((53.5, 34.4), (45, 38.6), edge)
     arrow((57, 34.4), (70, 38.6), edge)
-    arrow((89, 31.5), (86, 38.6), edge)
+    bent = {"arrowstyle": "-|>", "color": edge, "lw": 1.6, "shrinkB": 0, "connectionstyle": "arc3,rad=-0.32"}
+    axis.annotate("", (84, 38.6), (87.6, 15.2), arrowprops=bent)
     words = r"minimise  $L_{CE} + \alpha\,[\,D_{CS}(p_t(z); p_s(z)) + D_{CS}(p_t(\hat{y}|z); p_s(y|z))\,]$"
     axis.text(52.5, 2.5, words, ha="center", va="center", fontsize=11)
 

@@ -108,7 +108,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         f"{p['seen'][0]:.0%} and {p['seen'][1]:.0%}; in the turned one they agree in {p['turned']:.0%}. The invariant "
         "inputs are right in 75% everywhere.",
         "Best weight: the one with the highest accuracy in the turned environment, for every method alike. It is "
-        "chosen with that environment's labels, so it shows what a penalty can do, not what a user without labels gets.",
+        "chosen with that environment's labels, so it shows what a penalty can do, not what a user gets.",
         "IRM is IRMv1 (Arjovsky et al. 2019), V-REx Krueger et al. (2021). The paper names invariance as a use of "
         "Prop. 4 and gives no numbers.",
     ]

@@ -6,7 +6,7 @@ except ImportError as _error:
     raise ImportError("condcs.nn needs torch: pip install 'condcs[torch]'") from _error
 
 from condcs.nn import functional
-from condcs.nn.adaptation import DomainAdapter, choose_alpha, reverse_validation
+from condcs.nn.adaptation import DomainAdapter
 from condcs.nn.discrepancies import METHODS
 from condcs.nn.losses import (
     CMMDLoss,
@@ -20,6 +20,7 @@ from condcs.nn.losses import (
     MMDLoss,
 )
 from condcs.nn.networks import BottleneckNetwork
+from condcs.nn.selection import choose_alpha, reverse_validation
 
 __all__ = [
     "METHODS",

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from torch import Tensor, nn
+from sklearn.base import BaseEstimator, ClassifierMixin
+from torch import nn
 
 from condcs.core.checks import check_choice, check_integer, check_positive
-from condcs.core.errors import BandwidthError, CondcsWarning, DataError, ParameterError, ShapeError, public, warn_caller
-from condcs.nn.checkpoints import load_checkpoint, run_name, save_checkpoint
-from condcs.nn.discrepancies import DEFAULTS, METHODS, Domains
+from condcs.core.errors import DataError, ParameterError, ShapeError, public
+from condcs.nn.checkpoints import run_name
+from condcs.nn.discrepancies import METHODS
+from condcs.nn.training import PREDICT_ROWS, Training
 
 FloatArray = np.ndarray[Any, Any]
 
 Progress = Callable[[int, int, Mapping[str, float]], None]
 """``progress(epochs done, epochs, record)``: called after every epoch."""
-
-_PREDICT_ROWS = 1_024
 
 
 class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -174,7 +173,7 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.random_state)
             self.module_ = self._new_module()
-            _Training(self, source, codes, target, name).run(resume)
+            Training(self, source, codes, target, name).run(resume)
         return self
 
     def _new_module(self) -> nn.Module:
@@ -233,246 +232,9 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ParameterError("the adapter must be fitted first. Call fit(X, y, X_target).")
         rows = torch.as_tensor(_inputs("X", X, 1), device=self.device)
         self.module_.eval()
-        found = [self.module_(part) for part in torch.split(rows, _PREDICT_ROWS)]
+        found = [self.module_(part) for part in torch.split(rows, PREDICT_ROWS)]
         logits = torch.cat([f[0] for f in found]).float()
         return logits.softmax(1).cpu().numpy(), torch.cat([f[1][-1] for f in found]).cpu().numpy()
-
-
-class _Training:
-    """One run of `DomainAdapter.fit`: what changes from epoch to epoch."""
-
-    def __init__(
-        self, adapter: DomainAdapter, source: FloatArray, codes: FloatArray, target: FloatArray, name: str
-    ) -> None:
-        self.adapter, self.name = adapter, name
-        self.classes = len(adapter.classes_)
-        device = adapter.device
-        held_out = _held_out(codes, adapter.validation, adapter.random_state)
-        self.source, self.target = (torch.as_tensor(a, device=device) for a in (source[~held_out], target))
-        self.labels = torch.as_tensor(codes[~held_out], device=device)
-        self.held_out = torch.as_tensor(source[held_out], device=device)
-        self.held_out_labels = torch.as_tensor(codes[held_out], device=device)
-        self.optimiser = torch.optim.Adam(adapter.module_.parameters(), lr=adapter.learning_rate)
-        self.discrepancy = METHODS[adapter.method]
-        self.options = {**DEFAULTS[adapter.method], **(adapter.loss_options or {})}
-        self.epoch, self.best_epoch, self.best_value = 0, 0, math.inf
-        self.best_state = copy.deepcopy(adapter.module_.state_dict())
-        self.history: list[dict[str, float]] = []
-        self.collapsed = 0
-        self._check_module()
-
-    def _check_module(self) -> None:
-        module = self.adapter.module_.eval()
-        with torch.no_grad():
-            found = module(self.source[:2])
-        good = isinstance(found, tuple | list) and len(found) == 2 and isinstance(found[1], tuple | list)
-        if not good or tuple(found[0].shape) != (2, self.classes):
-            raise ParameterError(
-                f"`module` must return (logits, layers) with one logit per class ({self.classes}) and a list of hidden "
-                "layers. Wrap a feature extractor in `condcs.nn.BottleneckNetwork`."
-            )
-
-    def run(self, resume: bool) -> None:
-        """Train from the start, or from the checkpoint, to the end."""
-        adapter = self.adapter
-        path = None if adapter.checkpoint is None else Path(adapter.checkpoint)
-        if resume and path is None:
-            raise ParameterError("`resume` needs a file: pass checkpoint=PATH to the adapter.")
-        if resume and path is not None:
-            self._restore(load_checkpoint(path, self.name))
-        while self.epoch < adapter.epochs and not self._out_of_patience():
-            record = self._one_epoch()
-            self.epoch += 1
-            self._keep_if_best(record)
-            self.history.append(record)
-            if path is not None and (self.epoch % adapter.checkpoint_every == 0 or self.epoch == adapter.epochs):
-                save_checkpoint(path, self._state())
-            if adapter.progress is not None:
-                adapter.progress(self.epoch, adapter.epochs, record)
-        if adapter.monitor != "last":
-            adapter.module_.load_state_dict(self.best_state)
-        adapter.module_.eval()
-        adapter.history_, adapter.n_collapsed_ = self.history, self.collapsed
-        adapter.best_epoch_ = self.epoch if adapter.monitor == "last" else self.best_epoch
-        if self.collapsed:
-            warn_caller(
-                f"{self.collapsed} batches had features without any spread, so that no width could be found; they were "
-                "not aligned. Pass a number as bandwidth, or a smaller alpha or learning rate.",
-                CondcsWarning,
-            )
-
-    def _weight(self) -> float:
-        """Alpha at this epoch."""
-        adapter, since = self.adapter, self.epoch - self.adapter.warmup
-        if self.discrepancy is None or since < 0:
-            return 0.0
-        return float(adapter.alpha) * (min(1.0, (since + 1) / adapter.ramp) if adapter.ramp else 1.0)
-
-    def _one_epoch(self) -> dict[str, float]:
-        module, batch = self.adapter.module_, self.adapter.batch_size
-        rows_source, rows_target = len(self.source), len(self.target)
-        steps = max(1, max(rows_source, rows_target) // batch)
-        batches = zip(
-            _shuffled(rows_source, min(batch, rows_source), steps),
-            _shuffled(rows_target, min(batch, rows_target), steps),
-            strict=True,
-        )
-        module.train()
-        weight, losses = self._weight(), np.zeros(2)
-        for s, t in batches:
-            x = torch.cat([self.source[s], self.target[t]]) if weight else self.source[s]
-            logits, layers = module(x)
-            cross_entropy = nn.functional.cross_entropy(logits[: len(s)], self.labels[s])
-            apart = self._apart(logits, layers, self.labels[s]) if weight else logits.new_zeros(())
-            self.optimiser.zero_grad()
-            torch.autograd.backward(cross_entropy + weight * apart)
-            self.optimiser.step()
-            losses += [float(cross_entropy.detach()), float(apart.detach())]
-        record = dict(zip(("cross_entropy", "discrepancy"), (losses / steps).tolist(), strict=True))
-        return record | self._held_out_losses(weight)
-
-    def _apart(self, logits: Tensor, layers: Sequence[Tensor], labels: Tensor) -> Tensor:
-        assert self.discrepancy is not None
-        n = len(labels)
-        domains = Domains(
-            [z[:n] for z in layers],
-            nn.functional.one_hot(labels, self.classes).to(logits.dtype),
-            [z[n:] for z in layers],
-            logits[n:].softmax(1),
-        )
-        try:
-            return self.discrepancy(domains, **self.options)
-        except BandwidthError:
-            self.collapsed += 1
-            return logits.new_zeros(())
-
-    @torch.no_grad()
-    def _held_out_losses(self, weight: float) -> dict[str, float]:
-        if not len(self.held_out):
-            return {}
-        module = self.adapter.module_.eval()
-        # Enough of the target to see the discrepancy, not more: this is done every epoch.
-        logits, layers = module(torch.cat([self.held_out, self.target[:_PREDICT_ROWS]]))
-        n = len(self.held_out)
-        cross_entropy = float(nn.functional.cross_entropy(logits[:n], self.held_out_labels))
-        apart = float(self._apart(logits, layers, self.held_out_labels)) if weight else 0.0
-        return {"held_out": cross_entropy, "held_out_objective": cross_entropy + weight * apart}
-
-    def _keep_if_best(self, record: Mapping[str, float]) -> None:
-        adapter = self.adapter
-        first = min(adapter.warmup + max(0, adapter.ramp - 1), adapter.epochs - 1) + 1
-        if adapter.monitor == "last" or (self.discrepancy is not None and self.epoch < first):
-            return
-        value = record["held_out_objective" if adapter.monitor == "objective" else "held_out"]
-        if value < self.best_value or not self.best_epoch:
-            self.best_value, self.best_epoch = value, self.epoch
-            self.best_state = copy.deepcopy(adapter.module_.state_dict())
-
-    def _out_of_patience(self) -> bool:
-        patience = self.adapter.patience
-        return patience is not None and bool(self.best_epoch) and self.epoch - self.best_epoch >= patience
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "run": self.name,
-            "epoch": self.epoch,
-            "best": [self.best_epoch, self.best_value],
-            "collapsed": self.collapsed,
-            "history": self.history,
-            "module": self.adapter.module_.state_dict(),
-            "best_module": self.best_state,
-            "optimiser": self.optimiser.state_dict(),
-            "random": torch.get_rng_state(),
-        }
-
-    def _restore(self, state: dict[str, Any] | None) -> None:
-        if state is None:
-            return
-        self.epoch, self.collapsed, self.history = state["epoch"], state["collapsed"], state["history"]
-        self.best_epoch, self.best_value = int(state["best"][0]), float(state["best"][1])
-        self.adapter.module_.load_state_dict(state["module"])
-        self.best_state = state["best_module"]
-        self.optimiser.load_state_dict(state["optimiser"])
-        torch.set_rng_state(state["random"])
-
-
-@public
-def reverse_validation(adapter: DomainAdapter, X: Any, y: Any, X_target: Any) -> float:
-    """Score a fitted adapter without target labels: train the way back, and see how well the source is recovered.
-
-    The target's predicted labels train a fresh adapter, with the same settings, towards the source's inputs; its
-    accuracy on the source's labels is returned. If all of the target was given one label, the way back is that label.
-
-    Parameters
-    ----------
-    adapter : DomainAdapter
-        Fitted on ``X, y, X_target``.
-    X, y, X_target : array
-        What it was fitted on.
-
-    Returns
-    -------
-    float
-        Accuracy from 0 to 1.
-
-    Examples
-    --------
-    >>> from condcs.nn import BottleneckNetwork
-    >>> x, y = np.linspace(-3, 3, 80)[:, None], np.arange(80) >= 40
-    >>> adapter = DomainAdapter(lambda: BottleneckNetwork(nn.Identity(), 1, 2), method="none", epochs=40)
-    >>> adapter = adapter.fit(x, y, x + 0.1)
-    >>> reverse_validation(adapter, x, y, x + 0.1) > 0.9
-    True
-    """
-    guessed, labels = adapter.predict(X_target), np.asarray(y)
-    if len(np.unique(guessed)) < 2:
-        return float(np.mean(labels == guessed[0]))
-    back = clone(adapter)
-    back.checkpoint = None
-    # The target may have lost a class on the way; the network keeps an output for it.
-    back._fit(X_target, guessed, X, adapter.classes_, False)
-    return float(np.mean(back.predict(X) == labels))
-
-
-@public
-def choose_alpha(
-    adapter: DomainAdapter, alphas: Sequence[float], X: Any, y: Any, X_target: Any
-) -> tuple[DomainAdapter, list[float]]:
-    """Fit an adapter for each weight of the discrepancy and keep the one that reverse validation likes best.
-
-    Parameters
-    ----------
-    adapter : DomainAdapter
-        Settings; it is cloned.
-    alphas : sequence of float
-        Weights to try; of equally good ones the first is taken.
-    X, y, X_target : array
-        As in `DomainAdapter.fit`.
-
-    Returns
-    -------
-    adapter : DomainAdapter
-        Fitted.
-    scores : list of float
-        Reverse validation of each weight.
-
-    Examples
-    --------
-    >>> from condcs.nn import BottleneckNetwork
-    >>> x, y = np.linspace(-3, 3, 40)[:, None], np.arange(40) >= 20
-    >>> adapter = DomainAdapter(lambda: BottleneckNetwork(nn.Identity(), 1, 2), warmup=2, epochs=4)
-    >>> chosen, scores = choose_alpha(adapter, [0.1, 1.0], x, y, x + 0.5)
-    >>> chosen.alpha in (0.1, 1.0), len(scores)
-    (True, 2)
-    """
-    if not len(alphas):
-        raise ParameterError("`alphas` must hold at least one weight, got none. Pass e.g. alphas=[0.1, 1.0, 10.0].")
-    fitted, scores = [], []
-    for alpha in alphas:
-        one = clone(adapter).set_params(alpha=alpha)
-        fitted.append(one.fit(X, y, X_target))
-        scores.append(reverse_validation(one, X, y, X_target))
-    return fitted[int(np.argmax(scores))], scores
 
 
 def _inputs(name: str, value: Any, least: int = 2) -> FloatArray:
@@ -491,23 +253,3 @@ def _inputs(name: str, value: Any, least: int = 2) -> FloatArray:
             "rows, or impute them."
         )
     return array
-
-
-def _held_out(codes: FloatArray, share: float, seed: int) -> FloatArray:
-    """Choose a share of each class, at least one row of it, and never all."""
-    chosen = np.zeros(len(codes), dtype=bool)
-    if share == 0:
-        return chosen
-    rng = np.random.default_rng(seed)
-    for c in np.unique(codes):
-        rows = rng.permutation(np.flatnonzero(codes == c))
-        chosen[rows[: min(len(rows) - 1, max(1, round(share * len(rows))))]] = True
-    # A divergence needs two rows.
-    return chosen if chosen.sum() >= 2 else np.zeros(len(codes), dtype=bool)
-
-
-def _shuffled(n: int, batch: int, steps: int) -> list[Tensor]:
-    """Rows of every batch of an epoch: all rows in random order, again and again until there are enough."""
-    rounds = -(-steps * batch // n)
-    order = torch.cat([torch.randperm(n) for _ in range(rounds)])
-    return list(torch.split(order[: steps * batch], batch))
