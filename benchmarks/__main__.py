@@ -1,12 +1,12 @@
-"""``python -m benchmarks [core|memory|inference]``: every figure is a ratio or a peak measured in this one run."""
+"""``python -m benchmarks [PART ...]``: core, memory, inference, causal; every figure is measured in this one run."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import core, inference, memory
+from benchmarks import causal, core, inference, memory
 
-PARTS = {"core": core.main, "memory": memory.main, "inference": inference.main}
+PARTS = {"core": core.main, "memory": memory.main, "inference": inference.main, "causal": causal.main}
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or list(PARTS)

@@ -33,7 +33,8 @@ def test_quick_version_runs_and_writes_its_files(name, tmp_path):
     folder = tmp_path / f"{name}-quick"
     assert {f"{name}.{ending}" for ending in ("json", "md", "png", "svg")} <= {f.name for f in folder.iterdir()}
     content = json.loads((folder / f"{name}.json").read_text())
-    assert content["judged"] > 0
+    # Experiments beyond the paper have nothing to be judged by.
+    assert content["judged"] > 0 or not experiment_named(name).paper
     assert content["facts"]["fingerprint"] == experiment_named(name).version(quick=True).fingerprint()
     cells = [c for table in content["tables"] for row in table["cells"].values() for c in row.values()]
     assert all(cell["ours"] is not None for cell in cells)

@@ -14,7 +14,7 @@ from condcs.causal.measures import CS
 from condcs.causal.problem import CausalProblem, Link
 from condcs.causal.selection import choose_embedding
 from condcs.causal.series import FloatArray, Series, check_flag, check_series_table, in_ranks
-from condcs.causal.testing import LinkTests, NullSettings, test_links
+from condcs.causal.testing import LinkTests, NullSettings, tested_links
 from condcs.core.arrays import Array
 from condcs.core.checks import check_integer
 from condcs.core.errors import ParameterError, public
@@ -209,7 +209,7 @@ def causal_graph(
     )
     problem = CausalProblem(tuple(variables), embedding, links)
     settings = NullSettings(null, n_resamples, window, minimum_offset, block)
-    found = test_links(problem, measure, form, bandwidth, settings, rng, n_jobs, progress, options)
+    found = tested_links(problem, measure, form, bandwidth, settings, rng, n_jobs, progress, options)
     return _graph(problem, found, measure, null)
 
 

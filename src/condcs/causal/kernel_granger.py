@@ -115,6 +115,7 @@ def _low_rank_spectrum(points: FloatArray, width: float, tolerance: float, remov
     if removed is not None:
         largest = float(np.linalg.eigvalsh(F.T @ F)[-1])
         F = F - removed @ (removed.T @ F)
-    U, singular, _ = np.linalg.svd(F, full_matrices=False)
-    values = singular**2
-    return np.asarray(U[:, values > tolerance * (values[0] if largest is None else largest)])
+    # Eigenvectors of F F' from those of the small F' F.
+    values, vectors = np.linalg.eigh(F.T @ F)
+    kept = values > tolerance * (values[-1] if largest is None else largest)
+    return np.asarray(F @ vectors[:, kept] / np.sqrt(values[kept]))

@@ -29,6 +29,11 @@ def draw_causal_graph(graph: CausalGraph, alpha: float, *, adjusted: bool = True
     return right.figure
 
 
+def plain(name: str) -> str:
+    """Return a name that matplotlib shows as it is: a dollar sign would start a formula."""
+    return name.replace("$", r"\$")
+
+
 def circle(count: int) -> Any:
     """Places of the nodes: on a circle, the first at the top, clockwise."""
     angles = np.pi / 2 - 2 * np.pi * np.arange(count) / count
@@ -57,11 +62,11 @@ def draw_links(axis: Any, names: Any, found: Any, *, strengths: Any = None, colo
     axis.plot(*places.T, "o", ms=size * 1.35, color="white", mec=INK, mew=1.3, zorder=3)
     for name, place in zip(names, places, strict=True):
         if all(len(n) <= 4 for n in names):
-            axis.text(*place, name, ha="center", va="center_baseline", fontsize=9, color=INK, zorder=4)
+            axis.text(*place, plain(name), ha="center", va="center_baseline", fontsize=9, color=INK, zorder=4)
         else:
             side = "left" if place[0] > 0.1 else "right" if place[0] < -0.1 else "center"
             height = "bottom" if place[1] > 0.9 else "top" if place[1] < -0.9 else "center"
-            axis.text(*(1.16 * place), name, ha=side, va=height, fontsize=9, color=INK, zorder=4)
+            axis.text(*(1.16 * place), plain(name), ha=side, va=height, fontsize=9, color=INK, zorder=4)
     axis.set(xlim=(-1.45, 1.45), ylim=(-1.35, 1.35), aspect="equal")
     axis.set_axis_off()
 
@@ -72,8 +77,9 @@ def draw_matrix(axis: Any, names: Any, scores: Any, found: Any) -> None:
         np.where(np.isfinite(scores), scores, np.nan), cmap="Blues", vmin=0 if np.nanmin(scores) >= 0 else None
     )
     axis.figure.colorbar(shown, ax=axis, shrink=0.8, label="score")
-    axis.set_xticks(range(len(names)), names, rotation=0 if max(map(len, names)) < 4 else 45, ha="center")
-    axis.set_yticks(range(len(names)), names)
+    shown_names = [plain(name) for name in names]
+    axis.set_xticks(range(len(names)), shown_names, rotation=0 if max(map(len, names)) < 4 else 45, ha="center")
+    axis.set_yticks(range(len(names)), shown_names)
     axis.set(xlabel="target", ylabel="source")
     if len(names) <= _MOST_LABELLED:
         middle = (np.nanmax(scores) + min(np.nanmin(scores), 0)) / 2

@@ -128,7 +128,7 @@ def causal_test(
     """
     problem = two_series_problem(x, y, given, ranks, lag, delay, order, order_x, order_y)
     settings = NullSettings(null, n_resamples, window, minimum_offset, block)
-    found = test_links(problem, measure, form, bandwidth, settings, rng, n_jobs, progress, options)
+    found = tested_links(problem, measure, form, bandwidth, settings, rng, n_jobs, progress, options)
     widths = {}
     if found.widths is not None:
         names = ("bandwidth_x", "bandwidth_y", *(f"bandwidth_given_{i + 1}" for i in range(len(problem.series) - 2)))
@@ -181,7 +181,7 @@ def _check_different(series: Sequence[Series]) -> None:
                 )
 
 
-def test_links(
+def tested_links(
     problem: CausalProblem,
     measure: str,
     form: str,
@@ -210,9 +210,6 @@ def test_links(
             if settings.kind == "analytic":
                 return _analytic(scorer)
             return _by_orders(scorer, settings, generator, advance)
-
-
-test_links.__test__ = False  # type: ignore[attr-defined]  # not a test case, whatever pytest makes of the name
 
 
 class Scorer:

@@ -17,6 +17,12 @@ app = typer.Typer(
 )
 
 
+Dask = Annotated[
+    str | None,
+    typer.Option("--dask", help="Spread the work over the Dask cluster with this scheduler, tcp://host:port."),
+]
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"condcs {condcs.__version__}")
@@ -63,6 +69,7 @@ def compare(
     resamples: Annotated[int, typer.Option(min=1, help="Redrawn samples of each test.")] = 299,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the tests.")] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core.")] = None,
+    dask: Dask = None,
     form: Annotated[str | None, typer.Option("--format", help="csv, jsonl, parquet or arrow.")] = None,
     encoding: Annotated[str, typer.Option(help="Encoding of csv and jsonl.")] = "utf-8",
 ) -> None:
@@ -76,6 +83,7 @@ def compare(
 
     from condcs.cli.compare import run
     from condcs.cli.tables.pair import ReadOptions
+    from condcs.cli.workers import on_workers
 
     options = ReadOptions(
         x=x or (),
@@ -89,17 +97,18 @@ def compare(
         form=form,
         encoding=encoding,
     )
-    run(
-        reference,
-        current,
-        options,
-        alpha=alpha,
-        resamples=resamples,
-        jobs=jobs,
-        as_machine=as_json,
-        report=report,
-        command=shlex.join(["condcs", *sys.argv[1:]]),
-    )
+    with on_workers(dask):
+        run(
+            reference,
+            current,
+            options,
+            alpha=alpha,
+            resamples=resamples,
+            jobs=jobs,
+            as_machine=as_json,
+            report=report,
+            command=shlex.join(["condcs", *sys.argv[1:]]),
+        )
 
 
 @app.command()
@@ -143,11 +152,121 @@ def cluster(
 
 
 @app.command()
+def causal(
+    file: Annotated[str, typer.Argument(help="Table with one series per column: csv, jsonl, parquet or arrow.")],
+    columns: Annotated[
+        list[str] | None, typer.Option(help="Series: names, globs, '!name' to leave out; default all.")
+    ] = None,
+    time: Annotated[str | None, typer.Option(help="Column of times (numbers or ISO dates).")] = None,
+    lag: Annotated[str, typer.Option(help="Steps from a cause to its effect, or auto.")] = "1",
+    order: Annotated[str, typer.Option(help="Number of past values, or auto.")] = "auto",
+    measure: Annotated[
+        str, typer.Option(help="conditional_cs, linear_granger, kernel_granger or transfer_entropy.")
+    ] = "conditional_cs",
+    null: Annotated[str, typer.Option(help="windows, circular or local.")] = "windows",
+    conditional: Annotated[
+        bool, typer.Option("--conditional", help="Condition each link on all other series.")
+    ] = False,
+    ranks: Annotated[bool, typer.Option("--ranks", help="Work on ranks: robust to outliers.")] = False,
+    alpha: Annotated[float, typer.Option(help="False discovery rate of the links shown.")] = 0.05,
+    resamples: Annotated[int, typer.Option(min=1, help="Surrogates of each test.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the surrogates.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    out: Annotated[Path, typer.Option(help="Page to write (HTML).")] = Path("condcs-causal.html"),
+) -> None:
+    """Find out which series of a table drives which: links with p-values here, graph and scores on a page."""
+    import shlex
+    import sys
+
+    from condcs.cli.causal import CausalOptions, run
+
+    options = CausalOptions(
+        columns=tuple(columns or ()),
+        time=time,
+        lag=int(lag) if lag.isdecimal() else lag,
+        order=int(order) if order.isdecimal() else order,
+        measure=measure,
+        null=null,
+        conditional=conditional,
+        ranks=ranks,
+        alpha=alpha,
+        resamples=resamples,
+        seed=seed,
+        jobs=jobs,
+    )
+    run(file, options, out=out, as_machine=as_json, command=shlex.join(["condcs", *sys.argv[1:]]))
+
+
+@app.command()
+def explore(
+    environment: Annotated[str, typer.Argument(help="mountain-car, pendulum or maze.")],
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help="random, q-learning, maxent, dtg, dtg-kl, dtg-mmd, dtg-cs or control; repeatable."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each method.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first run.")] = 0,
+    steps: Annotated[int, typer.Option(min=10, help="Steps of each run.")] = 10_000,
+    rows: Annotated[int, typer.Option(min=2, help="Rows and columns of the maze.")] = 20,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core.")] = None,
+    out: Annotated[Path, typer.Option(help="Page to write.")] = Path("condcs-explore.html"),
+) -> None:
+    """Let agents explore without rewards: a table that grows here, heat maps and learning curves on a page."""
+    import shlex
+    import sys
+
+    from condcs.cli.explore import ExploreOptions, run
+
+    options = ExploreOptions(environment, tuple(method or ["dtg-cs"]), seeds, seed, steps, rows, jobs)
+    run(options, out=out, command=shlex.join(["condcs", *sys.argv[1:]]))
+
+
+@app.command()
+def watch(
+    reference: Annotated[str, typer.Argument(help="Table of how things should be: csv, jsonl, parquet or arrow.")],
+    y: Annotated[list[str], typer.Option("--y", help="Response: names or globs, comma-separated.")],
+    x: Annotated[
+        list[str] | None, typer.Option("--x", help="Inputs: names, globs, '!name' to leave out; default all but y.")
+    ] = None,
+    window: Annotated[int, typer.Option(min=5, help="Latest rows that are compared with the reference.")] = 100,
+    run_length: Annotated[float, typer.Option(help="Rows until a false alarm, on average.")] = 10_000,
+    state: Annotated[Path | None, typer.Option(help="File (npz) to go on from, and to leave the state in.")] = None,
+    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with gaps.")] = False,
+    category: Annotated[list[str] | None, typer.Option(help="Columns of numbers that are categories.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per alarm.")] = False,
+    max_rows: Annotated[int, typer.Option(min=10, help="Rows of the reference; more are sampled.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the calibration.")] = 0,
+    form: Annotated[str | None, typer.Option("--format", help="Of standard input: csv, jsonl or arrow.")] = None,
+    encoding: Annotated[str, typer.Option(help="Encoding of csv and jsonl.")] = "utf-8",
+) -> None:
+    """Read rows from standard input and report when their relation of y to x leaves that of the reference.
+
+    After an alarm the window starts empty. Ctrl-C leaves the state in --state. Exit code: 0 = no alarm, 1 = alarms,
+    2 = error.
+    """
+    from condcs.cli.tables.pair import ReadOptions
+    from condcs.cli.watch import run
+
+    options = ReadOptions(
+        x=x or (),
+        y=y,
+        category=category or (),
+        drop_missing=drop_missing,
+        max_rows=max_rows,
+        seed=seed,
+        encoding=encoding,
+    )
+    run(reference, options, window=window, run_length=run_length, state=state, as_machine=as_json, form=form)
+
+
+@app.command()
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="Which experiment; none lists them all.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small data and few trials: seconds.")] = False,
     trials: Annotated[int | None, typer.Option(min=1, help="Repetitions of each cell instead of the paper's.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")] = None,
+    dask: Dask = None,
     out: Annotated[Path, typer.Option(help="Folder of all results.")] = Path("results"),
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget stored trials and start again.")] = False,
     only: Annotated[
@@ -160,8 +279,10 @@ def reproduce(
     """
     from condcs.cli.reproduce import list_experiments
     from condcs.cli.reproduce import reproduce as run_experiment
+    from condcs.cli.workers import on_workers
 
     if name is None:
         list_experiments()
     else:
-        run_experiment(name, quick=quick, trials=trials, jobs=jobs, out=out, fresh=fresh, only=only or [])
+        with on_workers(dask):
+            run_experiment(name, quick=quick, trials=trials, jobs=jobs, out=out, fresh=fresh, only=only or [])

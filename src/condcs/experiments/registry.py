@@ -11,6 +11,7 @@ from condcs.experiments.spec import Experiment
 _NAMES = (
     "table1",
     "table2",
+    "fig3",
     "table3",
     "fig4",
     "table4",
@@ -29,6 +30,7 @@ _NAMES = (
     "fig10",
     "fairness",
     "invariance",
+    "netsim",
 )
 
 

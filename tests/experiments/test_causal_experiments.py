@@ -1,0 +1,66 @@
+"""What fig3 counts, and what netsim ranks."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from condcs.experiments import experiment_named, fig3, netsim
+
+needs_netsim = pytest.mark.skipif(
+    not Path(os.environ.get("CONDCS_DATA", "/nowhere"), "netsim", "netsim.npz").exists(),
+    reason="netsim.npz not found (set CONDCS_DATA)",
+)
+
+
+def test_every_pair_has_one_kind():
+    """Hénon chain of 5: 4 direct, 6 indirect, 4 reverse, 6 other anticausal; NLVAR3: 3 and 3."""
+    counts = {s: {k: len(pairs) for k, pairs in fig3.kinds(s).items()} for s in fig3.SYSTEMS}
+    assert counts["henon"] == {"direct": 4, "indirect": 6, "reverse of direct": 4, "other anticausal": 6}
+    assert counts["nlvar3"] == {"direct": 3, "anticausal": 3}
+    assert fig3.kinds("henon")["reverse of direct"] == [(1, 0), (2, 1), (3, 2), (4, 3)]
+
+
+def test_rates_count_significant_links():
+    pvalues = [[None, 0.01, 0.2], [0.05, None, 0.06], [1.0, 0.04, None]]
+    others = [[None, 0.5, 0.2], [0.5, None, 0.06], [1.0, 0.04, None]]
+    results = {"nlvar3; m": {0: {"pvalues": pvalues}, 1: {"pvalues": others}}}
+    shares = fig3.rates(results, "nlvar3", "m", 0.05)
+    assert shares.tolist() == [[0, 0.5, 0], [0.5, 0, 0], [0, 1, 0]]
+    assert fig3.rates(results, "henon", "m", 0.05) is None
+
+
+def test_methods_of_a_repeat_see_the_same_series():
+    experiment = experiment_named("fig3")
+    tasks = experiment.tasks(experiment.parameters, 2)
+    streams = {(t.arguments["system"], t.repeat): t.stream for t in tasks}
+    assert all(t.stream == streams[t.arguments["system"], t.repeat] for t in tasks)
+    assert len(set(streams.values())) == 4
+
+
+def test_default_window_is_the_papers():
+    """With 2,050 samples, half of the rows is 1,024 for both systems, and half a window the paper's 512."""
+    n = experiment_named("fig3").parameters["n"]
+    assert (n - 2) // 2 == (n - 1) // 2 == 1024
+
+
+@needs_netsim
+def test_netsim_leaves_out_the_copy_and_the_largest():
+    assert np.array_equal(netsim.network(1)[0], netsim.network(21)[0])
+    assert netsim.network(4)[1].shape == (50, 50)
+    assert not {4, 21} & set(netsim.SIMULATIONS)
+    assert len(netsim.SIMULATIONS) == 26
+
+
+@needs_netsim
+def test_netsim_direction_of_the_adjacency():
+    """Simulation 1: 0 -> 1 -> 2 -> 3 -> 4 and 0 -> 4."""
+    assert sorted(map(tuple, np.argwhere(netsim.network(1)[1]).tolist())) == [(0, 1), (0, 4), (1, 2), (2, 3), (3, 4)]
+
+
+def test_undirected_ranking_takes_the_stronger_direction():
+    links = np.array([[0, 1, 0], [0, 0, 0], [0, 0, 0]], bool)
+    off = ~np.eye(3, dtype=bool)
+    strength = np.array([0.0, 1.0, 5.0, 2.0, 0.0, 3.0])  # 0-1, 0-2, 1-0, 1-2, 2-0, 2-1
+    assert netsim._undirected(links, strength, off) == 1.0
