@@ -330,8 +330,8 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
 
 _TRAINING = {"alphas": [1.0, 10.0, 100.0], "warmup": 10, "learning_rate": 1e-2, "monitor": "objective"}
 
-# Half the filters and half their length: the signals are short. Running means of the normalisation have to settle within
-# a few dozen steps.
+# Half the filters and half their length: the signals are short. Running means of the normalisation have to settle
+# within a few dozen steps.
 _SMALL_EEGNET = {"F1": 4, "kernel_length": 32, "batch_norm_momentum": 0.1}
 
 EXPERIMENT = Experiment(
