@@ -28,7 +28,7 @@ EXPERIMENT = Experiment(
         "sets": [*PAPER_ROWS, TEXTURES],
         "grids": GRIDS,
         "scales": [0.1, 0.2, 1.0, 2.0, 10.0, 20.0],
-        "median_scales": [0.1, 0.3, 1.0],
+        "median_scales": [0.03, 0.1, 0.3, 1.0, 3.0],
         "fixed_scale": "silhouette",
         "fixed_orders": {"univariate": 10, "multivariate": 1},
         "univariate": list(PAPER_ROWS[:6]),
