@@ -161,8 +161,8 @@ def _notes(experiment: Experiment, results: Results, method: str) -> list[str]:
         "NMI is the mutual information over the larger entropy (Xu, Liu and Gong): the normalisation that gives the "
         "paper's values for 28 series of two classes exactly. Agreement means a difference of at most "
         f"{experiment.tolerance:g}.",
-        "MSM and TWED are run on univariate series only, as in the paper. TCK is ours, after Mikalsen and others, with its "
-        "authors' settings (up to 40 components, 10 below 100 series; 30 mixtures each).",
+        "MSM and TWED are run on univariate series only, as in the paper. TCK is ours, after Mikalsen and others, "
+        "with its authors' settings (up to 40 components, 10 below 100 series; 30 mixtures each).",
     ]
     if any(not is_present(n) for n in ("traffic", "ucla") if n in p["sets"]):
         notes.append(
