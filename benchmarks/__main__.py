@@ -1,12 +1,18 @@
-"""``python -m benchmarks [PART ...]``: core, memory, inference, causal; every figure is measured in this one run."""
+"""``python -m benchmarks [PART ...]``: core, memory, inference, causal, timeseries; every figure is measured in this one run."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import causal, core, inference, memory
+from benchmarks import causal, core, inference, memory, timeseries
 
-PARTS = {"core": core.main, "memory": memory.main, "inference": inference.main, "causal": causal.main}
+PARTS = {
+    "core": core.main,
+    "memory": memory.main,
+    "inference": inference.main,
+    "causal": causal.main,
+    "timeseries": timeseries.main,
+}
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or list(PARTS)

@@ -7,23 +7,27 @@ from typing import Any
 
 # Name, the module here that has it, and the extra that brings its partner.
 _HOMES = {
+    "AeonDistance": ("aeon", "timeseries"),
     "CSAlignmentLoss": ("skada", "adapt"),
     "CausalLearnTest": ("causal_learn", "causal"),
     "ConditionalCSRegressor": ("skorch", "adapt"),
     "ConditionalShiftTest": ("scikit_learn", ""),
     "DeepConditionalCS": ("skada", "adapt"),
     "EEGNetFeatures": ("braindecode", "adapt"),
+    "SeriesDistances": ("series_distances", ""),
     "TigramiteTest": ("tigramite", "causal-gpl"),
     "eegnet_network": ("braindecode", "adapt"),
 }
 
 __all__ = [
+    "AeonDistance",
     "CSAlignmentLoss",
     "CausalLearnTest",
     "ConditionalCSRegressor",
     "ConditionalShiftTest",
     "DeepConditionalCS",
     "EEGNetFeatures",
+    "SeriesDistances",
     "TigramiteTest",
     "eegnet_network",
 ]

@@ -1,0 +1,107 @@
+"""How fast are distances between time series: against aeon's DTW, against the core estimator, and what they hold."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import condcs
+from condcs.timeseries import ccs_pairwise_distance, embed
+
+THREADS = 2
+REPEATS = 3
+# The orders are those that reproduce the paper's clusters best; the speed hardly depends on them.
+SETS = {"faceall": 10, "ecg5000": 10, "pendigits": 1}
+CORE_PAIRS = 200
+
+
+def load(name: str) -> np.ndarray:
+    """Return the series (n, time, channels) from the folder named by CONDCS_DATA."""
+    folder = os.environ.get("CONDCS_DATA")
+    path = Path(folder or "") / "timeseries" / name / f"{name}.npz"
+    if folder is None or not path.exists():
+        raise FileNotFoundError(f"{name}: set CONDCS_DATA to the folder that holds timeseries/{name}/{name}.npz")
+    with np.load(path, allow_pickle=False) as held:
+        return held["X"].astype(np.float64)
+
+
+def once(function) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def core_seconds_per_pair(X: np.ndarray, order: int, **widths: float) -> float:
+    """Time of a pair with the core estimator, which embeds the two series and is called once; medians unless given."""
+    rng = np.random.default_rng(0)
+    pairs = [rng.choice(len(X), 2, replace=False) for _ in range(CORE_PAIRS)]
+
+    def run() -> None:
+        for i, j in pairs:
+            condcs.conditional_cs(*embed(X[i], order), *embed(X[j], order), **widths)
+
+    run()
+    return min(once(run) for _ in range(REPEATS)) / CORE_PAIRS
+
+
+def compare(name: str, order: int) -> None:
+    from aeon.distances import dtw_pairwise_distance
+
+    X = load(name)
+    channels_first = np.ascontiguousarray(X.transpose(0, 2, 1))
+    pairs = len(X) * (len(X) - 1) / 2
+    dtw_pairwise_distance(channels_first[:4], n_jobs=THREADS)
+    dtw = once(lambda: dtw_pairwise_distance(channels_first, n_jobs=THREADS))
+    print(
+        f"{name}: {len(X):,} series of length {X.shape[1]}, {X.shape[2]} channel(s), order {order}, {THREADS} threads"
+    )
+    print(f"  aeon dtw_pairwise_distance     {dtw:7.2f} s   {1e6 * dtw / pairs:8.2f} microseconds a pair")
+    for rule, widths in (("pooled-median", {"bandwidth_x": 1.0, "bandwidth_y": 1.0}), ("pair-median", {})):
+        ccs_pairwise_distance(X[:40], order=order, bandwidth=rule, layout="ntc", n_jobs=THREADS)
+        ours = once(
+            lambda rule=rule: ccs_pairwise_distance(X, order=order, bandwidth=rule, layout="ntc", n_jobs=THREADS)
+        )
+        core = core_seconds_per_pair(X, order, **widths)
+        print(
+            f"  conditional CS, {rule:<14} {ours:7.2f} s   {1e6 * ours / pairs:8.2f} microseconds a pair"
+            f" = {ours / dtw:.2f} x DTW; core estimator {core * pairs / ours:.0f} x slower",
+            flush=True,
+        )
+
+
+LARGE = """
+import resource, time, numpy as np
+from condcs.timeseries import ccs_pairwise_distance
+rng = np.random.default_rng(0)
+X = rng.normal(size=({count}, 1, 40)).cumsum(axis=2)
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+ccs_pairwise_distance(X[:50], order=3, n_jobs={threads})
+before, start = peak(), time.perf_counter()
+D = ccs_pairwise_distance(X, order=3, n_jobs={threads}, dtype="float32")
+print(peak() - before, D.nbytes / 2**20, time.perf_counter() - start)
+"""
+
+
+def large(count: int, total: int = 20_000) -> None:
+    """Run a block of a large collection in a process of its own, and say what the whole would need."""
+    code = LARGE.format(count=count, threads=THREADS)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    peak, output, seconds = (float(v) for v in done.stdout.split())
+    pairs = count * (count - 1) / 2
+    hours = seconds / pairs * total * (total - 1) / 2 / 3600
+    whole = (peak - output) + 4 * total**2 / 2**20
+    print(f"{count:,} series of length 40, order 3, per-pair widths, float32, {THREADS} threads")
+    print(f"  {seconds:.1f} s, peak {peak:.0f} MB above the input, of which the matrix is {output:.0f} MB")
+    print(f"  {total:,} series: the matrix and as much besides, {whole:,.0f} MB, in {hours:.1f} hours at this rate")
+
+
+def main() -> None:
+    for name, order in SETS.items():
+        compare(name, order)
+    large(2_000)
