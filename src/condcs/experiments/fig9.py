@@ -124,7 +124,8 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         }
     notes = [
         f"Windows of K = {p['order']} days, widths {p['factor']:g} times each pair's median distances; "
-        f"{p['share']:.0%} of the pairs are joined; two communities by spectral clustering of the network.",
+        f"{p['share']:.0%} of the pairs are joined; two communities by spectral clustering of the network's "
+        "largest component; a place outside of it joins the place that is most like it.",
         "Names and coordinates are derived from the source's network of distances; see its SOURCE file.",
     ]
     grid = Grid("The paper's two observations", "observation", ["holds", "by"], rows)
@@ -133,7 +134,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
 
 def draw(experiment: Experiment, results: Results, figure: Any) -> None:
     """Draw the network and the communities, by longitude and latitude."""
-    figure.set_size_inches(12, 4.4)
+    figure.set_size_inches(12, 3.9)
     axes = figure.subplots(1, 2, sharex=True, sharey=True)
     found = results.get("temperature", {}).get(0)
     if found is None:
