@@ -1,10 +1,10 @@
-"""``python -m benchmarks [PART ...]``: core, memory, inference, causal, timeseries; every figure is measured in this one run."""
+"""``python -m benchmarks [PART ...]``: all parts, or those named; every figure is measured in this one run."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import causal, core, inference, memory, timeseries
+from benchmarks import causal, core, explore, inference, memory, timeseries
 
 PARTS = {
     "core": core.main,
@@ -12,6 +12,9 @@ PARTS = {
     "inference": inference.main,
     "causal": causal.main,
     "timeseries": timeseries.main,
+    "explore": explore.main,
+    "explore-exact": explore.exact,
+    "explore-ppo": explore.ppo,
 }
 
 if __name__ == "__main__":

@@ -86,6 +86,7 @@ def test_rollout_starts_again_at_the_goal():
     )
     at_exit = np.flatnonzero((done.path == 2).all(axis=1))
     assert done.goals == len(at_exit) > 5
+    assert done.first_goal == at_exit[0] + 1
     following = at_exit[at_exit + 1 < 2000] + 1
     assert (np.abs(done.path[following]).sum(axis=1) <= 1).all()
 

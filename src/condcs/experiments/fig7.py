@@ -117,8 +117,8 @@ def _draw_hill(axis: Any) -> None:
 
 
 def _draw_pendulum(axis: Any) -> None:
-    for angle, colour, style in ((math.pi, "#e53e3e", "-"), (0.0, "#2b6cb0", "--")):
-        axis.plot([0, math.sin(angle)], [0, math.cos(angle)], style, color=colour, lw=9, solid_capstyle="round")
+    for angle, colour, alpha in ((math.pi, "#e53e3e", 1.0), (0.0, "#2b6cb0", 0.3)):
+        axis.plot([0, math.sin(angle)], [0, math.cos(angle)], color=colour, alpha=alpha, lw=9, solid_capstyle="round")
     turn = np.linspace(-math.pi * 0.8, -0.25, 60)
     axis.plot(1.15 * np.sin(turn), 1.15 * np.cos(turn), color="#718096", lw=1)
     axis.annotate(

@@ -34,6 +34,7 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Let a method act for all steps, starting again at every goal, and count where it was."""
+    from condcs.explore.coverage import heat_map, places, spread
     from condcs.explore.environments import compiled_environment
     from condcs.explore.rollouts import rollout
 
@@ -41,37 +42,10 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     environment = compiled_environment(name, rows=parameters["maze_rows"], rng=rng)
     settings = table6.settings_of(parameters, name, arguments["method"])
     done = rollout(environment, settings, steps=parameters["steps"], until_goal=False, keep_path=True, rng=rng)
-    x, y = done.path.T
-    if name == "mountain-car":
-        edges = [np.linspace(-1.2, 0.6, bins + 1), np.linspace(-0.07, 0.07, bins + 1)]
-    elif name == "pendulum":
-        # A ring of angles says it all: the free end moves on a circle.
-        x, y = np.sin(x), np.cos(x)
-        edges = [np.linspace(-1.05, 1.05, bins + 1)] * 2
-    else:
-        edges = [np.arange(parameters["maze_rows"] + 1) - 0.5] * 2
-    counts = np.histogram2d(x, y, bins=edges)[0].astype(int)
-    coverage, entropy = _spread(name, done.path, parameters["maze_rows"])
+    rows = parameters["maze_rows"]
+    counts = heat_map(name, done.path, rows, rows, bins).astype(int)
+    coverage, entropy = spread(*places(name, done.path, rows, rows))
     return {"counts": counts.tolist(), "goals": done.goals, "coverage": coverage, "entropy": entropy}
-
-
-def _spread(name: str, path: np.ndarray[Any, Any], rows: int) -> tuple[float, float]:
-    """Return the share of places visited, and the entropy of the visits as a share of the largest one.
-
-    Places: 20 x 20 parts of position and velocity, 20 x 20 of angle and speed, or the cells of the maze.
-    """
-    if name == "maze":
-        places, total = path[:, 0] * rows + path[:, 1], rows * rows
-    else:
-        low, high = ((-1.2, -0.07), (0.6, 0.07)) if name == "mountain-car" else ((0.0, -8.0), (2 * np.pi, 8.0))
-        turned = path.copy()
-        if name == "pendulum":
-            turned[:, 0] %= 2 * np.pi
-        parts = np.clip(((turned - low) / np.subtract(high, low) * 20).astype(int), 0, 19)
-        places, total = parts[:, 0] * 20 + parts[:, 1], 400
-    _, counts = np.unique(places, return_counts=True)
-    share = counts / counts.sum()
-    return float(len(counts) / total), float(-(share * np.log(share)).sum() / np.log(total))
 
 
 def _mean(results: Results, method: str, environment: str, key: str) -> np.ndarray[Any, Any]:

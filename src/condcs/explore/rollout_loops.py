@@ -139,8 +139,9 @@ def rollout(
 ) -> Any:
     """Let the agent act for up to `steps` steps from `state`, which ends as the last state.
 
-    Returns the number of steps taken and of goals reached. States after each step are written to `path` as long as it
-    has room. At the goal the rollout ends or, if not `until_goal`, goes on from the start.
+    Returns the number of steps taken and of goals reached, and the step that first reached one (-1: none). States after
+    each step are written to `path` as long as it has room. At the goal the rollout ends or, if not `until_goal`, goes
+    on from the start.
     """
     values = agent.values
     scale = 1.0 / agent.options[WIDTH]
@@ -151,7 +152,7 @@ def rollout(
     if not is_random:
         value_loops.write_state(values, 0, seen, scale)
         value_loops.evaluate(values, 0)
-    goals = 0
+    goals, first = 0, -1
     for t in range(steps):
         if is_random:
             action = int(rng.integers(0, n_actions))
@@ -173,8 +174,10 @@ def rollout(
         seen[:] = upcoming
         if reached:
             goals += 1
+            if first < 0:
+                first = t + 1
             if until_goal:
-                return t + 1, goals
+                return t + 1, goals, first
             state[:] = environment.start
             dynamics.observe(environment, state, seen)
             if not is_random:
@@ -182,4 +185,4 @@ def rollout(
                 value_loops.evaluate(values, 1)
         if not is_random:
             value_loops.advance(values)
-    return steps, goals
+    return steps, goals, first

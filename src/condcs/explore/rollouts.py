@@ -33,6 +33,8 @@ class Rollout:
         Steps taken.
     goals : int
         Times that the goal was reached.
+    first_goal : int
+        The step that first reached it; -1 if none did.
     path : array of shape (steps, 2)
         State after each step (position and velocity; angle and speed; column and row), if it was wanted.
     centres : int
@@ -41,6 +43,7 @@ class Rollout:
 
     steps: int
     goals: int
+    first_goal: int
     path: np.ndarray[Any, Any]
     centres: int
 
@@ -99,16 +102,18 @@ def rollout(
     state = environment.start.copy()
     path = np.empty((steps if keep_path else 0, len(state)))
     if settings.reward not in _GIVEN:
-        taken, goals = rollout_loops.rollout(environment, agent, state, steps, rng, 0.0, until_goal, path)
-        return Rollout(int(taken), int(goals), path[:taken], int(agent.values.sizes[0]))
-    done, goals, given = 0, 0, 0.0
+        taken, goals, first = rollout_loops.rollout(environment, agent, state, steps, rng, 0.0, until_goal, path)
+        return Rollout(int(taken), int(goals), int(first), path[:taken], int(agent.values.sizes[0]))
+    done, goals, when, given = 0, 0, -1, 0.0
     while done < steps and not (goals and until_goal):
         # Pieces end where the divergence is due: it is estimated after the push, for the step that follows it.
         piece = min(settings.refresh_every, steps - done)
-        taken, reached = rollout_loops.rollout(environment, agent, state, piece, rng, given, until_goal, path[done:])
+        part = path[done:] if keep_path else path
+        taken, reached, first = rollout_loops.rollout(environment, agent, state, piece, rng, given, until_goal, part)
+        when = done + int(first) if when < 0 <= first else when
         done, goals = done + int(taken), goals + int(reached)
         given = _estimate(settings.reward, agent.window)
-    return Rollout(done, goals, path[:done], int(agent.values.sizes[0]))
+    return Rollout(done, goals, when, path[:done], int(agent.values.sizes[0]))
 
 
 def compiled_agent(environment: Any, settings: Hyperparameters, rng: np.random.Generator) -> Any:

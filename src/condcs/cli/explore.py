@@ -1,0 +1,192 @@
+"""``condcs explore``: let agents look for a goal, watch them, and write a page about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from condcs.core.checks import check_choice, check_integer
+from condcs.core.errors import CondcsError
+from condcs.explore.coverage import coverage_curve, heat_map, places
+from condcs.explore.environments import NAMES, compiled_environment
+from condcs.explore.rollouts import rollout
+from condcs.explore.settings import METHODS, hyperparameters
+
+FAILED, INTERRUPTED = 2, 130
+
+CURVE_POINTS, HEAT_BINS = 200, 40
+
+
+@dataclass(frozen=True)
+class ExploreOptions:
+    """What to run.
+
+    Attributes
+    ----------
+    environment : str
+        "mountain-car", "pendulum" or "maze".
+    methods : tuple of str
+        Which agents.
+    seeds, first_seed : int
+        How many runs of each, and the seed of the first.
+    steps : int
+        Length of every run; an agent that reaches the goal starts again.
+    rows : int
+        Rows and columns of the maze.
+    jobs : int, optional
+        Threads; by default one per core.
+    """
+
+    environment: str
+    methods: tuple[str, ...]
+    seeds: int = 20
+    first_seed: int = 0
+    steps: int = 10_000
+    rows: int = 20
+    jobs: int | None = None
+
+
+@dataclass
+class MethodRuns:
+    """The runs of one method: where they were, what they saw, and when they were at the goal."""
+
+    first_goals: list[int] = field(default_factory=list)
+    goals: list[int] = field(default_factory=list)
+    curves: list[Any] = field(default_factory=list)
+    heat: Any = 0.0
+
+    @property
+    def reached(self) -> list[int]:
+        """Steps of the runs that reached the goal."""
+        return [step for step in self.first_goals if step > 0]
+
+
+def checked(options: ExploreOptions) -> ExploreOptions:
+    """Check the options that typer cannot."""
+    check_choice("environment", options.environment, NAMES)
+    for method in options.methods:
+        check_choice("method", method, tuple(METHODS))
+    check_integer("seeds", options.seeds, 1)
+    check_integer("steps", options.steps, 10)
+    check_integer("rows", options.rows, 2)
+    return options
+
+
+def curve_steps(options: ExploreOptions) -> np.ndarray[Any, Any]:
+    """Return the numbers of steps at which learning curves are drawn."""
+    return np.unique(np.geomspace(1, options.steps, CURVE_POINTS).astype(np.int64))
+
+
+def one_run(options: ExploreOptions, method: str, seed: int) -> dict[str, Any]:
+    """Let one agent act; methods with the same seed meet the same start and the same maze."""
+    rng = np.random.default_rng([options.first_seed + seed, NAMES.index(options.environment)])
+    made = compiled_environment(options.environment, rows=options.rows, rng=rng)
+    settings = hyperparameters(options.environment, method)
+    done = rollout(made, settings, steps=options.steps, until_goal=False, keep_path=True, rng=rng)
+    numbers, total = places(options.environment, done.path, options.rows, options.rows)
+    return {
+        "first_goal": done.first_goal,
+        "goals": done.goals,
+        "curve": coverage_curve(numbers, total, curve_steps(options)),
+        "heat": heat_map(options.environment, done.path, options.rows, options.rows, HEAT_BINS),
+    }
+
+
+def explore(options: ExploreOptions, tell: Any = None) -> dict[str, MethodRuns]:
+    """Run everything; `tell` is called with the runs so far after each one."""
+    found = {method: MethodRuns() for method in options.methods}
+    plan = [(method, seed) for method in options.methods for seed in range(options.seeds)]
+    jobs = options.jobs or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0])
+    # The compiled loops let other threads run, so threads are enough. Results come in the order of the plan.
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(one_run, options, method, seed) for method, seed in plan]
+        try:
+            for (method, _), future in zip(plan, futures, strict=True):
+                run, kept = future.result(), found[method]
+                kept.first_goals.append(run["first_goal"])
+                kept.goals.append(run["goals"])
+                kept.curves.append(run["curve"])
+                kept.heat = kept.heat + run["heat"]
+                if tell is not None:
+                    tell(found)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return found
+
+
+COLUMNS = ("method", "runs", "at the goal", "first steps to it: median", "mean", "goals per run", "places seen")
+
+
+def rows_of(options: ExploreOptions, found: dict[str, MethodRuns]) -> list[list[str]]:
+    """Return the table of results."""
+    rows = []
+    for method, runs in found.items():
+        done, reached = len(runs.first_goals), runs.reached
+        rows.append(
+            [
+                METHODS[method],
+                f"{done} of {options.seeds}",
+                f"{len(reached)}" if done else "–",
+                f"{np.median(reached):,.0f}" if reached else "–",
+                f"{np.mean(reached):,.0f}" if reached else "–",
+                f"{np.mean(runs.goals):.1f}" if done else "–",
+                f"{np.mean([curve[-1] for curve in runs.curves]):.0%}" if done else "–",
+            ]
+        )
+    return rows
+
+
+def run(options: ExploreOptions, *, out: Path, command: str) -> None:
+    """Run, show and write; errors and Ctrl-C end in a plain message."""
+    console, errors = Console(), Console(stderr=True)
+    try:
+        checked(options)
+        with _display(options, console) as tell:
+            found = explore(options, tell)
+    except KeyboardInterrupt:
+        errors.print("[yellow]Interrupted; nothing was written.[/yellow]")
+        raise typer.Exit(INTERRUPTED) from None
+    except CondcsError as error:
+        errors.print(f"[red]{error}[/red]", highlight=False)
+        raise typer.Exit(FAILED) from None
+    from condcs.report.explore_page import explore_page
+
+    path = explore_page(options, found, command).write(out)
+    console.print(f"Written to [bold]{path}[/bold]: heat maps and learning curves.")
+
+
+def _table(options: ExploreOptions, found: dict[str, MethodRuns]) -> Table:
+    table = Table(title=f"{options.environment}, {options.steps:,} steps per run", title_justify="left", box=None)
+    for i, column in enumerate(COLUMNS):
+        table.add_column(column, justify="left" if i == 0 else "right", style="cyan" if i == 0 else None)
+    for row in rows_of(options, found):
+        table.add_row(*row)
+    return table
+
+
+@contextmanager
+def _display(options: ExploreOptions, console: Console) -> Iterator[Any]:
+    """Show the table as it grows in a terminal; elsewhere once, at the end."""
+    last: dict[str, MethodRuns] = {method: MethodRuns() for method in options.methods}
+    if console.is_terminal:
+        with Live(_table(options, last), console=console, refresh_per_second=8) as live:
+            yield lambda found: live.update(_table(options, found))
+        return
+
+    def keep(found: dict[str, MethodRuns]) -> None:
+        last.update(found)
+
+    yield keep
+    console.print(_table(options, last))
