@@ -73,18 +73,37 @@ def empty_window(capacity: int, dim_x: int, widths: np.ndarray[Any, Any]) -> Win
 
 
 @compiled  # type: ignore[untyped-decorator]
-def _exponents(window: Any, slot: int, ex: Any, exy: Any) -> None:
-    """Write the log kernel values of the row in `slot` against all rows: x alone, and x and y."""
-    values, inverse, dim_x, n = window.values, window.inverse_widths, window.sizes[DIM_X], window.sizes[ROWS]
-    for j in range(n):
-        ex[j] = 0.0
-        exy[j] = 0.0
-    for c in range(values.shape[0]):
-        out = ex if c < dim_x else exy
-        column, own, scale = values[c], values[c, slot], inverse[c]
+def _squared_distances(values: Any, scales: Any, first: int, last: int, slot: int, n: int, out: Any) -> None:
+    """Write minus half the squared distances between the row in `slot` and all rows, over some columns.
+
+    Two columns at a time: half as many visits of `out`.
+    """
+    c = first
+    if (last - first) % 2 == 1:
+        column, own, scale = values[c], values[c, slot], scales[c]
         for j in range(n):
             difference = (column[j] - own) * scale
-            out[j] -= 0.5 * difference * difference
+            out[j] = -0.5 * difference * difference
+        c += 1
+    else:
+        for j in range(n):
+            out[j] = 0.0
+    while c < last:
+        column, own, scale = values[c], values[c, slot], scales[c]
+        second, other, factor = values[c + 1], values[c + 1, slot], scales[c + 1]
+        for j in range(n):
+            difference = (column[j] - own) * scale
+            further = (second[j] - other) * factor
+            out[j] -= 0.5 * (difference * difference + further * further)
+        c += 2
+
+
+@compiled  # type: ignore[untyped-decorator]
+def _exponents(window: Any, slot: int, ex: Any, exy: Any) -> None:
+    """Write the log kernel values of the row in `slot` against all rows: x alone, and x and y."""
+    values, scales, dim_x, n = window.values, window.inverse_widths, window.sizes[DIM_X], window.sizes[ROWS]
+    _squared_distances(values, scales, 0, dim_x, slot, n, ex)
+    _squared_distances(values, scales, dim_x, values.shape[0], slot, n, exy)
     for j in range(n):
         # Squares of differences beyond 1e150 widths overflow: they stay finite, and far.
         ex[j] = max(ex[j], -_LARGEST_EXPONENT)
@@ -93,12 +112,13 @@ def _exponents(window: Any, slot: int, ex: Any, exy: Any) -> None:
 
 @compiled  # type: ignore[untyped-decorator]
 def _kernel_row(window: Any, slot: int) -> None:
-    """Fill the scratch rows: 0 and 1 with the exponents, 2 and 3 with the kernel values."""
+    """Fill the scratch rows 2 and 3 with the kernel values, and 0 and 1 with their exponents if any sum has a shift."""
     n, work = window.sizes[ROWS], window.work
-    _exponents(window, slot, work[0], work[1])
+    _exponents(window, slot, work[2], work[3])
     for kernel in range(2):
-        for j in range(n):
-            work[2 + kernel, j] = work[kernel, j]
+        if window.sizes[SHIFTED] > 0:
+            for j in range(n):
+                work[kernel, j] = work[2 + kernel, j]
         exp_in_place(work[2 + kernel, :n])
 
 
@@ -110,9 +130,12 @@ def _add_kernel_row(window: Any, group: int, sign: float) -> None:
         s = 2 * kernel + group
         total, peak, shift = window.sums[s], window.peaks[s], window.shifts[s]
         exponents, values = window.work[kernel], window.work[2 + kernel]
-        if window.sizes[SHIFTED] == 0:
+        if window.sizes[SHIFTED] == 0 and sign < 0.0:
             for j in range(n):
-                total[j] += sign * values[j]
+                total[j] -= values[j]
+        elif window.sizes[SHIFTED] == 0:
+            for j in range(n):
+                total[j] += values[j]
                 peak[j] = max(peak[j], total[j])
         else:
             for j in range(n):
