@@ -54,6 +54,7 @@ CASES = {
     "n_resamples": (lambda: causal_test(X, Y, n_resamples=0), "`n_resamples` must be"),
     "window": (lambda: causal_test(X, Y, window=99), "`window` must be an integer from 20 to 98"),
     "offset": (lambda: causal_test(X, Y, minimum_offset=90), "`minimum_offset` must be at most 50"),
+    "n_windows": (lambda: causal_test(X, Y, n_windows=0), "`n_windows` must be an integer of at least 1"),
     "block": (lambda: causal_test(X, Y, null="local", block=50), "`block` must be an integer from 1 to 9"),
     "rng": (lambda: causal_test(X, Y, rng="seed"), "`rng` must be"),
     "flag": (lambda: causal_graph(TABLE, conditional="yes"), "`conditional` must be True or False"),

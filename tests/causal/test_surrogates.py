@@ -9,7 +9,7 @@ from condcs.causal.embedding import Embedding
 from condcs.causal.gram_scores import reordered_gram_scores, window_gram_scores
 from condcs.causal.problem import CausalProblem, Link
 from condcs.causal.series import Series
-from condcs.causal.testing import block_orders
+from condcs.causal.testing import block_orders, spread_windows
 from condcs.datasets import make_henon_chain, make_nlvar3
 
 
@@ -55,6 +55,26 @@ def test_orders_equal_the_score_of_the_permuted_source(problem, rng):
     got = reordered_gram_scores(problem, widths, link, level, orders, "corrected")
     expected = [direct(problem, link, widths / 2, slice(None), order, "corrected") for order in orders]
     np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10)
+
+
+def test_windows_of_an_offset_are_spread_over_where_both_fit():
+    """Windows of 40 in 100 rows: at offset 0 starts run from 0 to 60; with x 20 later, from 0 to 40 for y."""
+    starts = spread_windows(np.array([[25, 5], [0, 30]]), 100, 40, 3).reshape(3, 3, 2)
+    assert starts[0].tolist() == [[0, 0], [30, 30], [60, 60]]
+    assert starts[1].tolist() == [[20, 0], [40, 20], [60, 40]]
+    assert starts[2].tolist() == [[0, 30], [15, 45], [30, 60]]
+
+
+def test_statistic_is_the_mean_over_windows(rng):
+    x, y = rng.normal(size=(2, 121))
+    several = causal_test(x, y, window=40, n_windows=3, bandwidth=1.0, n_resamples=5, rng=0)
+    alone = [
+        causal_test(x[s : s + 41], y[s : s + 41], bandwidth=1.0, n_resamples=1, rng=0).details["score"]
+        for s in (0, 40, 80)
+    ]
+    assert several.statistic == pytest.approx(np.mean(alone), rel=1e-10)
+    first = causal_test(x, y, window=40, n_windows=1, bandwidth=1.0, n_resamples=5, rng=0)
+    assert first.statistic == pytest.approx(alone[0], rel=1e-10)
 
 
 def test_blocks_change_places_whole(problem, rng):

@@ -14,7 +14,7 @@ from condcs.causal.measures import CS
 from condcs.causal.problem import CausalProblem, Link
 from condcs.causal.selection import choose_embedding
 from condcs.causal.series import FloatArray, Series, check_flag, check_series_table, in_ranks
-from condcs.causal.testing import LinkTests, NullSettings, tested_links
+from condcs.causal.testing import N_WINDOWS, LinkTests, NullSettings, tested_links
 from condcs.core.arrays import Array
 from condcs.core.checks import check_integer
 from condcs.core.errors import ParameterError, public
@@ -33,7 +33,7 @@ class CausalGraph:
     scores : array, shape (variables, variables)
         `causal_score` on the whole series.
     statistics : array
-        The score that was tested: on the first window, or on the whole series for other nulls.
+        The score that was tested: the mean over windows, or on the whole series for other nulls.
     pvalues, pvalues_adjusted : array
         Raw, and adjusted for testing all links by Benjamini and Hochberg.
     null_distributions : array, shape (variables, variables, n_resamples)
@@ -43,7 +43,7 @@ class CausalGraph:
     measure, null : str
         What was computed, and how surrogates were made.
     window : int
-        Rows that each test looked at.
+        Rows of a window; of the whole series for other nulls.
     bandwidths : array or None
         Width on the source's and on the target's values, last axis, for conditional CS.
     """
@@ -155,6 +155,7 @@ def causal_graph(
     n_resamples: int = 200,
     window: int | None = None,
     minimum_offset: int | None = None,
+    n_windows: int = N_WINDOWS,
     block: int = 1,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
@@ -181,7 +182,7 @@ def causal_graph(
         the past then has as many dimensions as there are series, times the order.
     ranks, measure, form, bandwidth, options
         As in `causal_score`.
-    null, n_resamples, window, minimum_offset, block, rng, n_jobs, progress
+    null, n_resamples, window, minimum_offset, n_windows, block, rng, n_jobs, progress
         As in `causal_test`.
 
     Returns
@@ -208,7 +209,7 @@ def causal_graph(
         if i != j
     )
     problem = CausalProblem(tuple(variables), embedding, links)
-    settings = NullSettings(null, n_resamples, window, minimum_offset, block)
+    settings = NullSettings(null, n_resamples, window, minimum_offset, n_windows, block)
     found = tested_links(problem, measure, form, bandwidth, settings, rng, n_jobs, progress, options)
     return _graph(problem, found, measure, null)
 

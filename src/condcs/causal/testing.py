@@ -27,6 +27,9 @@ from condcs.inference.results import TestResult, pvalue
 
 NULLS = ("windows", "circular", "local", "analytic")
 
+N_WINDOWS = 5
+"""Windows that a score is averaged over: one alone depends on where it lies more than on the link."""
+
 _FEWEST_IN_WINDOW = 20
 _NEIGHBOURS = 5
 
@@ -39,6 +42,7 @@ class NullSettings:
     n_resamples: int = 200
     window: int | None = None
     minimum_offset: int | None = None
+    n_windows: int = N_WINDOWS
     block: int = 1
 
 
@@ -74,6 +78,7 @@ def causal_test(
     n_resamples: int = 200,
     window: int | None = None,
     minimum_offset: int | None = None,
+    n_windows: int = N_WINDOWS,
     block: int = 1,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
@@ -83,7 +88,7 @@ def causal_test(
     r"""Test whether series x drives series y.
 
     The null hypothesis: p(y_t | past of y) = p(y_t | past of y, past of x), that is, x does not cause y in Granger's
-    sense. A small p-value means that x does (Algorithm 1 of the paper, which prints its two branches swapped).
+    sense. A small p-value means that x does.
 
     Surrogates keep each series as it is and break the link in time. For 1,024 rows the score and all surrogates share
     one Gram matrix per series. Cost O(P T^2); memory O(n).
@@ -93,17 +98,21 @@ def causal_test(
     x, y, lag, delay, order, order_x, order_y, given, ranks, measure, form, bandwidth, options
         As in `causal_score`.
     null : {"windows", "circular", "local", "analytic"}
-        "windows" compares the score of the first window with that of windows of x and y at different times: for
-        stationary series of twice the length that a score needs. "circular" turns x round in time: all of a short
-        series, at the price of a seam. "local" permutes the past of x (in blocks) among rows with a similar past of y:
-        it keeps the dependence of x on y, and is valid as far as that changes little among neighbours. The first two
-        destroy every dependence between x and y: they answer for "no relation", which is more than "no influence".
-        "analytic" is the F distribution, for ``measure="linear_granger"`` only.
+        "windows" compares windows of x and y at the same time with windows at different times (the paper's Algorithm 1,
+        which prints its two branches swapped): for stationary series of twice the length that a score needs. "circular"
+        turns x round in time: all of a short series, at the price of a seam. "local" permutes the past of x (in blocks)
+        among rows with a similar past of y: it keeps the dependence of x on y, and is valid as far as that changes
+        little among neighbours. The first two destroy every dependence between x and y: they answer for "no relation",
+        which is more than "no influence". "analytic" is the F distribution, for ``measure="linear_granger"`` only.
     n_resamples : int
         Number of surrogates.
     window, minimum_offset : int, optional
         Rows of a window, and least distance in time between x and y in a surrogate. By default half of the rows and
         half a window; for "circular", a tenth of the rows.
+    n_windows : int
+        A score, and that of each surrogate, is the mean over so many windows, spread over the series and all with the
+        same offset in time. 1 is the paper's algorithm, which looks at the first window alone. More find more links,
+        and keep the level at least as well: the series itself has room for windows further apart than a surrogate has.
     block : int
         For "local": length of the blocks that are permuted.
     rng : int or Generator, optional
@@ -116,8 +125,8 @@ def causal_test(
     Returns
     -------
     TestResult
-        `statistic` is the score of the first window ("windows") or of the whole series; ``details["score"]`` is that of
-        the whole series in any case.
+        `statistic` is the mean score of the windows, or that of the whole series for other nulls; ``details["score"]``
+        is that of the whole series in any case.
 
     Examples
     --------
@@ -127,7 +136,7 @@ def causal_test(
     (True, False)
     """
     problem = two_series_problem(x, y, given, ranks, lag, delay, order, order_x, order_y)
-    settings = NullSettings(null, n_resamples, window, minimum_offset, block)
+    settings = NullSettings(null, n_resamples, window, minimum_offset, n_windows, block)
     found = tested_links(problem, measure, form, bandwidth, settings, rng, n_jobs, progress, options)
     widths = {}
     if found.widths is not None:
@@ -266,8 +275,22 @@ def _by_windows(scorer: Scorer, settings: NullSettings, rng: np.random.Generator
     window = check_integer("window", half, fewest, most, because=f" (there are {n} rows)")
     offset = window // 2 if settings.minimum_offset is None else settings.minimum_offset
     draws = shifted_windows(n, window=window, minimum_offset=offset, count=settings.n_resamples, rng=rng)
-    values = scorer.on_windows(np.concatenate([[[0, 0]], draws]), window, advance)
+    count = check_integer("n_windows", settings.n_windows, 1)
+    starts = spread_windows(draws, n, window, count) if count > 1 else np.concatenate([[[0, 0]], draws])
+    values = scorer.on_windows(starts, window, advance)
+    values = values.reshape(len(values), -1, count).mean(axis=2)
     return _finished(scorer, values[:, 0], values[:, 1:], window, offset)
+
+
+def spread_windows(draws: np.ndarray[Any, Any], n: int, window: int, count: int) -> np.ndarray[Any, Any]:
+    """Return starts of `count` pairs of windows for the series as it is (offset 0) and for the offset of each draw.
+
+    The pairs of an offset are evenly spaced over all places where both windows fit; `count` rows for each offset.
+    """
+    offset = np.concatenate([[0], draws[:, 0] - draws[:, 1]])[:, None]
+    first, last = np.maximum(0, -offset), n - window - np.maximum(0, offset)
+    target = np.rint(first + (last - first) * np.linspace(0, 1, count)).astype(np.int64)
+    return np.stack([target + offset, target], axis=2).reshape(-1, 2)
 
 
 def _by_orders(scorer: Scorer, settings: NullSettings, rng: np.random.Generator, advance: Any) -> LinkTests:
