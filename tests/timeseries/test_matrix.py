@@ -1,0 +1,195 @@
+"""The matrix does not depend on threads, processes, blocks, workers that die, or runs that are cut short."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pytest
+
+from condcs.core.errors import ParameterError
+from condcs.timeseries import ccs_pairwise_distance, matrix
+
+SETTINGS = {"order": 2, "factor": 0.5}
+
+
+@pytest.fixture(scope="module")
+def X():
+    return np.random.default_rng(5).normal(size=(30, 2, 40)).cumsum(axis=2)
+
+
+@pytest.fixture(scope="module")
+def D(X):
+    return ccs_pairwise_distance(X, **SETTINGS, n_jobs=1)
+
+
+@pytest.fixture
+def many_blocks(monkeypatch):
+    """Cut into many small blocks, and send even these to workers."""
+    monkeypatch.setattr(matrix, "_MAX_SIDE", 4)
+    monkeypatch.setattr(matrix, "_SECONDS_WORTH_A_THREAD", 0.0)
+
+
+@pytest.mark.parametrize("side", [1, 3, 7, 64])
+def test_blocks_make_no_difference(X, D, monkeypatch, side):
+    monkeypatch.setattr(matrix, "block_side", lambda job, a, b: side)
+    assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS), D)
+    Y = X[:5, :, :31]
+    assert np.array_equal(
+        ccs_pairwise_distance(X, Y, **SETTINGS)[3, 2], ccs_pairwise_distance(X[3:4], Y[2:3], **SETTINGS)[0, 0]
+    )
+
+
+def test_blocks_make_no_difference_to_wide_frames(monkeypatch):
+    W = np.random.default_rng(6).normal(size=(7, 15, 60)).cumsum(axis=1)
+    matrices = []
+    for side in (1, 3, 8):
+        monkeypatch.setattr(matrix, "block_side", lambda job, a, b, side=side: side)
+        matrices.append(ccs_pairwise_distance(W, order=1, layout="ntc"))
+    assert np.array_equal(matrices[0], matrices[1])
+    assert np.array_equal(matrices[0], matrices[2])
+
+
+@pytest.mark.usefixtures("many_blocks")
+def test_threads_make_no_difference(X, D):
+    for n_jobs in (None, 2, 3):
+        assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS, n_jobs=n_jobs), D)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS), D)
+
+
+@pytest.mark.usefixtures("many_blocks")
+def test_processes_make_no_difference(X, D):
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS), D)
+
+
+@pytest.mark.usefixtures("many_blocks")
+def test_a_dask_worker_killed_in_the_middle_makes_no_difference(X, D, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'condcs[dask]'")
+    written = []
+    write = matrix._write
+
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        workers = client.run(os.getpid)
+        assert len(workers) == 2
+
+        def write_and_kill(*args, **options):
+            write(*args, **options)
+            written.append(args[1:3])
+            if len(written) == 5:
+                os.kill(next(iter(workers.values())), signal.SIGKILL)
+
+        monkeypatch.setattr(matrix, "_write", write_and_kill)
+        with joblib.parallel_config(backend="dask"):
+            computed = ccs_pairwise_distance(X, **SETTINGS)
+        assert set(client.run(os.getpid).values()) != set(workers.values()) or len(client.run(os.getpid)) < 2
+    assert len(written) > 5
+    assert np.array_equal(computed, D)
+
+
+@pytest.mark.usefixtures("many_blocks")
+def test_a_run_cut_short_continues_from_its_folder(X, D, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    write = matrix._write
+    written = []
+
+    def write_until_killed(*args, **options):
+        if len(written) == 9:
+            raise KeyboardInterrupt
+        write(*args, **options)
+        written.append(args[1:3])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(matrix, "_write", write_until_killed)
+        with pytest.raises(KeyboardInterrupt):
+            ccs_pairwise_distance(X, **SETTINGS, store=folder, n_jobs=1)
+    done = np.load(folder / "done.npy")
+    assert done.sum() == 9
+
+    resumed = []
+
+    def write_and_note(*args, **options):
+        write(*args, **options)
+        resumed.append(args[1:3])
+
+    monkeypatch.setattr(matrix, "_write", write_and_note)
+    kept = ccs_pairwise_distance(X, **SETTINGS, store=folder)
+    blocks = 8 * 9 // 2  # 30 series in 8 runs of 4, the diagonal and above
+    assert len(resumed) == blocks - 9
+    assert not set(resumed) & set(written)
+    assert isinstance(kept, np.memmap)
+    assert np.array_equal(kept, D)
+    # All done: nothing is computed again.
+    ccs_pairwise_distance(X, **SETTINGS, store=folder)
+    assert len(resumed) == blocks - 9
+
+
+def test_a_folder_of_another_problem_is_refused(X, tmp_path):
+    folder = tmp_path / "run"
+    ccs_pairwise_distance(X[:4], order=2, store=folder)
+    for call in (
+        lambda: ccs_pairwise_distance(X[:4], order=3, store=folder),
+        lambda: ccs_pairwise_distance(X[:4] + 1e-9, order=2, store=folder),
+        lambda: ccs_pairwise_distance(X[:4], order=2, factor=0.5, store=folder),
+        lambda: ccs_pairwise_distance(X[:4], order=2, dtype="float32", store=folder),
+        lambda: ccs_pairwise_distance(X[:4], X[:4], order=2, store=folder),
+    ):
+        with pytest.raises(ParameterError, match=r"`store` must be a new folder.*differs"):
+            call()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "notes.txt").write_text("mine")
+    with pytest.raises(ParameterError, match="holds other things"):
+        ccs_pairwise_distance(X[:4], order=2, store=other)
+    assert (other / "notes.txt").read_text() == "mine"
+
+
+def test_a_folder_whose_making_was_cut_short_is_begun_again(X, tmp_path):
+    folder = tmp_path / "run"
+    expected = np.array(ccs_pairwise_distance(X[:6], order=1, store=folder))
+    problem = json.loads((folder / "problem.json").read_text())
+    assert problem["shape"] == [6, 6]
+    (folder / "problem.json").unlink()
+    assert np.array_equal(ccs_pairwise_distance(X[:6], order=1, store=folder), expected)
+
+
+def test_a_matrix_on_disk_of_an_asymmetric_measure(X, tmp_path):
+    settings = {"order": 1, "measure": "conditional_kl"}
+    kept = ccs_pairwise_distance(X[:4], **settings, store=tmp_path / "run")
+    assert np.array_equal(kept, ccs_pairwise_distance(X[:4], **settings))
+
+
+def test_progress_shows_a_bar(X, D, capsys):
+    assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS, progress=True), D)
+
+
+MEMORY = """
+import resource
+import numpy as np
+from condcs.timeseries import ccs_pairwise_distance
+Z = np.random.default_rng(0).normal(size=(300, 1, 120))
+ccs_pairwise_distance(Z[:20], order=2, bandwidth=1.0, n_jobs=2)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+ccs_pairwise_distance(Z, order=2, bandwidth=1.0, n_jobs=2)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+def test_memory_is_that_of_the_matrix():
+    """300 series of 118 windows: the matrix takes 0.7 MB, the window distances of every series together 36 MB.
+
+    Two threads hold those of 16 series each (2 MB) and a few matrices for one pair; 16 MB leave room for the allocator.
+    """
+    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 16
