@@ -219,7 +219,8 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @public
     def predict(self, X: Any) -> FloatArray:
         """Return the most probable label of each row."""
-        return np.asarray(self.classes_[self._outputs(X)[0].argmax(1)])
+        probabilities = self._outputs(X)[0]
+        return np.asarray(self.classes_[probabilities.argmax(1)])
 
     @public
     def transform(self, X: Any) -> FloatArray:

@@ -131,10 +131,11 @@ def cmmd_loss(
     zs, zt = check_pair(("source", "target"), source, target)
     ys, yt = labels_of(y_source, y_target, zs, zt)
     zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
-    zs, zt, ys, yt = common(zs, zt, ys, yt)
     sigma, sigma_y = width("bandwidth", bandwidth, zs, zt), width("bandwidth_y", bandwidth_y, ys, yt)
     widths: dict[str, Any] = {"bandwidth_x": float(sigma), "bandwidth_y": float(sigma_y)}
-    value: Tensor = conditional_mmd(zs, ys, zt, yt, regularization=regularization, **widths)
+    # In double: the factorisation of a Gram matrix of nearly equal rows loses most digits of single precision.
+    wide = [t.double() for t in (zs, ys, zt, yt)]
+    value: Tensor = conditional_mmd(*wide, regularization=regularization, **widths).to(zs.dtype)
     return value
 
 

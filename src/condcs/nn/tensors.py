@@ -24,13 +24,23 @@ def loss_function(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
-        if not given or not torch.is_autocast_enabled(given[0].device.type):
+        kind = _device_type(args)
+        if kind is None or not torch.is_autocast_enabled(kind):
             return guarded(*args, **kwargs)
-        with torch.autocast(given[0].device.type, enabled=False):
+        with torch.autocast(kind, enabled=False):
             return guarded(*args, **kwargs)
 
     return wrapper
+
+
+def _device_type(args: Any) -> str | None:
+    """Kind of device of the first tensor among the arguments, or among the layers that one of them lists."""
+    for value in args:
+        if isinstance(value, Tensor):
+            return value.device.type
+        if isinstance(value, list | tuple) and value and isinstance(value[0], Tensor):
+            return value[0].device.type
+    return None
 
 
 def check_table(name: str, value: Any, *, rows: int | None = None, columns: int | None = None) -> Tensor:
