@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import causal, core, explore, inference, memory, timeseries
+from benchmarks import causal, core, explore, inference, memory, nn, timeseries
 
 PARTS = {
     "core": core.main,
@@ -12,6 +12,7 @@ PARTS = {
     "inference": inference.main,
     "causal": causal.main,
     "timeseries": timeseries.main,
+    "nn": nn.main,
     "explore": explore.main,
     "explore-exact": explore.exact,
     "explore-ppo": explore.ppo,
