@@ -21,10 +21,10 @@ class ColumnarTable:
         self._original = list(names)
         self._read = read
 
-    def batches(self, columns: Sequence[int]) -> Iterator[list[Row]]:
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[list[Row]]:
         """Yield rows of Python values."""
         chosen = [self._original[c] for c in columns]
-        most = batch_rows(len(columns))
+        most = most or batch_rows(len(columns))
         for batch in _mended(self._read(chosen), self.title):
             for start in range(0, batch.num_rows, most):
                 part = batch.slice(start, most)

@@ -90,7 +90,7 @@ def read_pair(reference: str, current: str, options: ReadOptions) -> Pair:
         with open_table(path, form=options.form, encoding=options.encoding) as table:
             if place == 0:
                 x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
-            samples.append((table.title, _read(table, [*x, *y], options, place)))
+            samples.append((table.title, read_sample(table, [*x, *y], options, place)))
     columns, notes = _tell_columns([*x, *y], [s.rows for _, s in samples], options, responses=set(y))
     arrays = []
     for title, sample in samples:
@@ -116,7 +116,8 @@ def read_pair(reference: str, current: str, options: ReadOptions) -> Pair:
     )
 
 
-def _read(table: Table, names: list[str], options: ReadOptions, place: int) -> Sample:
+def read_sample(table: Table, names: list[str], options: ReadOptions, place: int) -> Sample:
+    """Read a sample of some columns; gaps are an error unless they are to be dropped."""
     missing = [name for name in names if name not in table.names]
     if missing:
         # One message for all: a table of another shape would otherwise be mended name by name.

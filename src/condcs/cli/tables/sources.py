@@ -43,8 +43,8 @@ class Table(Protocol):
     title: str
     names: tuple[str, ...]
 
-    def batches(self, columns: Sequence[int]) -> Iterator[list[Row]]:
-        """Yield rows, cut down to some columns, a few thousand at a time."""
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[list[Row]]:
+        """Yield rows, cut down to some columns, `most` at a time (by default a few thousand)."""
 
 
 def open_table(path: str, *, form: str | None = None, encoding: str = "utf-8") -> AbstractContextManager[Table]:
@@ -99,7 +99,7 @@ def _opened(path: str, form: str | None, encoding: str) -> Iterator[Table]:
 def _raw_stream(path: str, title: str) -> io.BufferedReader:
     if path == "-":
         given: Any = sys.stdin.buffer
-        return given if hasattr(given, "peek") else io.BufferedReader(given)  # type: ignore[no-any-return]
+        return given if hasattr(given, "peek") else io.BufferedReader(given)
     if Path(path).is_dir():
         raise DataError(f"{title} must be a file, got a folder. Name one file in it.")
     return io.BufferedReader(io.FileIO(path), 1 << 20)

@@ -32,9 +32,9 @@ class CsvTable:
         self._reader = csv.reader(_chain(first, self._lines), delimiter=self._separator)
         self.names = check_names(next(self._parsed()), title)
 
-    def batches(self, columns: Sequence[int]) -> Iterator[list[Row]]:
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[list[Row]]:
         """Yield rows of strings."""
-        width, most = len(self.names), batch_rows(len(columns))
+        width, most = len(self.names), most or batch_rows(len(columns))
         batch: list[Row] = []
         for row in self._parsed():
             if not row:
@@ -74,11 +74,11 @@ class JsonLinesTable:
             raise DataError(f"{title} is empty. A table needs rows.")
         self.names = check_names(list(self._first), title)
 
-    def batches(self, columns: Sequence[int]) -> Iterator[list[Row]]:
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[list[Row]]:
         """Yield rows of strings, numbers, booleans and None."""
         keys = [self.names[c] for c in columns]
         batch: list[Row] = []
-        most = batch_rows(len(columns))
+        most = most or batch_rows(len(columns))
         record = self._first
         while record is not None:
             batch.append([self._scalar(record.get(key), key) for key in keys])

@@ -1,0 +1,156 @@
+r"""How high the statistic climbs by chance: null streams cut out of the reference itself, and a threshold from them.
+
+The reference is split at random, again and again, into rows that play the reference and rows that play the stream, so
+that the two are disjoint, as they will be in use. In a stationary stream the first of L windows is above a threshold h
+with probability :math:`P_1(h)`, and any with :math:`G(h)`. Alarms come at a rate
+
+.. math:: \lambda(h) = \frac{\log(1 - P_1(h)) - \log(1 - G(h))}{L - 1},
+
+and the run length from an empty window of w rows is :math:`w + 1 / \lambda(h)` on average. G is a Gumbel distribution,
+fitted by L-moments to the largest value of each split: stated run lengths are far longer than any reference.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from condcs.core.settings import current_settings
+from condcs.measures.sliding_window import ReferenceWindow
+
+FloatArray = np.ndarray[Any, Any]
+
+NEIGHBOURS = 10
+"""Reference rows that a control response is drawn from."""
+
+CALIBRATION_ROWS = 1500
+"""Rows of the reference that null streams are cut from, at most."""
+
+_STREAM_WINDOWS = 4
+_SMALLEST_KERNEL = 1e-280
+_EULER = 0.5772156649015329
+
+
+def null_statistics(
+    x: FloatArray,
+    y: FloatArray,
+    widths: tuple[FloatArray, FloatArray],
+    *,
+    rows: int,
+    window: int,
+    controls: int,
+    count: int,
+    generator: np.random.Generator,
+) -> FloatArray:
+    """Return the statistic at every full window of null streams, one stream per row.
+
+    Parameters
+    ----------
+    x, y : array, shape (n, d)
+        The reference, as the kernels see it.
+    widths : pair of arrays
+        One width per column of x and of y.
+    rows : int
+        Rows that play the reference.
+    window : int
+        Length of the sliding window.
+    controls : int
+        Control windows, as in the detector.
+    count : int
+        Number of streams.
+    generator : Generator
+        Where the randomness comes from.
+    """
+    n = min(len(x), CALIBRATION_ROWS)
+    length = min(n - rows, _STREAM_WINDOWS * window)
+    chosen = np.concatenate([np.arange(rows), rows + generator.permutation(len(x) - rows)[: n - rows]])
+    K, L = (_gram(a[chosen] / w) for a, w in zip((x, y), widths, strict=True))
+    orders = [np.concatenate([np.arange(rows), rows + generator.permutation(n - rows)[:length]]) for _ in range(count)]
+    nearest, smallest = nearest_rows(K[:, :rows]), K.min()
+    responses = [_responses(order, rows, nearest, controls, generator) for order in orders]
+
+    def one(order: FloatArray, responses: list[FloatArray]) -> FloatArray:
+        if smallest <= _SMALLEST_KERNEL:
+            found = [_exact_divergences(x[chosen][order], y[chosen][own], rows, window, widths) for own in responses]
+        else:
+            Kp = np.ascontiguousarray(K[np.ix_(order, order)])
+            found = [_divergences(Kp, L[np.ix_(own, own)], rows, window) for own in responses]
+        return np.asarray(found[0] - np.mean(found[1:], axis=0) if controls else found[0])
+
+    # Everything is drawn before: threads change nothing.
+    with ThreadPoolExecutor(current_settings().n_threads) as pool:
+        return np.array(list(pool.map(one, orders, responses)))
+
+
+def threshold_for(statistics: FloatArray, run_length: float, window: int) -> float:
+    """Return the threshold at which alarms come after `run_length` rows on average."""
+    length = statistics.shape[1]
+    target = 1.0 / (run_length - window)
+    values = np.sort(statistics, axis=None)
+    location, scale = _gumbel(statistics.max(axis=1))
+
+    def rate(h: float) -> float:
+        below = np.exp(-np.exp(-(h - location) / scale))
+        first = 1 - np.searchsorted(values, h, side="right") / len(values)
+        return float((np.log1p(-min(first, 1 - 1e-9)) - np.log(max(below, 1e-300))) / max(1, length - 1))
+
+    low, high = float(values[0]), location + 60 * scale
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rate(middle) > target else (low, middle)
+    return high
+
+
+def nearest_rows(similarity: FloatArray) -> FloatArray:
+    """Return the reference rows most similar to each input, in ascending order; similarities are rows by reference."""
+    k = min(NEIGHBOURS, similarity.shape[1])
+    return np.asarray(np.sort(np.argpartition(-similarity, k - 1, axis=1)[:, :k], axis=1))
+
+
+def _gumbel(maxima: FloatArray) -> tuple[float, float]:
+    ordered = np.sort(maxima)
+    n = len(ordered)
+    second = 2 * float(np.arange(n) @ ordered) / (n * (n - 1)) - float(ordered.mean())
+    scale = max(second / np.log(2), 1e-12)
+    return float(ordered.mean()) - _EULER * scale, scale
+
+
+def _responses(
+    order: FloatArray, rows: int, nearest: FloatArray, controls: int, generator: np.random.Generator
+) -> list[FloatArray]:
+    """Whose response each row has: its own, and for the controls that of a neighbour in the reference."""
+    found = [order]
+    for _ in range(controls):
+        stream = order[rows:]
+        drawn = nearest[stream, generator.integers(nearest.shape[1], size=len(stream))]
+        found.append(np.concatenate([order[:rows], drawn]))
+    return found
+
+
+def _divergences(K: FloatArray, L: FloatArray, rows: int, window: int) -> FloatArray:
+    from condcs.drift.compiled import stream_divergences
+
+    out = np.empty(len(K) - rows - window + 1)
+    stream_divergences(K, K * L, rows, window, out)
+    return out
+
+
+def _exact_divergences(
+    x: FloatArray, y: FloatArray, rows: int, window: int, widths: tuple[FloatArray, FloatArray]
+) -> FloatArray:
+    """Do the same where kernel values underflow, with the window that can."""
+    sliding = ReferenceWindow(x[:rows], y[:rows], window, bandwidth_x=widths[0], bandwidth_y=widths[1])
+    found = []
+    for own_x, own_y in zip(x[rows:], y[rows:], strict=True):
+        sliding.push(own_x, own_y)
+        if sliding.is_full:
+            found.append(sliding.divergence())
+    return np.array(found)
+
+
+def _gram(scaled: FloatArray) -> FloatArray:
+    squares = (scaled**2).sum(axis=1)
+    distances = squares[:, None] + squares - 2 * (scaled @ scaled.T)
+    return np.asarray(np.exp(-0.5 * np.maximum(distances, 0.0)))

@@ -1,0 +1,254 @@
+"""The drift detector: an exact statistic, run lengths as stated, saved states, and what it makes of bad input."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import condcs
+from condcs.core.errors import CondcsError
+from condcs.drift import ConditionalDriftDetector
+from condcs.drift.calibration import null_statistics, threshold_for
+
+
+def make_rows(n, rng, *, shift=0.0, dim=1):
+    x = rng.normal(size=(n, dim))
+    return x, np.sin(2 * x[:, 0]) + 0.5 * rng.normal(size=n) + shift
+
+
+@pytest.fixture(scope="module")
+def detector_state():
+    x, y = make_rows(300, np.random.default_rng(0))
+    made = ConditionalDriftDetector(x, y, window=30, expected_run_length=1000, n_streams=60, rng=0)
+    return made.state_dict()
+
+
+@pytest.mark.parametrize("ranks", [True, False])
+def test_without_controls_the_statistic_is_conditional_cs_of_the_window(ranks):
+    """Against the public function on the same rows, with the ranks worked out by hand."""
+    rng = np.random.default_rng(1)
+    x, y = make_rows(200, rng, dim=2)
+    options = {"bandwidth_x": 0.4, "bandwidth_y": 0.7}
+    detector = ConditionalDriftDetector(x, y, window=25, controls=0, ranks=ranks, threshold=9.0, rng=3, **options)
+    new_x, new_y = make_rows(40, rng, dim=2)
+    assert not detector.update_many(new_x, new_y).any()
+
+    def inputs(values):
+        if not ranks:
+            return values
+        less = (x[None] < values[:, None]).mean(axis=1)
+        return less + 0.5 * (x[None] == values[:, None]).mean(axis=1)
+
+    chosen = np.sort(np.random.default_rng(3).permutation(200)[:100])
+    expected = condcs.conditional_cs(inputs(x[chosen]), y[chosen], inputs(new_x[-25:]), new_y[-25:], **options)
+    assert detector.statistic == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1.0, 200.0])
+def test_null_streams_are_windows_of_the_reference(scale):
+    """Each value equals the public divergence of that window; at the larger scale kernel values underflow."""
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(60, 1)) * scale, rng.normal(size=(60, 1))
+    widths = (np.array([1.0]), np.array([1.0]))
+    options = {"rows": 25, "window": 10, "controls": 0, "count": 3}
+    found = null_statistics(x, y, widths, generator=np.random.default_rng(5), **options)
+    assert found.shape == (3, 26)
+    # The same draws: the rows behind the reference are permuted once, then again for each stream.
+    generator = np.random.default_rng(5)
+    chosen = np.concatenate([np.arange(25), 25 + generator.permutation(35)])
+    order = 25 + generator.permutation(35)
+    stream = chosen[order]
+    for start in (0, 13, 25):
+        rows = stream[start : start + 10]
+        expected = condcs.conditional_cs(x[:25], y[:25], x[rows], y[rows], bandwidth_x=1.0, bandwidth_y=1.0)
+        assert found[0, start] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_threshold_of_gumbel_maxima():
+    """Independent Gumbel values: P(max of L <= h) = F(h)^L, so that the rate is -log F(h) = exp(-h) per step.
+
+    With 4,000 streams the rate at the threshold is within 12% of the target: the scale has a standard error of 1.2%,
+    and the threshold lies about 4 scales above the location.
+    """
+    rng = np.random.default_rng(0)
+    values = rng.gumbel(size=(4000, 30))
+    run_length, window = 2010.0, 10
+    threshold = threshold_for(values, run_length, window)
+    rate = -np.log1p(-(1 - np.exp(-np.exp(-threshold))))
+    assert rate == pytest.approx(1 / (run_length - window), rel=0.12)
+
+
+def test_run_length_is_as_stated():
+    """200 streams that follow the reference, 10 on each of 20 references: the mean is within 20% of the stated one.
+
+    Run lengths are nearly exponential, so 200 of them have a standard error of about 8%; streams end at eight times the
+    stated length, which takes next to nothing off the mean.
+    """
+    stated = 500
+    lengths = [
+        length
+        for reference in range(20)
+        for length in run_lengths(np.random.default_rng([8, reference]), stated=stated, window=25, streams=10)
+    ]
+    assert len(lengths) == 200
+    assert np.mean(lengths) == pytest.approx(stated, rel=0.2)
+
+
+def run_lengths(rng, *, stated, window, streams):
+    """Run lengths of one detector on null streams.
+
+    Many windows are answered at once with the calibration's own loop, which the tests above hold to `conditional_cs`.
+    """
+    from condcs.drift.calibration import _gram, nearest_rows
+    from condcs.drift.compiled import stream_divergences
+
+    x, y = make_rows(40 * window, rng)
+    detector = ConditionalDriftDetector(x, y, window=window, expected_run_length=stated, n_streams=200, rng=rng)
+    rows_x, rows_y = detector._windows[0].reference()
+    widths, m = detector._windows[0]._window.widths, len(rows_x)
+    lengths = []
+    for _ in range(streams):
+        recent_x, recent_y = np.empty((0, 1)), np.empty(0)
+        seen, above = 0, np.empty(0)
+        while not len(above) and seen < 8 * stated:
+            new_x, new_y = make_rows(10 * window, rng)
+            all_x, all_y = np.concatenate([recent_x, new_x]), np.concatenate([recent_y, new_y])
+            K = _gram(np.concatenate([rows_x, detector._as_inputs(all_x)]) / widths[:1])
+            nearest = nearest_rows(K[m:, :m])
+            values = []
+            for control in range(1 + detector.controls):
+                drawn = nearest[np.arange(len(nearest)), rng.integers(nearest.shape[1], size=len(nearest))]
+                response = rows_y[drawn] if control else all_y[:, None]
+                values.append(np.empty(len(all_x) - window + 1))
+                M = K * _gram(np.concatenate([rows_y, response]) / widths[1:])
+                stream_divergences(K, M, m, window, values[-1])
+            above = np.flatnonzero(values[0] - np.mean(values[1:], axis=0) > detector.threshold)
+            seen += (window - 1 if seen == 0 else 0) + (int(above[0]) + 1 if len(above) else len(values[0]))
+            recent_x, recent_y = all_x[1 - window :], all_y[1 - window :]
+        lengths.append(seen)
+    return lengths
+
+
+def test_a_change_is_found_and_a_shift_of_the_inputs_is_not(detector_state):
+    """Shifted inputs with the same relation: at most two alarms in 600 rows; another relation: an alarm."""
+    rng = np.random.default_rng(4)
+    detector = ConditionalDriftDetector.load(detector_state)
+    x = rng.normal(0.7, 0.7, size=(600, 1))
+    assert detector.update_many(x, np.sin(2 * x[:, 0]) + 0.5 * rng.normal(size=600)).sum() <= 2
+    x, y = make_rows(90, rng, shift=1.0)
+    alarms = detector.update_many(x, y)
+    assert alarms[:60].any()
+
+
+def test_single_rows_batches_dicts_and_saved_states_agree(tmp_path, detector_state):
+    """All ways of taking in the same rows end in the same state, to the last bit."""
+    rng = np.random.default_rng(5)
+    x, y = make_rows(80, rng, shift=0.6)
+    singly, at_once = (ConditionalDriftDetector.load(detector_state) for _ in range(2))
+    flags = [singly.update(a, b).drift_detected for a, b in zip(x, y, strict=True)]
+    assert flags == at_once.update_many(x, y).tolist()
+    stopped = ConditionalDriftDetector.load(detector_state)
+    first = stopped.update_many(x[:37], y[:37])
+    np.savez(tmp_path / "state.npz", **stopped.state_dict())
+    with np.load(tmp_path / "state.npz", allow_pickle=False) as stored:
+        resumed = ConditionalDriftDetector.load(stored)
+    assert [*first, *resumed.update_many(x[37:], y[37:])] == flags
+    for one, other in ((singly, at_once), (singly, resumed)):
+        for name, array in one.state_dict().items():
+            np.testing.assert_array_equal(array, other.state_dict()[name])
+
+
+def test_rows_as_dicts_like_those_of_river():
+    rng = np.random.default_rng(6)
+    x, y = make_rows(120, rng, dim=2)
+    frame = pd.DataFrame(x, columns=["b", "a"])
+    options = {"window": 20, "threshold": 1.0, "rng": 0}
+    named, plain = ConditionalDriftDetector(frame, y, **options), ConditionalDriftDetector(x, y, **options)
+    for row, response in zip(x[:30], y[:30], strict=True):
+        named.update({"a": row[1], "b": row[0], "other": "ignored"}, response)
+        plain.update(row, response)
+    assert named.statistic == plain.statistic
+    with pytest.raises(CondcsError, match="lacks 'b'"):
+        named.update({"a": 1.0}, 0.0)
+    with pytest.raises(CondcsError, match="got a dict"):
+        plain.update({"a": 1.0}, 0.0)
+
+
+def test_river_can_drive_it():
+    """The part of river's protocol that its own code uses: `update`, then `drift_detected`."""
+    base = pytest.importorskip("river.base", reason="river is not installed")
+    for name in ("update", "drift_detected"):
+        assert hasattr(base.DriftDetector, name)
+        assert hasattr(ConditionalDriftDetector, name)
+
+
+def test_the_window_starts_empty_after_an_alarm():
+    rng = np.random.default_rng(8)
+    x, y = make_rows(120, rng)
+    detector = ConditionalDriftDetector(x, y, window=20, threshold=-1.0, rng=0)
+    alarms = np.flatnonzero(detector.update_many(*make_rows(70, rng)))
+    assert alarms.tolist() == [19, 39, 59]
+
+
+def test_threads_change_nothing():
+    x, y = make_rows(200, np.random.default_rng(9))
+    options = {"window": 20, "expected_run_length": 500, "n_streams": 30, "rng": 1}
+    found = []
+    for threads in (1, 3):
+        with condcs.config_context(n_threads=threads):
+            found.append(ConditionalDriftDetector(x, y, **options).threshold)
+    assert found[0] == found[1]
+
+
+X, Y = np.linspace(0, 1, 100), np.linspace(0, 1, 100) ** 2
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"y_ref": Y[:50]}, "`x_ref` and `y_ref` must have the same number of rows"),
+        ({"window": 26}, "`x_ref` must have at least four windows of rows"),
+        ({"window": 0}, "`window` must be an integer of at least 5"),
+        ({"expected_run_length": 39}, "`expected_run_length` must be at least two windows"),
+        ({"expected_run_length": -1}, "`expected_run_length` must be a positive"),
+        ({"controls": -1}, "`controls` must be an integer of at least 0"),
+        ({"n_streams": 3}, "`n_streams` must be an integer of at least 20"),
+        ({"bandwidth_x": "scott"}, '`bandwidth_x` must be "median" or numbers'),
+        ({"bandwidth_y": 0.0}, "`bandwidth_y` must be positive"),
+        ({"x_ref": np.full(100, np.nan)}, "`x_ref` must be finite"),
+        ({"x_ref": ["a"] * 100}, "`x_ref` must hold numbers"),
+        ({"rng": -1}, "`rng` must be"),
+    ],
+)
+def test_bad_references(change, words):
+    with pytest.raises(CondcsError, match=words):
+        ConditionalDriftDetector(**{"x_ref": X, "y_ref": Y, "window": 20, "expected_run_length": 500, **change})
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "words"),
+    [
+        ([1.0, 2.0], 0.0, "`x` must have 1 columns"),
+        (np.nan, 0.0, "`x` must be finite"),
+        ("a", 0.0, "`x` must hold numbers"),
+        (0.0, [0.0, 1.0], "`y`"),
+    ],
+)
+def test_bad_rows(detector_state, x, y, words):
+    with pytest.raises(CondcsError, match=words):
+        ConditionalDriftDetector.load(detector_state).update(x, y)
+
+
+def test_broken_states(detector_state):
+    with pytest.raises(CondcsError, match="`state` must come from"):
+        ConditionalDriftDetector.load({})
+    for name in ("settings", "statistic", "window_0_values", "window_1_pushed"):
+        with pytest.raises(CondcsError, match="`state` must come from"):
+            ConditionalDriftDetector.load({k: v for k, v in detector_state.items() if k != name})
+    settings = json.loads(str(detector_state["settings"]))
+    for broken in ({**settings, "generator": {"bit_generator": "PCG64"}}, {**settings, "window": None}):
+        with pytest.raises(CondcsError, match="`state` must come from"):
+            ConditionalDriftDetector.load({**detector_state, "settings": np.array(json.dumps(broken))})
