@@ -1,12 +1,9 @@
-"""Running trials: spread over processes, stored as they end, resumed where they stopped."""
+"""Running trials: spread over processes or a cluster, stored as they end, resumed where they stopped."""
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,7 @@ import numpy as np
 
 from condcs.core.checks import check_integer
 from condcs.core.errors import ParameterError
-from condcs.core.settings import config_context
+from condcs.core.parallel import Workers, active_workers, cores, one_thread, spread
 from condcs.experiments.spec import Experiment, Parameters, Result, Results, Task
 from condcs.experiments.store import TrialStore
 
@@ -43,7 +40,8 @@ def run(
     """Run what is missing of an experiment and return all of its trials.
 
     Every trial draws from a stream of its own and computes on one thread, so the results depend neither on `jobs`
-    nor on the order in which trials end, nor on how often the run was stopped.
+    nor on the order in which trials end, nor on how often the run was stopped. With ``joblib.parallel_config`` set to
+    "dask", trials run on the workers of that cluster, and those of a lost worker are run again by another.
 
     Parameters
     ----------
@@ -52,7 +50,7 @@ def run(
     out : Path
         Folder of all results; trials go to ``<out>/<name>/trials.jsonl``.
     jobs : int, optional
-        Processes; by default one per core that this process may use.
+        Processes of this machine; by default one per core that this process may use.
     fresh : bool
         Forget stored trials.
     only : sequence of str
@@ -71,10 +69,12 @@ def run(
     ------
     Interrupted
         On Ctrl-C.
+    ClusterError
+        If the cluster is lost. What is done is stored.
     StoreError
         If the folder holds trials of another specification.
     """
-    jobs = check_integer("jobs", jobs if jobs is not None else _cores(), 1)
+    jobs = check_integer("jobs", jobs if jobs is not None else cores(), 1)
     planned = list(experiment.tasks(experiment.parameters, experiment.repeats))
     tasks = _chosen(planned, only)
     tell = progress or (lambda done, total, case: None)
@@ -84,7 +84,7 @@ def run(
         tell(done, len(tasks), "")
         finished = _finished(experiment, waiting, jobs)
         try:
-            for index, result, seconds in finished:
+            for index, (result, seconds) in finished:
                 store.append(waiting[index], result, seconds)
                 done += 1
                 tell(done, len(tasks), waiting[index].case)
@@ -97,56 +97,33 @@ def run(
 
 def _finished(
     experiment: Experiment, waiting: list[Task], jobs: int
-) -> Generator[tuple[int, Result, float], None, None]:
-    """Yield (index, result, seconds) of each waiting task as it ends."""
-    from joblib import Parallel, delayed, parallel_config
-
-    jobs = min(jobs, len(waiting))
+) -> Generator[tuple[int, tuple[Result, float]], None, None]:
+    """Yield (index, (result, seconds)) of each waiting task as it ends."""
     calls = (
-        (i, experiment.trial, dict(experiment.parameters), dict(task.arguments), experiment.generator(task))
-        for i, task in enumerate(waiting)
+        (experiment.trial, dict(experiment.parameters), dict(task.arguments), experiment.generator(task))
+        for task in waiting
     )
-    if jobs <= 1:
-        for call in calls:
-            yield _run_trial(*call)
+    workers = active_workers()
+    if workers is None or workers.client is None:
+        workers = Workers(min(jobs, len(waiting)))
+    if len(waiting) > 0 and (workers.client is not None or workers.count > 1):
+        yield from spread(_run_trial, calls, workers)
         return
-    with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
-        # Batches of one: results of a larger batch would all wait for its last trial, and be lost with it.
-        parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
-        yield from parallel(delayed(_run_in_worker)(os.getpid(), *call) for call in calls)
-
-
-def _run_in_worker(parent: int, *call: Any) -> tuple[int, Result, float]:
-    _end_with(parent)
-    return _run_trial(*call)
-
-
-@lru_cache(maxsize=1)
-def _end_with(parent: int) -> None:
-    """End this worker soon after its parent: one that was killed cannot tell its workers to stop waiting for work."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    for index, call in enumerate(calls):
+        yield index, _run_trial(*call)
 
 
 def _run_trial(
-    index: int,
     trial: Callable[[Parameters, Mapping[str, Any], np.random.Generator], Result],
     parameters: Parameters,
     arguments: Mapping[str, Any],
     rng: np.random.Generator,
-) -> tuple[int, Result, float]:
-    from threadpoolctl import threadpool_limits
-
+) -> tuple[Result, float]:
     start = time.perf_counter()
-    # One thread per trial, with one process too: sums over threads round differently from sums over one.
-    with threadpool_limits(1), config_context(n_threads=1):
+    # With one process too: the numbers are those of any number of processes.
+    with one_thread():
         result = trial(parameters, arguments, rng)
-    return index, result, time.perf_counter() - start
+    return result, time.perf_counter() - start
 
 
 def _chosen(tasks: list[Task], only: Sequence[str]) -> list[Task]:
@@ -167,7 +144,3 @@ def _arranged(tasks: list[Task], store: TrialStore) -> tuple[Results, dict[str, 
         results.setdefault(task.case, {})[task.repeat] = store.results[task.key]
         seconds[task.case] = seconds.get(task.case, 0.0) + store.seconds[task.key]
     return results, seconds
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

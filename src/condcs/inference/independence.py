@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ import numpy as np
 from condcs.core.arrays import Array
 from condcs.core.checks import check_choice, check_integer, check_same_rows
 from condcs.core.errors import ParameterError, public
+from condcs.core.parallel import Shared
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context, current_settings
 from condcs.inference.nulls import circular_shifts, local_permutations
 from condcs.inference.progress import progress_bar
+from condcs.inference.resampling import batch_values, drawn
 from condcs.inference.results import TestResult, pvalue
 from condcs.inference.shuffled_copy import check_options, copy_statistic
 from condcs.inference.statistics import FloatArray, as_numpy
@@ -126,20 +129,17 @@ def independence_test(
     if first is not None and null == "local":
         check_integer("neighbours", neighbours, 1, n - 1, because=f" (there are {n} rows)")
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
+        statistic: Shared[Statistic]
         if by_prop_4:
-            statistic = _statistic(response.kernel, None if first is None else first.kernel, second.kernel, n, form)
+            kernels = response.kernel, None if first is None else first.kernel, second.kernel
+            statistic = Shared(partial(_statistic, *kernels, n, form))
         else:
             reference = _permutations(null, first, n, neighbours, 1, generator)[0]
-            statistic = copy_statistic(chosen, response, first, second, reference, options)
-        observed = float(statistic(np.arange(n)[None])[0])
-        values = []
+            statistic = Shared(partial(copy_statistic, chosen, response, first, second, reference, options))
+        observed = float(statistic.ready(np.arange(n)[None])[0])
+        batches = drawn(lambda count: _permutations(null, first, n, neighbours, count, generator), n_resamples, _BATCH)
         with progress_bar(n_resamples, progress, f"independence, {null} null") as advance:
-            for start in range(0, n_resamples, _BATCH):
-                count = min(_BATCH, n_resamples - start)
-                orders = _permutations(null, first, n, neighbours, count, generator)
-                values.append(statistic(orders))
-                advance(count)
-    null_distribution = np.concatenate(values)
+            null_distribution = batch_values([statistic], batches, n_jobs=n_jobs, advance=advance)[0]
     widths = {"bandwidth_y": response.widths, "bandwidth_x2": second.widths}
     if first is not None:
         widths["bandwidth_x1"] = first.widths

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from condcs.core.checks import Parts, check_integer
 from condcs.core.errors import ParameterError
+from condcs.core.parallel import Shared, active_workers, spread
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context
 from condcs.inference.progress import progress_bar
@@ -29,6 +31,7 @@ AGGREGATE_MULTIPLES = (0.25, 0.5, 1.0, 2.0)
 """Multiples of the median width that ``bandwidth="aggregate"`` combines."""
 
 _BATCH = 100
+_BOOTSTRAP_BATCH = 10
 
 
 def run_test(
@@ -52,16 +55,10 @@ def run_test(
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
         pools = _pools(measure, x_parts, y_parts, options, aggregate=aggregate)
         sampler = draw(pools[0], generator)
-        statistics = [pool_statistic(pool) for pool in pools]
         observed = [float(total_divergence(p.observed(), symmetric=measure.symmetric)) for p in pools]
-        nulls: list[FloatArray] = []
+        statistics = [Shared(partial(pool_statistic, pool)) for pool in pools]
         with progress_bar(n_resamples, progress, f"{measure.name}, {null} null") as advance:
-            for start in range(0, n_resamples, _BATCH):
-                count = min(_BATCH, n_resamples - start)
-                labels = sampler(count)
-                nulls.append(np.array([statistic(labels) for statistic in statistics]))
-                advance(count)
-    values = np.concatenate(nulls, axis=1)
+            values = batch_values(statistics, drawn(sampler, n_resamples, _BATCH), n_jobs=n_jobs, advance=advance)
     if aggregate:
         return _aggregated(measure, pools, np.array(observed), values, null)
     return TestResult(
@@ -75,6 +72,45 @@ def run_test(
         details={"nonnegative": measure.nonnegative},
         _resample=_bootstrap(pools[0]),
     )
+
+
+def drawn(sampler: Callable[[int], Any], total: int, batch: int) -> Iterator[Any]:
+    """Yield `total` draws in batches; the last one may be smaller."""
+    for start in range(0, total, batch):
+        yield sampler(min(batch, total - start))
+
+
+def batch_values(
+    statistics: Sequence[Shared[Any]],
+    batches: Iterable[np.ndarray[Any, Any]],
+    *,
+    n_jobs: int | None = None,
+    advance: Callable[[int], None] = lambda count: None,
+) -> FloatArray:
+    """Return the values of each statistic (rows) on all batches: computed here, or by the workers joblib has in force.
+
+    A statistic has one value per row of a batch: of labels, of orders, of rows to take. Batches are drawn here and cut
+    as they are in either case, so the values are the same.
+    """
+    workers = active_workers(n_jobs)
+    if workers is None:
+        found = []
+        for batch in batches:
+            found.append([statistic.ready(batch) for statistic in statistics])
+            advance(len(batch))
+        return np.concatenate(found, axis=1)
+    width = len(statistics)
+    values: dict[int, FloatArray] = {}
+    calls = ((statistic, batch) for batch in batches for statistic in statistics)
+    for index, part in spread(_evaluated, calls, workers):
+        values[index] = part
+        if index % width == 0:
+            advance(len(part))
+    return np.array([np.concatenate([values[i] for i in range(k, len(values), width)]) for k in range(width)])
+
+
+def _evaluated(statistic: Callable[[np.ndarray[Any, Any]], FloatArray], batch: np.ndarray[Any, Any]) -> FloatArray:
+    return statistic(batch)
 
 
 def _shared_bandwidth(measure: Measure, options: dict[str, Any]) -> dict[str, Any]:
@@ -139,13 +175,27 @@ def _aggregated(
     )
 
 
-def _bootstrap(pool: MeasuredPool) -> Callable[[np.random.Generator], float]:
-    """Return a function that evaluates the measure on rows drawn with replacement within each group."""
+def _bootstrap(pool: MeasuredPool) -> Callable[[np.random.Generator, int], FloatArray]:
+    """Return a function that evaluates the measure on rows drawn with replacement within each group, many times."""
     spans = pool.problem.groups.slices
 
-    def resample(generator: np.random.Generator) -> float:
-        rows = np.concatenate([s.start + generator.integers(s.stop - s.start, size=s.stop - s.start) for s in spans])
-        pairs = Regrouped(pool).pairs(pool.labels, rows)
-        return float(total_divergence(pairs, symmetric=pool.measure.symmetric))
+    def draw(generator: np.random.Generator) -> np.ndarray[Any, Any]:
+        return np.concatenate([s.start + generator.integers(s.stop - s.start, size=s.stop - s.start) for s in spans])
+
+    def resample(generator: np.random.Generator, count: int) -> FloatArray:
+        batches = drawn(lambda n: np.array([draw(generator) for _ in range(n)]), count, _BOOTSTRAP_BATCH)
+        return np.asarray(batch_values([Shared(partial(_RedrawnRows, pool))], batches)[0])
 
     return resample
+
+
+class _RedrawnRows:
+    """The measure on rows of a pool, some taken more than once."""
+
+    def __init__(self, pool: MeasuredPool) -> None:
+        self.pool, self.plain = pool, Regrouped(pool)
+
+    def __call__(self, batch: np.ndarray[Any, Any]) -> FloatArray:
+        """Return one value per row of `batch`."""
+        pairs = np.array([self.plain.pairs(self.pool.labels, rows) for rows in batch])
+        return total_divergence(pairs, symmetric=self.pool.measure.symmetric)

@@ -57,7 +57,7 @@ class TestResult:
     sizes: tuple[int, ...]
     bandwidths: dict[str, FloatArray] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
-    _resample: Callable[[np.random.Generator], float] | None = field(default=None, repr=False, compare=False)
+    _resample: Callable[[np.random.Generator, int], FloatArray] | None = field(default=None, repr=False, compare=False)
 
     @property
     def n_resamples(self) -> int:
@@ -96,7 +96,7 @@ class TestResult:
                 f"`confidence_interval` is not defined for {self.details.get('bandwidth', 'this test')!r}."
             )
         generator = check_rng(rng)
-        values = np.array([self._resample(generator) for _ in range(n_resamples)])
+        values = self._resample(generator, n_resamples)
         low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
         reflected = 2 * self.statistic - np.array([high, low])
         floor = 0.0 if self.details.get("nonnegative") else -np.inf

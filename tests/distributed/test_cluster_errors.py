@@ -1,0 +1,104 @@
+"""What can go wrong with a cluster, told in plain words; and what needs none."""
+
+import pickle
+import sys
+import threading
+
+import joblib
+import pytest
+from typer.testing import CliRunner
+
+import condcs
+from condcs.cli.app import app
+from condcs.core import parallel
+from condcs.core.errors import ParameterError
+from condcs.core.parallel import ClusterError, Shared, Workers, active_workers, dask_cluster, one_thread
+
+from .conftest import start_scheduler, stop
+
+
+@pytest.mark.parametrize("address", ["", "8786", "localhost:8786", None])
+def test_address_has_a_protocol(address):
+    with pytest.raises(ParameterError, match=r"`dask` must be the address of a scheduler, got .*tcp://127.0.0.1:8786"):
+        dask_cluster(address).__enter__()
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense://127.0.0.1:8786"])
+def test_nobody_answers(address, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(parallel, "CONNECT_SECONDS", 0.5)
+    answer = CliRunner().invoke(app, ["reproduce", "table3", "--quick", "--dask", address])
+    assert answer.exit_code == 2
+    words = " ".join(answer.stderr.split())
+    assert f"`dask` must be the address of a running scheduler, got '{address}'" in words
+    assert "Traceback" not in answer.stderr
+
+
+def test_no_workers(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(parallel, "CONNECT_SECONDS", 1)
+    scheduler, address = start_scheduler()
+    try:
+        with pytest.raises(ClusterError, match=r"must have workers, got none in 1 s.*dask worker tcp://"):
+            dask_cluster(address).__enter__()
+    finally:
+        stop(scheduler)
+
+
+def test_other_version_of_condcs(cluster, monkeypatch):
+    monkeypatch.setattr(condcs, "__version__", "9.9")
+    with pytest.raises(ClusterError, match=r"workers must have condcs 9\.9 installed, got 0"):
+        dask_cluster(cluster).__enter__()
+
+
+def test_dask_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ParameterError, match=r"pip install 'condcs\[dask\]'"):
+        dask_cluster("tcp://127.0.0.1:8786").__enter__()
+
+
+def test_work_stays_here_unless_asked_for():
+    assert active_workers() is None
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        assert active_workers() is None
+    with joblib.parallel_config(backend="loky", n_jobs=1):
+        assert active_workers() is None
+    with joblib.parallel_config(backend="loky", n_jobs=3):
+        assert active_workers() == Workers(3)
+        assert active_workers(2) == Workers(2)
+        with one_thread():
+            assert active_workers() is None
+
+
+def test_what_was_made_is_not_sent():
+    """A Gram matrix is made again where it is needed; only what it is made of travels."""
+    shared = Shared(bytearray)
+    assert shared.ready is shared.ready
+    arrived = pickle.loads(pickle.dumps(shared))
+    assert arrived.key == shared.key
+    assert arrived._made == []
+    assert arrived.ready == bytearray()
+
+
+def test_overlapping_blocks_of_one_thread():
+    """The first to leave does not lift the limit while the other still counts on it; the last one does."""
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+
+    def threads():
+        return [pool["num_threads"] for pool in threadpoolctl.threadpool_info()]
+
+    before, inside, leave = threads(), threading.Event(), threading.Event()
+
+    def other():
+        with one_thread():
+            inside.set()
+            leave.wait(30)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside.wait(30)
+    with one_thread():
+        leave.set()
+        thread.join()
+        assert set(threads()) == {1}
+    assert threads() == before
