@@ -152,6 +152,11 @@ def conditional_independence_loss(
     tensor
         A scalar, or one value per row.
 
+    Notes
+    -----
+    Integrals are estimated at the rows of the batch, so that combinations of x1, x2 and y that never occur are not
+    seen. With delta kernels on all three, y = x1 xor x2 without any noise is such a case: the value is 0.
+
     Examples
     --------
     >>> label, group = torch.tensor([0, 0, 1, 1]).repeat(2), torch.tensor([0, 1, 0, 1]).repeat(2)
