@@ -13,9 +13,9 @@ def test_every_method_of_the_paper_has_its_numbers():
     experiment = experiment_named("table6")
     assert experiment.paper["dtg-cs"] == {"mountain-car": (946, None), "pendulum": (4105, None), "maze": (2581, 0.75)}
     cases = {task.case for task in experiment.tasks(experiment.parameters, 1)}
-    assert len(cases) == 24
+    assert len(cases) == 27
     assert {f"{m}; {e}" for m in experiment.paper for e in experiment.paper[m]} | {
-        f"control; {e}" for e in ("mountain-car", "pendulum", "maze")
+        f"{m}; {e}" for m in ("control", "maxent-relative") for e in ("mountain-car", "pendulum", "maze")
     } == cases
 
 

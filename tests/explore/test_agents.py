@@ -74,18 +74,21 @@ def test_rewards_of_the_others():
     assert all(used == 0 for _, used in steps(car, make_agent("control", car, rng=0), 30))
 
 
-def test_entropy_reward_is_minus_log_density():
-    """With the density updated at every step: -log((visits + 1) / (steps + cells)), visits of the cell included."""
+@pytest.mark.parametrize(("method", "scale"), [("maxent", 1), ("maxent-relative", 16)])
+def test_entropy_reward_is_minus_log_density(method, scale):
+    """With the density updated at every step: (visits + 1) / (steps + cells), visits of the cell included."""
     environment = make_environment("maze", rows=4, maze_seed=0)
-    settings = replace(hyperparameters("maze", "maxent"), rollout_steps=1)
-    agent = make_agent("maxent", environment, settings=settings, rng=0)
+    settings = replace(hyperparameters("maze", method), rollout_steps=1)
+    agent = make_agent(method, environment, settings=settings, rng=0)
     observation, _ = environment.reset(seed=0)
     visits = {}
     for t in range(1, 80):
         observation, reward, terminated, _, _ = environment.step(agent.act(observation))
         cell = tuple(observation)
         visits[cell] = visits.get(cell, 0) + 1
-        assert agent.learn(observation, reward, terminated) == pytest.approx(-math.log((visits[cell] + 1) / (t + 16)))
+        assert agent.learn(observation, reward, terminated) == pytest.approx(
+            -math.log(scale * (visits[cell] + 1) / (t + 16))
+        )
 
 
 @pytest.mark.parametrize("method", ["dtg-cs", "control"])

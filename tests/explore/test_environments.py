@@ -58,7 +58,9 @@ def test_compiled_steps_are_gymnasiums(name, seed):
         assert not truncated
 
 
-@pytest.mark.parametrize("method", ["random", "q-learning", "maxent", "dtg", "dtg-mmd", "dtg-cs", "control"])
+@pytest.mark.parametrize(
+    "method", ["random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-mmd", "dtg-cs", "control"]
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_rollouts_are_the_agents_own_steps(name, method):
     """The compiled rollout and the agent in gymnasium walk the same path, state by state."""

@@ -127,14 +127,25 @@ class MaxEnt(KernelAgent):
         Bins of each column of the state, and bins per unit.
     rollout_steps : int
         Steps between two updates of the density.
+    relative : bool
+        Whether the density is taken relative to the uniform one: then what is visited more often than that costs, and
+        what is new pays, where the plain reward pays everywhere and makes the agent stay with what it knows.
     """
 
     def __init__(
-        self, interface: Interface, value: KernelTD, *, bins: Any, resolution: Any, rollout_steps: int, **options: Any
+        self,
+        interface: Interface,
+        value: KernelTD,
+        *,
+        bins: Any,
+        resolution: Any,
+        rollout_steps: int,
+        relative: bool = False,
+        **options: Any,
     ) -> None:
         super().__init__(interface, value, **options)
         self.bins, self.resolution = np.array(bins, np.int64), np.array(resolution, np.float64)
-        self.rollout_steps = rollout_steps
+        self.rollout_steps, self.relative = rollout_steps, relative
         self.counts = np.zeros(int(np.prod(self.bins)))
         self._frozen, self._visits = self.counts.copy(), 0
 
@@ -148,7 +159,8 @@ class MaxEnt(KernelAgent):
         if self._visits % self.rollout_steps == 0:
             self._frozen[:] = self.counts
         total = self._visits // self.rollout_steps * self.rollout_steps
-        return -math.log((self._frozen[index] + 1.0) / (total + self._frozen.size))
+        density = (self._frozen[index] + 1.0) / (total + self._frozen.size)
+        return -math.log(density * self._frozen.size if self.relative else density)
 
 
 class DivergenceToGo(KernelAgent):
@@ -220,7 +232,7 @@ def make_agent(
     Parameters
     ----------
     method : str
-        "random", "q-learning", "maxent", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs" or "control".
+        "random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs" or "control".
     environment : gymnasium.Env
         Its spaces are read (see `Interface.of`).
     settings : Hyperparameters, optional
@@ -308,11 +320,17 @@ def build_agent(interface: Interface, settings: Hyperparameters, *, is_maze: boo
     options: dict[str, Any] = {"epsilon": settings.epsilon, "rng": rng}
     if settings.reward in ("extrinsic", "goal"):
         return KernelQLearning(interface, value, sparse=settings.reward == "goal", **options)
-    if settings.reward == "entropy":
+    if settings.reward in ("entropy", "relative_entropy"):
         space = environment.observation_space
         bins, resolution = histogram_bins(settings, interface, space.high - space.low + 1 if is_maze else None)
         return MaxEnt(
-            interface, value, bins=bins, resolution=resolution, rollout_steps=settings.rollout_steps, **options
+            interface,
+            value,
+            bins=bins,
+            resolution=resolution,
+            rollout_steps=settings.rollout_steps,
+            relative=settings.reward == "relative_entropy",
+            **options,
         )
     if settings.reward == "nothing":
         return OptimismControl(interface, value, **options)

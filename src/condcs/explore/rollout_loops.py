@@ -12,7 +12,7 @@ from condcs.explore import dynamics, value_loops
 from condcs.measures import sliding_loops
 
 # What an agent takes for reward.
-NOTHING, EXTRINSIC, GOAL, ENTROPY, COUNT, PREDICTION, CS, EUCLIDEAN, MMD, GIVEN = range(10)
+NOTHING, EXTRINSIC, GOAL, ENTROPY, RELATIVE_ENTROPY, COUNT, PREDICTION, CS, EUCLIDEAN, MMD, GIVEN = range(11)
 
 # Entries of `Agent.options`.
 EPSILON, WIDTH = range(2)
@@ -98,14 +98,15 @@ def prediction_error(agent: Any, seen: Any) -> Any:
 @compiled  # type: ignore[untyped-decorator]
 def intrinsic(agent: Any, seen: Any, action: int, upcoming: Any, actions: Any, given: float) -> Any:
     """Record a transition and return the reward that the agent makes for itself."""
-    if agent.reward == ENTROPY:
+    if agent.reward == ENTROPY or agent.reward == RELATIVE_ENTROPY:
         index = bin_of(upcoming, agent.bins, agent.resolution)
         agent.counts[index] += 1
         agent.counters[VISITS] += 1
         if agent.counters[VISITS] % agent.counters[EPOCH] == 0:
             agent.frozen[:] = agent.counts
         total = agent.counters[VISITS] // agent.counters[EPOCH] * agent.counters[EPOCH]
-        return -math.log((agent.frozen[index] + 1.0) / (total + agent.frozen.size))
+        density = (agent.frozen[index] + 1.0) / (total + agent.frozen.size)
+        return -math.log(density * agent.frozen.size if agent.reward == RELATIVE_ENTROPY else density)
     if agent.reward == COUNT:
         index = bin_of(upcoming, agent.bins, agent.resolution)
         agent.counts[index] += 1

@@ -15,7 +15,7 @@ from condcs.explore.buffer import BUFFER_MEASURES, neighbour_divergence
 from condcs.explore.kernel_td import KernelTD
 from condcs.explore.settings import Hyperparameters
 
-_SIMPLE = ("nothing", "extrinsic", "goal", "entropy", "count", "prediction")
+_SIMPLE = ("nothing", "extrinsic", "goal", "entropy", "relative_entropy", "count", "prediction")
 _REWARDS = (*_SIMPLE, "conditional_cs", "conditional_euclidean", "joint_mmd")
 _GIVEN = ("conditional_kl", "conditional_mmd")
 
@@ -142,7 +142,7 @@ def compiled_agent(environment: Any, settings: Hyperparameters, rng: np.random.G
         # Beyond column and row there is the screen of a changing room.
         cells = [*environment.passages.shape[1::-1], settings.bins][:dim]
     bins, resolution = histogram_bins(settings, environment, cells)
-    counts = np.zeros(int(np.prod(bins)) if settings.reward in ("entropy", "count") else 1)
+    counts = np.zeros(int(np.prod(bins)) if settings.reward in ("entropy", "relative_entropy", "count") else 1)
     n_features = PREDICTOR_FEATURES if settings.reward == "prediction" else 1
     frequencies, phases = np.zeros((n_features, dim)), np.zeros(n_features)
     target = np.zeros((PREDICTOR_OUTPUTS, n_features))

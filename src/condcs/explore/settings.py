@@ -30,8 +30,9 @@ class Hyperparameters:
         Probability of a random action; 1 is the random agent.
     reward : str
         What the agent learns from: "nothing", "extrinsic", "goal" (1 at the goal, else 0), "entropy" (minus the log
-        density of visited states), "count" (one over the square root of the visits), "prediction" (error of a
-        predictor of random features, in the manner of random network distillation), or a measure of the buffer.
+        density of visited states), "relative_entropy" (the same, relative to the uniform density), "count" (one over
+        the square root of the visits), "prediction" (error of a predictor of random features, in the manner of random
+        network distillation), or a measure of the buffer.
     buffer : int
         Transitions of both halves of the buffer.
     refresh_every : int
@@ -71,6 +72,7 @@ METHODS: dict[str, str] = {
     "random": "Random",
     "q-learning": "Q-learning",
     "maxent": "MaxEnt",
+    "maxent-relative": "MaxEnt, relative to uniform",
     "dtg": "DTG",
     "dtg-kl": "DTG-KL",
     "dtg-mmd": "DTG-MMD",
@@ -117,6 +119,7 @@ def hyperparameters(environment: str, method: str) -> Hyperparameters:
         # The pendulum's reward is dense and negative: from 0 it is optimistic by itself, and needs no random actions.
         dense = environment == "pendulum"
         return replace(base, epsilon=0.0 if dense else 0.5, initial_value=0.0, reward="extrinsic" if dense else "goal")
-    if method == "maxent":
-        return replace(base, initial_value=0.0, reward="entropy")
+    if method in ("maxent", "maxent-relative"):
+        reward = "entropy" if method == "maxent" else "relative_entropy"
+        return replace(base, epsilon=0.1, initial_value=0.0, reward=reward)
     return replace(base, reward=_REWARDS[method])

@@ -16,6 +16,7 @@ COLOURS = {
     "random": "#a0aec0",
     "q-learning": "#718096",
     "maxent": "#b7791f",
+    "maxent-relative": "#d69e2e",
     "dtg": "#2f855a",
     "dtg-kl": "#6b46c1",
     "dtg-mmd": "#dd6b20",
