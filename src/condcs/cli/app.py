@@ -129,6 +129,7 @@ def cluster(
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out windows with gaps.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the clustering.")] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core.")] = None,
+    dask: Dask = None,
     out: Annotated[Path, typer.Option(help="Folder of labels.csv and clusters.html.")] = Path("condcs-clusters"),
 ) -> None:
     """Cluster time series by their dynamics: a table here, labels and a page with pictures in a folder."""
@@ -136,6 +137,7 @@ def cluster(
     import sys
 
     from condcs.cli.cluster import ClusterOptions, run
+    from condcs.cli.workers import on_workers
 
     options = ClusterOptions(
         k=k,
@@ -148,7 +150,8 @@ def cluster(
         seed=seed,
         jobs=jobs,
     )
-    run(file, options, labels=labels, layout=layout, out=out, command=shlex.join(["condcs", *sys.argv[1:]]))
+    with on_workers(dask):
+        run(file, options, labels=labels, layout=layout, out=out, command=shlex.join(["condcs", *sys.argv[1:]]))
 
 
 @app.command()
@@ -172,6 +175,7 @@ def causal(
     resamples: Annotated[int, typer.Option(min=1, help="Surrogates of each test.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the surrogates.")] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core.")] = None,
+    dask: Dask = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
     out: Annotated[Path, typer.Option(help="Page to write (HTML).")] = Path("condcs-causal.html"),
 ) -> None:
@@ -180,6 +184,7 @@ def causal(
     import sys
 
     from condcs.cli.causal import CausalOptions, run
+    from condcs.cli.workers import on_workers
 
     options = CausalOptions(
         columns=tuple(columns or ()),
@@ -195,7 +200,8 @@ def causal(
         seed=seed,
         jobs=jobs,
     )
-    run(file, options, out=out, as_machine=as_json, command=shlex.join(["condcs", *sys.argv[1:]]))
+    with on_workers(dask):
+        run(file, options, out=out, as_machine=as_json, command=shlex.join(["condcs", *sys.argv[1:]]))
 
 
 @app.command()
@@ -203,13 +209,14 @@ def explore(
     environment: Annotated[str, typer.Argument(help="mountain-car, pendulum or maze.")],
     method: Annotated[
         list[str] | None,
-        typer.Option(help="random, q-learning, maxent, dtg, dtg-kl, dtg-mmd, dtg-cs or control; repeatable."),
+        typer.Option(help="dtg-cs, dtg, dtg-kl, dtg-mmd, control, random, q-learning, maxent(-relative); repeatable."),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each method.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run.")] = 0,
     steps: Annotated[int, typer.Option(min=10, help="Steps of each run.")] = 10_000,
     rows: Annotated[int, typer.Option(min=2, help="Rows and columns of the maze.")] = 20,
     jobs: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core.")] = None,
+    dask: Dask = None,
     out: Annotated[Path, typer.Option(help="Page to write.")] = Path("condcs-explore.html"),
 ) -> None:
     """Let agents explore without rewards: a table that grows here, heat maps and learning curves on a page."""
@@ -217,9 +224,11 @@ def explore(
     import sys
 
     from condcs.cli.explore import ExploreOptions, run
+    from condcs.cli.workers import on_workers
 
     options = ExploreOptions(environment, tuple(method or ["dtg-cs"]), seeds, seed, steps, rows, jobs)
-    run(options, out=out, command=shlex.join(["condcs", *sys.argv[1:]]))
+    with on_workers(dask):
+        run(options, out=out, command=shlex.join(["condcs", *sys.argv[1:]]))
 
 
 @app.command()
@@ -262,7 +271,7 @@ def watch(
 
 @app.command()
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="Which experiment; none lists them all.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Which experiment, or all; none lists them.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small data and few trials: seconds.")] = False,
     trials: Annotated[int | None, typer.Option(min=1, help="Repetitions of each cell instead of the paper's.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")] = None,
@@ -283,6 +292,11 @@ def reproduce(
 
     if name is None:
         list_experiments()
+    elif name == "all":
+        from condcs.cli.reproduce_all import reproduce_all
+
+        with on_workers(dask):
+            reproduce_all(quick=quick, trials=trials, jobs=jobs, out=out, fresh=fresh, only=only or [])
     else:
         with on_workers(dask):
             run_experiment(name, quick=quick, trials=trials, jobs=jobs, out=out, fresh=fresh, only=only or [])

@@ -56,7 +56,7 @@ def reproduce(
     start = time.perf_counter()
     try:
         experiment = experiment_named(name).version(quick=quick, trials=trials)
-        with _progress(experiment, errors) as tell:
+        with shown_progress(experiment, errors) as tell:
             results, seconds = run(experiment, out, jobs=jobs, fresh=fresh, only=only, progress=tell)
     except Interrupted as stopped:
         errors.print(f"[yellow]{stopped}[/yellow]")
@@ -64,7 +64,7 @@ def reproduce(
     except CondcsError as error:
         errors.print(f"[red]{error}[/red]", highlight=False)
         raise typer.Exit(2) from None
-    report = _with_facts(experiment, experiment.summarise(experiment, results), results)
+    report = with_facts(experiment, experiment.summarise(experiment, results), results)
     folder = out / experiment.folder_name
     write(experiment, report, results, folder)
     if quick:
@@ -89,7 +89,7 @@ def write(experiment: Experiment, report: Report, results: Results, folder: Path
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{experiment.name}.json").write_text(report.to_json(), encoding="utf-8")
-    command = f"Made by `{_command(experiment)}` on seed {experiment.seed}."
+    command = f"Made by `{command_of(experiment)}` on seed {experiment.seed}."
     (folder / f"{experiment.name}.md").write_text(f"{report.to_markdown()}\n{command}\n", encoding="utf-8")
     figure = Figure(layout="constrained")
     experiment.draw(experiment, results, figure)
@@ -99,24 +99,26 @@ def write(experiment: Experiment, report: Report, results: Results, folder: Path
         figure.savefig(folder / f"{experiment.name}.svg", metadata={"Date": None})
 
 
-def _command(experiment: Experiment) -> str:
+def command_of(experiment: Experiment) -> str:
+    """Return the command that runs this version of an experiment."""
     words = ["condcs", "reproduce", experiment.name, *(["--quick"] if experiment.is_quick else [])]
     return shlex.join([*words, "--trials", str(experiment.repeats)])
 
 
-def _with_facts(experiment: Experiment, report: Report, results: Results) -> Report:
+def with_facts(experiment: Experiment, report: Report, results: Results) -> Report:
+    """Add to a report what it was made from."""
     facts = {
         "fingerprint": experiment.fingerprint(),
         "specification": experiment.description(),
         "trials": sum(len(repeats) for repeats in results.values()),
-        "command": _command(experiment),
+        "command": command_of(experiment),
     }
     notes = [QUICK, *report.notes] if experiment.is_quick else report.notes
     return replace(report, facts={**facts, **report.facts}, notes=notes)
 
 
 @contextmanager
-def _progress(experiment: Experiment, console: Console) -> Iterator[Callable[[int, int, str], None]]:
+def shown_progress(experiment: Experiment, console: Console) -> Iterator[Callable[[int, int, str], None]]:
     """Show a live bar in a terminal, and a line per tenth of the work elsewhere."""
     if not console.is_terminal:
         yield _plain_progress(experiment.name)

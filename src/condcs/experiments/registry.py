@@ -10,6 +10,7 @@ from condcs.experiments.spec import Experiment
 
 _NAMES = (
     "table1",
+    "fig1",
     "table2",
     "fig3",
     "table3",

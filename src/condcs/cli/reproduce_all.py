@@ -1,0 +1,97 @@
+"""Run every experiment, one after the other, and write one page of them all."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from condcs.cli.reproduce import shown_progress, with_facts, write
+from condcs.core.errors import CondcsError
+from condcs.datasets import DatasetError
+from condcs.experiments.registry import experiment_named, experiment_names
+from condcs.experiments.runner import Interrupted, run
+from condcs.report.index_page import Done, Left, index_page
+
+INDEX = "index.html"
+
+
+def reproduce_all(
+    *, quick: bool, trials: int | None, jobs: int | None, out: Path, fresh: bool, only: Sequence[str]
+) -> None:
+    """Run what is missing of every experiment; what needs data or packages that are absent is skipped by name.
+
+    Ends with 2 if an experiment failed, though the others were run; Ctrl-C keeps what is done.
+    """
+    errors = Console(stderr=True)
+    start = time.perf_counter()
+    outcomes: list[Done | Left] = []
+    try:
+        for name in experiment_names():
+            outcomes.append(_run_one(name, quick, trials, jobs, out, fresh, only, errors))
+            _tell(outcomes[-1], errors)
+        words = ["condcs", "reproduce", "all", *(["--quick"] if quick else [])]
+        words += [] if trials is None else ["--trials", str(trials)]
+        path = index_page(outcomes, shlex.join(words), quick=quick).write(out / INDEX)
+    except Interrupted as stopped:
+        errors.print(f"[yellow]{stopped}[/yellow]")
+        raise typer.Exit(130) from None
+    except KeyboardInterrupt:
+        errors.print("[yellow]Interrupted. What is done is stored: the same command continues.[/yellow]")
+        raise typer.Exit(130) from None
+    except CondcsError as error:
+        errors.print(f"[red]{escape(str(error))}[/red]", highlight=False)
+        raise typer.Exit(2) from None
+    left = [o for o in outcomes if isinstance(o, Left)]
+    console = Console()
+    console.print(
+        f"{len(outcomes) - len(left)} experiments in {time.perf_counter() - start:.0f} s; {len(left)} left out."
+    )
+    console.print(f"Page: [bold]{escape(str(path))}[/bold]")
+    if any(o.failed for o in left):
+        raise typer.Exit(2)
+
+
+def _run_one(
+    name: str,
+    quick: bool,
+    trials: int | None,
+    jobs: int | None,
+    out: Path,
+    fresh: bool,
+    only: Sequence[str],
+    errors: Console,
+) -> Done | Left:
+    try:
+        experiment = experiment_named(name).version(quick=quick, trials=trials)
+        with shown_progress(experiment, errors) as tell:
+            results, seconds = run(experiment, out, jobs=jobs, fresh=fresh, only=only, progress=tell)
+        report = with_facts(experiment, experiment.summarise(experiment, results), results)
+        folder = out / experiment.folder_name
+        write(experiment, report, results, folder)
+    except DatasetError as error:
+        return Left(name, str(error), failed=False)
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] == "condcs":
+            return Left(name, str(error), failed=True)
+        return Left(name, f"needs the package {error.name!r}, which is not installed", failed=False)
+    except (Interrupted, KeyboardInterrupt):
+        raise
+    except Exception as error:  # one experiment that fails must not cost the others
+        return Left(name, f"{type(error).__name__}: {error}", failed=True)
+    return Done(experiment, report, folder, sum(seconds.values()))
+
+
+def _tell(outcome: Done | Left, errors: Console) -> None:
+    if isinstance(outcome, Left):
+        word, colour = ("failed", "red") if outcome.failed else ("skipped", "yellow")
+        errors.print(f"[{colour}]{outcome.name} {word}: {escape(outcome.reason)}[/{colour}]", highlight=False)
+        return
+    agree, judged = outcome.report.agreement()
+    verdict = f"{agree} of {judged} cells agree" if judged else "nothing to compare with"
+    errors.print(f"[green]{outcome.experiment.name}[/green]: {verdict}", highlight=False)
