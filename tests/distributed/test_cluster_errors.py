@@ -23,11 +23,22 @@ def test_address_has_a_protocol(address):
         dask_cluster(address).__enter__()
 
 
+COMMANDS = {
+    "compare": ["compare", "a.csv", "b.csv", "--y", "y"],
+    "cluster": ["cluster", "a.csv", "--k", "2"],
+    "causal": ["causal", "a.csv"],
+    "explore": ["explore", "maze"],
+    "reproduce": ["reproduce", "table3", "--quick"],
+}
+
+
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense://127.0.0.1:8786"])
-def test_nobody_answers(address, monkeypatch):
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nobody_answers(command, address, monkeypatch):
+    """Told before anything is read or computed."""
     pytest.importorskip("distributed")
-    monkeypatch.setattr(parallel, "CONNECT_SECONDS", 0.5)
-    answer = CliRunner().invoke(app, ["reproduce", "table3", "--quick", "--dask", address])
+    monkeypatch.setattr(parallel, "CONNECT_SECONDS", 0.3)
+    answer = CliRunner().invoke(app, [*COMMANDS[command], "--dask", address])
     assert answer.exit_code == 2
     words = " ".join(answer.stderr.split())
     assert f"`dask` must be the address of a running scheduler, got '{address}'" in words

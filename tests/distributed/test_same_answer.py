@@ -9,9 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 import condcs
+from condcs.causal import causal_graph
 from condcs.cli.app import app
+from condcs.cli.explore import ExploreOptions, explore
 from condcs.core.errors import DataError
 from condcs.core.parallel import active_workers, dask_cluster, spread
+from condcs.datasets import make_nlvar3
 from condcs.experiments import experiment_named, run
 from condcs.experiments.runner import Interrupted
 
@@ -78,6 +81,29 @@ def test_confidence_interval_on_a_cluster(cluster, local):
     expected = local["two samples"].confidence_interval(n_resamples=40, rng=1)
     with dask_cluster(cluster):
         assert local["two samples"].confidence_interval(n_resamples=40, rng=1) == expected
+
+
+@pytest.mark.parametrize("null", ["windows", "circular"])
+def test_surrogates_on_a_cluster(client, null):
+    series = make_nlvar3(160, rng=0).series
+    settings = {"n_resamples": 60, "n_windows": 2, "null": null, "bandwidth": 0.5, "rng": 1}
+    here = causal_graph(series, **settings)
+    with joblib.parallel_config(backend="dask", client=client):
+        there = causal_graph(series, **settings)
+    assert np.array_equal(there.scores, here.scores, equal_nan=True)
+    assert np.array_equal(there.pvalues, here.pvalues, equal_nan=True)
+
+
+def test_agents_on_a_cluster(client):
+    options = ExploreOptions("maze", ("random", "dtg-cs"), seeds=3, steps=60, rows=5)
+    here, counts = explore(options), []
+    with joblib.parallel_config(backend="dask", client=client):
+        there = explore(options, lambda found: counts.append(sum(len(runs.goals) for runs in found.values())))
+    assert counts == [1, 2, 3, 4, 5, 6]
+    for method in options.methods:
+        assert there[method].first_goals == here[method].first_goals
+        assert np.array_equal(there[method].curves, here[method].curves)
+        assert np.array_equal(there[method].heat, here[method].heat)
 
 
 def test_calls_on_a_cluster_keep_their_own_work_to_themselves(cluster):

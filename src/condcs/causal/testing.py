@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from condcs.causal.widths import base_widths, chosen_levels
 from condcs.core.arrays import Array
 from condcs.core.checks import check_choice, check_integer
 from condcs.core.errors import ParameterError, public
+from condcs.core.parallel import Shared, active_workers, in_order, spread
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context
 from condcs.inference.nulls import circular_shifts, local_permutations, shifted_windows
@@ -32,6 +34,7 @@ N_WINDOWS = 5
 
 _FEWEST_IN_WINDOW = 20
 _NEIGHBOURS = 5
+_STARTS_PER_CALL = 52
 
 
 @dataclass(frozen=True)
@@ -277,7 +280,11 @@ def _by_windows(scorer: Scorer, settings: NullSettings, rng: np.random.Generator
     draws = shifted_windows(n, window=window, minimum_offset=offset, count=settings.n_resamples, rng=rng)
     count = check_integer("n_windows", settings.n_windows, 1)
     starts = spread_windows(draws, n, window, count) if count > 1 else np.concatenate([[[0, 0]], draws])
-    values = scorer.on_windows(starts, window, advance)
+    if active_workers() is None:
+        values = scorer.on_windows(starts, window, advance)
+    else:
+        batches = ((starts[i : i + _STARTS_PER_CALL], window) for i in range(0, len(starts), _STARTS_PER_CALL))
+        values = np.concatenate(list(_answers(scorer, Scorer.on_windows, batches)), axis=1)
     values = values.reshape(len(values), -1, count).mean(axis=2)
     return _finished(scorer, values[:, 0], values[:, 1:], window, offset)
 
@@ -304,14 +311,35 @@ def _by_orders(scorer: Scorer, settings: NullSettings, rng: np.random.Generator,
         shifted = (np.arange(n) + offsets[:, None]) % n
     else:
         check_integer("block", settings.block, 1, n // 10, because=f" (a tenth of the {n} rows)")
-    statistics, nulls = [], []
-    for index, link in enumerate(problem.links):
-        orders = shifted if shifted is not None else block_orders(problem, link, settings.block, count, streams[index])
-        values = scorer.on_orders(index, np.concatenate([np.arange(n)[None], orders]))
-        statistics.append(values[0])
-        nulls.append(values[1:])
+
+    def calls() -> Iterator[tuple[int, Any]]:
+        for index, link in enumerate(problem.links):
+            drawn = (
+                shifted if shifted is not None else block_orders(problem, link, settings.block, count, streams[index])
+            )
+            yield index, np.concatenate([np.arange(n)[None], drawn])
+
+    found = []
+    for values in _answers(scorer, Scorer.on_orders, calls()):
+        found.append(values)
         advance(1)
-    return _finished(scorer, np.array(statistics), np.array(nulls), n, offset, whole=True)
+    together = np.array(found)
+    return _finished(scorer, together[:, 0], together[:, 1:], n, offset, whole=True)
+
+
+def _answers(
+    scorer: Scorer, method: Callable[..., FloatArray], calls: Iterable[tuple[Any, ...]]
+) -> Iterator[FloatArray]:
+    """Yield what a method of the scorer returns for each call, in their order: by the workers joblib has in force."""
+    workers = active_workers()
+    if workers is None:
+        return (method(scorer, *call) for call in calls)
+    shared = Shared(partial(_itself, scorer))
+    return in_order(spread(method, ((shared, *call) for call in calls), workers))
+
+
+def _itself(scorer: Scorer) -> Scorer:
+    return scorer
 
 
 def block_orders(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from rich.table import Table
 
 from condcs.core.checks import check_choice, check_integer
 from condcs.core.errors import CondcsError
+from condcs.core.parallel import active_workers, in_order, spread
 from condcs.explore.coverage import coverage_curve, heat_map, places
 from condcs.explore.environments import NAMES, compiled_environment
 from condcs.explore.rollouts import rollout
@@ -109,21 +110,34 @@ def explore(options: ExploreOptions, tell: Any = None) -> dict[str, MethodRuns]:
     plan = [(method, seed) for method in options.methods for seed in range(options.seeds)]
     jobs = options.jobs or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0])
     # The compiled loops let other threads run, so threads are enough. Results come in the order of the plan.
+    runs = _on_threads(options, plan, jobs)
+    workers = active_workers()
+    if workers is not None:
+        runs = in_order(spread(one_run, ((options, *wanted) for wanted in plan), workers))
+    # Closed at once on Ctrl-C: what has not begun is given up.
+    with closing(runs):
+        for (method, _), run in zip(plan, runs, strict=True):
+            kept = found[method]
+            kept.first_goals.append(run["first_goal"])
+            kept.goals.append(run["goals"])
+            kept.curves.append(run["curve"])
+            kept.heat = kept.heat + run["heat"]
+            if tell is not None:
+                tell(found)
+    return found
+
+
+def _on_threads(
+    options: ExploreOptions, plan: list[tuple[str, int]], jobs: int
+) -> Generator[dict[str, Any], None, None]:
     with ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(one_run, options, method, seed) for method, seed in plan]
         try:
-            for (method, _), future in zip(plan, futures, strict=True):
-                run, kept = future.result(), found[method]
-                kept.first_goals.append(run["first_goal"])
-                kept.goals.append(run["goals"])
-                kept.curves.append(run["curve"])
-                kept.heat = kept.heat + run["heat"]
-                if tell is not None:
-                    tell(found)
+            for future in futures:
+                yield future.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return found
 
 
 COLUMNS = ("method", "runs", "at the goal", "first steps to it: median", "mean", "goals per run", "places seen")

@@ -28,7 +28,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
@@ -109,7 +109,7 @@ def active_workers(n_jobs: int | None = None) -> Workers | None:
 
 
 def spread(
-    function: Callable[..., T], calls: Iterable[tuple[Any, ...]], workers: Workers
+    function: Callable[..., T], calls: Iterable[tuple[Any, ...]], workers: Workers, *, ahead: str = "all"
 ) -> Generator[tuple[int, T], None, None]:
     """Yield (number of the call, result) of each call, in the order in which they end.
 
@@ -124,6 +124,10 @@ def spread(
         Positional arguments of each call; a `Shared` among them arrives as what it makes.
     workers : Workers
         Where the calls go.
+    ahead : str
+        How many calls are sent before results have come in, as joblib's ``pre_dispatch``. "all" suits calls that are
+        small: workers that join later find something to do. Otherwise e.g. "3*n_jobs", and `calls` is used up by
+        another thread.
 
     Raises
     ------
@@ -149,8 +153,7 @@ def spread(
         else:
             stack.enter_context(parallel_config(backend=_dask_backend(workers.client)))
         # Batches of one: results of a larger batch would all wait for its last call, and be lost with it.
-        # All at once: workers that join later find something to do, and `calls` is used up by this thread alone.
-        parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="all")
+        parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=ahead)
     with ExitStack() as stack:
         if workers.client is not None:
             stack.enter_context(_cluster_errors(workers.client))
@@ -164,6 +167,18 @@ def spread(
                 # Whoever closes the generator knows that some calls have not ended.
                 warnings.simplefilter("ignore", UserWarning)
                 results.close()
+
+
+def in_order(results: Generator[tuple[int, T], None, None]) -> Generator[T, None, None]:
+    """Yield the results of `spread` in the order of the calls, each as soon as those before it have come in."""
+    early: dict[int, T] = {}
+    following = 0
+    with closing(results):
+        for index, result in results:
+            early[index] = result
+            while following in early:
+                yield early.pop(following)
+                following += 1
 
 
 @contextmanager

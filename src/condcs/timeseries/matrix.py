@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs.core.parallel import active_workers, spread
 from condcs.core.settings import current_settings
 from condcs.inference.progress import progress_bar
 from condcs.timeseries.collection import FloatArray
@@ -122,6 +123,13 @@ def _computed(
     if a.count * b.count * job.seconds(a, b) < _SECONDS_WORTH_A_THREAD:
         for row, column in blocks:
             yield task(row, column).run()
+        return
+    workers = active_workers(n_jobs)
+    if workers is not None and workers.client is not None:
+        # Few at a time: blocks hold the series that they need.
+        calls = ((task(row, column),) for row, column in blocks)
+        for _, done in spread(Block.run, calls, workers, ahead="4*n_jobs"):
+            yield done
         return
     from joblib import Parallel, delayed
     from joblib.parallel import get_active_backend
