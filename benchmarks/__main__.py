@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import causal, core, explore, inference, memory, nn, timeseries
+from benchmarks import causal, core, explore, inference, memory, nn, power, timeseries
 
 PARTS = {
     "core": core.main,
     "memory": memory.main,
+    "power": power.main,
     "inference": inference.main,
     "causal": causal.main,
     "timeseries": timeseries.main,

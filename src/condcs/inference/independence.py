@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from condcs.core.arrays import Array
-from condcs.core.checks import check_choice, check_integer, check_same_rows
+from condcs.core.checks import Parts, check_choice, check_integer, check_same_rows
 from condcs.core.errors import ParameterError, public
 from condcs.core.parallel import Shared
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context, current_settings
 from condcs.inference.nulls import circular_shifts, local_permutations
 from condcs.inference.progress import progress_bar
+from condcs.inference.regression import regression_residuals
 from condcs.inference.resampling import batch_values, drawn
 from condcs.inference.results import TestResult, pvalue
 from condcs.inference.shuffled_copy import check_options, copy_statistic
@@ -44,6 +45,7 @@ def independence_test(
     given: Array | None = None,
     measure: str = "conditional_cs",
     form: str = "corrected",
+    adjust: bool = True,
     null: str = "local",
     neighbours: int = 5,
     n_resamples: int = 200,
@@ -78,6 +80,10 @@ def independence_test(
         "conditional_cs" (Prop. 4), or any other registered measure: see `condcs.measures.registry.MEASURES`.
     form : {"corrected", "paper"}
         Form of Prop. 4.
+    adjust : bool
+        Whether the kernel regressions of y and of x2 on x1 are taken off first. Given x1 they are constants, so the
+        null hypothesis stays what it is, and the test sees more: kernels need not be wide enough for what x1 explains.
+        Labels are left alone.
     null : {"local", "permutation", "surrogate"}
         "local" permutes x2 among neighbours in x1: valid as far as p(x2|x1) hardly changes among them. "permutation"
         ignores x1: valid only if x2 is independent of x1. "surrogate" turns x2 round in time by a random offset:
@@ -115,15 +121,19 @@ def independence_test(
     y, x2, given = as_numpy(y), as_numpy(x2), as_numpy(given)
     inputs = Inputs.of(y, x2, given)
     y_parts, x2_parts, x1_parts = [("y", y)], [("x2", x2)], [("given", given)]
-    response = inputs.kernel_variable(y_parts, "_y", kernel_y, bandwidth_y, response=True)
-    second = inputs.kernel_variable(x2_parts, "_x2", kernel_x2, bandwidth_x2)
-    check_same_rows(response.variable, y_parts, second.variable, x2_parts)
     first: KernelVariable | None = None
     if given is not None:
         first = inputs.kernel_variable(x1_parts, "_x1", kernel_x1, bandwidth_x1)
-        check_same_rows(response.variable, y_parts, first.variable, x1_parts)
+        if adjust:
+            y_parts = [("y", _adjusted(inputs, y_parts, kernel_y, first))]
+            x2_parts = [("x2", _adjusted(inputs, x2_parts, kernel_x2, first))]
     elif null == "local":
         null = "permutation"
+    response = inputs.kernel_variable(y_parts, "_y", kernel_y, bandwidth_y, response=True)
+    second = inputs.kernel_variable(x2_parts, "_x2", kernel_x2, bandwidth_x2)
+    check_same_rows(response.variable, y_parts, second.variable, x2_parts)
+    if first is not None:
+        check_same_rows(response.variable, y_parts, first.variable, x1_parts)
     n = response.variable.sizes[0]
     generator = check_rng(rng)
     if first is not None and null == "local":
@@ -151,8 +161,19 @@ def independence_test(
         null=null,
         sizes=(n,),
         bandwidths={k: w for k, w in widths.items() if w is not None},
-        details={"form": form} if by_prop_4 else {},
+        details={"adjust": adjust and first is not None, **({"form": form} if by_prop_4 else {})},
     )
+
+
+def _adjusted(inputs: Inputs, parts: Parts, kernel: Kernel, first: KernelVariable) -> Array:
+    """Return a variable without its regression on x1; labels, and rows that do not match x1, are left as they are."""
+    (name, values) = parts[0]
+    if kernel not in ("gaussian", "laplacian"):
+        return values
+    numbers = inputs.numbers(parts, stem=name)
+    if numbers.sizes != first.variable.sizes:
+        return values
+    return regression_residuals(np.asarray(numbers.values, dtype=np.float64), first.kernel)
 
 
 def _permutations(
