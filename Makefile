@@ -14,7 +14,7 @@ export CONDCS_DATA
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench docs clean
 
 help:
 	@echo "make demo    install and run the main job on built-in data"
@@ -22,6 +22,7 @@ help:
 	@echo "make check   formatting, lint, types and import layers"
 	@echo "make format  rewrite the sources in the house format"
 	@echo "make bench   speed and memory against the dense way and the floor"
+	@echo "make docs    build the documentation into site/"
 	@echo "make clean   remove .venv and everything generated"
 
 demo: $(VENV)/.installed-cli
@@ -48,8 +49,11 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
+docs: $(VENV)/.installed-dev
+	$(BIN)/mkdocs build --strict --quiet
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps live in .venv, so they vanish with it. Every install is editable: demo and test share .venv, and a plain
