@@ -61,6 +61,13 @@ def test_autocast_does_not_reach_the_kernels(name):
     torch.testing.assert_close(inside, LOSSES[name](*inputs))
 
 
+def test_autocast_and_arguments_by_name():
+    zs, _, zt, _ = (a.bfloat16() for a in batch())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = F.cs_loss(source=zs, target=zt, bandwidth=0.9)
+    torch.testing.assert_close(inside, F.cs_loss(zs, zt, bandwidth=0.9))
+
+
 @pytest.mark.parametrize("name", ["alignment", "regression", "mk_mmd"])
 def test_compiled_losses(name):
     """The whole graph is traced, without a break; values and gradients agree."""

@@ -168,11 +168,13 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         codes = np.searchsorted(self.classes_, labels)
         if len(np.unique(codes)) < 2:
             raise DataError("`y` must hold at least two classes, got one. Pass labels of every class.")
-        name = run_name({**self._settings(), "torch": torch.__version__}, source, codes, target)
         # A generator of our own for everything, dropout included; the caller's is put back.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.random_state)
             self.module_ = self._new_module()
+            shapes = [(key, tuple(value.shape)) for key, value in self.module_.state_dict().items()]
+            settings = {**self._settings(), "network": shapes, "torch": torch.__version__}
+            name = run_name(settings, source, codes, target)
             Training(self, source, codes, target, name).run(resume)
         return self
 

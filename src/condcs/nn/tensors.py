@@ -24,7 +24,7 @@ def loss_function(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        kind = _device_type(args)
+        kind = _device_type((*args, *kwargs.values()))
         if kind is None or not torch.is_autocast_enabled(kind):
             return guarded(*args, **kwargs)
         with torch.autocast(kind, enabled=False):
