@@ -108,7 +108,7 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
                 axis.imshow(maps[method].T, origin=origin, cmap="magma", vmin=0, vmax=top, aspect="equal")
         axes[i, 0].set_ylabel(labels[i], fontsize=9)
     for axis, (method, label) in zip(axes[0], METHODS.items(), strict=True):
-        axis.set_title("control (D = 0)" if method == "control" else label, fontsize=10)
+        axis.set_title("control\n(D = 0)" if method == "control" else label.replace(", ", ",\n"), fontsize=10)
 
 
 EXPERIMENT = Experiment(
