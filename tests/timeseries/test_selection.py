@@ -34,3 +34,13 @@ def test_median_or_its_fallback(rng, kind, sizes):
         else:
             percentiles = np.percentile(pool, np.arange(51, 101), method="higher")
             assert (value, how) == (percentiles[percentiles > 0][0], 1)
+
+
+def test_middle_numbers_on_both_sides_of_a_threshold(rng):
+    """Of an even count the two middle numbers may fall on either side of a threshold: then nothing may be cut off."""
+    n = 4000
+    for _ in range(1000):
+        high = rng.random(n) < 0.5
+        pool = np.where(high, 3.0, 0.0) + rng.random(n)  # the middle is often between the two clusters, where none lie
+        value, how = median_of(pool[:100], pool[100:250], pool[250:], n, np.empty(n))
+        assert (value, how) == (np.median(pool), 0)

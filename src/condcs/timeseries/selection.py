@@ -10,14 +10,15 @@ import numba
 FALLBACK_PERCENT = 51
 """Where the median is 0, the lowest positive percentile from this one up takes its place."""
 
-_FEW = 96
-_PASSES = 12
-_MARGIN = 0.01
+# Candidates that a narrowed bracket is expected to hold, on either side of the median.
+_MANY = 64
+_TRIES = 6
 _STRETCH = 32
 _BEYOND = 1e290
 # Up to this many numbers, one selection among all of them is faster than narrowing first.
 _DIRECT = 512
 _SAMPLE = 256
+_GOLDEN = 0.6180339887498949
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -33,19 +34,24 @@ def _count_three(values: Any, low: float, middle: float, high: float) -> Any:
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _collect(values: Any, low: float, high: float, out: Any, found: int) -> Any:
-    """Append the values in [low, high) to `out`; stretches without any are skipped after a vectorised look."""
+    """Append the values in [low, high) to `out`; return how many there are now, and how many lie below `low`.
+
+    Stretches without any are skipped after a vectorised look.
+    """
+    below = 0
     for start in range(0, values.size, _STRETCH):
         part = values[start : start + _STRETCH]
-        before_low, before_high = 0, 0
+        below_low, below_high = 0, 0
         for i in range(part.size):
-            before_low += part[i] < low
-            before_high += part[i] < high
-        if before_high > before_low:
+            below_low += part[i] < low
+            below_high += part[i] < high
+        below += below_low
+        if below_high > below_low:
             for i in range(part.size):
                 if part[i] >= low and part[i] < high:
                     out[found] = part[i]
                     found += 1
-    return found
+    return found, below
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -77,13 +83,18 @@ def select(values: Any, rank: int) -> Any:
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _sample(first: Any, second: Any, third: Any, scratch: Any) -> Any:
-    """Return the number of values put into `scratch`: every so-manieth of all."""
-    stride = max(1, (first.size + second.size + third.size) // _SAMPLE)
+    """Fill `scratch` with a sample and return its size; from each array in proportion.
+
+    Multiples of the golden ratio spread evenly and, unlike a fixed stride, never follow a row or diagonal of a matrix.
+    """
+    total = first.size + second.size + third.size
     found = 0
     for values in (first, second, third):
-        for i in range(stride // 2, values.size, stride):
-            if values[i] < _BEYOND and found < scratch.size:
-                scratch[found] = values[i]
+        for k in range(_SAMPLE * values.size // total):
+            place = (k + 0.5) * _GOLDEN
+            value = values[int((place - math.floor(place)) * values.size)]
+            if value < _BEYOND:
+                scratch[found] = value
                 found += 1
     return found
 
@@ -105,34 +116,14 @@ def median_of(first: Any, second: Any, third: Any, count: int, scratch: Any) -> 
     """
     upper = count // 2
     lower = upper - 1 if count % 2 == 0 else upper
+    # The numbers of ranks `lower` and `upper` lie in [low, high), with `before` numbers below low, `until` below high.
     low, high, before, until = 0.0, _BEYOND, 0, count
-    n0, n1, n2 = 0, 0, 0
-    t0, t1, t2, last = 0.0, 0.0, 0.0, 0.0
+    found, within = 0, False
     if count > _DIRECT:
         drawn = scratch[: _sample(first, second, third, scratch)]
         middle, reach = drawn.size // 2, drawn.size // 14
         t1 = select(drawn, middle)
         t0, t2 = select(drawn[:middle], middle - reach), select(drawn[middle:], reach)
-    for step in range(_PASSES if count > _DIRECT else 0):
-        if until - before <= _FEW:
-            break
-        if step > 0 and (low == 0.0 or high == _BEYOND):
-            t1 = high / 2.0 if low == 0.0 else low * 2.0
-            t0, t2 = t1 / 1.5, t1 * 1.5
-        elif step > 0:
-            gap, target = high - low, upper + 0.5
-            t1 = low + gap * ((target - before) / (until - before))
-            if n0 < n1 < n2:
-                # Through the last three points: the share of numbers below t bends little within a narrow bracket.
-                w0 = (target - n1) * (target - n2) / ((n0 - n1) * (n0 - n2))
-                w1 = (target - n0) * (target - n2) / ((n1 - n0) * (n1 - n2))
-                w2 = (target - n0) * (target - n1) / ((n2 - n0) * (n2 - n1))
-                curved = w0 * t0 + w1 * last + w2 * t2
-                if low < curved < high:
-                    t1 = curved
-            margin = gap * max(_MARGIN, 0.3 * _FEW / (until - before))
-            t0, t2 = t1 - margin, t1 + margin
-        last = t1
         n0, n1, n2 = _count_three(first, t0, t1, t2)
         for other in (second, third):
             m0, m1, m2 = _count_three(other, t0, t1, t2)
@@ -142,9 +133,38 @@ def median_of(first: Any, second: Any, third: Any, count: int, scratch: Any) -> 
                 low, before = t, n
             if n > upper and t < high:
                 high, until = t, n
-    found = 0
-    for values in (first, second, third):
-        found = _collect(values, low, high, scratch, found)
+        for step in range(_TRIES):
+            if low == 0.0 or high == _BEYOND or until - before <= _MANY:
+                break
+            gap, target = high - low, upper + 0.5
+            centre = low + gap * ((target - before) / (until - before))
+            if step == 0 and n0 < n1 < n2:
+                # Through the three points: the share of numbers below t bends little within a narrow bracket.
+                w0 = (target - n1) * (target - n2) / ((n0 - n1) * (n0 - n2))
+                w1 = (target - n0) * (target - n2) / ((n1 - n0) * (n1 - n2))
+                w2 = (target - n0) * (target - n1) / ((n2 - n0) * (n2 - n1))
+                curved = w0 * t0 + w1 * t1 + w2 * t2
+                if low < curved < high:
+                    centre = curved
+            margin = gap * (_MANY / (until - before)) * (step + 1)
+            t0, t2 = max(low, centre - margin), min(high, centre + margin)
+            found, n0 = _collect(first, t0, t2, scratch, 0)
+            for other in (second, third):
+                found, m0 = _collect(other, t0, t2, scratch, found)
+                n0 += m0
+            n2 = n0 + found
+            if n0 <= lower and n2 > upper:
+                before, within = n0, True
+                break
+            # If one of the two middle numbers is inside and the other is not, neither side can be cut off.
+            if n0 > upper:
+                high, until = t0, n0
+            elif n2 <= lower:
+                low, before = t2, n2
+    if not within:
+        found = 0
+        for values in (first, second, third):
+            found, _ = _collect(values, low, high, scratch, found)
     candidates = scratch[:found]
     median = select(candidates, upper - before)
     if lower != upper:
