@@ -200,7 +200,8 @@ def _mixing(subject: Subject, n_channels: int) -> FloatArray:
     electrodes = np.arange(n_channels) + subject.cap_shift
     places = np.array([0.2, 0.8]) * (n_channels - 1)
     profile = np.exp(-0.5 * ((electrodes[:, None] - places) / 0.9) ** 2)
-    return profile + subject.cap_noise * np.random.default_rng(subject.cap_seed).normal(size=profile.shape)
+    noise = np.random.default_rng(subject.cap_seed).normal(size=profile.shape)
+    return np.asarray(profile + subject.cap_noise * noise)
 
 
 def _resonating_noise(frequency: float, shape: tuple[int, ...], n_times: int, rng: np.random.Generator) -> FloatArray:

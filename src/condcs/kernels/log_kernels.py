@@ -311,8 +311,9 @@ class Product(LogKernel):
 def product(factors: Sequence[LogKernel]) -> LogKernel:
     """Multiply kernels; Gaussians in expanded form stay one matrix product, those of small pools one list of pairs."""
     flat = [g for f in factors for g in (f.factors if isinstance(f, Product) else (f,))]
-    if all(isinstance(f, Condensed) for f in flat):
-        exponents = [f.exponents for f in flat]
+    condensed = [f for f in flat if isinstance(f, Condensed)]
+    if len(condensed) == len(flat):
+        exponents = [f.exponents for f in condensed]
         return Condensed(flat[0].backend, tuple(a for f in flat for a in f.left), sum(exponents[1:], exponents[0]))
     expanded = [f for f in flat if isinstance(f, Expanded)]
     if len(expanded) > 1:
