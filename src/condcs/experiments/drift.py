@@ -88,8 +88,8 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         "over those that are found. Where only the inputs shift, the relation does not drift: to miss it is right.",
         f"The detectors of this library are set to one false alarm in {run_length:,} rows; ADWIN and DDM have river's "
         "own settings and watch the errors of a nearest-neighbour model of the reference.",
-        "Electricity: rows are shuffled within periods, so that a period is stationary. Later market: after rows of the "
-        "first period come rows of the last (inputs shift too). High demand: labels are turned round in the upper "
+        "Electricity: rows are shuffled within periods, so that a period is stationary. Later market: after rows of "
+        "the first period come rows of the last (inputs shift too). High demand: labels are turned round in the upper "
         "fifth of the demand.",
     ]
     return Report(experiment.title, grids, notes)
