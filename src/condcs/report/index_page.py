@@ -109,11 +109,14 @@ def _experiment(page: Page, outcome: Done) -> None:
         picture = outcome.folder / f"{experiment.name}.png"
     if picture.exists():
         page.image(picture, alt=f"Figure of {experiment.name}: {experiment.reproduces}", caption=report.title)
-    if report.notes:
-        page.points(report.notes)
+    notes = [note for note in report.notes if not note.startswith("Quick version")]
+    if notes:
+        page.points(notes)
     page.facts(
         {
-            "verdict": report.conclusion() if report.agreement()[1] else "nothing in the paper to compare with",
+            "cells that agree with the paper": "{} of {}".format(*report.agreement())
+            if report.agreement()[1]
+            else None,
             "seed": experiment.seed,
             "fingerprint of the trials": report.facts.get("fingerprint", ""),
             "trials": report.facts.get("trials", ""),

@@ -96,12 +96,13 @@ class Page:
             "<tr>" + "".join(f"<td{k}>{_escape(_show(c))}</td>" for k, c in zip(kinds, row, strict=True)) + "</tr>"
             for row in body
         ]
-        title = f"<caption>{_escape(caption)}</caption>" if caption else ""
+        # Beside the table, not in it: the caption of a wide table would scroll out of sight with it.
+        title = f'<p class="caption">{_escape(caption)}</p>' if caption else ""
         label = _escape(caption or (self._sections[-1] if self._sections else self._title))
         # Focusable, so that a table wider than the screen can be scrolled with the keyboard.
         self._add(
-            f'<div class="scroll" tabindex="0" role="region" aria-label="Table: {label}">'
-            f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+            f'{title}<div class="scroll" tabindex="0" role="region" aria-label="Table: {label}">'
+            f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
         )
 
     def figure(self, figure: Any, alt: str, caption: str = "") -> None:
