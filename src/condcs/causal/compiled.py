@@ -109,7 +109,7 @@ def reordered_sums(K1: Any, K1L: Any, K2: Any, orders: Any, levels: int) -> Any:
     return out
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
 def pivoted_cholesky(points: Any, scale: float, tolerance: float, most: int) -> Any:
     """Return F with F F' close to the Gaussian Gram matrix exp(-scale |u - v|^2): what is left has a small trace."""
     n, columns = points.shape
@@ -130,9 +130,10 @@ def pivoted_cholesky(points: Any, scale: float, tolerance: float, most: int) -> 
             for c in range(columns):
                 squares += (points[i, c] - points[pivot, c]) ** 2
             value = np.exp(-scale * squares)
+            known = 0.0
             for r in range(rank):
-                value -= F[i, r] * F[pivot, r]
-            F[i, rank] = value / root
+                known += F[i, r] * F[pivot, r]
+            F[i, rank] = (value - known) / root
         for i in range(n):
             rest[i] = max(0.0, rest[i] - F[i, rank] ** 2)
         rest[pivot] = 0.0
