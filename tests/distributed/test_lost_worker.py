@@ -13,31 +13,41 @@ import condcs
 from condcs.core.parallel import ClusterError, dask_cluster, spread
 from condcs.experiments import experiment_named, run
 
+from .conftest import start, start_scheduler
+
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
 
 QUICK = experiment_named("table3").version(quick=True, trials=2)
 
 
-def assassin(marker: Path):
-    """A function that kills the process that calls it with kill -9: once, and never the one it was made in."""
-    parent, path = os.getpid(), str(marker)
+def assassin(folder: Path, victims: int = 1):
+    """A function that kills the process that calls it with kill -9: so many of them, and never the one it was made in.
+
+    Each leaves a file in the folder.
+    """
+    parent, files = os.getpid(), [str(folder / f"killed-{number}") for number in range(victims)]
 
     def kill() -> None:
         if os.getpid() == parent:
             return
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        except FileExistsError:
-            return
-        os.kill(os.getpid(), signal.SIGKILL)
+        for file in files:
+            try:
+                os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            except FileExistsError:
+                continue
+            os.kill(os.getpid(), signal.SIGKILL)
 
     return kill
+
+
+def killed(folder: Path) -> int:
+    return len(list(folder.glob("killed-*")))
 
 
 def test_experiment_outlives_a_killed_worker(cluster, tmp_path):
     """The trial that was in hand, and those that waited for that worker, are run by the other."""
     whole, _ = run(QUICK, tmp_path / "whole", jobs=1)
-    kill, original, done = assassin(tmp_path / "killed"), QUICK.trial, tmp_path / "done"
+    kill, original, done = assassin(tmp_path), QUICK.trial, tmp_path / "done"
     done.touch()
 
     def trial(parameters, arguments, rng):
@@ -50,8 +60,8 @@ def test_experiment_outlives_a_killed_worker(cluster, tmp_path):
 
     with dask_cluster(cluster) as workers:
         assert workers.count == 2
-        results, _ = run(replace(QUICK, trial=trial), tmp_path / "killed-run")
-    assert (tmp_path / "killed").exists()
+        results, _ = run(replace(QUICK, trial=trial), tmp_path / "run")
+    assert killed(tmp_path) == 1
     assert json.dumps(results) == json.dumps(whole)
     pids = done.read_text().split()
     assert len(pids) > 24  # at least the trial that ended in the kill was computed twice
@@ -59,9 +69,9 @@ def test_experiment_outlives_a_killed_worker(cluster, tmp_path):
     assert len(set(pids)) >= 2
 
 
-def test_resampling_outlives_a_killed_worker(cluster, tmp_path):
-    """The pool that was on the lost worker comes back as well."""
-    kill = assassin(tmp_path / "killed")
+def test_resampling_outlives_all_workers(cluster, tmp_path):
+    """Both die before a new one is there, and with them every copy of the pool: that comes back as well."""
+    kill = assassin(tmp_path, victims=2)
 
     def kernel(a, b):
         kill()
@@ -71,10 +81,10 @@ def test_resampling_outlives_a_killed_worker(cluster, tmp_path):
     y = x + np.random.default_rng(1).normal(size=(2, 60, 1))
     settings = {"kernel_y": kernel, "n_resamples": 450, "rng": 3}
     local = condcs.conditional_test(x[0], y[0], x[1], y[1], **settings)
-    assert not (tmp_path / "killed").exists()
+    assert killed(tmp_path) == 0
     with dask_cluster(cluster):
         distributed = condcs.conditional_test(x[0], y[0], x[1], y[1], **settings)
-    assert (tmp_path / "killed").exists()
+    assert killed(tmp_path) == 2
     assert np.array_equal(distributed.null_distribution, local.null_distribution)
     assert distributed.pvalue == local.pvalue
 
@@ -87,5 +97,29 @@ def test_a_call_that_kills_every_worker_ends_in_an_error(cluster):
             os.kill(os.getpid(), signal.SIGKILL)
         return number
 
-    with dask_cluster(cluster) as workers, pytest.raises(ClusterError, match="2 Dask workers died of one and the same"):
+    with dask_cluster(cluster) as workers, pytest.raises(ClusterError, match="3 Dask workers died of one and the same"):
         list(spread(poison, [(number,) for number in range(4)], workers))
+
+
+def test_a_lost_scheduler_ends_in_an_error_and_a_resumable_store(tmp_path):
+    pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    scheduler, address = start_scheduler()
+    worker = start("worker", address, "--nworkers", "1", "--nthreads", "1", "--no-nanny")
+
+    def lose(done, total, case):
+        if done == 3:
+            scheduler.kill()
+
+    try:
+        with (
+            pytest.raises(ClusterError, match=r"scheduler at tcp://.* was lost.* of 24 trials are stored: the same"),
+            dask_cluster(address),
+        ):
+            run(QUICK, tmp_path, progress=lose)
+    finally:
+        for process in (worker, scheduler):
+            process.kill()
+            process.wait()
+    told = []
+    run(QUICK, tmp_path, jobs=1, progress=lambda done, total, case: told.append(done))
+    assert told[0] >= 3

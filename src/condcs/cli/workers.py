@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import typer
 from rich.console import Console
@@ -23,10 +24,29 @@ def on_workers(address: str | None) -> Iterator[None]:
         return
     errors = Console(stderr=True)
     with ExitStack() as stack:
+        stack.enter_context(_no_messages_of_dask())
         try:
             workers = stack.enter_context(dask_cluster(address))
         except CondcsError as error:
             errors.print(f"[red]{escape(str(error))}[/red]", highlight=False, soft_wrap=True)
             raise typer.Exit(FAILED) from None
-        errors.print(f"[dim]{workers.count} threads of Dask workers at {escape(address)}[/dim]", highlight=False)
+        threads = "1 thread" if workers.count == 1 else f"{workers.count} threads"
+        errors.print(f"[dim]{threads} of Dask workers at {escape(address)}[/dim]", highlight=False)
         yield
+
+
+@contextmanager
+def _no_messages_of_dask() -> Iterator[None]:
+    """Keep Dask's log, pages of it when a scheduler is lost, off the terminal: errors say what has happened."""
+    # Imported first: Dask sets its levels on import.
+    with suppress(ModuleNotFoundError):
+        import distributed  # noqa: F401
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in ("distributed", "tornado")]
+    levels = {logging.getLogger(name): logging.getLogger(name).level for name in (*names, "tornado.application")}
+    for logger in levels:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in levels.items():
+            logger.setLevel(level)

@@ -11,7 +11,7 @@ import numpy as np
 
 from condcs.core.checks import check_integer
 from condcs.core.errors import ParameterError
-from condcs.core.parallel import Workers, active_workers, cores, one_thread, spread
+from condcs.core.parallel import ClusterError, Workers, active_workers, cores, one_thread, spread
 from condcs.experiments.spec import Experiment, Parameters, Result, Results, Task
 from condcs.experiments.store import TrialStore
 
@@ -90,6 +90,9 @@ def run(
                 tell(done, len(tasks), waiting[index].case)
         except KeyboardInterrupt:
             raise Interrupted(done, len(tasks)) from None
+        except ClusterError as error:
+            stored = f"{done} of {len(tasks)} trials are stored: the same command continues."
+            raise ClusterError(f"{error} {stored}") from None
         finally:
             finished.close()
         return _arranged(planned, store)

@@ -69,7 +69,8 @@ def conditional_test(
     rng : int or Generator, optional
         Seed. The same seed gives the same answer whatever `n_jobs`.
     n_jobs : int, optional
-        Threads; all cores by default.
+        Threads; all cores by default. Within ``joblib.parallel_config(backend="dask")``, or "loky", batches of
+        resamples go to its workers; the answer is the same.
     progress : bool
         Whether to show a progress bar.
     **options
