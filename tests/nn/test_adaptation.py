@@ -103,9 +103,9 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path):
         adapter(epochs=2, alpha=2.0, checkpoint=path).fit(xs, ys, xt, resume=True)
     with pytest.raises(ParameterError, match="`checkpoint` must belong"):
         adapter(epochs=2, checkpoint=path).fit(xs, ys, xt + 1, resume=True)
+    other = adapter(epochs=2, checkpoint=path)
+    other.set_params(module=lambda: BottleneckNetwork(torch.nn.Identity(), 4, 2, bottleneck=(5,)))
     with pytest.raises(ParameterError, match="`checkpoint` must belong"):
-        other = adapter(epochs=2, checkpoint=path)
-        other.set_params(module=lambda: BottleneckNetwork(torch.nn.Identity(), 4, 2, bottleneck=(5,)))
         other.fit(xs, ys, xt, resume=True)
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(ParameterError, match="must be a file that fit wrote"):
