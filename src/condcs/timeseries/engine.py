@@ -11,6 +11,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba import uintp
 
 from condcs.timeseries.powers import LOG2_E, power_of_two
 from condcs.timeseries.selection import median_of
@@ -24,22 +25,22 @@ _SAFE_SUM = 1e-290
 def _cross_masses(X: Any, Y: Any, n: int, m: int, cx: float, cy: float, masses: Any) -> None:
     """Kernel masses of the rows over the columns, and of the columns over the rows: each cell is visited once."""
     width = padded(m)
-    a_column, b_column = masses[2, :width], masses[3, :width]
-    a_column[:] = 0.0
-    b_column[:] = 0.0
+    a_row, b_row, a_column, b_column = masses[0], masses[1], masses[2], masses[3]
+    a_column[:width] = 0.0
+    b_column[:width] = 0.0
     sx, sy = LOG2_E * cx, LOG2_E * cy
     for i in range(n):
-        x_row, y_row = X[i * width : (i + 1) * width], Y[i * width : (i + 1) * width]
+        start = i * width
         a_total, b_total = 0.0, 0.0
         for j in range(width):
-            u = sx * x_row[j]
+            u = sx * X[uintp(start + j)]
             k = power_of_two(u)
-            kl = power_of_two(u + sy * y_row[j])
+            kl = power_of_two(u + sy * Y[uintp(start + j)])
             a_total += k
             b_total += kl
             a_column[j] += k
             b_column[j] += kl
-        masses[0, i], masses[1, i] = a_total, b_total
+        a_row[i], b_row[i] = a_total, b_total
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
@@ -52,18 +53,16 @@ def _own_masses(x: Any, y: Any, n: int, cx: float, cy: float, masses: Any) -> fl
     sx, sy = LOG2_E * cx, LOG2_E * cy
     start = 0
     for i in range(n - 1):
-        count = padded(n - 1 - i)
-        x_row, y_row = x[start : start + count], y[start : start + count]
-        a_rest, b_rest = a[i + 1 : i + 1 + count], b[i + 1 : i + 1 + count]
+        count, rest = padded(n - 1 - i), i + 1
         a_total, b_total = 0.0, 0.0
         for j in range(count):
-            u = sx * x_row[j]
+            u = sx * x[uintp(start + j)]
             k = power_of_two(u)
-            kl = power_of_two(u + sy * y_row[j])
+            kl = power_of_two(u + sy * y[uintp(start + j)])
             a_total += k
             b_total += kl
-            a_rest[j] += k
-            b_rest[j] += kl
+            a[uintp(rest + j)] += k
+            b[uintp(rest + j)] += kl
         a[i] += a_total
         b[i] += b_total
         start += count
@@ -229,7 +228,7 @@ def block_divergences(
     a_total, b_total = np.empty(tile), np.empty(tile)
     masses = np.empty((4, stride))
     pair_widths = width_x == 0.0
-    candidates = np.empty((2 * size + X.size) if pair_widths else 0)
+    candidates = np.empty((2 * size + X.size + 512) if pair_widths else 0)
     fallbacks = np.zeros(4, np.int64)
     cx, cy = 0.0, 0.0
     if not pair_widths:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numba
+from numba import uintp
 
 FALLBACK_PERCENT = 51
 """Where the median is 0, the lowest positive percentile from this one up takes its place."""
@@ -40,17 +41,19 @@ def _collect(values: Any, low: float, high: float, out: Any, found: int) -> Any:
     """
     below = 0
     for start in range(0, values.size, _STRETCH):
-        part = values[start : start + _STRETCH]
+        count = min(_STRETCH, values.size - start)
         below_low, below_high = 0, 0
-        for i in range(part.size):
-            below_low += part[i] < low
-            below_high += part[i] < high
+        for i in range(count):
+            value = values[uintp(start + i)]
+            below_low += value < low
+            below_high += value < high
         below += below_low
         if below_high > below_low:
-            for i in range(part.size):
-                if part[i] >= low and part[i] < high:
-                    out[found] = part[i]
-                    found += 1
+            for i in range(count):
+                # Without a branch: a number that does not count is overwritten by the next.
+                value = values[uintp(start + i)]
+                out[uintp(found)] = value
+                found += (value >= low) & (value < high)
     return found, below
 
 
@@ -112,7 +115,7 @@ def median_of(first: Any, second: Any, third: Any, count: int, scratch: Any) -> 
     count : int
         How many numbers there are without the padding.
     scratch : array
-        Room for `count` numbers.
+        Room for `count` + 1 numbers, and at least 512.
     """
     upper = count // 2
     lower = upper - 1 if count % 2 == 0 else upper

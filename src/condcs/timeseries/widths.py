@@ -101,5 +101,5 @@ def median_width(values: FloatArray) -> tuple[float, int]:
     # In units of the largest value (a power of two is exact) no square overflows.
     unit = float(2.0 ** np.floor(np.log2(peak)))
     squared = squared_distances(np.ascontiguousarray(values / unit))
-    median, kind = median_of(squared, squared[:0], squared[:0], len(squared), np.empty(max(len(squared), 512)))
+    median, kind = median_of(squared, squared[:0], squared[:0], len(squared), np.empty(len(squared) + 512))
     return (1.0 if kind == 2 else float(np.sqrt(median)) * unit), int(kind)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba import uintp
 
 LANES = 8
 """Rows of distances are padded to a multiple of this, so that no loop has a scalar remainder."""
@@ -98,39 +99,40 @@ def _diagonal_sums(s: Any, stride: int, order: int, n: int, width: int, rest: An
     """
     if order == 1:
         for i in range(n):
-            row, own = out[i * width : (i + 1) * width], s[i * stride : i * stride + width]
-            for j in range(width):
-                row[j] = own[j]
+            _copy(s, i * stride, out, i * width, width)
         return
-    # Slices, so that every index is the loop's own: an offset would bring a test for negative indices into the loop.
+    # Running sums are kept by diagonal (column - row + order - 1), so that a sum is read back where it was written.
     last = order - 1
+    span = last + width
+    ahead = order * span
     for start in range(0, n, order):
-        bottom = s[(start + last) * stride : (start + last + 1) * stride]
-        rest[last * stride : (last + 1) * stride] = bottom
+        _copy(s, (start + last) * stride, rest, last * span, span)
         for r in range(order - 2, -1, -1):
-            count = stride - (last - r)
-            begin = (start + r) * stride
-            _add(s[begin : begin + count], rest[(r + 1) * stride + 1 :], rest[r * stride : r * stride + count])
-        out[start * width : (start + 1) * width] = rest[:width]
+            left = last - r
+            _add(s, (start + r) * stride, rest, (r + 1) * span + left, rest, r * span + left, span - left)
+        _copy(rest, last, out, start * width, width)
         for r in range(1, min(order, n - start)):
-            reached = s[(start + last + r) * stride : (start + last + r + 1) * stride]
-            now, before = order + r % 2, order + 1 - r % 2
+            reached = (start + last + r) * stride + r
             if r == 1:
-                rest[now * stride : (now + 1) * stride] = reached
+                _copy(s, reached, rest, ahead, span - r)
             else:
-                _add(
-                    reached[r - 1 :],
-                    rest[before * stride + r - 2 :],
-                    rest[now * stride + r - 1 : (now + 1) * stride],
-                )
-            row = (start + r) * width
-            _add(rest[r * stride :], rest[now * stride + last :], out[row : row + width])
+                for j in range(span - r):
+                    rest[uintp(ahead + j)] += s[uintp(reached + j)]
+            _add(rest, r * span + last - r, rest, ahead + last - r, out, (start + r) * width, width)
+
+
+# Offsets instead of slices, which cost more than a short row's work; unsigned, because numba looks after negative
+# indices, and a loop with such a test does not become a vector loop.
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _copy(a: Any, a_start: int, out: Any, out_start: int, count: int) -> None:
+    for j in range(count):
+        out[uintp(out_start + j)] = a[uintp(a_start + j)]
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _add(a: Any, b: Any, out: Any) -> None:
-    for j in range(out.size):
-        out[j] = a[j] + b[j]
+def _add(a: Any, a_start: int, b: Any, b_start: int, out: Any, out_start: int, count: int) -> None:
+    for j in range(count):
+        out[uintp(out_start + j)] = a[uintp(a_start + j)] + b[uintp(b_start + j)]
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -183,10 +185,7 @@ def pair_distances(
             sums[i * width + m] = _FAR_SQUARED
     if whole:
         for i in range(n):
-            start = (order + i) * stride + order
-            row, own = Y[i * width : (i + 1) * width], s[start : start + width]
-            for j in range(width):
-                row[j] = own[j]
+            _copy(s, (order + i) * stride + order, Y, i * width, width)
     else:
         _keep(full, width, a_windows, b_windows, X)
         _keep(s[order * stride + order :], stride, a_windows, b_windows, Y)
