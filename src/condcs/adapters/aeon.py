@@ -34,7 +34,7 @@ class AeonDistance:
     >>> t = np.arange(60)
     >>> X = np.stack([np.sin(speed * t + phase) for speed in (0.3, 0.6) for phase in range(4)])
     >>> distance = AeonDistance(X, order=2)
-    >>> distance(X[0], X[5]) == distance.distances[0, 5]
+    >>> bool(distance(X[0], X[5]) == distance.distances[0, 5])
     True
     """
 
