@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import condcs
 from condcs.timeseries import ccs_pairwise_distance, embed
@@ -45,8 +46,10 @@ def core_seconds_per_pair(X: np.ndarray, order: int, **widths: float) -> float:
         for i, j in pairs:
             condcs.conditional_cs(*embed(X[i], order), *embed(X[j], order), **widths)
 
-    run()
-    return min(once(run) for _ in range(REPEATS)) / CORE_PAIRS
+    # On a busy machine BLAS threads that wait for one another make small samples ten times as slow.
+    with threadpool_limits(1, user_api="blas"):
+        run()
+        return min(once(run) for _ in range(REPEATS)) / CORE_PAIRS
 
 
 def compare(name: str, order: int) -> None:
