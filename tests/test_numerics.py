@@ -65,6 +65,15 @@ def test_narrow_kernels_in_many_dimensions(rng, width, dx):
     assert value == pytest.approx(log_domain_oracle(*data, width, width), abs=1e-9)
 
 
+def test_columns_in_any_order_of_memory(rng):
+    """Transposed and strided views are data like any other."""
+    data = samples(rng)
+    expected = condcs.conditional_cs(*data, **WIDTHS)
+    assert condcs.conditional_cs(*(np.asfortranarray(a) for a in data), **WIDTHS) == pytest.approx(expected, abs=1e-12)
+    strided = [np.repeat(np.repeat(a, 2, axis=0), 2, axis=1)[::2, ::2] for a in data]
+    assert condcs.conditional_cs(*strided, **WIDTHS) == pytest.approx(expected, abs=1e-12)
+
+
 def test_response_that_moves_apart(rng):
     xp, yp, xq, yq = samples(rng)
     for gap in (30.0, 60.0, 1e4):

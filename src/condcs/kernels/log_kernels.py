@@ -147,11 +147,12 @@ class Condensed(LogKernel):
         """Make the kernel of rows in units of the bandwidth."""
         from condcs.kernels.compiled import squared_distances
 
+        z = np.ascontiguousarray(z)
         return cls(backend, (z,), -0.5 * squared_distances(z))
 
     def take(self, rows: Any) -> LogKernel:
         """Return the same kernel on other rows of the pool."""
-        return product([Condensed.of(self.backend, np.ascontiguousarray(z[rows])) for z in self.left])
+        return product([Condensed.of(self.backend, z[rows]) for z in self.left])
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
         """Return the exponents of `left` rows against `right` rows."""
@@ -341,7 +342,8 @@ def gaussian(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> L
     if low < widths.min() and widths.max() < high and not backend.is_traced(values):
         if backend.name == "numpy" and bits == 64 and len(values) <= _SMALL_POOL and len(widths) <= _FEW_COLUMNS:
             with np.errstate(over="ignore", invalid="ignore"):
-                small = Condensed.of(backend, values / widths)
+                # Near the data before dividing: far from the origin quotients have fewer digits than differences.
+                small = Condensed.of(backend, (values - values[0]) / widths)
                 # Not so where squares overflowed: NaN compares false.
                 if small.exponents.min() > -np.finfo(np.float64).max:
                     return small
