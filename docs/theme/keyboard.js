@@ -2,7 +2,8 @@
 // the window, so the boxes are looked at whenever the page or its size changes.
 {
   const reach = () => {
-    for (const box of document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset pre > code, .formula"))
+    const wide = ".md-typeset__scrollwrap, .md-typeset pre > code, .md-typeset p:has(> img), .formula"
+    for (const box of document.querySelectorAll(wide))
       if (box.scrollWidth > box.clientWidth) box.tabIndex = 0
       else box.removeAttribute("tabindex")
   }

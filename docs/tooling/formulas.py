@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import html
 import re
-from importlib.resources import as_file, files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
+from mkdocs.exceptions import PluginError
 
 _MARKED = re.compile(r'<(span|div) class="arithmatex">\s*\\([(\[])(.*?)\\[)\]]\s*</\1>', re.DOTALL)
 _FONT = "theme/formulas.woff"
@@ -86,18 +87,17 @@ def on_post_build(config: Any, **_: Any) -> None:
         0x303,
         0x304,
     }
-    with as_file(files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf") as source:
-        font = TTFont(source)
-        subsetter = Subsetter(
-            Options(
-                name_IDs=["*"],
-                notdef_outline=True,
-                layout_features=["ssty", "dtls", "ccmp"],
-            )
-        )
-        subsetter.populate(unicodes=wanted)
-        subsetter.subset(font)
-        font.flavor = "woff"
-        target = Path(config.site_dir) / _FONT
-        target.parent.mkdir(parents=True, exist_ok=True)
-        font.save(target)
+    # Found, not imported: the package itself is not needed.
+    spec = find_spec("ziamath")
+    if spec is None or spec.origin is None:
+        raise PluginError("The font of the formulas comes with ziamath: pip install ziamath")
+    font = TTFont(Path(spec.origin).parent / "fonts" / "STIXTwoMath-Regular.ttf")
+    subsetter = Subsetter(
+        Options(name_IDs=["*"], notdef_outline=True, layout_features=["ssty", "dtls", "ccmp"])
+    )
+    subsetter.populate(unicodes=wanted)
+    subsetter.subset(font)
+    font.flavor = "woff"
+    target = Path(config.site_dir) / _FONT
+    target.parent.mkdir(parents=True, exist_ok=True)
+    font.save(target)
