@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,6 +26,7 @@ from condcs.core.settings import config_context
 from condcs.inference.nulls import circular_shifts, local_permutations, shifted_windows
 from condcs.inference.progress import progress_bar
 from condcs.inference.results import TestResult, pvalue
+from condcs.kernels.row_sums import single_threaded_blas
 
 NULLS = ("windows", "circular", "local", "analytic")
 
@@ -251,10 +252,11 @@ class Scorer:
             advance(len(self.problem.links))
             return found
         rows = []
-        for link in self.problem.links:
-            options = prepared(self.measure, self.problem.parts(link), self.options)
-            rows.append(window_scores(self.problem, link, self.function, starts, window, options))
-            advance(1)
+        with self._few_threads():
+            for link in self.problem.links:
+                options = prepared(self.measure, self.problem.parts(link), self.options)
+                rows.append(window_scores(self.problem, link, self.function, starts, window, options))
+                advance(1)
         return np.stack(rows)
 
     def on_orders(self, index: int, orders: Any) -> FloatArray:
@@ -264,7 +266,12 @@ class Scorer:
             level = int(self._levels[index])
             return reordered_gram_scores(self.problem, self._base, link, level, orders, self.form)
         options = prepared(self.measure, self.problem.parts(link), self.options)
-        return reordered_scores(self.problem, link, self.function, orders, options)
+        with self._few_threads():
+            return reordered_scores(self.problem, link, self.function, orders, options)
+
+    def _few_threads(self) -> AbstractContextManager[Any]:
+        """Keep BLAS to one thread: on the small matrices of the baselines, waking more takes longer than the work."""
+        return nullcontext() if self.options.get("eigensolver") == "full" else single_threaded_blas()
 
     def on_everything(self) -> FloatArray:
         """Return the score of each link on the whole series."""
