@@ -273,8 +273,9 @@ def _leading(M: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     n = len(M)
     if n > DENSE_SIZE:
         try:
-            # A start that is not random: the same matrix gives the same vectors.
-            values, vectors = eigsh(M, k=count, which="LA", v0=np.ones(n), ncv=max(4 * count, 40), tol=1e-8)
+            # A start that is not random: the same matrix gives the same vectors. At a tiny scale nearly all
+            # eigenvalues are alike and the iteration crawls: then the dense solver is the faster one.
+            values, vectors = eigsh(M, k=count, which="LA", v0=np.ones(n), ncv=max(4 * count, 40), tol=1e-8, maxiter=20)
             order = np.argsort(values)[::-1]
             return values[order], vectors[:, order]
         except ArpackNoConvergence:
