@@ -27,7 +27,7 @@ _SMALLEST = -708.0
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _bits(context: Any, x: Any) -> Any:
+def bits_of_double(context: Any, x: Any) -> Any:
     """Reinterpret a double as an integer."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -37,7 +37,7 @@ def _bits(context: Any, x: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _double(context: Any, x: Any) -> Any:
+def double_of_bits(context: Any, x: Any) -> Any:
     """Reinterpret an integer as a double."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -73,7 +73,7 @@ def exp_in_place(tile: np.ndarray[Any, Any]) -> None:
         p = p * r + _C2
         p = (p * r * r + r) + 1.0
         # The low bits of `shifted` hold k: moved to the exponent field and added, they multiply by 2^k.
-        value = _double(_bits(p) + (_bits(shifted) << 52))
+        value = double_of_bits(bits_of_double(p) + (bits_of_double(shifted) << 52))
         tile[i] = value if given >= _SMALLEST else 0.0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numba
 
-from condcs.kernels.compiled import _bits, _double
+from condcs.kernels.compiled import bits_of_double, double_of_bits
 
 LOG2_E = 1.0 / math.log(2.0)
 """exp(x) is the power of two of x times this."""
@@ -48,4 +48,4 @@ def power_of_two(exponent: Any) -> Any:
     p = p * f + _C1
     p = p * f + 1.0
     # The low bits of `shifted` hold the integer part: moved to the exponent field and added, they scale by it.
-    return _double(_bits(p) + (_bits(shifted) << 52))
+    return double_of_bits(bits_of_double(p) + (bits_of_double(shifted) << 52))
