@@ -77,7 +77,7 @@ def test_a_dask_worker_killed_in_the_middle_makes_no_difference(X, D, monkeypatc
 
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs="CRITICAL"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

@@ -265,22 +265,26 @@ def _itself(shared: Shared[T]) -> Shared[T]:
 class _ThreadLimit:
     """BLAS and OpenMP on one thread from the first that enters to the last that leaves.
 
-    The limit is the process's, but a Dask worker may run several calls on threads: each on its own would restore the
-    old limit while another still counts on the new one.
+    The limit of BLAS is the process's, but a Dask worker may run several calls on threads: each on its own would
+    restore the old limit while another still counts on the new one. That of OpenMP belongs to each thread.
     """
 
     def __init__(self) -> None:
         self._lock, self._inside, self._limit = threading.Lock(), 0, ExitStack()
+        self._own = threading.local()
 
     def enter(self) -> None:
         from threadpoolctl import threadpool_limits
 
         with self._lock:
             if self._inside == 0:
-                self._limit.enter_context(threadpool_limits(1))
+                self._limit.enter_context(threadpool_limits(1, user_api="blas"))
             self._inside += 1
+        own = threadpool_limits(1, user_api="openmp")
+        self._own.limits = [*getattr(self._own, "limits", []), own]
 
     def leave(self) -> None:
+        self._own.limits.pop().restore_original_limits()
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
