@@ -34,16 +34,19 @@ print(peak() - before, time.perf_counter() - start)
 """
 
 
-def seconds(call: Callable[[], Any], tries: int = 40) -> float:
-    """Return the shortest of some tries, after two to warm up."""
-    call()
-    call()
-    times = []
-    for _ in range(tries):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
+def ratios(calls: dict[str, Callable[[], Any]], base: str, rounds: int = 40) -> tuple[float, dict[str, float]]:
+    """Return the shortest time of the base in seconds, and of each call in units of it.
+
+    Calls take turns, so that whatever else the machine does slows all of them alike.
+    """
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds + 2):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - start)
+    shortest = {name: min(t[2:]) for name, t in times.items()}
+    return shortest[base], {name: t / shortest[base] for name, t in shortest.items()}
 
 
 def plain_mmd(source: Any, target: Any, sigma: float) -> Any:
@@ -66,29 +69,27 @@ def main() -> None:
     yt = torch.randn(BATCH, CLASSES, generator=make).softmax(1)
     sigma = 11.0  # about the median distance
 
-    def run(loss: Callable[[Any, Any, Any], Any]) -> float:
-        def once() -> None:
-            leaves = [t.clone().requires_grad_() for t in (zs, zt, yt)]
-            loss(*leaves).backward()
+    def once(loss: Callable[[Any, Any, Any], Any]) -> Callable[[], None]:
+        def call() -> None:
+            loss(*(t.clone().requires_grad_() for t in (zs, zt, yt))).backward()
 
-        return seconds(once)
+        return call
 
-    base = run(lambda a, b, c: plain_mmd(a, b, sigma))
-    print(f"one loss with gradient, batches of {BATCH} + {BATCH}, d = {COLUMNS}, float32")
-    print(f"  as multiples of a plain MMD ({base * 1e3:.1f} ms)")
     losses = {
+        "plain MMD": lambda a, b, c: plain_mmd(a, b, sigma),
         "mmd_loss": lambda a, b, c: F.mmd_loss(a, b, bandwidth=sigma),
         "cs_loss": lambda a, b, c: F.cs_loss(a, b, bandwidth=sigma),
         "mk_mmd_loss (5 kernels)": lambda a, b, c: F.mk_mmd_loss(a, b, bandwidth=sigma),
         "djp_mmd_loss": lambda a, b, c: F.djp_mmd_loss(a, ys, b, c, bandwidth=sigma),
         "conditional_cs_alignment_loss": lambda a, b, c: F.conditional_cs_alignment_loss(a, ys, b, c),
-        "conditional_cs_loss": lambda a, b, c: F.conditional_cs_loss(
-            c, ys, a.detach(), bandwidth_x=1.0, bandwidth_y=1.0
-        ),
+        "conditional_cs_loss": lambda a, b, c: F.conditional_cs_loss(c, ys, zs, bandwidth_x=1.0, bandwidth_y=1.0),
         "cmmd_loss": lambda a, b, c: F.cmmd_loss(a, ys, b, c, bandwidth=sigma),
     }
-    for name, loss in losses.items():
-        print(f"  {name:<32} {run(loss) / base:5.2f}", flush=True)
+    base, found = ratios({name: once(loss) for name, loss in losses.items()}, "plain MMD")
+    print(f"one loss with gradient, batches of {BATCH} + {BATCH}, d = {COLUMNS}, float32")
+    print(f"  as multiples of a plain MMD ({base * 1e3:.1f} ms)")
+    for name, ratio in found.items():
+        print(f"  {name:<32} {ratio:5.2f}", flush=True)
     print(f"peak memory above that of a batch of 6,000, batch of {LARGE:,}, d = {COLUMNS}, float32, with gradient")
     for name in ("alignment", "regression"):
         script = MEMORY.format(columns=COLUMNS, classes=CLASSES, name=name, rows=LARGE)
