@@ -29,8 +29,8 @@ class ConditionalDriftDetector:
 
     The statistic is the conditional CS divergence of the last `window` rows from reference rows, kept up to date
     exactly with every row (cost O(reference + window), not their square), less the mean of what `controls` windows with
-    the same inputs and responses drawn from the reference show: inputs that shift, or rare ones, move both alike and
-    are no alarm. It is compared with a threshold that null streams cut out of the reference reach once in
+    the same inputs and responses drawn from the reference show, so that inputs that shift, or rare ones, move both
+    alike. That is not exact: when x shifts strongly, false alarms come sooner than stated. It is compared with a threshold that null streams cut out of the reference reach once in
     `expected_run_length` rows on average. After an alarm the window starts empty again.
 
     Parameters
@@ -44,7 +44,7 @@ class ConditionalDriftDetector:
     expected_run_length : float
         Rows until a false alarm, on average, in a stream like the reference.
     controls : int
-        Control windows; 0 leaves them out, and shifts of x may then raise alarms.
+        Control windows; 0 leaves them out, and shifts of x then raise alarms more easily.
     ranks : bool
         Whether inputs are replaced by their ranks in the reference. Conditional CS weighs all of x alike, and a rare
         input would count for much; with ranks inputs count as often as they occur, whatever their unit.
