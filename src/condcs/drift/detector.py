@@ -30,8 +30,9 @@ class ConditionalDriftDetector:
     The statistic is the conditional CS divergence of the last `window` rows from reference rows, kept up to date
     exactly with every row (cost O(reference + window), not their square), less the mean of what `controls` windows with
     the same inputs and responses drawn from the reference show, so that inputs that shift, or rare ones, move both
-    alike. That is not exact: when x shifts strongly, false alarms come sooner than stated. It is compared with a threshold that null streams cut out of the reference reach once in
-    `expected_run_length` rows on average. After an alarm the window starts empty again.
+    alike. That is not exact: when x shifts strongly, false alarms come sooner than stated. It is compared with a
+    threshold that null streams cut out of the reference reach once in `expected_run_length` rows on average. After an
+    alarm the window starts empty again.
 
     Parameters
     ----------
