@@ -266,7 +266,9 @@ class _ThreadLimit:
     """BLAS and OpenMP on one thread from the first that enters to the last that leaves.
 
     The limit of BLAS is the process's, but a Dask worker may run several calls on threads: each on its own would
-    restore the old limit while another still counts on the new one. That of OpenMP belongs to each thread.
+    restore the old limit while another still counts on the new one. That of OpenMP belongs to each thread. Each limit
+    is set on its own libraries alone: `threadpool_limits(user_api=...)` sets only those, but on leaving it restores
+    all, to what the thread that entered had found.
     """
 
     def __init__(self) -> None:
@@ -274,13 +276,14 @@ class _ThreadLimit:
         self._own = threading.local()
 
     def enter(self) -> None:
-        from threadpoolctl import threadpool_limits
+        from threadpoolctl import ThreadpoolController
 
+        libraries = ThreadpoolController()
         with self._lock:
             if self._inside == 0:
-                self._limit.enter_context(threadpool_limits(1, user_api="blas"))
+                self._limit.enter_context(libraries.select(user_api="blas").limit(limits=1))
             self._inside += 1
-        own = threadpool_limits(1, user_api="openmp")
+        own = libraries.select(user_api="openmp").limit(limits=1)
         self._own.limits = [*getattr(self._own, "limits", []), own]
 
     def leave(self) -> None:
