@@ -6,6 +6,7 @@ from scipy.stats import binom
 
 import condcs
 from condcs.core.errors import CondcsError, ParameterError, ShapeError
+from condcs.inference.nulls import local_permutations
 from condcs.measures.registry import MEASURES
 
 CONDITIONAL = [name for name, measure in MEASURES.items() if measure.takes_x]
@@ -95,7 +96,8 @@ def test_independence():
     rng = np.random.default_rng(0)
     x1, noise = rng.normal(size=(2, 150, 1))
     x2 = x1 + rng.normal(size=(150, 1))
-    dependent = condcs.independence_test(x1 + x2 + noise, x2, given=x1, adjust=False, n_resamples=99, rng=0)
+    plain = {"adjust": False, "bandwidth_x2": "median"}
+    dependent = condcs.independence_test(x1 + x2 + noise, x2, given=x1, n_resamples=99, rng=0, **plain)
     independent = condcs.independence_test(x1 + noise, x2, given=x1, n_resamples=99, rng=0)
     assert dependent.pvalue == 0.01 < 0.05 < independent.pvalue
     expected = condcs.conditional_cs_predictors(x1 + x2 + noise, x1, x2)
@@ -103,6 +105,41 @@ def test_independence():
     without = condcs.independence_test(x2 + noise, x2, n_resamples=99, rng=0)
     assert without.pvalue == 0.01
     assert without.null == "permutation"
+
+
+def test_ways_of_looking_at_x2_are_combined():
+    """Against Prop. 4 on ranks, evaluated one way and one permutation at a time."""
+    from scipy.stats import rankdata
+
+    rng = np.random.default_rng(1)
+    x1, x2, noise = rng.normal(size=(3, 60, 1))
+    y = np.sin(3 * x2) + noise
+    found = condcs.independence_test(y, x2, given=x1, adjust=False, n_resamples=19, rng=7)
+    x2_ranks = rankdata(x2, axis=0) / 60
+    median = float(condcs.bandwidth(x2_ranks))
+    orders = [np.arange(60), *local_permutations(x1, neighbours=5, count=19, rng=np.random.default_rng(7))]
+    values = np.array(
+        [
+            [float(condcs.conditional_cs_predictors(y, x1, x2_ranks[o], bandwidth_x2=c * median)) for o in orders]
+            for c in (0.25, 1.0)
+        ]
+    )
+    np.testing.assert_allclose(found.details["statistics"], values[:, 0], atol=1e-12)
+    studentised = ((values.T - values.mean(axis=1)) / values.std(axis=1)).max(axis=1)
+    np.testing.assert_allclose(found.null_distribution, studentised[1:], atol=1e-9)
+    assert found.statistic == pytest.approx(studentised[0], abs=1e-9)
+    assert found.pvalue == np.mean(studentised >= studentised[0])
+
+
+def test_independence_does_not_depend_on_the_scale_of_x2():
+    """On ranks nothing changes under monotone transforms, and waves in the bulk count beside rows in the tails."""
+    rng = np.random.default_rng(0)
+    x2 = rng.standard_t(2, size=200)
+    y = np.sin(2 * x2) + rng.normal(size=200)
+    plain, other = (condcs.independence_test(y, x, n_resamples=99, rng=0) for x in (x2, np.cbrt(x2)))
+    assert plain.statistic == pytest.approx(other.statistic, abs=1e-10)
+    assert plain.pvalue == other.pvalue == 0.01
+    assert condcs.independence_test(y, x2, bandwidth_x2="median", n_resamples=99, rng=0).pvalue > 0.05
 
 
 def test_surrogates_of_a_series():
@@ -144,13 +181,13 @@ def test_level_of_independence_by_other_measures(measure):
 
 @pytest.mark.parametrize("form", ["corrected", "paper"])
 def test_independence_beyond_the_budget_is_the_same(form, monkeypatch):
-    from condcs.inference import independence
+    from condcs.inference import predictor_statistic
 
     rng = np.random.default_rng(0)
     y, x1, x2 = rng.normal(size=(3, 60, 1))
     options = {"given": x1, "n_resamples": 20, "rng": 0, "form": form}
     fast = condcs.independence_test(y, x2, **options)
-    monkeypatch.setattr(independence, "GRAM_BUDGET", 0)
+    monkeypatch.setattr(predictor_statistic, "GRAM_BUDGET", 0)
     slow = condcs.independence_test(y, x2, **options)
     np.testing.assert_allclose(fast.null_distribution, slow.null_distribution, atol=1e-10)
 

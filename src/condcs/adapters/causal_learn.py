@@ -32,7 +32,8 @@ class CausalLearnTest(CIT_Base):  # type: ignore[misc]
     neighbours : int
         How many nearest neighbours, in the conditioning set, values are exchanged with.
     bandwidth : float or rule name
-        Width of all kernels, on ranks from 0 to 1: a lone outlier would else outweigh a whole region.
+        Width of all kernels, on ranks from 0 to 1: a lone outlier would else outweigh a whole region. With "median" the
+        test itself combines several ways of looking at the first, see `condcs.independence_test`.
     seed : int
         Seed; each pair and conditioning set has a stream of its own, so the order of the calls does not matter.
     **options
@@ -73,7 +74,7 @@ class CausalLearnTest(CIT_Base):  # type: ignore[misc]
                 neighbours=self.neighbours,
                 bandwidth_y=self.bandwidth,
                 bandwidth_x1=self.bandwidth,
-                bandwidth_x2=self.bandwidth,
+                bandwidth_x2="aggregate" if self.bandwidth == "median" else self.bandwidth,
                 rng=np.random.default_rng([self.seed, zlib.crc32(key.encode())]),
             ).pvalue
         return float(self.pvalue_cache[key])

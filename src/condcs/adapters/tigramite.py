@@ -31,7 +31,8 @@ class TigramiteTest(CondIndTest):  # type: ignore[misc]
     neighbours : int
         How many nearest neighbours in Z values of X are exchanged with.
     bandwidth : float or rule name
-        Width of all kernels, on ranks from 0 to 1: a lone outlier would else outweigh a whole region.
+        Width of all kernels, on ranks from 0 to 1: a lone outlier would else outweigh a whole region. With "median" the
+        test itself combines several ways of looking at X, see `condcs.independence_test`.
     seed : int
         Seed.
     **options
@@ -62,7 +63,7 @@ class TigramiteTest(CondIndTest):  # type: ignore[misc]
         """Return the divergence between p(y|z) and p(y|x,z)."""
         x, y, z = _split(array, xyz)
         if z is None:
-            return float(self._test(x, y, None, 1).statistic)
+            return float(self._test(x, y, None, 1, self.bandwidth).statistic)
         widths = {f"bandwidth_{role}": self.bandwidth for role in ("y", "x1", "x2")}
         return float(conditional_cs_predictors(y, z, x, **widths))
 
@@ -71,10 +72,11 @@ class TigramiteTest(CondIndTest):  # type: ignore[misc]
     ) -> Any:
         """Return the p-value, with the null distribution if asked for."""
         x, y, z = _split(array, xyz)
-        result = self._test(x, y, z, self.sig_samples)
+        width = "aggregate" if self.bandwidth == "median" else self.bandwidth
+        result = self._test(x, y, z, self.sig_samples, width)
         return (result.pvalue, result.null_distribution) if return_null_dist else result.pvalue
 
-    def _test(self, x: Any, y: Any, z: Any, n_resamples: int) -> Any:
+    def _test(self, x: Any, y: Any, z: Any, n_resamples: int, bandwidth_x2: Any) -> Any:
         return independence_test(
             y,
             x,
@@ -83,7 +85,7 @@ class TigramiteTest(CondIndTest):  # type: ignore[misc]
             neighbours=self.neighbours,
             bandwidth_y=self.bandwidth,
             bandwidth_x1=self.bandwidth,
-            bandwidth_x2=self.bandwidth,
+            bandwidth_x2=bandwidth_x2,
             rng=self.random_state,
         )
 

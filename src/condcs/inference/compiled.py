@@ -10,23 +10,24 @@ import numpy as np
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
 def permuted_row_sums(K1: Any, K1L: Any, K2: Any, orders: Any) -> Any:
-    """Return the row sums of K1 * K2[order, order] and of K1L * K2[order, order] for each order (both P x n).
+    """Return the row sums of K1 * K2[v][order, order] and of K1L * K2[v][order, order] (both orders x n x views).
 
-    Rows outside, orders inside: a row of K1 and of K1L stays in the cache for all orders.
+    Rows outside, orders inside: a row of K1 and of K1L stays in the cache for all orders and views.
     """
-    count, n = orders.shape
-    a, b = np.empty((count, n)), np.empty((count, n))
+    (count, n), views = orders.shape, len(K2)
+    a, b = np.empty((count, n, views)), np.empty((count, n, views))
     gathered = np.empty(n)
     for j in range(n):
         for s in range(count):
-            row = K2[orders[s, j]]
-            for i in range(n):
-                gathered[i] = row[orders[s, i]]
-            total, weighted = 0.0, 0.0
-            for i in range(n):
-                total += K1[j, i] * gathered[i]
-                weighted += K1L[j, i] * gathered[i]
-            a[s, j], b[s, j] = total, weighted
+            for v in range(views):
+                row = K2[v, orders[s, j]]
+                for i in range(n):
+                    gathered[i] = row[orders[s, i]]
+                total, weighted = 0.0, 0.0
+                for i in range(n):
+                    total += K1[j, i] * gathered[i]
+                    weighted += K1L[j, i] * gathered[i]
+                a[s, j, v], b[s, j, v] = total, weighted
     return a, b
 
 
