@@ -168,12 +168,19 @@ def run(
 def _tell(watcher: Watcher, console: Console, as_machine: bool) -> None:
     detector = watcher.detector
     if as_machine:
-        found = {"row": watcher.rows, "statistic": detector.statistic, "threshold": detector.threshold}
+        found = {
+            "row": watcher.rows,
+            "statistic": detector.statistic,
+            "threshold": detector.threshold,
+            "outside": detector.n_outside,
+        }
         sys.stdout.write(json.dumps(found) + "\n")
         sys.stdout.flush()
     else:
+        count = detector.n_outside
+        outside = f"; {count} of them with inputs outside its range" if count else ""
         console.print(
             f"[bold red]row {watcher.rows:,}[/bold red]: the relation of the last {detector.window} rows has left that "
-            f"of the reference ({detector.statistic:.3g} > {detector.threshold:.3g})",
+            f"of the reference ({detector.statistic:.3g} > {detector.threshold:.3g}){outside}",
             highlight=False,
         )

@@ -1,7 +1,7 @@
 r"""How high the statistic climbs by chance: null streams cut out of the reference itself, and a threshold from them.
 
-The reference is split at random, again and again, into rows that play the reference and rows that play the stream, so
-that the two are disjoint, as they will be in use. In a stationary stream the first of L windows is above a threshold h
+Rows of the reference that streams are not compared with are put in random order, again and again, and play the
+stream. In a stationary stream the first of L windows is above a threshold h
 with probability :math:`P_1(h)`, and any with :math:`G(h)`. Alarms come at a rate
 
 .. math:: \lambda(h) = \frac{\log(1 - P_1(h)) - \log(1 - G(h))}{L - 1},
@@ -12,6 +12,7 @@ fitted by L-moments to the largest value of each split: stated run lengths are f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,10 +24,10 @@ from condcs.measures.sliding_window import ReferenceWindow
 FloatArray = np.ndarray[Any, Any]
 
 NEIGHBOURS = 10
-"""Reference rows that a control response is drawn from."""
+"""Rows that a control response is drawn from."""
 
 CALIBRATION_ROWS = 1500
-"""Rows of the reference that null streams are cut from, at most."""
+"""Rows of the reference that are used, at most."""
 
 _STREAM_WINDOWS = 4
 _SMALLEST_KERNEL = 1e-280
@@ -36,7 +37,8 @@ _EULER = 0.5772156649015329
 def null_statistics(
     x: FloatArray,
     y: FloatArray,
-    widths: tuple[FloatArray, FloatArray],
+    width_x: FloatArray,
+    widths_y: Sequence[FloatArray],
     *,
     rows: int,
     window: int,
@@ -44,16 +46,19 @@ def null_statistics(
     count: int,
     generator: np.random.Generator,
 ) -> FloatArray:
-    """Return the statistic at every full window of null streams, one stream per row.
+    """Return the statistic at every full window of null streams: widths of y, then streams, then windows.
 
     Parameters
     ----------
     x, y : array, shape (n, d)
-        The reference, as the kernels see it.
-    widths : pair of arrays
-        One width per column of x and of y.
+        The reference, as the kernels see it: first the rows that streams are compared with, then those that streams and
+        controls are drawn from.
+    width_x : array, shape (d_x,)
+        One width per column of x.
+    widths_y : sequence of arrays, each of shape (d_y,)
+        One width per column of y, each with a statistic of its own.
     rows : int
-        Rows that play the reference.
+        Rows that streams are compared with.
     window : int
         Length of the sliding window.
     controls : int
@@ -63,25 +68,29 @@ def null_statistics(
     generator : Generator
         Where the randomness comes from.
     """
-    n = min(len(x), CALIBRATION_ROWS)
+    n = len(x)
     length = min(n - rows, _STREAM_WINDOWS * window)
-    chosen = np.concatenate([np.arange(rows), rows + generator.permutation(len(x) - rows)[: n - rows]])
-    K, L = (_gram(a[chosen] / w) for a, w in zip((x, y), widths, strict=True))
+    K, grams = _gram(x / width_x), [_gram(y / width) for width in widths_y]
     orders = [np.concatenate([np.arange(rows), rows + generator.permutation(n - rows)[:length]]) for _ in range(count)]
-    nearest, smallest = nearest_rows(K[:, :rows]), K.min()
+    # No row is a control of itself.
+    nearest, smallest = rows + nearest_rows(K[rows:, rows:] - 2 * np.eye(n - rows)), K.min()
     responses = [_responses(order, rows, nearest, controls, generator) for order in orders]
 
-    def one(order: FloatArray, responses: list[FloatArray]) -> FloatArray:
-        if smallest <= _SMALLEST_KERNEL:
-            found = [_exact_divergences(x[chosen][order], y[chosen][own], rows, window, widths) for own in responses]
-        else:
-            Kp = np.ascontiguousarray(K[np.ix_(order, order)])
-            found = [_divergences(Kp, L[np.ix_(own, own)], rows, window) for own in responses]
-        return np.asarray(found[0] - np.mean(found[1:], axis=0) if controls else found[0])
+    def one(order: FloatArray, responses: list[FloatArray]) -> list[FloatArray]:
+        Kp = np.ascontiguousarray(K[np.ix_(order, order)])
+        values = []
+        for L, width in zip(grams, widths_y, strict=True):
+            if smallest <= _SMALLEST_KERNEL:
+                both = (width_x, width)
+                found = [_exact_divergences(x[order], y[own], rows, window, both) for own in responses]
+            else:
+                found = [_divergences(Kp, L[np.ix_(own, own)], rows, window) for own in responses]
+            values.append(np.asarray(found[0] - np.mean(found[1:], axis=0) if controls else found[0]))
+        return values
 
     # Everything is drawn before: threads change nothing.
     with ThreadPoolExecutor(current_settings().n_threads) as pool:
-        return np.array(list(pool.map(one, orders, responses)))
+        return np.swapaxes(np.array(list(pool.map(one, orders, responses))), 0, 1)
 
 
 def threshold_for(statistics: FloatArray, run_length: float, window: int) -> float:
@@ -104,8 +113,8 @@ def threshold_for(statistics: FloatArray, run_length: float, window: int) -> flo
 
 
 def nearest_rows(similarity: FloatArray) -> FloatArray:
-    """Return the reference rows most similar to each input, in ascending order; similarities are rows by reference."""
-    k = min(NEIGHBOURS, similarity.shape[1])
+    """Return the columns of the largest similarities of each row, in ascending order."""
+    k = min(NEIGHBOURS, similarity.shape[1] - 1)
     return np.asarray(np.sort(np.argpartition(-similarity, k - 1, axis=1)[:, :k], axis=1))
 
 
@@ -120,11 +129,11 @@ def _gumbel(maxima: FloatArray) -> tuple[float, float]:
 def _responses(
     order: FloatArray, rows: int, nearest: FloatArray, controls: int, generator: np.random.Generator
 ) -> list[FloatArray]:
-    """Whose response each row has: its own, and for the controls that of a neighbour in the reference."""
+    """Whose response each row has: its own, and for the controls that of a neighbour."""
     found = [order]
     for _ in range(controls):
         stream = order[rows:]
-        drawn = nearest[stream, generator.integers(nearest.shape[1], size=len(stream))]
+        drawn = nearest[stream - rows, generator.integers(nearest.shape[1], size=len(stream))]
         found.append(np.concatenate([order[:rows], drawn]))
     return found
 

@@ -13,7 +13,8 @@ from condcs.core.arrays import Array
 from condcs.core.checks import check_integer, check_positive
 from condcs.core.errors import DataError, ParameterError, ShapeError, public
 from condcs.core.random import check_rng
-from condcs.drift.calibration import nearest_rows, null_statistics, threshold_for
+from condcs.drift.calibration import CALIBRATION_ROWS, nearest_rows, null_statistics, threshold_for
+from condcs.drift.regression import KernelRegression, fit_regression, regression_from, regression_state
 from condcs.kernels.bandwidths import Bandwidth
 from condcs.measures.sliding_window import ReferenceWindow, check_rows, check_widths
 
@@ -23,35 +24,46 @@ State = dict[str, FloatArray]
 # More rows to compare with would tell little more, as the window is smaller, and leave fewer to calibrate on.
 _MOST_REFERENCE_ROWS, _REFERENCE_WINDOWS = 400, 8
 
+# Noise that grows quieter shows at the width of the noise, a large change of few rows at a wider one.
+_MULTIPLES_OF_THE_MEDIAN = (1.0, 3.0)
+
 
 class ConditionalDriftDetector:
     r"""Watch a stream of pairs (x, y) and say when the relation p(y|x) has left that of a reference.
 
     The statistic is the conditional CS divergence of the last `window` rows from reference rows, kept up to date
-    exactly with every row (cost O(reference + window), not their square), less the mean of what `controls` windows with
-    the same inputs and responses drawn from the reference show, so that inputs that shift, or rare ones, move both
-    alike. That is not exact: when x shifts strongly, false alarms come sooner than stated. It is compared with a
-    threshold that null streams cut out of the reference reach once in `expected_run_length` rows on average. After an
-    alarm the window starts empty again.
+    exactly with every row (cost O(reference + window), not their square). Two things keep shifts of the inputs out of
+    it. A regression of y on x, fitted on the reference, is taken off y (`adjust`): given x, y and its residual say the
+    same, but a residual hardly depends on x, so that it matters little which inputs the window has. And from the
+    divergence the mean of `controls` windows is taken, which have the same inputs and responses of reference rows
+    nearby. The difference is compared with a threshold that null streams made of reference rows reach once in
+    `expected_run_length` rows on average; with more than one width for y, it is the largest difference in units of its
+    deviation in null streams. After an alarm the window starts empty again.
+
+    What p(y|x) was can be known only where the reference has rows: of inputs outside its range the regression has to
+    guess, and alarms may come for nothing. `n_outside` counts such rows of the window.
 
     Parameters
     ----------
     x_ref, y_ref : array, shape (n, d_x) and (n, d_y)
-        The reference. Some rows are compared with, chosen at random: half of them, eight windows or 400 at most. The
-        others calibrate: the more there are, the closer the run length is to the stated one.
-        Columns of a DataFrame keep their names, and rows may then come as dicts.
+        The reference; of more than 1,500 rows, that many are used, chosen at random. Some of them are compared with:
+        half, eight windows or 400 at most. The others calibrate: the more there are, the closer the run length is to
+        the stated one. Columns of a DataFrame keep their names, and rows may then come as dicts.
     window : int
         Rows that are compared with the reference. Short ones react sooner, long ones see smaller changes.
     expected_run_length : float
         Rows until a false alarm, on average, in a stream like the reference.
     controls : int
         Control windows; 0 leaves them out, and shifts of x then raise alarms more easily.
+    adjust : bool
+        Whether the regression is taken off y.
     ranks : bool
         Whether inputs are replaced by their ranks in the reference. Conditional CS weighs all of x alike, and a rare
         input would count for much; with ranks inputs count as often as they occur, whatever their unit.
     bandwidth_x, bandwidth_y : float, sequence of float, or "median"
         Widths of the kernels: on the ranks if `ranks`, and in units of y. "median" is the median distance within the
-        reference, columns of y in units of their deviation.
+        reference, of residuals if `adjust`, columns of y in units of their deviation; for y, three times that width is
+        watched as well: noise that grows quieter shows at the one, a large change of few rows at the other.
     n_streams : int
         Null streams of the calibration. More make the run length more certain.
     threshold : float, optional
@@ -81,6 +93,7 @@ class ConditionalDriftDetector:
         window: int = 100,
         expected_run_length: float = 10_000,
         controls: int = 2,
+        adjust: bool = True,
         ranks: bool = True,
         bandwidth_x: Bandwidth = "median",
         bandwidth_y: Bandwidth = "median",
@@ -110,33 +123,45 @@ class ConditionalDriftDetector:
         self.controls = check_integer("controls", controls, 0)
         count = check_integer("n_streams", n_streams, 20)
         generator = check_rng(rng)
-        self._sorted = np.sort(x, axis=0) if ranks else np.empty((0, x.shape[1]))
+        self._ranks, self._sorted = bool(ranks), np.sort(x, axis=0)
+        self._regression: KernelRegression | None = None
+        if adjust:
+            self._regression, y = fit_regression(x, y, generator)
         inputs = self._as_inputs(x)
-        widths = (_widths("bandwidth_x", bandwidth_x, inputs, scaled=not ranks), _widths("bandwidth_y", bandwidth_y, y))
+        self._width_x, width_y = (
+            _widths("bandwidth_x", bandwidth_x, inputs, scaled=not ranks),
+            _widths("bandwidth_y", bandwidth_y, y),
+        )
+        widths_y = [m * width_y for m in _MULTIPLES_OF_THE_MEDIAN] if isinstance(bandwidth_y, str) else [width_y]
         rows = min(_MOST_REFERENCE_ROWS, _REFERENCE_WINDOWS * self.window, len(x) // 2)
-        order = generator.permutation(len(x))
-        chosen = np.sort(order[:rows])
-        if threshold is None:
-            order[:rows] = chosen
+        order = generator.permutation(len(x))[:CALIBRATION_ROWS]
+        chosen, others = np.sort(order[:rows]), np.sort(order[rows:])
+        self._centres, self._scales = np.zeros(len(widths_y)), np.ones(len(widths_y))
+        if threshold is None or len(widths_y) > 1:
+            order = np.concatenate([chosen, others])
             statistics = null_statistics(
                 inputs[order],
                 y[order],
-                widths,
+                self._width_x,
+                widths_y,
                 rows=rows,
                 window=self.window,
                 controls=self.controls,
                 count=count,
                 generator=generator,
             )
-            self.threshold = threshold_for(statistics, self.expected_run_length, self.window)
-        else:
+            if len(widths_y) > 1:
+                self._centres, self._scales = statistics.mean(axis=(1, 2)), statistics.std(axis=(1, 2))
+            largest = ((statistics.T - self._centres) / self._scales).T.max(axis=0)
+            self.threshold = threshold_for(largest, self.expected_run_length, self.window)
+        if threshold is not None:
             self.threshold = float(threshold)
-        self._reference_x, self._reference_y = inputs[chosen] / widths[0], y[chosen]
+        self._donors_x, self._donors_y = inputs[others], y[others]
         self._windows = [
-            ReferenceWindow(inputs[chosen], y[chosen], self.window, bandwidth_x=widths[0], bandwidth_y=widths[1])
+            ReferenceWindow(inputs[chosen], y[chosen], self.window, bandwidth_x=self._width_x, bandwidth_y=width)
+            for width in widths_y
             for _ in range(1 + self.controls)
         ]
-        self._widths_x = widths[0]
         self._generator = np.random.default_rng(int(generator.integers(2**63)))
         self._seen, self._drift, self._statistic = 0, False, float("nan")
 
@@ -154,6 +179,14 @@ class ConditionalDriftDetector:
     def n_seen(self) -> int:
         """Rows seen since the detector was made."""
         return self._seen
+
+    @property
+    def n_outside(self) -> int:
+        """Rows of the window with an input outside the range of the reference."""
+        inputs = self._windows[0].recent()[0]
+        low, high = (0.0, 1.0) if self._ranks else (self._sorted[0], self._sorted[-1])
+        outside = (inputs <= low) | (inputs >= high) if self._ranks else (inputs < low) | (inputs > high)
+        return int(outside.any(axis=1).sum())
 
     @public
     def update(self, x: Any, y: Any) -> ConditionalDriftDetector:
@@ -188,6 +221,8 @@ class ConditionalDriftDetector:
             "window": self.window,
             "expected_run_length": self.expected_run_length,
             "controls": self.controls,
+            "adjust": self._regression is not None,
+            "ranks": self._ranks,
             "threshold": self.threshold,
             "seen": self._seen,
             "drift": self._drift,
@@ -198,8 +233,14 @@ class ConditionalDriftDetector:
         state = {
             "settings": np.array(json.dumps(settings)),
             "sorted": self._sorted,
+            "donors_x": self._donors_x,
+            "donors_y": self._donors_y,
+            "centres": self._centres,
+            "scales": self._scales,
             "statistic": np.array(self._statistic),
         }
+        if self._regression is not None:
+            state |= regression_state(self._regression)
         for number, sliding in enumerate(self._windows):
             state |= {f"window_{number}_{name}": array for name, array in sliding.state().items()}
         return state
@@ -220,47 +261,57 @@ class ConditionalDriftDetector:
             made._names_x, made._names_y = settings["names_x"], settings["names_y"]
             made._generator = np.random.Generator(np.random.PCG64())
             made._generator.bit_generator.state = settings["generator"]
+            made._ranks = bool(settings["ranks"])
             made._sorted, made._statistic = np.asarray(state["sorted"], np.float64), float(state["statistic"])
-        except (KeyError, TypeError, ValueError) as error:
+            made._donors_x, made._donors_y = (np.asarray(state[f"donors_{name}"], np.float64) for name in "xy")
+            made._centres, made._scales = (np.asarray(state[name], np.float64) for name in ("centres", "scales"))
+            if made._centres.shape != made._scales.shape or made._scales.ndim != 1 or not np.all(made._scales > 0):
+                raise ValueError("centres and scales that do not fit")
+            dims = made._donors_x.shape[1], made._donors_y.shape[1]
+            made._regression = regression_from(state, *dims) if settings["adjust"] else None
+        except (KeyError, TypeError, ValueError, IndexError) as error:
             raise DataError(
                 f"`state` must come from `state_dict()` of a detector, got something else ({error}). Save it again."
             ) from error
         made._windows = []
-        for number in range(1 + made.controls):
+        for number in range(len(made._scales) * (1 + made.controls)):
             start = f"window_{number}_"
             part = {name.removeprefix(start): state[name] for name in state if name.startswith(start)}
             made._windows.append(ReferenceWindow.from_state(part))
-        reference, made._reference_y = made._windows[0].reference()
-        made._widths_x = np.asarray(state["window_0_widths"])[: reference.shape[1]]
-        made._reference_x = reference / made._widths_x
+        made._width_x = np.asarray(state["window_0_widths"])[: dims[0]]
         return made
 
     def _step(self, x: FloatArray, y: FloatArray) -> None:
         if self._drift:
             self.reset()
         inputs = self._as_inputs(x[None])[0]
-        self._windows[0].push(inputs, y)
+        if self._regression is not None:
+            y = y - self._regression.predict(x[None])[0]
+        responses = [y]
         if self.controls:
             # The same neighbours for all controls of a row, other draws.
-            similarity = -((self._reference_x - inputs / self._widths_x) ** 2).sum(axis=1)
+            similarity = -(((self._donors_x - inputs) / self._width_x) ** 2).sum(axis=1)
             nearest = nearest_rows(similarity[None])[0]
-            for sliding in self._windows[1:]:
-                sliding.push(inputs, self._reference_y[nearest[self._generator.integers(len(nearest))]])
+            drawn = nearest[self._generator.integers(len(nearest), size=self.controls)]
+            responses += list(self._donors_y[drawn])
+        for number, sliding in enumerate(self._windows):
+            sliding.push(inputs, responses[number % len(responses)])
         self._seen += 1
         if self._windows[0].is_full:
-            values = [sliding.divergence() for sliding in self._windows]
-            self._statistic = values[0] - float(np.mean(values[1:])) if self.controls else values[0]
+            values = np.array([sliding.divergence() for sliding in self._windows]).reshape(-1, 1 + self.controls)
+            differences = values[:, 0] - values[:, 1:].mean(axis=1) if self.controls else values[:, 0]
+            self._statistic = float(np.max((differences - self._centres) / self._scales))
             self._drift = bool(self._statistic > self.threshold)
 
     def _as_inputs(self, x: FloatArray) -> FloatArray:
         """Ranks in the reference, between 0 and 1, ties at their middle; or x itself."""
-        if not len(self._sorted):
-            return x
         if x.shape[1] != self._sorted.shape[1]:
             raise ShapeError(
                 f"`x` must have {self._sorted.shape[1]} columns, as the reference has, got {x.shape[1]}."
                 " Pass the same columns in the same order."
             )
+        if not self._ranks:
+            return x
         ranks = [
             np.searchsorted(column, values, side="left") + np.searchsorted(column, values, side="right")
             for column, values in zip(self._sorted.T, x.T, strict=True)
