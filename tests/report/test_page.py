@@ -99,8 +99,9 @@ def test_contents_appear_with_the_fourth_section():
     for title in "abc":
         page.section(title)
     assert "<nav" not in page.html()
-    page.section("d")
+    page.section("d: a long title", short="d")
     assert '<a href="#s4">d</a>' in page.html()
+    assert "d: a long title</h2>" in page.html()
 
 
 @pytest.mark.parametrize(

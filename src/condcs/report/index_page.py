@@ -95,7 +95,7 @@ def duration(seconds: float) -> str:
 
 def _experiment(page: Page, outcome: Done) -> None:
     experiment, report = outcome.experiment, outcome.report
-    page.section(f"{experiment.name}: {report.title}")
+    page.section(f"{experiment.name}: {report.title}", short=experiment.name)
     page.text(experiment.reproduces)
     for grid in report.grids:
         page.table(

@@ -55,15 +55,17 @@ class Page:
     def __init__(self, title: str, lead: str = "") -> None:
         self._title, self._lead = title, lead
         self._sections: list[str] = []
+        self._entries: list[str] = []
         # What comes before the first section stands outside of any.
         self._parts: list[list[str]] = [[]]
         self._figures: list[str] = []
         self._ids = 0
 
-    def section(self, title: str) -> None:
-        """Start a section with a heading; a page with four or more gets a list of them at its top."""
+    def section(self, title: str, short: str = "") -> None:
+        """Start a section with a heading; a page with four or more gets a list of them, or of `short`, at its top."""
         self._flush()
         self._sections.append(title)
+        self._entries.append(short or title)
         self._parts.append([])
 
     def text(self, words: str) -> None:
@@ -172,7 +174,7 @@ class Page:
     def _contents(self) -> str:
         if len(self._sections) < 4:
             return ""
-        items = (f'<li><a href="#s{n}">{_escape(t)}</a></li>' for n, t in enumerate(self._sections, start=1))
+        items = (f'<li><a href="#s{n}">{_escape(t)}</a></li>' for n, t in enumerate(self._entries, start=1))
         return f'<nav aria-label="Contents"><ul>{"".join(items)}</ul></nav>'
 
     def _add(self, part: str) -> None:
