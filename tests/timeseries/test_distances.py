@@ -54,6 +54,16 @@ def test_equals_the_core_estimator(rng, order, channels):
         assert close(D, reference_matrix(series, order, factor=factor))
 
 
+@pytest.mark.parametrize("order", [1, 3, 9])
+def test_given_widths_equal_the_core_estimator(rng, order):
+    """From wide kernels to masses that underflow, where the distances are needed a second time."""
+    series = walks(rng, (order + 2, order + 9, 40), 2)
+    for widths in ((3.0, 1.0), (0.1, 0.3), (0.5, 0.01), (0.003, 0.002)):
+        D = ccs_pairwise_distance(series, order=order, bandwidth=widths, layout="ntc")
+        assert np.isfinite(D).all()
+        assert close(D, reference_matrix(series, order, widths=widths))
+
+
 def test_equals_the_dense_formula(rng):
     a, b = walks(rng, (30, 40), 2)
     (xp, yp), (xq, yq) = embed(a, 3), embed(b, 3)

@@ -15,14 +15,23 @@ from numba import uintp
 
 from condcs.timeseries.powers import LOG2_E, power_of_two
 from condcs.timeseries.selection import median_of
-from condcs.timeseries.window_distances import LANES, pack, padded, pair_distances, triangle, triangle_size
+from condcs.timeseries.window_distances import (
+    LANES,
+    copy_successors,
+    pack,
+    padded,
+    pair_distances,
+    successors_at,
+    triangle,
+    triangle_size,
+)
 
 # Sums above this hold no digits lost to gradual underflow.
 _SAFE_SUM = 1e-290
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
-def _cross_masses(X: Any, Y: Any, n: int, m: int, cx: float, cy: float, masses: Any) -> None:
+def _cross_masses(X: Any, Y: Any, y_start: int, y_step: int, n: int, m: int, cx: float, cy: float, masses: Any) -> None:
     """Kernel masses of the rows over the columns, and of the columns over the rows: each cell is visited once."""
     width = padded(m)
     a_row, b_row, a_column, b_column = masses[0], masses[1], masses[2], masses[3]
@@ -30,12 +39,12 @@ def _cross_masses(X: Any, Y: Any, n: int, m: int, cx: float, cy: float, masses: 
     b_column[:width] = 0.0
     sx, sy = LOG2_E * cx, LOG2_E * cy
     for i in range(n):
-        start = i * width
+        start, y_row = i * width, y_start + i * y_step
         a_total, b_total = 0.0, 0.0
         for j in range(width):
             u = sx * X[uintp(start + j)]
             k = power_of_two(u)
-            kl = power_of_two(u + sy * Y[uintp(start + j)])
+            kl = power_of_two(u + sy * Y[uintp(y_row + j)])
             a_total += k
             b_total += kl
             a_column[j] += k
@@ -70,6 +79,16 @@ def _own_masses(x: Any, y: Any, n: int, cx: float, cy: float, masses: Any) -> fl
     for i in range(n):
         total += b[i] / (a[i] * a[i])
     return total
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _underflows(masses: Any, n: int, m: int) -> bool:
+    lowest = 1.0
+    for i in range(n):
+        lowest = min(lowest, min(masses[0, i], masses[1, i]))
+    for j in range(m):
+        lowest = min(lowest, min(masses[2, j], masses[3, j]))
+    return lowest < _SAFE_SUM
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -138,7 +157,7 @@ def _prepare(
             pack(series, order, packed[i - first])
         pair_distances(
             packed[i - first], series, own_norms, used, packed[i - first], series, own_norms, used, order, wide,
-            scratch, X, Y,
+            scratch, X, Y, True,
         )  # fmt: skip
         triangle(X, used.size, own_x[i - first])
         triangle(Y, used.size, own_y[i - first])
@@ -268,7 +287,7 @@ def block_divergences(
                     m_own, width = triangle_size(m), padded(m)
                     pair_distances(
                         a_packed[p], p_series, p_norms, p_windows, b_packed[q], q_series, q_norms, q_windows, order,
-                        wide, scratch, X, Y,
+                        wide, scratch, X, Y, pair_widths,
                     )  # fmt: skip
                     if pair_widths:
                         count = (n + m) * (n + m - 1) // 2
@@ -285,7 +304,14 @@ def block_divergences(
                         cx, cy = -0.5 / (median_x * factor**2), -0.5 / (median_y * factor**2)
                         a_total[p] = _own_masses(a_own_x[p], a_own_y[p], n, cx, cy, a_masses[p])
                         b_total[q] = _own_masses(b_own_x[q], b_own_y[q], m, cx, cy, b_masses[q])
-                    _cross_masses(X, Y, n, m, cx, cy, masses)
+                    if pair_widths or n < p_series.shape[0] - order or m < q_series.shape[0] - order:
+                        _cross_masses(X, Y, 0, width, n, m, cx, cy, masses)
+                    else:
+                        # The median needs the distances of the successors in one piece; masses do not.
+                        y_start, y_step = successors_at(m, order)
+                        _cross_masses(X, scratch[0], y_start, y_step, n, m, cx, cy, masses)
+                        if _underflows(masses, n, m):
+                            copy_successors(scratch[0], n, m, order, Y)
                     pq = _log_interaction(a_masses[p, 0], masses[0], masses[1], n, X, Y, width, 1, m, cx, cy)
                     qp = _log_interaction(b_masses[q, 0], masses[2], masses[3], m, X, Y, 1, width, n, cx, cy)
                     if logarithmic:

@@ -91,7 +91,8 @@ class Job:
             return np.ascontiguousarray(frames), s.collection.starts, norms, s.windows, s.ends
 
         longest = max(int(np.diff(s.ends).max()) for s in (a, b))
-        tile = int(np.clip(_CACHE // (8 * longest**2), 8, 64))
+        # Once the widths are known, only the masses of a series are needed, not its distances: more of them fit.
+        tile = int(np.clip(_CACHE // (8 * longest**2), 16 if self.widths else 8, 64))
         x, y = (self.widths.x, self.widths.y) if self.widths else (0.0, 0.0)
         logarithmic = self.measure == "conditional_cs"
         counts = block_divergences(

@@ -111,14 +111,14 @@ def _diagonal_sums(s: Any, stride: int, order: int, n: int, width: int, rest: An
             left = last - r
             _add(s, (start + r) * stride, rest, (r + 1) * span + left, rest, r * span + left, span - left)
         _copy(rest, last, out, start * width, width)
+        for j in range(span):
+            rest[uintp(ahead + j)] = 0.0
         for r in range(1, min(order, n - start)):
-            reached = (start + last + r) * stride + r
-            if r == 1:
-                _copy(s, reached, rest, ahead, span - r)
-            else:
-                for j in range(span - r):
-                    rest[uintp(ahead + j)] += s[uintp(reached + j)]
-            _add(rest, r * span + last - r, rest, ahead + last - r, out, (start + r) * width, width)
+            # Only later rows need the diagonals left of this row's first window.
+            reached, left = (start + last + r) * stride + r, last - r
+            for j in range(left):
+                rest[uintp(ahead + j)] += s[uintp(reached + j)]
+            _add_reached(s, reached + left, rest, ahead + left, r * span + left, out, (start + r) * width, width)
 
 
 # Offsets instead of slices, which cost more than a short row's work; unsigned, because numba looks after negative
@@ -136,6 +136,14 @@ def _add(a: Any, a_start: int, b: Any, b_start: int, out: Any, out_start: int, c
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _add_reached(s: Any, s_start: int, rest: Any, ahead: int, behind: int, out: Any, at: int, count: int) -> None:
+    for j in range(count):
+        reached = rest[uintp(ahead + j)] + s[uintp(s_start + j)]
+        rest[uintp(ahead + j)] = reached
+        out[uintp(at + j)] = rest[uintp(behind + j)] + reached
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _keep(full: Any, full_width: int, rows: Any, columns: Any, out: Any) -> None:
     """Copy the wanted rows and columns of a padded matrix, and pad again."""
     width = padded(columns.size)
@@ -145,6 +153,22 @@ def _keep(full: Any, full_width: int, rows: Any, columns: Any, out: Any) -> None
             target[j] = full[start + columns[j]]
         for j in range(columns.size, width):
             target[j] = _FAR_SQUARED
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def successors_at(m: int, order: int) -> tuple[int, int]:
+    """Where the distances between successors start among those of all frames, and how far apart their rows are."""
+    stride = order + padded(m)
+    return order * stride + order, stride
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def copy_successors(s: Any, n: int, m: int, order: int, Y: Any) -> None:
+    """Copy the distances between successors from those of all frames, row by row."""
+    width = padded(m)
+    start, stride = successors_at(m, order)
+    for i in range(n):
+        _copy(s, start + i * stride, Y, i * width, width)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -162,11 +186,13 @@ def pair_distances(
     scratch: Any,
     X: Any,
     Y: Any,
+    copied: bool,
 ) -> None:
     """Squared distances X between the windows of two series and Y between the frames that follow them.
 
     Both come row by row, each row padded. `a` and `b` are packed frames, used if not `wide`; otherwise the distances
-    between frames come from a matrix product. `scratch` is a tuple of three buffers.
+    between frames come from a matrix product. `scratch` is a tuple of three buffers. Unless `copied`, and if all
+    windows are used, Y is left where it is in the first of them (see `successors_at`).
     """
     s, rest, full = scratch
     n, m = a_frames.shape[0] - order, b_frames.shape[0] - order
@@ -184,8 +210,8 @@ def pair_distances(
         for i in range(n):
             sums[i * width + m] = _FAR_SQUARED
     if whole:
-        for i in range(n):
-            _copy(s, (order + i) * stride + order, Y, i * width, width)
+        if copied:
+            copy_successors(s, n, m, order, Y)
     else:
         _keep(full, width, a_windows, b_windows, X)
         _keep(s[order * stride + order :], stride, a_windows, b_windows, Y)
