@@ -7,7 +7,7 @@ pair of rows serves them all. Row tiles of K are made, multiplied, and dropped, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -39,22 +39,48 @@ class _Tiled:
         parts = [self._batch(labels[i : i + batch]) for i in range(0, len(labels), batch)]
         return np.concatenate(parts)
 
+    def redrawn(self, rows: LabelArray) -> FloatArray:
+        """Return one value per row of `rows`: rows of the pool, group by group, some taken more than once.
+
+        How often a row was taken is its weight, so that all samples share one product as labellings do.
+        """
+        counts = np.zeros((self.n, len(rows)))
+        for column, taken in enumerate(rows):
+            counts[:, column] = np.bincount(taken, minlength=self.n)
+        spans = self.pool.problem.groups.slices
+        weights = [np.zeros_like(counts) for _ in spans]
+        for own, span in zip(weights, spans, strict=True):
+            own[span] = counts[span]
+
+        def masses(gram: FloatArray) -> list[FloatArray]:
+            return [gram[:, span] @ own[span] for own, span in zip(weights, spans, strict=True)]
+
+        values = self._values(weights, masses)
+        for i in np.flatnonzero(~np.isfinite(values)):
+            pairs = self.plain.pairs(self.pool.labels, rows[i])
+            values[i] = total_divergence(pairs, symmetric=self.pool.measure.symmetric)
+        return values
+
     def _batch(self, labels: LabelArray) -> FloatArray:
-        interaction = self._accumulate(labels)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            pairs = self.contrast(interaction, labels)
-        values = total_divergence(np.moveaxis(pairs, -1, 0), symmetric=True)
+        members = labels.T[None] == np.arange(self.count, dtype=labels.dtype)[:, None, None]
+        indicators = [np.ascontiguousarray(m, dtype=np.float64) for m in members]
+        values = self._values(indicators, lambda gram: group_masses(gram, indicators))
         # Rows whose mass underflows under some labelling are rare; those labellings are done the plain way, in logs.
         for i in np.flatnonzero(~np.isfinite(values)):
             values[i] = self.plain(labels[i])[0]
         return values
 
-    def _accumulate(self, labels: LabelArray) -> FloatArray:
-        members = labels.T[None] == np.arange(self.count, dtype=labels.dtype)[:, None, None]
-        indicators = [np.ascontiguousarray(m, dtype=np.float64) for m in members]
+    def _values(self, weights: list[FloatArray], masses: Callable[[FloatArray], list[FloatArray]]) -> FloatArray:
+        """Return one value per column of the groups' weights; not finite where masses underflow."""
+        interaction = self._accumulate(weights, masses)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pairs = self.contrast(interaction, weights)
+        return total_divergence(np.moveaxis(pairs, -1, 0), symmetric=True)
+
+    def _accumulate(self, weights: list[FloatArray], masses: Callable[[FloatArray], list[FloatArray]]) -> FloatArray:
         settings = current_settings()
         tiles = [slice(i, min(i + settings.tile, self.n)) for i in range(0, self.n, settings.tile)]
-        total = np.zeros((self.count, self.count, len(labels)))
+        total = np.zeros((self.count, self.count, weights[0].shape[1]))
 
         def work(rows: slice) -> FloatArray:
             grams = []
@@ -62,7 +88,7 @@ class _Tiled:
                 tile = np.ascontiguousarray(kernel.block(rows, slice(0, self.n)), dtype=np.float64)
                 exp_in_place(tile)
                 grams.append(tile)
-            return self.tile_sums([group_masses(g, indicators) for g in grams], [w[rows] for w in indicators])
+            return self.tile_sums([masses(g) for g in grams], [w[rows] for w in weights])
 
         with single_threaded_blas(), ThreadPoolExecutor(settings.n_threads) as threads:
             for part in threads.map(work, tiles):
@@ -73,7 +99,7 @@ class _Tiled:
         """Return the contribution of one row tile: masses[kernel][group] and own[group] are tile x P."""
         raise NotImplementedError
 
-    def contrast(self, interaction: FloatArray, labels: LabelArray) -> FloatArray:
+    def contrast(self, interaction: FloatArray, weights: list[FloatArray]) -> FloatArray:
         """Return the divergences of all pairs (G x G x P)."""
         raise NotImplementedError
 
@@ -123,13 +149,13 @@ class ConditionalGram(_Tiled):
             # NaN marks a lost row: it makes the whole labelling NaN, which is then done in the log domain.
             ratio = [np.where(ah < _SAFE_SUM, np.nan, bh / ah) for ah, bh in zip(a, b, strict=True)]
             if self.estimator == "pooled":
-                share = 1 / (b[0] + b[1])
+                share = (own[0] + own[1]) / (b[0] + b[1])
                 rows = [[np.einsum("js,js,js->s", f, g, share) for g in ratio] for f in ratio]
                 return np.array(rows)
             inverse = [np.where(w > 0, w / ag, 0.0) for w, ag in zip(own, a, strict=True)]
         return np.array([[_masked_sum(i, r) for r in ratio] for i in inverse])
 
-    def contrast(self, interaction: FloatArray, labels: LabelArray) -> FloatArray:
+    def contrast(self, interaction: FloatArray, weights: list[FloatArray]) -> FloatArray:
         """Return the divergences of all pairs (G x G x P)."""
         if self.pool.measure.name == "conditional_euclidean":
             return _linear_contrast(interaction)
@@ -166,14 +192,14 @@ class MarginalGram(_Tiled):
         """Return T[g,h] = sum_j W[j,g] (L W)[j,h] over the rows of the tile."""
         return np.array([[np.einsum("js,js->s", w, s) for s in masses[0]] for w in own])
 
-    def contrast(self, interaction: FloatArray, labels: LabelArray) -> FloatArray:
+    def contrast(self, interaction: FloatArray, weights: list[FloatArray]) -> FloatArray:
         """Return the divergences of all pairs (G x G x P)."""
-        sizes = np.array([(labels == g).sum(axis=1) for g in range(self.count)], dtype=np.float64)
+        sizes = np.array([w.sum(axis=0) for w in weights])
         means = interaction / (sizes[:, None] * sizes[None])
         if self.pool.measure.name == "cs":
             return _log_contrast(means)
         if not self.pool.options.get("unbiased", False):
             return _linear_contrast(means)
-        itself = np.array([(labels == g) @ self.diagonal for g in range(self.count)])
+        itself = np.array([self.diagonal @ w for w in weights])
         within = (np.einsum("ggs->gs", interaction) - itself) / (sizes * (sizes - 1))
         return np.asarray(within[:, None] + within[None] - means - np.swapaxes(means, 0, 1))
