@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from condcs.experiments import experiment_named
-from condcs.experiments.clustering_report import reached
+from condcs.experiments.clustering_report import reached, standing, tck_words
 from condcs.experiments.fig9 import closest_pairs, communities, kilometres, separation
 from condcs.experiments.series_clustering import (
     MEASURES,
@@ -95,6 +95,38 @@ def test_rows_below_the_papers_are_listed():
     assert above == ["Coffee", "Libras"]
     assert len(below) == 1
     assert below[0].startswith("uWave 0.500 against 0.759 (best of the grid at")
+
+
+def test_a_row_below_by_medoids_says_what_spectral_clustering_reaches():
+    setting = settings_of(TABLE5.parameters, "faceall", "conditional_cs")[0]
+    results = {case_of("faceall", "conditional_cs", setting): {0: result(k_medoids=0.6, **{"1": 0.79})}}
+    _, below = reached(TABLE5, results, "k_medoids")
+    assert "by spectral clustering 0.790" in below[0]
+
+
+def test_our_tck_is_measured_against_the_papers():
+    """PenDigits 0.416 and Libras 0.596 in the paper's table of k-medoids."""
+    results = {
+        case_of(name, "tck", {"scaling": "raw"}): {0: result(k_medoids=value)}
+        for name, value in (("pendigits", 0.45), ("libras", 0.40))
+    }
+    words = tck_words(TABLE5, results, "k_medoids")
+    assert "within 0.05 of the paper's NMI in 1 of 2 rows (PenDigits)" in words
+    assert "from -0.196 (Libras) to +0.034 (PenDigits)" in words
+    assert tck_words(TABLE5, {}, "k_medoids") == ""
+
+
+def test_standing_counts_the_rows_that_conditional_cs_leads(monkeypatch):
+    """Two rows that are there: ahead in one, behind in the other; the paper's 1.0 and 0.743 are reached in one."""
+    monkeypatch.setattr("condcs.experiments.clustering_report.is_present", lambda name: name in ("coffee", "diatom"))
+    p, results = TABLE4.parameters, {}
+    for name, ours, dtw in (("coffee", 1.0, 0.7), ("diatom", 0.6, 0.8)):
+        setting = settings_of(p, name, "conditional_cs")[0]
+        results[case_of(name, "conditional_cs", setting)] = {0: result(**{"1": ours})}
+        results[case_of(name, "dtw", {"scaling": "raw"})] = {0: result(**{"1": dtw})}
+    words = standing(TABLE4, results, "spectral")
+    assert "chosen by NMI it has the highest NMI of the measures (ties count) in 1 of 2 rows" in words
+    assert "which was chosen by NMI, in 1;" in words
 
 
 def test_absent_data_is_no_trial_and_said_so(nowhere):
