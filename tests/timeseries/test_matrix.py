@@ -194,7 +194,7 @@ print(megabytes("VmHWM") - before)
 def test_memory_is_that_of_the_matrix():
     """300 series of 118 windows: the matrix takes 0.7 MB, the window distances of every series together 36 MB.
 
-    Two threads hold those of 16 series each (2 MB) and a few matrices for one pair; 16 MB leave room for the allocator.
+    Two threads hold those of 32 series each (4 MB) and a few matrices for one pair; 16 MB leave room for the allocator.
     The same run with 40 MB more shows that the measurement would see them.
     """
 
