@@ -60,8 +60,21 @@ def test_aggregate_needs_no_width():
     wide = condcs.conditional_test(*data, bandwidth=3.0, null="permutation", n_resamples=199, rng=0)
     combined = condcs.conditional_test(*data, bandwidth="aggregate", null="permutation", n_resamples=199, rng=0)
     assert combined.pvalue <= 0.05 < wide.pvalue
-    assert combined.details["best_multiple"] < 1
+    assert combined.details["best_multiple"][0] < 1
     assert len(combined.details["pvalues"]) == len(combined.details["multiples"])
+    only_x = condcs.conditional_test(*data, bandwidth_x="aggregate", null="permutation", n_resamples=199, rng=0)
+    assert only_x.pvalue <= 0.05
+    assert only_x.details["multiples"] == (0.25, 0.5, 1.0, 2.0)
+
+
+def test_aggregate_of_labels_varies_the_other_width():
+    rng = np.random.default_rng(0)
+    xp, xq, labels_p, labels_q = *rng.normal(size=(2, 60, 1)), *rng.integers(3, size=(2, 60, 1))
+    options = {"bandwidth": "aggregate", "null": "permutation", "n_resamples": 19, "rng": 0}
+    of_y = condcs.conditional_test(xp, labels_p, xq, labels_q, kernel_y="delta", **options)
+    assert of_y.details["multiples"] == (0.25, 0.5, 1.0, 2.0)
+    of_x = condcs.conditional_test(labels_p, xp, labels_q, xq, kernel_x="delta", **options)
+    assert of_x.details["multiples"] == (0.25, 0.5, 1.0, 2.0)
 
 
 def test_more_than_two_samples():
@@ -250,7 +263,7 @@ def test_residuals_of_a_kernel_regression():
     from sklearn.kernel_ridge import KernelRidge
 
     from condcs.core.arrays import NUMPY
-    from condcs.inference.regression import _RIDGES, regression_residuals
+    from condcs.inference.regression import _RIDGES, KernelRegression
     from condcs.kernels.log_kernels import gaussian
 
     rng = np.random.default_rng(6)
@@ -264,9 +277,10 @@ def test_residuals_of_a_kernel_regression():
     every = np.arange(60)
     errors = [sum(float((centred[i] - fitted(r, every != i, [i]))[0, 0] ** 2) for i in every) for r in _RIDGES]
     best = _RIDGES[int(np.argmin(errors))]
-    found = regression_residuals(y, gaussian(NUMPY, x, np.ones(2)))
+    regression = KernelRegression(gaussian(NUMPY, x, np.ones(2)), 60)
+    found = regression.residuals(y)
     np.testing.assert_allclose(found, centred - fitted(best, every, every), atol=1e-5)
-    exact = regression_residuals(np.ones((60, 1)), gaussian(NUMPY, x, np.ones(2)))
+    exact = regression.residuals(np.ones((60, 1)))
     np.testing.assert_array_equal(exact, np.ones((60, 1)))
 
 

@@ -7,15 +7,17 @@ from typing import Any
 import numba
 import numpy as np
 
+_ROWS_AT_ONCE = 8
+
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
 def permuted_row_sums(K1: Any, K1L: Any, K2: Any, orders: Any) -> Any:
-    """Return the row sums of K1 * K2[v][order, order] and of K1L * K2[v][order, order] (both orders x n x views).
+    """Return the row sums of K1 * K2[v][order, order] and of K1L * K2[v][order, order] (both orders x views x n).
 
     Rows outside, orders inside: a row of K1 and of K1L stays in the cache for all orders and views.
     """
     (count, n), views = orders.shape, len(K2)
-    a, b = np.empty((count, n, views)), np.empty((count, n, views))
+    a, b = np.empty((count, views, n)), np.empty((count, views, n))
     gathered = np.empty(n)
     for j in range(n):
         for s in range(count):
@@ -27,7 +29,45 @@ def permuted_row_sums(K1: Any, K1L: Any, K2: Any, orders: Any) -> Any:
                 for i in range(n):
                     total += K1[j, i] * gathered[i]
                     weighted += K1L[j, i] * gathered[i]
-                a[s, j, v], b[s, j, v] = total, weighted
+                a[s, v, j], b[s, v, j] = total, weighted
+    return a, b
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+def permuted_rank_sums(K1: Any, K1L: Any, tables: Any, places: Any, orders: Any) -> Any:
+    """Return what `permuted_row_sums` does where K2[v][i, j] = tables[v][|places[v][i] - places[v][j]|].
+
+    Tables and places stay in the cache, while rows of a Gram matrix in random order come from memory. All matrices are
+    symmetric: each pair is looked up once and counts for both of its rows. A few rows of K1 and K1L at a time serve all
+    orders and views.
+    """
+    (count, n), views = orders.shape, len(tables)
+    a, b = np.zeros((count, views, n)), np.zeros((count, views, n))
+    moved = np.empty((count, views, n), np.int32)
+    for s in range(count):
+        for v in range(views):
+            for i in range(n):
+                moved[s, v, i] = places[v, orders[s, i]]
+    apart, looked_up = np.empty(n, np.uint32), np.empty(n)
+    for start in range(0, n, _ROWS_AT_ONCE):
+        for s in range(count):
+            for v in range(views):
+                table, place, total, weighted = tables[v], moved[s, v], a[s, v], b[s, v]
+                for j in range(start, min(start + _ROWS_AT_ONCE, n)):
+                    for i in range(j):
+                        apart[i] = abs(place[i] - place[j])
+                    for i in range(j):
+                        looked_up[i] = table[apart[i]]
+                    first, second = K1[j], K1L[j]
+                    own, own_weighted = first[j] * table[0], second[j] * table[0]
+                    for i in range(j):
+                        plain, product = first[i] * looked_up[i], second[i] * looked_up[i]
+                        total[i] += plain
+                        weighted[i] += product
+                        own += plain
+                        own_weighted += product
+                    total[j] += own
+                    weighted[j] += own_weighted
     return a, b
 
 

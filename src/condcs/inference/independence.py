@@ -16,14 +16,14 @@ from condcs.core.random import check_rng
 from condcs.core.settings import config_context
 from condcs.inference.aggregate import Combined, largest_studentised
 from condcs.inference.nulls import circular_shifts, local_permutations
-from condcs.inference.predictor_statistic import Statistic, predictor_statistic
+from condcs.inference.predictor_statistic import Statistic, View, predictor_statistic
 from condcs.inference.progress import progress_bar
 from condcs.inference.ranks import ranked
-from condcs.inference.regression import regression_residuals
+from condcs.inference.regression import KernelRegression
 from condcs.inference.resampling import batch_values, drawn
 from condcs.inference.results import TestResult, pvalue
 from condcs.inference.shuffled_copy import check_options, copy_statistic
-from condcs.inference.statistics import as_numpy
+from condcs.inference.statistics import FloatArray, as_numpy
 from condcs.kernels.bandwidths import Bandwidth
 from condcs.kernels.specification import Kernel
 from condcs.measures.problem import Inputs, KernelVariable
@@ -31,7 +31,7 @@ from condcs.measures.registry import measure_named
 
 _NARROW = 0.25
 _OF_NUMBERS = ("gaussian", "laplacian")
-_BATCH = 50
+_BATCH = 100
 _FEWEST_ROWS_IN_TIME = 20
 
 
@@ -64,7 +64,7 @@ def independence_test(
 
     The statistic is `conditional_cs_predictors` (Prop. 4). Under the null hypothesis x2 may be exchanged between rows
     with (nearly) the same x1, so it is permuted among nearest neighbours in x1; no exponential is taken twice, because
-    a permutation only re-indexes the Gram matrix of x2. Cost O(n^2 (d + P)); memory O(n^2) up to 7,300 rows, O(n)
+    a permutation only re-indexes the Gram matrix of x2. Cost O(n^2 (d + P)); memory O(n^2) up to 11,500 rows, O(n)
     above. With another `measure` the statistic is its divergence between the sample and a copy in which x2 was
     permuted: P evaluations of the measure.
 
@@ -91,9 +91,9 @@ def independence_test(
     n_resamples, rng, n_jobs, progress
         As in `conditional_test`.
     bandwidth_x2 : {"aggregate"}, float, array or rule
-        "aggregate" looks at x2 in three ways and combines them in one p-value (the largest studentised value, on the
-        same permutations): its ranks at a quarter of their median distance, at their median distance, and, with
-        `adjust`, the ranks of what its regression on x1 leaves. On ranks no row lies far from all others: the
+        "aggregate" looks at x2 in two ways and combines them in one p-value (the larger studentised value, on the same
+        permutations): its ranks at a quarter of their median distance, and at their median distance the ranks of what
+        its regression on x1 leaves (with `adjust`; else its ranks). On ranks no row lies far from all others: the
         divergence weighs all values of x2 alike, so rows in the tails would drown the rest. A width or another rule
         looks at the values themselves. Another measure takes "aggregate" as "median"; so do labels.
     bandwidth_y, bandwidth_x1, kernel_y, kernel_x1, kernel_x2
@@ -127,20 +127,23 @@ def independence_test(
     inputs = Inputs.of(y, x2, given)
     y_parts, x2_parts, x1_parts = [("y", y)], [("x2", x2)], [("given", given)]
     first: KernelVariable | None = None
+    regression: KernelRegression | None = None
     if given is not None:
         first = inputs.kernel_variable(x1_parts, "_x1", kernel_x1, bandwidth_x1)
         if adjust:
-            y_parts = [("y", _adjusted(inputs, y_parts, kernel_y, first))]
+            regression = KernelRegression(first.kernel, first.variable.sizes[0])
+            y_parts = [("y", _adjusted(inputs, y_parts, kernel_y, regression))]
     elif null == "local":
         null = "permutation"
     response = inputs.kernel_variable(y_parts, "_y", kernel_y, bandwidth_y, response=True)
     aggregate = isinstance(bandwidth_x2, str) and bandwidth_x2 == "aggregate"
     if aggregate and by_prop_4 and kernel_x2 in _OF_NUMBERS:
-        views = _ranked_views(inputs, x2_parts, kernel_x2, first if adjust else None)
+        views = _ranked_views(inputs, x2_parts, kernel_x2, regression)
     else:
-        seen = x2_parts if first is None or not adjust else [("x2", _adjusted(inputs, x2_parts, kernel_x2, first))]
-        views = {"values": inputs.kernel_variable(seen, "_x2", kernel_x2, "median" if aggregate else bandwidth_x2)}
-    second = next(iter(views.values()))
+        seen = [("x2", x2 if regression is None else _adjusted(inputs, x2_parts, kernel_x2, regression))]
+        width = "median" if aggregate else bandwidth_x2
+        views = {"values": View(inputs.kernel_variable(seen, "_x2", kernel_x2, width))}
+    second = next(iter(views.values())).variable
     check_same_rows(response.variable, y_parts, second.variable, x2_parts)
     if first is not None:
         check_same_rows(response.variable, y_parts, first.variable, x1_parts)
@@ -151,7 +154,7 @@ def independence_test(
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
         statistic: Shared[Statistic]
         if by_prop_4:
-            kernels = response.kernel, None if first is None else first.kernel, [v.kernel for v in views.values()]
+            kernels = response.kernel, None if first is None else first.kernel, list(views.values())
             statistic = Shared(partial(predictor_statistic, *kernels, n, form))
         else:
             reference = _permutations(null, first, n, neighbours, 1, generator)[0]
@@ -174,7 +177,7 @@ def independence_test(
             "pvalues": tuple(pvalue(float(o), v) for o, v in zip(observed, values, strict=True)),
             "best_view": list(views)[combined.most_telling],
         }
-        widths["bandwidth_x2"] = list(views.values())[combined.most_telling].widths
+        widths["bandwidth_x2"] = list(views.values())[combined.most_telling].variable.widths
     return TestResult(
         statistic=combined.statistic,
         pvalue=combined.pvalue,
@@ -187,37 +190,45 @@ def independence_test(
     )
 
 
-def _ranked_views(
-    inputs: Inputs, parts: Parts, kernel: Kernel, first: KernelVariable | None
-) -> dict[str, KernelVariable]:
-    """Return the ways in which ``bandwidth_x2="aggregate"`` looks at x2; with x1, also without its regression on it.
+def _ranked_views(inputs: Inputs, parts: Parts, kernel: Kernel, regression: KernelRegression | None) -> dict[str, View]:
+    """Return the two ways in which ``bandwidth_x2="aggregate"`` looks at x2.
 
-    Narrow kernels see what waves, wide ones what leans. A regression on x1 lays bare what hardly varies given x1, but
-    blurs what depends on x2 itself.
+    A narrow kernel sees what waves, a wide one what leans. The wide one looks at what a regression on x1 leaves: that
+    lays bare what hardly varies given x1, but it would blur waves.
     """
     name = parts[0][0]
 
-    def seen(values: Array, width: Bandwidth) -> KernelVariable:
-        return inputs.kernel_variable([(name, values)], "_x2", kernel, width)
+    def seen(ranks: FloatArray, width: Bandwidth) -> View:
+        variable = inputs.kernel_variable([(name, ranks)], "_x2", kernel, width)
+        n, columns = ranks.shape
+        if columns > 1:
+            return View(variable)
+        steps = np.arange(2 * n - 1) / (2 * n)
+        by_distance = inputs.kernel_variable([(name, steps[:, None])], "_x2", kernel, variable.widths).kernel
+        places = np.rint(2 * n * ranks[:, 0] - 1).astype(np.int32)
+        return View(variable, places, np.exp(by_distance.block(slice(0, 1), slice(0, 2 * n - 1))[0]))
 
     ranks = ranked(inputs.numbers(parts, stem=name).values)
     wide = seen(ranks, "median")
-    assert wide.widths is not None
-    views = {"ranks, narrow": seen(ranks, _NARROW * wide.widths), "ranks": wide}
-    if first is not None:
-        views["ranks of residuals"] = seen(ranked(_adjusted(inputs, parts, kernel, first)), "median")
-    return views
+    assert wide.variable.widths is not None
+    narrow = seen(ranks, _NARROW * wide.variable.widths)
+    if regression is None:
+        return {"ranks, narrow": narrow, "ranks": wide}
+    return {
+        "ranks, narrow": narrow,
+        "ranks of residuals": seen(ranked(_adjusted(inputs, parts, kernel, regression)), "median"),
+    }
 
 
-def _adjusted(inputs: Inputs, parts: Parts, kernel: Kernel, first: KernelVariable) -> Array:
+def _adjusted(inputs: Inputs, parts: Parts, kernel: Kernel, regression: KernelRegression) -> Array:
     """Return a variable without its regression on x1; labels, and rows that do not match x1, are left as they are."""
     (name, values) = parts[0]
     if kernel not in _OF_NUMBERS:
         return values
     numbers = inputs.numbers(parts, stem=name)
-    if numbers.sizes != first.variable.sizes:
+    if numbers.sizes != (regression.rows,):
         return values
-    return regression_residuals(np.asarray(numbers.values, dtype=np.float64), first.kernel)
+    return regression.residuals(np.asarray(numbers.values, dtype=np.float64))
 
 
 def _permutations(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,36 @@ from condcs.core.settings import current_settings
 from condcs.inference.statistics import FloatArray
 from condcs.kernels.log_kernels import LogKernel, product
 from condcs.kernels.row_sums import exp_in_place, row_sums
+from condcs.measures.problem import KernelVariable
 
 GRAM_BUDGET = 2 * 2**30
-"""Bytes that the n x n Gram matrices may take (n = 7,300 with three views of x2); above, pairs are visited anew."""
+"""Bytes that n x n Gram matrices may take: n = 11,500 if x2 is ranks of one column; above, pairs are visited anew."""
+
+
+@dataclass(frozen=True)
+class View:
+    """One way of looking at x2: a kernel; of the ranks of one column also a table of its values by distance of places.
+
+    Attributes
+    ----------
+    variable : KernelVariable
+        What is looked at, and its kernel.
+    places : array of int, optional
+        Place of each row among the sorted values, in half steps: ties share the mean of theirs.
+    table : array, optional
+        Value of the kernel for rows that are 0, 1, 2 ... half steps apart.
+    """
+
+    variable: KernelVariable
+    places: np.ndarray[Any, Any] | None = None
+    table: FloatArray | None = None
+
 
 Orders = np.ndarray[Any, Any]
 Statistic = Callable[[Orders], FloatArray]
 
 
-def predictor_statistic(y: LogKernel, x1: LogKernel | None, views: Sequence[LogKernel], n: int, form: str) -> Statistic:
+def predictor_statistic(y: LogKernel, x1: LogKernel | None, views: Sequence[View], n: int, form: str) -> Statistic:
     """Return a function from orders of x2 (P x n) to values of Prop. 4 for each view of x2 (P x views)."""
     groups = Groups((n,))
     factors = [x1] if x1 is not None else []
@@ -29,33 +51,39 @@ def predictor_statistic(y: LogKernel, x1: LogKernel | None, views: Sequence[LogK
     a1 = row_sums(factors, groups)[0][:, 0] if factors else np.full(n, float(n))
 
     def value(a12: FloatArray, b12: FloatArray) -> FloatArray:
-        """Return the values from sums whose second last axis are the rows of the sample."""
-        a, b = a1[:, None], b1[:, None]
-        first = (b**2 / (a**2 * b12)).sum(-2) if form == "corrected" else (b / a**2).sum(-2)
-        return np.asarray(np.log(first) + np.log((b12 / a12**2).sum(-2)) - 2 * np.log((b / (a * a12)).sum(-2)))
+        first = (b1**2 / (a1**2 * b12)).sum(-1) if form == "corrected" else (b1 / a1**2).sum(-1)
+        return np.asarray(np.log(first) + np.log((b12 / a12**2).sum(-1)) - 2 * np.log((b1 / (a1 * a12)).sum(-1)))
 
-    if (2 + len(views)) * 8 * n * n > GRAM_BUDGET:
+    tables = [view.table for view in views if view.table is not None]
+    places = [view.places for view in views if view.places is not None]
+    in_tables = len(tables) == len(places) == len(views)
+    if (2 if in_tables else 2 + len(views)) * 8 * n * n > GRAM_BUDGET:
 
         def visited(orders: Orders) -> FloatArray:
             results = []
             for order in orders:
-                moved = [product([*factors, view.take(order)]) for view in views]
+                moved = [product([*factors, view.variable.kernel.take(order)]) for view in views]
                 sums = row_sums([*moved, *(product([m, y]) for m in moved)], groups)
-                columns = np.stack([s[:, 0] for s in sums], axis=1)
-                results.append(value(columns[:, : len(views)], columns[:, len(views) :]))
+                rows = np.stack([s[:, 0] for s in sums])
+                results.append(value(rows[: len(views)], rows[len(views) :]))
             return np.array(results)
 
         return visited
     K1 = _gram(x1, n) if x1 is not None else np.ones((n, n))
-    K1L, K2 = K1 * _gram(y, n), np.stack([_gram(view, n) for view in views])
+    K1L = K1 * _gram(y, n)
+    if in_tables:
+        second: tuple[Any, ...] = np.stack(tables), np.stack(places)
+    else:
+        second = (np.stack([_gram(view.variable.kernel, n) for view in views]),)
 
     def indexed(orders: Orders) -> FloatArray:
-        from condcs.inference.compiled import permuted_row_sums
+        from condcs.inference.compiled import permuted_rank_sums, permuted_row_sums
 
+        row_sums_of = permuted_rank_sums if in_tables else permuted_row_sums
         workers = current_settings().n_threads
         chunks = np.array_split(np.ascontiguousarray(orders), min(workers, len(orders)))
         with ThreadPoolExecutor(workers) as threads:
-            sums = list(threads.map(lambda chunk: permuted_row_sums(K1, K1L, K2, chunk), chunks))
+            sums = list(threads.map(lambda chunk: row_sums_of(K1, K1L, *second, chunk), chunks))
         return np.concatenate([value(a12, b12) for a12, b12 in sums])
 
     return indexed

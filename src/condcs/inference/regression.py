@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from condcs.core.parallel import one_thread
 from condcs.inference.statistics import FloatArray
 from condcs.kernels.log_kernels import LogKernel
 
@@ -15,27 +16,37 @@ _SMALLEST_EIGENVALUE = 1e-10
 _NEGLIGIBLE = 1e-8
 
 
-def regression_residuals(targets: FloatArray, kernel: LogKernel) -> FloatArray:
-    """Return targets minus their kernel ridge regression on the pool of `kernel`.
+class KernelRegression:
+    """Kernel ridge regressions on the pool of a kernel.
 
     The ridge is the one with the smallest leave-one-out error of a fixed grid, found in closed form. Cost O(n m^2) and
-    memory O(n m) for m = min(n, 200) evenly spaced landmark rows. Targets that the regression explains to the last
-    digits are returned as they are: their residuals would be rounding errors.
+    memory O(n m) for m = min(n, 200) evenly spaced landmark rows.
     """
-    n = len(targets)
-    centred = targets - targets.mean(axis=0)
-    basis, spectrum = _orthogonal_features(kernel, n)
-    along = basis.T @ centred
-    best, residuals = np.inf, centred
-    for ridge in _RIDGES:
-        shrinkage = 1 / (spectrum + ridge)
-        left = centred - basis @ (shrinkage[:, None] * along)
-        kept = 1 - (basis * basis) @ shrinkage
-        error = float(np.sum((left / np.maximum(kept, np.finfo(float).eps)[:, None]) ** 2))
-        if error < best:
-            best, residuals = error, left
-    scale = centred.std(axis=0)
-    return np.asarray(np.where(residuals.std(axis=0) > _NEGLIGIBLE * scale, residuals, targets))
+
+    def __init__(self, kernel: LogKernel, n: int) -> None:
+        self.rows = n
+        # Small matrices: more threads of BLAS gain nothing, round differently, and spin while ours compute.
+        with one_thread():
+            self._basis, self._spectrum = _orthogonal_features(kernel, n)
+
+    def residuals(self, targets: FloatArray) -> FloatArray:
+        """Return targets minus their regression.
+
+        Targets that it explains to the last digits are returned as they are: residuals would be rounding errors.
+        """
+        centred = targets - targets.mean(axis=0)
+        best, residuals = np.inf, centred
+        with one_thread():
+            along = self._basis.T @ centred
+            for ridge in _RIDGES:
+                shrinkage = 1 / (self._spectrum + ridge)
+                left = centred - self._basis @ (shrinkage[:, None] * along)
+                kept = 1 - (self._basis * self._basis) @ shrinkage
+                error = float(np.sum((left / np.maximum(kept, np.finfo(float).eps)[:, None]) ** 2))
+                if error < best:
+                    best, residuals = error, left
+        scale = centred.std(axis=0)
+        return np.asarray(np.where(residuals.std(axis=0) > _NEGLIGIBLE * scale, residuals, targets))
 
 
 def _orthogonal_features(kernel: LogKernel, n: int) -> tuple[FloatArray, FloatArray]:
