@@ -11,8 +11,9 @@ from condcs.cli.shifts import Shift, Tell, collected_warnings, compare_inputs, c
 from condcs.cli.tables.pair import Account, Pair
 from condcs.core.errors import ParameterError
 
-STEPS = 10
-"""How often `compare` tells where it is: four widths twice, the interval, the regions."""
+STEPS = 11
+"""How often `compare` tells where it is, at most: four widths of the inputs, five of the relation, the interval, the
+regions."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +132,9 @@ def _shift(shift: Shift) -> dict[str, Any]:
         "overlap_by_chance": shift.chance_overlap,
         "overlap_interval": list(shift.overlap_interval) if shift.overlap_interval else None,
         "divergence": shift.divergences[shift.most_telling],
-        "width_multiple": shift.multiples[shift.most_telling],
+        "width_multiples": list(shift.multiples[shift.most_telling]),
         "widths": [
-            {"multiple": m, "divergence": d, "by_chance": c, "pvalue": p}
+            {"multiples": list(m), "divergence": d, "by_chance": c, "pvalue": p}
             for m, d, c, p in zip(shift.multiples, shift.divergences, shift.chances, shift.pvalues, strict=True)
         ],
     }

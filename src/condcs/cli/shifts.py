@@ -14,8 +14,9 @@ import condcs
 from condcs.cli.tables.kinds import Column
 from condcs.cli.tables.pair import Pair
 from condcs.core.errors import BandwidthWarning, CondcsWarning
-from condcs.inference.resampling import AGGREGATE_MULTIPLES
-from condcs.inference.results import TestResult, pvalue
+from condcs.inference.aggregate import largest_studentised
+from condcs.inference.resampling import AGGREGATE_MULTIPLES, aggregate_multiples
+from condcs.inference.results import TestResult
 
 FloatArray = np.ndarray[Any, Any]
 Tell = Callable[[str], None]
@@ -36,8 +37,10 @@ class Shift:
         Valid for all widths together.
     statistic, null_distribution : float, array
         Largest studentised divergence over the widths, observed and redrawn.
-    multiples, divergences, chances, pvalues : tuple of float
-        For each multiple of the median width: the divergence D, its mean under the null, and its own p-value.
+    multiples : tuple of tuple of float
+        What the median widths were multiplied by: that of x, or those of x and y.
+    divergences, chances, pvalues : tuple of float
+        For each of these: the divergence D, its mean under the null, and its own p-value.
     interval : pair of float, or None
         Where D lies at the most telling width, with 95% confidence.
     """
@@ -45,7 +48,7 @@ class Shift:
     pvalue: float
     statistic: float
     null_distribution: FloatArray
-    multiples: tuple[float, ...]
+    multiples: tuple[tuple[float, ...], ...]
     divergences: tuple[float, ...]
     chances: tuple[float, ...]
     pvalues: tuple[float, ...]
@@ -85,7 +88,7 @@ def compare_inputs(pair: Pair, *, resamples: int, seed: int, jobs: int | None, t
             xp, xq, kernel=kernels(pair.x), bandwidth=multiple * widths, n_resamples=resamples, rng=seed, n_jobs=jobs
         )
 
-    return _combined([at(multiple) for multiple in AGGREGATE_MULTIPLES])
+    return _combined([at(m) for m in AGGREGATE_MULTIPLES], [(m,) for m in AGGREGATE_MULTIPLES])
 
 
 def compare_relation(pair: Pair, *, resamples: int, seed: int, jobs: int | None, tell: Tell) -> Shift:
@@ -94,8 +97,8 @@ def compare_relation(pair: Pair, *, resamples: int, seed: int, jobs: int | None,
     yp, yq = standardised(pair.y, pair.yp, pair.yq)
     x_widths, y_widths = median_widths(pair.x, xp, xq), median_widths(pair.y, yp, yq)
 
-    def at(multiple: float) -> TestResult:
-        tell(f"relation, width x {multiple:g}")
+    def at(of_x: float, of_y: float) -> TestResult:
+        tell(f"relation, widths x {of_x:g} and {of_y:g}")
         return condcs.conditional_test(
             xp,
             yp,
@@ -103,15 +106,17 @@ def compare_relation(pair: Pair, *, resamples: int, seed: int, jobs: int | None,
             yq,
             kernel_x=kernels(pair.x),
             kernel_y=kernels(pair.y),
-            bandwidth_x=multiple * x_widths,
-            bandwidth_y=multiple * y_widths,
+            bandwidth_x=of_x * x_widths,
+            bandwidth_y=of_y * y_widths,
             n_resamples=resamples,
             rng=seed,
             n_jobs=jobs,
         )
 
-    results = [at(multiple) for multiple in AGGREGATE_MULTIPLES]
-    shift = _combined(results)
+    labels = [np.where([c.is_category for c in columns], np.nan, 1.0) for columns in (pair.x, pair.y)]
+    multiples = aggregate_multiples(labels)
+    results = [at(*pair_of) for pair_of in multiples]
+    shift = _combined(results, multiples)
     tell("how sure")
     interval = results[shift.most_telling].confidence_interval(n_resamples=INTERVAL_RESAMPLES, rng=seed)
     return replace(shift, interval=(interval.low, interval.high))
@@ -160,25 +165,24 @@ def collected_warnings(run: Callable[[], Any]) -> tuple[Any, tuple[str, ...]]:
     return result, tuple(first.values())
 
 
-def _combined(results: Sequence[TestResult]) -> Shift:
+def _combined(results: Sequence[TestResult], multiples: Sequence[tuple[float, ...]]) -> Shift:
     """Combine widths: the largest studentised value against the largest of each redrawn sample.
 
     The same seed redraws the same labels at every width, so observed and redrawn columns are exchangeable under the
     null and the p-value is as valid as at a single width; it is what ``bandwidth="aggregate"`` does.
     """
-    everything = np.array([[r.statistic, *r.null_distribution] for r in results])
-    deviation = everything.std(axis=1, keepdims=True)
-    studentised = (everything - everything.mean(axis=1, keepdims=True)) / np.where(deviation > 0, deviation, 1.0)
-    largest = studentised.max(axis=0)
+    combined = largest_studentised(
+        np.array([r.statistic for r in results]), np.array([r.null_distribution for r in results])
+    )
     return Shift(
-        pvalue=pvalue(float(largest[0]), largest[1:]),
-        statistic=float(largest[0]),
-        null_distribution=largest[1:],
-        multiples=AGGREGATE_MULTIPLES,
+        pvalue=combined.pvalue,
+        statistic=combined.statistic,
+        null_distribution=combined.null_distribution,
+        multiples=tuple(multiples),
         divergences=tuple(r.statistic for r in results),
         chances=tuple(float(np.mean(r.null_distribution)) for r in results),
         pvalues=tuple(r.pvalue for r in results),
-        most_telling=int(np.argmax(studentised[:, 0])),
+        most_telling=combined.most_telling,
     )
 
 

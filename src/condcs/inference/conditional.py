@@ -75,8 +75,8 @@ def conditional_test(
         Whether to show a progress bar.
     **options
         Options of the measure: bandwidths, kernels, ``estimator``, ``k``, ``regularization``. Plain ``bandwidth`` sets
-        both widths; ``bandwidth="aggregate"`` needs no choice: it combines several multiples of the median width in one
-        test.
+        both widths; ``bandwidth="aggregate"`` needs no choice: it combines several multiples of the median widths in
+        one test.
 
     Returns
     -------

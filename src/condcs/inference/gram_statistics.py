@@ -83,17 +83,19 @@ class _Tiled:
         total = np.zeros((self.count, self.count, weights[0].shape[1]))
 
         def work(rows: slice) -> FloatArray:
-            grams = []
-            for kernel in self.kernels:
-                tile = np.ascontiguousarray(kernel.block(rows, slice(0, self.n)), dtype=np.float64)
+            grams = self.tile_exponents(rows)
+            for tile in grams:
                 exp_in_place(tile)
-                grams.append(tile)
             return self.tile_sums([masses(g) for g in grams], [w[rows] for w in weights])
 
         with single_threaded_blas(), ThreadPoolExecutor(settings.n_threads) as threads:
             for part in threads.map(work, tiles):
                 total += part
         return total
+
+    def tile_exponents(self, rows: slice) -> list[FloatArray]:
+        """Return the exponents of some rows against all, one array per kernel."""
+        return [np.array(k.block(rows, slice(0, self.n)), dtype=np.float64, order="C") for k in self.kernels]
 
     def tile_sums(self, masses: list[list[FloatArray]], own: list[FloatArray]) -> FloatArray:
         """Return the contribution of one row tile: masses[kernel][group] and own[group] are tile x P."""
@@ -138,9 +140,14 @@ class ConditionalGram(_Tiled):
 
     def __init__(self, pool: MeasuredPool) -> None:
         assert isinstance(pool.problem, ConditionalProblem)
-        x, y = pool.problem.x.kernel, pool.problem.y.kernel
-        super().__init__(pool, [x, product([x, y])])
+        super().__init__(pool, [pool.problem.x.kernel, pool.problem.y.kernel])
         self.estimator = pool.options.get("estimator", "paper")
+
+    def tile_exponents(self, rows: slice) -> list[FloatArray]:
+        """Return the exponents on x, and on x and y."""
+        x, y = super().tile_exponents(rows)
+        y += x
+        return [x, y]
 
     def tile_sums(self, masses: list[list[FloatArray]], own: list[FloatArray]) -> FloatArray:
         """Return T[g,h] = sum_j W[j,g] B[j,h] / (A[j,g] A[j,h]) over the rows of the tile."""

@@ -14,6 +14,7 @@ from condcs.core.errors import ParameterError
 from condcs.core.parallel import Shared, active_workers, spread
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context
+from condcs.inference.aggregate import largest_studentised
 from condcs.inference.progress import progress_bar
 from condcs.inference.results import TestResult, pvalue
 from condcs.inference.statistics import (
@@ -28,7 +29,11 @@ from condcs.inference.statistics import (
 from condcs.measures.registry import Measure
 
 AGGREGATE_MULTIPLES = (0.25, 0.5, 1.0, 2.0)
-"""Multiples of the median width that ``bandwidth="aggregate"`` combines."""
+"""Multiples of the median width that "aggregate" combines where one width is varied."""
+
+AGGREGATE_PAIRS = ((1.0, 1.0), (1.0, 2.0), (0.25, 2.0), (0.1, 2.0), (0.25, 0.25))
+"""Multiples for x and y where both are. Changes of the mean of y want a wide kernel on y, and one on x as narrow as the
+change; changes of the shape of p(y|x) want a narrow kernel on y."""
 
 _BATCH = 100
 _BOOTSTRAP_BATCH = 50
@@ -53,14 +58,14 @@ def run_test(
     options = _shared_bandwidth(measure, options)
     aggregate = "aggregate" in [v for k, v in options.items() if k.startswith("bandwidth") and isinstance(v, str)]
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
-        pools = _pools(measure, x_parts, y_parts, options, aggregate=aggregate)
+        pools, multiples = _pools(measure, x_parts, y_parts, options, aggregate=aggregate)
         sampler = draw(pools[0], generator)
         observed = [float(total_divergence(p.observed(), symmetric=measure.symmetric)) for p in pools]
         statistics = [Shared(partial(pool_statistic, pool)) for pool in pools]
         with progress_bar(n_resamples, progress, f"{measure.name}, {null} null") as advance:
             values = batch_values(statistics, drawn(sampler, n_resamples, _BATCH), n_jobs=n_jobs, advance=advance)
     if aggregate:
-        return _aggregated(measure, pools, np.array(observed), values, null)
+        return _aggregated(measure, pools, multiples, np.array(observed), values, null)
     return TestResult(
         statistic=observed[0],
         pvalue=pvalue(observed[0], values[0]),
@@ -126,10 +131,10 @@ def _shared_bandwidth(measure: Measure, options: dict[str, Any]) -> dict[str, An
 
 def _pools(
     measure: Measure, x_parts: Parts, y_parts: Parts, options: dict[str, Any], *, aggregate: bool
-) -> list[MeasuredPool]:
-    """One pool, or one per multiple of the median widths."""
+) -> tuple[list[MeasuredPool], list[tuple[float, ...]]]:
+    """One pool, or one for each of several multiples of the median widths, and these."""
     if not aggregate:
-        return [measured_pool(measure, x_parts, y_parts, options)]
+        return [measured_pool(measure, x_parts, y_parts, options)], []
     if not measure.gram:
         raise ParameterError(
             f'`bandwidth`="aggregate" must go with a kernel measure, got {measure.name!r}. Leave it out.'
@@ -137,40 +142,52 @@ def _pools(
     medians = {k: "median" if isinstance(v, str) and v == "aggregate" else v for k, v in options.items()}
     widths = measured_pool(measure, x_parts, y_parts, medians).widths
     varied = [k for k, v in options.items() if isinstance(v, str) and v == "aggregate" and k in widths]
+    multiples = aggregate_multiples([widths[k] for k in varied])
     pools = []
-    for multiple in AGGREGATE_MULTIPLES:
-        scaled = {k: np.nan_to_num(multiple * widths[k], nan=1.0) for k in varied}
+    for own in multiples:
+        scaled = {k: np.nan_to_num(m * widths[k], nan=1.0) for k, m in zip(varied, own, strict=True)}
         pools.append(measured_pool(measure, x_parts, y_parts, {**medians, **scaled}))
-    return pools
+    return pools, multiples
+
+
+def aggregate_multiples(widths: Sequence[FloatArray]) -> list[tuple[float, ...]]:
+    """Return the multiples of the median that are combined, one for each of the varied widths: of x, of y, or of both.
+
+    Columns of labels have no width (NaN): if x or y has no other columns, only the other one is varied.
+    """
+    numbers = [not bool(np.isnan(w).all()) for w in widths]
+    if len(widths) == 2 and all(numbers):
+        return list(AGGREGATE_PAIRS)
+    return [tuple(m if n else 1.0 for n in numbers) for m in AGGREGATE_MULTIPLES]
 
 
 def _aggregated(
-    measure: Measure, pools: list[MeasuredPool], observed: FloatArray, values: FloatArray, null: str
+    measure: Measure,
+    pools: list[MeasuredPool],
+    multiples: list[tuple[float, ...]],
+    observed: FloatArray,
+    values: FloatArray,
+    null: str,
 ) -> TestResult:
-    """Combine bandwidths: the largest studentised value, against the largest of each resample.
-
-    Mean and deviation are those of the resamples and the observed value together, so that under the null all of them
-    are exchangeable and the p-value is as valid as that of a single width.
-    """
-    everything = np.concatenate([observed[:, None], values], axis=1)
-    deviation = everything.std(axis=1, keepdims=True)
-    studentised = (everything - everything.mean(axis=1, keepdims=True)) / np.where(deviation > 0, deviation, 1.0)
-    largest = studentised.max(axis=0)
+    """Combine bandwidths: the largest studentised value, against the largest of each resample."""
+    combined = largest_studentised(observed, values)
+    # One number where one width is varied, a pair (x, y) where both are.
+    shown = [m if len(m) > 1 else m[0] for m in multiples]
     details = {
         "bandwidth": "aggregate",
-        "multiples": AGGREGATE_MULTIPLES,
+        "multiples": tuple(shown),
         "statistics": tuple(float(v) for v in observed),
         "pvalues": tuple(pvalue(o, v) for o, v in zip(observed, values, strict=True)),
-        "best_multiple": AGGREGATE_MULTIPLES[int(np.argmax(studentised[:, 0]))],
+        "best_multiple": shown[combined.most_telling],
     }
     return TestResult(
-        statistic=float(largest[0]),
-        pvalue=pvalue(float(largest[0]), largest[1:]),
-        null_distribution=largest[1:],
+        statistic=combined.statistic,
+        pvalue=combined.pvalue,
+        null_distribution=combined.null_distribution,
         measure=measure.name,
         null=null,
         sizes=pools[0].sizes,
-        bandwidths=pools[AGGREGATE_MULTIPLES.index(1.0)].widths,
+        bandwidths=pools[multiples.index((1.0,) * len(multiples[0]))].widths,
         details=details,
     )
 

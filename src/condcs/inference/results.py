@@ -44,7 +44,8 @@ class TestResult:
     bandwidths : dict
         Widths in force, per column.
     details : dict
-        Anything else that was used or found: with ``bandwidth="aggregate"`` the value and p-value at each multiple.
+        Anything else that was used or found: with ``bandwidth="aggregate"`` the multiples of the median widths, and the
+        value and p-value at each.
     """
 
     __test__ = False  # not a test case, whatever pytest makes of the name

@@ -201,10 +201,12 @@ class Delta(LogKernel):
         """Return the exponents of `left` rows against `right` rows."""
         xp = self.backend.xp
         a, b = left[0], right[0]
-        equal = xp.all(a[:, None, :] == b[None, :, :], axis=-1)
-        zero = (
-            xp.zeros(equal.shape, dtype=a.dtype) if self.backend.name == "numpy" else xp.zeros_like(a[:, :1] * b[:, 0])
-        )
+        equal = a[:, :1] == b[:, 0]
+        for column in range(1, a.shape[1]):
+            equal = equal & (a[:, column : column + 1] == b[:, column])
+        if self.backend.name == "numpy":
+            return np.where(equal, a.dtype.type(0), a.dtype.type(-np.inf))
+        zero = xp.zeros_like(a[:, :1] * b[:, 0])
         return xp.where(equal, zero, zero - xp.inf)
 
 

@@ -20,8 +20,8 @@ to the two tables with the probability that their inputs have of coming from eac
 on splines of each input, with the balance of the inputs held: so a shift of the inputs alone is no evidence against
 the relation.
 
-Both look at four widths of "nearby", from a quarter to twice the median distance, and their p-values are valid for
-the four together. The overlap is exp(-D/2), the cosine between the two (1: the same, 0: nothing in common), at the
+Both look at several widths of "nearby", narrow and wide ones, and their p-values are valid for all of them together.
+The overlap is exp(-D/2), the cosine between the two (1: the same, 0: nothing in common), at the
 width where the evidence is strongest. Samples of finite size never overlap wholly: "by chance" is what they would
 show if nothing had changed.
 """
@@ -137,23 +137,21 @@ def _evidence(page: Page, found: Comparison) -> None:
             f"{shift.statistic:.2f}.",
             caption=f"{what.capitalize()}: {reached} reach the observed value (p = {show_p(shift.pvalue)}).",
         )
-    page.table(
-        ["width", "D inputs", "by chance", "p", "D relation", "by chance", "p"],
-        [
-            [f"{m:g} x median", d1, c1, show_p(p1), d2, c2, show_p(p2)]
-            for m, d1, c1, p1, d2, c2, p2 in zip(
-                found.inputs.multiples,
-                found.inputs.divergences,
-                found.inputs.chances,
-                found.inputs.pvalues,
-                found.relation.divergences,
-                found.relation.chances,
-                found.relation.pvalues,
-                strict=True,
-            )
-        ],
-        caption="Each width by itself. Their p-values are not to be picked from: the ones above hold for all four.",
-    )
+    for shift, what, columns in (
+        (found.inputs, "Inputs", ["width"]),
+        (found.relation, "Relation", ["width on x", "width on y"]),
+    ):
+        page.table(
+            [*columns, "D", "by chance", "p"],
+            [
+                [*(f"{m:g} x median" for m in multiples), divergence, chance, show_p(pvalue)]
+                for multiples, divergence, chance, pvalue in zip(
+                    shift.multiples, shift.divergences, shift.chances, shift.pvalues, strict=True
+                )
+            ],
+            caption=f"{what}: each width by itself. These p-values are not to be picked from: the one above holds for "
+            "all of them.",
+        )
 
 
 def _reproduce(page: Page, found: Comparison, command: str) -> None:
