@@ -12,7 +12,8 @@ import condcs
 from condcs.cli.app import app
 from condcs.core import parallel
 from condcs.core.errors import ParameterError
-from condcs.core.parallel import ClusterError, Shared, Workers, active_workers, dask_cluster, one_thread
+from condcs.core.parallel import ClusterError, Shared, Workers, active_workers, dask_cluster
+from condcs.core.thread_limit import one_thread
 
 from .conftest import start_scheduler, stop
 

@@ -35,7 +35,7 @@ from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
 from condcs.core.errors import CondcsError, ParameterError
-from condcs.core.settings import config_context
+from condcs.core.thread_limit import one_thread
 
 T = TypeVar("T")
 
@@ -182,22 +182,6 @@ def in_order(results: Generator[tuple[int, T], None, None]) -> Generator[T, None
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread within a ``with`` block: ours, BLAS and OpenMP, and no processes.
-
-    Sums over threads round differently from sums over one. Blocks on several threads of a process may overlap.
-    """
-    from joblib import parallel_config
-
-    _thread_limit.enter()
-    try:
-        with config_context(n_threads=1), parallel_config(backend="sequential"):
-            yield
-    finally:
-        _thread_limit.leave()
-
-
-@contextmanager
 def dask_cluster(address: str) -> Iterator[Workers]:
     """Use the workers of a Dask cluster within a ``with`` block, as ``joblib.parallel_config(backend="dask")`` does.
 
@@ -260,41 +244,6 @@ def _held(client: Any, futures: dict[str, Any], argument: Any) -> Any:
 
 def _itself(shared: Shared[T]) -> Shared[T]:
     return shared
-
-
-class _ThreadLimit:
-    """BLAS and OpenMP on one thread from the first that enters to the last that leaves.
-
-    The limit of BLAS is the process's, but a Dask worker may run several calls on threads: each on its own would
-    restore the old limit while another still counts on the new one. That of OpenMP belongs to each thread. Each limit
-    is set on its own libraries alone: `threadpool_limits(user_api=...)` sets only those, but on leaving it restores
-    all, to what the thread that entered had found.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._inside, self._limit = threading.Lock(), 0, ExitStack()
-        self._own = threading.local()
-
-    def enter(self) -> None:
-        from threadpoolctl import ThreadpoolController
-
-        libraries = ThreadpoolController()
-        with self._lock:
-            if self._inside == 0:
-                self._limit.enter_context(libraries.select(user_api="blas").limit(limits=1))
-            self._inside += 1
-        own = libraries.select(user_api="openmp").limit(limits=1)
-        self._own.limits = [*getattr(self._own, "limits", []), own]
-
-    def leave(self) -> None:
-        self._own.limits.pop().restore_original_limits()
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._limit.close()
-
-
-_thread_limit = _ThreadLimit()
 
 
 @lru_cache(maxsize=1)

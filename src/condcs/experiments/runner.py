@@ -11,7 +11,8 @@ import numpy as np
 
 from condcs.core.checks import check_integer
 from condcs.core.errors import ParameterError
-from condcs.core.parallel import ClusterError, Workers, active_workers, cores, one_thread, spread
+from condcs.core.parallel import ClusterError, Workers, active_workers, cores, spread
+from condcs.core.thread_limit import one_thread
 from condcs.experiments.spec import Experiment, Parameters, Result, Results, Task
 from condcs.experiments.store import TrialStore
 

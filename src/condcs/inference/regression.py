@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from condcs.core.parallel import one_thread
+from condcs.core.thread_limit import one_thread
 from condcs.inference.statistics import FloatArray
 from condcs.kernels.log_kernels import LogKernel
 
