@@ -102,6 +102,8 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
     titles = ("mountain car: touch the flag", "pendulum: swing it upright", "maze: from red to blue")
     for axis, title in zip((car, pendulum, maze), titles, strict=True):
         axis.set_title(title, fontsize=10)
+        # Square pictures at the top of their cells: all titles on one line.
+        axis.set_anchor("N")
 
 
 def _draw_hill(axis: Any) -> None:
