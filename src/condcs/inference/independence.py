@@ -212,7 +212,7 @@ def _ranked_views(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Kern
     wide = seen(ranks, "median")
     assert wide.variable.widths is not None
     narrow = seen(ranks, _NARROW * wide.variable.widths)
-    if regression is None:
+    if regression is None or len(ranks) != regression.rows:
         return {"ranks, narrow": narrow, "ranks": wide}
     return {
         "ranks, narrow": narrow,
