@@ -181,27 +181,29 @@ from condcs.timeseries import ccs_pairwise_distance
 def megabytes(name):
     return int(re.search(name + r":\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
 Z = np.random.default_rng(0).normal(size=(300, 1, 120))
-ccs_pairwise_distance(Z[:20], order=2, bandwidth=1.0, n_jobs=2)
+ccs_pairwise_distance(Z[:20], order=2, bandwidth={bandwidth}, n_jobs=2)
 open("/proc/self/clear_refs", "w").write("5")  # the peak so far, that of the compiler, is forgotten
 before = megabytes("VmRSS")
 keep = np.ones({ballast} * 2**17)
-ccs_pairwise_distance(Z, order=2, bandwidth=1.0, n_jobs=2)
+ccs_pairwise_distance(Z, order=2, bandwidth={bandwidth}, n_jobs=2)
 print(megabytes("VmHWM") - before)
 """
 
 
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="peaks are read from Linux's /proc")
 def test_memory_is_that_of_the_matrix():
-    """300 series of 118 windows: the matrix takes 0.7 MB, the window distances of every series together 36 MB.
+    """300 series of 118 windows: the matrix takes 0.7 MB, the three triangles of 56 KB of every series 50 MB.
 
-    Two threads hold those of 32 series each (4 MB) and a few matrices for one pair; 16 MB leave room for the allocator.
-    The same run with 40 MB more shows that the measurement would see them.
+    With known widths two threads hold a few matrices for one pair. With widths of each pair's own, both also hold the
+    triangles of the 2 x 38 series of a block, 13 MB. The same run with 40 MB more shows that the measurement would see
+    them.
     """
 
-    def peak(ballast):
-        code = MEMORY.format(ballast=ballast)
+    def peak(ballast, bandwidth):
+        code = MEMORY.format(ballast=ballast, bandwidth=bandwidth)
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         return float(done.stdout)
 
-    assert 0.5 < peak(0) < 16
-    assert peak(40) > 40
+    assert 0.5 < peak(0, 1.0) < 16
+    assert 0.5 < peak(0, "'pair-median'") < 32
+    assert peak(40, 1.0) > 40

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-from condcs.timeseries.selection import median_of
+from condcs.timeseries.differences import median_squared_difference, merge
+from condcs.timeseries.selection import GROUP_ENDS, group, median_of
 
 KINDS = {
     "spread": lambda rng, n: rng.chisquare(5, n),
@@ -18,22 +21,32 @@ KINDS = {
 }
 
 
+def grouped(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    padded = np.concatenate([values, np.full(5, 1e300)])
+    out, ends = np.empty(len(padded)), np.empty(GROUP_ENDS, np.int64)
+    group(padded, out, ends)
+    return out[: len(values)], ends
+
+
+def expected_of(pool: np.ndarray) -> tuple[float, int]:
+    """Return numpy's median, or what takes its place where it is 0."""
+    if np.median(pool) > 0:
+        return float(np.median(pool)), 0
+    if pool.max() == 0:
+        return 1.0, 2
+    percentiles = np.percentile(pool, np.arange(51, 101), method="higher")
+    return float(percentiles[percentiles > 0][0]), 1
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 3, 4), (20, 30, 40), (300, 300, 101), (900, 1000, 2000)])
 def test_median_or_its_fallback(rng, kind, sizes):
     for _ in range(20):
         parts = [KINDS[kind](rng, n) for n in sizes]
         pool = np.concatenate(parts)
-        parts[1] = np.concatenate([parts[1], np.full(5, 1e300)])  # padding does not count
-        value, how = median_of(*parts, len(pool), np.empty(len(pool) + 512))
-        expected = np.median(pool)
-        if expected > 0:
-            assert (value, how) == (expected, 0)
-        elif pool.max() == 0:
-            assert (value, how) == (1.0, 2)
-        else:
-            percentiles = np.percentile(pool, np.arange(51, 101), method="higher")
-            assert (value, how) == (percentiles[percentiles > 0][0], 1)
+        third = np.concatenate([parts[2], np.full(5, 1e300)])  # padding does not count
+        found = median_of(*grouped(parts[0]), *grouped(parts[1]), third, len(pool), np.empty(len(pool) + 512))
+        assert found == expected_of(pool)
 
 
 def test_middle_numbers_on_both_sides_of_a_threshold(rng):
@@ -42,5 +55,29 @@ def test_middle_numbers_on_both_sides_of_a_threshold(rng):
     for _ in range(1000):
         high = rng.random(n) < 0.5
         pool = np.where(high, 3.0, 0.0) + rng.random(n)  # the middle is often between the two clusters, where none lie
-        value, how = median_of(pool[:100], pool[100:250], pool[250:], n, np.empty(n + 512))
-        assert (value, how) == (np.median(pool), 0)
+        found = median_of(*grouped(pool[:100]), *grouped(pool[100:250]), pool[250:], n, np.empty(n + 512))
+        assert found == (np.median(pool), 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_groups_are_in_order_and_lose_nothing(rng, kind):
+    values = KINDS[kind](rng, 3000)
+    out, ends = grouped(values)
+    np.testing.assert_array_equal(np.sort(out), np.sort(values))
+    assert (ends[0], ends[-2]) == (0, len(values))
+    groups = [out[i:j] for i, j in pairwise(ends[:-1]) if j > i]
+    assert all(lower.max() < higher.min() for lower, higher in pairwise(groups))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 1), (20, 30), (25, 24), (121, 131), (300, 2)])
+def test_median_squared_difference_or_its_fallback(rng, kind, sizes):
+    for _ in range(20):
+        first, second = (np.sort(np.sqrt(KINDS[kind](rng, n)) * rng.choice([-1, 1], n)) for n in sizes)
+        values = np.empty(sum(sizes))
+        merge(first, second, values)
+        np.testing.assert_array_equal(values, np.sort(np.concatenate([first, second])))
+        i, j = np.triu_indices(len(values), 1)
+        pool = (values[j] - values[i]) ** 2
+        found = median_squared_difference(values, np.empty(len(pool) + 512))
+        assert found == expected_of(pool)

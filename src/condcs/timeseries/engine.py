@@ -7,14 +7,15 @@ how the work is cut up.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numba import uintp
 
+from condcs.timeseries.differences import median_squared_difference, merge
 from condcs.timeseries.powers import LOG2_E, power_of_two
-from condcs.timeseries.selection import median_of
+from condcs.timeseries.selection import GROUP_ENDS, group, median_of
 from condcs.timeseries.window_distances import (
     LANES,
     copy_successors,
@@ -30,7 +31,9 @@ from condcs.timeseries.window_distances import (
 _SAFE_SUM = 1e-290
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
+# Inlined, because of a function that stands alone, a first run and one that loads the cache may use different copies:
+# the compiler may reorder sums, and does not do it alike in each.
+@numba.njit(forceinline=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
 def _cross_masses(X: Any, Y: Any, y_start: int, y_step: int, n: int, m: int, cx: float, cy: float, masses: Any) -> None:
     """Kernel masses of the rows over the columns, and of the columns over the rows: each cell is visited once."""
     width = padded(m)
@@ -40,19 +43,20 @@ def _cross_masses(X: Any, Y: Any, y_start: int, y_step: int, n: int, m: int, cx:
     sx, sy = LOG2_E * cx, LOG2_E * cy
     for i in range(n):
         start, y_row = i * width, y_start + i * y_step
+        # One loop for each exponential: both in one need more registers than there are.
         a_total, b_total = 0.0, 0.0
         for j in range(width):
-            u = sx * X[uintp(start + j)]
-            k = power_of_two(u)
-            kl = power_of_two(u + sy * Y[uintp(y_row + j)])
+            k = power_of_two(sx * X[uintp(start + j)])
             a_total += k
-            b_total += kl
             a_column[j] += k
+        for j in range(width):
+            kl = power_of_two(sx * X[uintp(start + j)] + sy * Y[uintp(y_row + j)])
+            b_total += kl
             b_column[j] += kl
         a_row[i], b_row[i] = a_total, b_total
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
+@numba.njit(forceinline=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
 def _own_masses(x: Any, y: Any, n: int, cx: float, cy: float, masses: Any) -> float:
     """Kernel masses of a series' windows over the series itself, and the sum of B / A^2 over its windows."""
     a, b = masses[0], masses[1]
@@ -65,12 +69,12 @@ def _own_masses(x: Any, y: Any, n: int, cx: float, cy: float, masses: Any) -> fl
         count, rest = padded(n - 1 - i), i + 1
         a_total, b_total = 0.0, 0.0
         for j in range(count):
-            u = sx * x[uintp(start + j)]
-            k = power_of_two(u)
-            kl = power_of_two(u + sy * y[uintp(start + j)])
+            k = power_of_two(sx * x[uintp(start + j)])
             a_total += k
-            b_total += kl
             a[uintp(rest + j)] += k
+        for j in range(count):
+            kl = power_of_two(sx * x[uintp(start + j)] + sy * y[uintp(start + j)])
+            b_total += kl
             b[uintp(rest + j)] += kl
         a[i] += a_total
         b[i] += b_total
@@ -130,37 +134,111 @@ def _log_interaction(
     return peak + math.log(total)
 
 
+class Series(NamedTuple):
+    """A run of series and their windows, as compiled code takes them.
+
+    Attributes
+    ----------
+    frames : array, shape (total time, channels)
+        The series, one after the other.
+    starts : array
+        Where each series starts, and the end of the last.
+    norms : array
+        Squared norms of the frames; looked at if distances are found by a matrix product.
+    windows, window_starts : array
+        The windows to use of each series (times counted from its start), one series after the other.
+    """
+
+    frames: Any
+    starts: Any
+    norms: Any
+    windows: Any
+    window_starts: Any
+
+
+class _Own(NamedTuple):
+    """What concerns one series alone, for a run of series; arrays that are not needed are empty.
+
+    Attributes
+    ----------
+    packed : array, shape (count, :)
+        The frames, as `pack` leaves them.
+    x, y : array, shape (count, :)
+        Squared distances of a series' windows among themselves, and of their successors (see `triangle`); of the last
+        series only, if the kernels are known.
+    grouped_x, ends_x, grouped_y, ends_y : array, shape (count, :)
+        The same grouped by magnitude, for medians of pairs.
+    successors : array, shape (count, :)
+        In place of the last two if there is one channel: the successors in ascending order.
+    masses, totals : array, shape (count, 2, :) and (count,)
+        Kernel masses of the windows over their own series, and the sum of B / A^2.
+    """
+
+    packed: Any
+    x: Any
+    y: Any
+    grouped_x: Any
+    ends_x: Any
+    grouped_y: Any
+    ends_y: Any
+    successors: Any
+    masses: Any
+    totals: Any
+
+
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _prepare(
-    frames: Any,
-    starts: Any,
-    norms: Any,
-    windows: Any,
-    window_starts: Any,
-    first: int,
-    last: int,
-    order: int,
-    wide: bool,
-    scratch: Any,
-    X: Any,
-    Y: Any,
-    packed: Any,
-    own_x: Any,
-    own_y: Any,
-) -> None:
-    """Pack the series from `first` to `last` and find the distances of each one's windows among themselves."""
-    for i in range(first, last):
-        series = frames[starts[i] : starts[i + 1]]
-        own_norms = norms[starts[i] : starts[i + 1]]
-        used = windows[window_starts[i] : window_starts[i + 1]]
+    series: Any, order: int, wide: bool, cx: float, cy: float, n_max: int, scratch: Any, X: Any, Y: Any
+) -> Any:
+    """Find the distances of each series' windows among themselves.
+
+    If the kernels are known, only the masses are kept; if not (`cx` is 0), the distances, also ordered for medians.
+    """
+    count, channels = series.starts.size - 1, series.frames.shape[1]
+    stride, size = order + padded(n_max), triangle_size(n_max)
+    pair_widths, one_channel = cx == 0.0, channels == 1
+    kept = count if pair_widths else 0
+    several = 0 if one_channel else kept
+    own = _Own(
+        np.empty((count, 0 if wide else channels * stride)),
+        np.empty((max(kept, 1), size)),
+        np.empty((max(kept, 1), size)),
+        np.empty((kept, size)),
+        np.empty((kept, GROUP_ENDS), np.int64),
+        np.empty((several, size)),
+        np.empty((several, GROUP_ENDS), np.int64),
+        np.empty((kept if one_channel else 0, n_max)),
+        np.empty((count, 2, stride + LANES)),
+        np.empty(count),
+    )
+    for i in range(count):
+        frames, norms, windows = _one(series, i)
+        n, packed = windows.size, own.packed[i]
+        x, y = own.x[i if pair_widths else 0], own.y[i if pair_widths else 0]
         if not wide:
-            pack(series, order, packed[i - first])
+            pack(frames, order, packed)
         pair_distances(
-            packed[i - first], series, own_norms, used, packed[i - first], series, own_norms, used, order, wide,
-            scratch, X, Y, True,
+            packed, frames, norms, windows, packed, frames, norms, windows, order, wide, scratch, X, Y, True
         )  # fmt: skip
-        triangle(X, used.size, own_x[i - first])
-        triangle(Y, used.size, own_y[i - first])
+        triangle(X, n, x)
+        triangle(Y, n, y)
+        if not pair_widths:
+            own.totals[i] = _own_masses(x, y, n, cx, cy, own.masses[i])
+            continue
+        used = triangle_size(n)
+        group(x[:used], own.grouped_x[i], own.ends_x[i])
+        if one_channel:
+            own.successors[i, :n] = np.sort(frames[windows + order, 0])
+        else:
+            group(y[:used], own.grouped_y[i], own.ends_y[i])
+    return own
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _one(series: Any, i: int) -> Any:
+    first, last = series.starts[i], series.starts[i + 1]
+    windows = series.windows[series.window_starts[i] : series.window_starts[i + 1]]
+    return series.frames[first:last], series.norms[first:last], windows
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -172,17 +250,26 @@ def _longest(starts: Any) -> int:
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _pair_medians(p: Any, i: int, n: int, q: Any, j: int, m: int, X: Any, Y: Any, merged: Any, scratch: Any) -> Any:
+    """Median squared distances over the windows of both series, and over their successors, and how they came about."""
+    count, n_own, m_own, cross = (n + m) * (n + m - 1) // 2, n * (n - 1) // 2, m * (m - 1) // 2, n * padded(m)
+    x, kind_x = median_of(
+        p.grouped_x[i, :n_own], p.ends_x[i], q.grouped_x[j, :m_own], q.ends_x[j], X[:cross], count, scratch
+    )
+    if p.successors.size > 0:
+        merge(p.successors[i, :n], q.successors[j, :m], merged)
+        y, kind_y = median_squared_difference(merged[: n + m], scratch)
+    else:
+        y, kind_y = median_of(
+            p.grouped_y[i, :n_own], p.ends_y[i], q.grouped_y[j, :m_own], q.ends_y[j], Y[:cross], count, scratch
+        )
+    return x, kind_x, y, kind_y
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def block_divergences(
-    a_frames: Any,
-    a_starts: Any,
-    a_norms: Any,
-    a_windows: Any,
-    a_window_starts: Any,
-    b_frames: Any,
-    b_starts: Any,
-    b_norms: Any,
-    b_windows: Any,
-    b_window_starts: Any,
+    a: Any,
+    b: Any,
     order: int,
     above_diagonal: bool,
     width_x: float,
@@ -190,21 +277,14 @@ def block_divergences(
     factor: float,
     logarithmic: bool,
     wide: bool,
-    tile: int,
     out: Any,
 ) -> Any:
     """Fill ``out[i, j]`` with the divergence between series i of a and series j of b.
 
     Parameters
     ----------
-    a_frames, b_frames : array, shape (total time, channels)
-        The series of each side, one after the other.
-    a_starts, b_starts : array
-        Where each series starts, and the end of the last.
-    a_norms, b_norms : array
-        Squared norms of the frames; looked at if `wide`.
-    a_windows, b_windows, a_window_starts, b_window_starts : array
-        The windows to use of each series (times counted from its start), one series after the other.
+    a, b : Series
+        The two sides.
     order : int
         Length of a window.
     above_diagonal : bool
@@ -217,105 +297,66 @@ def block_divergences(
         Log contrast (conditional CS), or linear contrast (conditional Euclidean).
     wide : bool
         Whether frames have so many channels that their distances are best found by a matrix product.
-    tile : int
-        Series of each side that are worked on together, so that their own distances stay in the cache.
 
     Returns
     -------
     array of 4 ints
         In how many pairs the median of x, and of y, fell back on a percentile (0, 1) or on 1 (2, 3).
     """
-    rows, columns, channels = a_starts.size - 1, b_starts.size - 1, a_frames.shape[1]
-    longest = max(_longest(a_starts), _longest(b_starts))
+    rows, columns, channels = a.starts.size - 1, b.starts.size - 1, a.frames.shape[1]
+    longest = max(_longest(a.starts), _longest(b.starts))
     n_max = longest - order
-    stride, size = order + padded(n_max), triangle_size(n_max)
+    stride = order + padded(n_max)
     scratch = (
         np.empty(longest * stride),
         np.empty((order + 2) * stride if order > 1 else 0),
         np.empty(n_max * padded(n_max)),
     )
     X, Y = np.empty(n_max * padded(n_max)), np.empty(n_max * padded(n_max))
-    packed_size = 0 if wide else channels * stride
-    a_packed, b_packed = np.empty((tile, packed_size)), np.empty((tile, packed_size))
-    a_own_x, a_own_y, b_own_x, b_own_y = (
-        np.empty((tile, size)),
-        np.empty((tile, size)),
-        np.empty((tile, size)),
-        np.empty((tile, size)),
-    )
-    a_masses, b_masses = np.empty((tile, 2, stride + LANES)), np.empty((tile, 2, stride + LANES))
-    a_total, b_total = np.empty(tile), np.empty(tile)
-    masses = np.empty((4, stride))
     pair_widths = width_x == 0.0
-    candidates = np.empty((2 * size + X.size + 512) if pair_widths else 0)
-    fallbacks = np.zeros(4, np.int64)
     cx, cy = 0.0, 0.0
     if not pair_widths:
         cx, cy = -0.5 / (width_x * factor) ** 2, -0.5 / (width_y * factor) ** 2
-
-    for i0 in range(0, rows, tile):
-        i1 = min(i0 + tile, rows)
-        _prepare(
-            a_frames, a_starts, a_norms, a_windows, a_window_starts, i0, i1, order, wide, scratch, X, Y,
-            a_packed, a_own_x, a_own_y,
-        )  # fmt: skip
-        if not pair_widths:
-            for i in range(i0, i1):
-                n = a_window_starts[i + 1] - a_window_starts[i]
-                a_total[i - i0] = _own_masses(a_own_x[i - i0], a_own_y[i - i0], n, cx, cy, a_masses[i - i0])
-        for j0 in range(i0 if above_diagonal else 0, columns, tile):
-            j1 = min(j0 + tile, columns)
-            _prepare(
-                b_frames, b_starts, b_norms, b_windows, b_window_starts, j0, j1, order, wide, scratch, X, Y,
-                b_packed, b_own_x, b_own_y,
+    p = _prepare(a, order, wide, cx, cy, n_max, scratch, X, Y)
+    q = p if above_diagonal else _prepare(b, order, wide, cx, cy, n_max, scratch, X, Y)
+    masses = np.empty((4, stride))
+    merged = np.empty(2 * n_max)
+    candidates = np.empty((2 * n_max**2 + 512) if pair_widths else 0)
+    fallbacks = np.zeros(4, np.int64)
+    # Only a median of several channels' distances needs those of the successors in one piece; masses do not.
+    copied = pair_widths and channels > 1
+    for i in range(rows):
+        p_frames, p_norms, p_windows = _one(a, i)
+        n = p_windows.size
+        for j in range(i + 1 if above_diagonal else 0, columns):
+            q_frames, q_norms, q_windows = _one(b, j)
+            m = q_windows.size
+            width = padded(m)
+            pair_distances(
+                p.packed[i], p_frames, p_norms, p_windows,
+                q.packed[j], q_frames, q_norms, q_windows,
+                order, wide, scratch, X, Y, copied,
             )  # fmt: skip
-            if not pair_widths:
-                for j in range(j0, j1):
-                    m = b_window_starts[j + 1] - b_window_starts[j]
-                    b_total[j - j0] = _own_masses(b_own_x[j - j0], b_own_y[j - j0], m, cx, cy, b_masses[j - j0])
-            for i in range(i0, i1):
-                p = i - i0
-                p_series, p_norms = a_frames[a_starts[i] : a_starts[i + 1]], a_norms[a_starts[i] : a_starts[i + 1]]
-                p_windows = a_windows[a_window_starts[i] : a_window_starts[i + 1]]
-                n = p_windows.size
-                n_own = triangle_size(n)
-                for j in range(max(j0, i + 1) if above_diagonal else j0, j1):
-                    q = j - j0
-                    q_series, q_norms = b_frames[b_starts[j] : b_starts[j + 1]], b_norms[b_starts[j] : b_starts[j + 1]]
-                    q_windows = b_windows[b_window_starts[j] : b_window_starts[j + 1]]
-                    m = q_windows.size
-                    m_own, width = triangle_size(m), padded(m)
-                    pair_distances(
-                        a_packed[p], p_series, p_norms, p_windows, b_packed[q], q_series, q_norms, q_windows, order,
-                        wide, scratch, X, Y, pair_widths,
-                    )  # fmt: skip
-                    if pair_widths:
-                        count = (n + m) * (n + m - 1) // 2
-                        median_x, kind_x = median_of(
-                            a_own_x[p, :n_own], b_own_x[q, :m_own], X[: n * width], count, candidates
-                        )
-                        median_y, kind_y = median_of(
-                            a_own_y[p, :n_own], b_own_y[q, :m_own], Y[: n * width], count, candidates
-                        )
-                        if kind_x > 0:
-                            fallbacks[2 * (kind_x - 1)] += 1
-                        if kind_y > 0:
-                            fallbacks[2 * (kind_y - 1) + 1] += 1
-                        cx, cy = -0.5 / (median_x * factor**2), -0.5 / (median_y * factor**2)
-                        a_total[p] = _own_masses(a_own_x[p], a_own_y[p], n, cx, cy, a_masses[p])
-                        b_total[q] = _own_masses(b_own_x[q], b_own_y[q], m, cx, cy, b_masses[q])
-                    if pair_widths or n < p_series.shape[0] - order or m < q_series.shape[0] - order:
-                        _cross_masses(X, Y, 0, width, n, m, cx, cy, masses)
-                    else:
-                        # The median needs the distances of the successors in one piece; masses do not.
-                        y_start, y_step = successors_at(m, order)
-                        _cross_masses(X, scratch[0], y_start, y_step, n, m, cx, cy, masses)
-                        if _underflows(masses, n, m):
-                            copy_successors(scratch[0], n, m, order, Y)
-                    pq = _log_interaction(a_masses[p, 0], masses[0], masses[1], n, X, Y, width, 1, m, cx, cy)
-                    qp = _log_interaction(b_masses[q, 0], masses[2], masses[3], m, X, Y, 1, width, n, cx, cy)
-                    if logarithmic:
-                        out[i, j] = math.log(a_total[p]) + math.log(b_total[q]) - pq - qp
-                    else:
-                        out[i, j] = a_total[p] + b_total[q] - math.exp(pq) - math.exp(qp)
+            if pair_widths:
+                median_x, kind_x, median_y, kind_y = _pair_medians(p, i, n, q, j, m, X, Y, merged, candidates)
+                if kind_x > 0:
+                    fallbacks[2 * (kind_x - 1)] += 1
+                if kind_y > 0:
+                    fallbacks[2 * (kind_y - 1) + 1] += 1
+                cx, cy = -0.5 / (median_x * factor**2), -0.5 / (median_y * factor**2)
+                p.totals[i] = _own_masses(p.x[i], p.y[i], n, cx, cy, p.masses[i])
+                q.totals[j] = _own_masses(q.x[j], q.y[j], m, cx, cy, q.masses[j])
+            if copied or n < p_frames.shape[0] - order or m < q_frames.shape[0] - order:
+                _cross_masses(X, Y, 0, width, n, m, cx, cy, masses)
+            else:
+                y_start, y_step = successors_at(m, order)
+                _cross_masses(X, scratch[0], y_start, y_step, n, m, cx, cy, masses)
+                if _underflows(masses, n, m):
+                    copy_successors(scratch[0], n, m, order, Y)
+            pq = _log_interaction(p.masses[i, 0], masses[0], masses[1], n, X, Y, width, 1, m, cx, cy)
+            qp = _log_interaction(q.masses[j, 0], masses[2], masses[3], m, X, Y, 1, width, n, cx, cy)
+            if logarithmic:
+                out[i, j] = math.log(p.totals[i]) + math.log(q.totals[j]) - pq - qp
+            else:
+                out[i, j] = p.totals[i] + q.totals[j] - math.exp(pq) - math.exp(qp)
     return fallbacks

@@ -22,7 +22,6 @@ WIDE_CHANNELS = 48
 
 # Between these magnitudes squared distances neither overflow nor underflow; beyond, the core estimator takes over.
 _SMALLEST, _LARGEST = 1e-140, 1e140
-_CACHE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -83,20 +82,17 @@ class Job:
         return out, fallbacks
 
     def _compiled(self, a: Windowed, b: Windowed, above_diagonal: bool, out: FloatArray) -> Fallbacks:
-        from condcs.timeseries.engine import block_divergences
+        from condcs.timeseries.engine import Series, block_divergences
 
-        def side(s: Windowed) -> tuple[FloatArray, ...]:
+        def series(s: Windowed) -> Series:
             frames = s.collection.frames
             norms = np.einsum("ij,ij->i", frames, frames) if self.wide else np.zeros(len(frames))
-            return np.ascontiguousarray(frames), s.collection.starts, norms, s.windows, s.ends
+            return Series(np.ascontiguousarray(frames), s.collection.starts, norms, s.windows, s.ends)
 
-        longest = max(int(np.diff(s.ends).max()) for s in (a, b))
-        # Once the widths are known, only the masses of a series are needed, not its distances: more of them fit.
-        tile = int(np.clip(_CACHE // (8 * longest**2), 16 if self.widths else 8, 64))
         x, y = (self.widths.x, self.widths.y) if self.widths else (0.0, 0.0)
         logarithmic = self.measure == "conditional_cs"
         counts = block_divergences(
-            *side(a), *side(b), a.order, above_diagonal, x, y, self.factor, logarithmic, self.wide, tile, out
+            series(a), series(b), a.order, above_diagonal, x, y, self.factor, logarithmic, self.wide, out
         )
         return Fallbacks(int(counts[0] + counts[1]), int(counts[2] + counts[3]))
 

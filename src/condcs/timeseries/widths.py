@@ -93,7 +93,7 @@ def median_width(values: FloatArray) -> tuple[float, int]:
     returns 1.
     """
     from condcs.kernels.compiled import squared_distances
-    from condcs.timeseries.selection import median_of
+    from condcs.timeseries.selection import GROUP_ENDS, median_of
 
     peak = float(np.max(np.abs(values)))
     if peak == 0.0:
@@ -101,5 +101,6 @@ def median_width(values: FloatArray) -> tuple[float, int]:
     # In units of the largest value (a power of two is exact) no square overflows.
     unit = float(2.0 ** np.floor(np.log2(peak)))
     squared = squared_distances(np.ascontiguousarray(values / unit))
-    median, kind = median_of(squared, squared[:0], squared[:0], len(squared), np.empty(len(squared) + 512))
+    none, ends = squared[:0], np.zeros(GROUP_ENDS, np.int64)
+    median, kind = median_of(none, ends, none, ends, squared, len(squared), np.empty(len(squared) + 512))
     return (1.0 if kind == 2 else float(np.sqrt(median)) * unit), int(kind)

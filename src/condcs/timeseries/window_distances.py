@@ -51,9 +51,9 @@ def pack(frames: Any, order: int, out: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _frame_distances(a: Any, rows: int, a_stride: int, b: Any, stride: int, channels: int, s: Any) -> None:
-    """Fill s (rows x stride) with the squared distances between packed frames."""
-    for i in range(rows):
+def _frame_distances(a: Any, first: int, last: int, a_stride: int, b: Any, stride: int, channels: int, s: Any) -> None:
+    """Fill the rows of s from `first` to `last` with the squared distances between packed frames."""
+    for i in range(first, last):
         row = s[i * stride : (i + 1) * stride]
         own, other = a[i], b[:stride]
         for j in range(stride):
@@ -66,7 +66,8 @@ def _frame_distances(a: Any, rows: int, a_stride: int, b: Any, stride: int, chan
                 row[j] += difference * difference
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
+# Inlined for the same digits at the first run and later: see the masses of the engine.
+@numba.njit(forceinline=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
 def _direct(a: Any, b: Any) -> float:
     total = 0.0
     for c in range(a.size):
@@ -201,7 +202,7 @@ def pair_distances(
     if wide:
         _wide_frame_distances(a_frames, a_norms, b_frames, b_norms, stride, s)
     else:
-        _frame_distances(a, n + order, order + padded(n), b, stride, a_frames.shape[1], s)
+        _frame_distances(a, 0, n + order, order + padded(n), b, stride, a_frames.shape[1], s)
     whole = a_windows.size == n and b_windows.size == m
     sums = X if whole else full
     _diagonal_sums(s, stride, order, n, width, rest, sums)
@@ -224,9 +225,7 @@ def triangle(square: Any, n: int, out: Any) -> None:
     start = 0
     for i in range(n - 1):
         count = n - 1 - i
-        row = square[i * width + i + 1 : i * width + n]
-        for j in range(count):
-            out[start + j] = row[j]
+        _copy(square, i * width + i + 1, out, start, count)
         for j in range(count, padded(count)):
-            out[start + j] = _FAR_SQUARED
+            out[uintp(start + j)] = _FAR_SQUARED
         start += padded(count)
