@@ -21,7 +21,7 @@ REPEATS = 3
 # The orders are those that reproduce the paper's clusters best; the speed hardly depends on them.
 SETS = {"faceall": 10, "ecg5000": 10, "pendigits": 1}
 CORE_PAIRS = 200
-# Series of each set, evenly spread: a million pairs, and one run has all sets. The time of a pair is that of the full set.
+# Series of each set, evenly spread: a million pairs, so that one run has all sets.
 MOST = 1_500
 
 

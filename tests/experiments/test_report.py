@@ -1,5 +1,6 @@
 """Verdicts and the forms of a report."""
 
+import dataclasses
 import json
 
 import pytest
@@ -34,6 +35,13 @@ def test_markdown_shows_ours_and_the_papers():
     assert "| r | 0.50 (0.52) ✓ | – |" in text
     assert "1 of 1 cells agree" in text
     assert text.endswith("- A note.\n")
+
+
+def test_what_the_paper_lacks_does_not_count_as_its_result():
+    text = dataclasses.replace(REPORT, beyond_paper=True).to_markdown()
+    assert "1 of 1 cells are as expected" in text
+    assert "agree with the paper" not in text
+    assert "paper's in brackets" not in text
 
 
 def test_json_is_complete():

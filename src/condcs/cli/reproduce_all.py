@@ -93,5 +93,5 @@ def _tell(outcome: Done | Left, errors: Console) -> None:
         errors.print(f"[{colour}]{outcome.name} {word}: {escape(outcome.reason)}[/{colour}]", highlight=False)
         return
     agree, judged = outcome.report.agreement()
-    verdict = f"{agree} of {judged} cells agree" if judged else "nothing to compare with"
+    verdict = f"{agree} of {judged} {outcome.report.agreement_label()}" if judged else "nothing to compare with"
     errors.print(f"[green]{outcome.experiment.name}[/green]: {verdict}", highlight=False)

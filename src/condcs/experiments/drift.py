@@ -92,7 +92,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         "the first period come rows of the last (inputs shift too). High demand: labels are turned round in the upper "
         "fifth of the demand.",
     ]
-    return Report(experiment.title, grids, notes)
+    return Report(experiment.title, grids, notes, beyond_paper=True)
 
 
 def draw(experiment: Experiment, results: Results, figure: Any) -> None:

@@ -123,7 +123,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         Grid("Accuracy left", "penalty", columns, rows),
         Grid("All weights", "penalty; weight", ["accuracy", "gap", "soft gap"], shown),
     ]
-    return Report(experiment.title, grids, notes)
+    return Report(experiment.title, grids, notes, beyond_paper=True)
 
 
 def _number(value: float | None) -> Cell:

@@ -116,7 +116,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         Grid("Accuracy at the best weight", "penalty", [*quantities.values(), "weight", "better than plain"], rows),
         Grid("All weights", "penalty; weight", list(quantities.values()), shown),
     ]
-    return Report(experiment.title, grids, notes)
+    return Report(experiment.title, grids, notes, beyond_paper=True)
 
 
 def _best_weight(results: Results, parameters: Parameters, method: str) -> float:

@@ -133,7 +133,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         "A sample takes 3 s while a neuron answers within 50 ms, and the blood's delay differs between nodes: methods "
         "that rest on what comes first are known to find directions hardly better than chance here.",
     ]
-    return Report(experiment.title, grids, notes)
+    return Report(experiment.title, grids, notes, beyond_paper=True)
 
 
 def draw(experiment: Experiment, results: Results, figure: Any) -> None:

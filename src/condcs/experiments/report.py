@@ -77,12 +77,16 @@ class Grid:
 
 @dataclass(frozen=True)
 class Report:
-    """Tables of an experiment and what to know about them."""
+    """Tables of an experiment and what to know about them.
+
+    `beyond_paper` says that the paper has no such experiment: what stands in brackets is what was expected.
+    """
 
     title: str
     grids: Sequence[Grid]
     notes: Sequence[str] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    beyond_paper: bool = False
 
     def cells(self) -> Iterator[Cell]:
         """Yield all cells."""
@@ -91,14 +95,19 @@ class Report:
                 yield from row.values()
 
     def agreement(self) -> tuple[int, int]:
-        """Return how many cells agree with the paper, and how many have a verdict."""
+        """Return how many cells agree with the paper (or with what was expected), and how many have a verdict."""
         verdicts = [cell.verdict for cell in self.cells() if cell.verdict]
         return verdicts.count("agrees"), len(verdicts)
 
     def conclusion(self) -> str:
-        """Say in a line how ours compares with the paper's."""
+        """Say in a line how ours compares with the paper's, or with what was expected."""
         agree, judged = self.agreement()
-        return f"{agree} of {judged} cells agree with the paper. {LEGEND}" if judged else LEGEND
+        legend = LEGEND_BEYOND if self.beyond_paper else LEGEND
+        return f"{agree} of {judged} {self.agreement_label()}. {legend}" if judged else legend
+
+    def agreement_label(self) -> str:
+        """Say what the first number of `agreement` counts."""
+        return "cells are as expected" if self.beyond_paper else "cells agree with the paper"
 
     def to_json(self) -> str:
         """Return everything as JSON text; equal trials give equal text."""
@@ -149,6 +158,7 @@ class Report:
         return tables
 
 
+LEGEND_BEYOND = "Not in the paper. In brackets, where something was expected, what: ✓ so it is, ✗ it is not, – not run."
 LEGEND = "Ours first, the paper's in brackets: ✓ agrees, ▲ ours is higher, ▼ lower, ✗ differs, – not run."
 
 

@@ -107,7 +107,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         "All methods share the value function, its initial value and all hyper-parameters; they differ in the reward "
         "alone. RND is the error of a linear predictor of random features.",
     ]
-    return Report(experiment.title, grids, notes)
+    return Report(experiment.title, grids, notes, beyond_paper=True)
 
 
 def draw(experiment: Experiment, results: Results, figure: Any) -> None:

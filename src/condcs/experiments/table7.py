@@ -281,7 +281,8 @@ def summarise(experiment: Experiment, results: Results) -> Report:
             experiment, results, "Not attainable: alpha by an oracle that sees target labels", groups, oracle=True
         )
     )
-    return Report(experiment.title, grids, _notes(experiment, results))
+    beyond_paper = not any(column in groups for column in PAPER_COLUMNS)
+    return Report(experiment.title, grids, _notes(experiment, results), beyond_paper=beyond_paper)
 
 
 def _notes(experiment: Experiment, results: Results) -> list[str]:

@@ -47,14 +47,13 @@ def index_page(outcomes: Sequence[Done | Left], command: str, *, quick: bool) ->
             "Quick version: smaller data and few trials. It shows that things run; its verdicts say nothing about the "
             "paper."
         )
-    agree, judged = (
-        (sum(column) for column in zip(*(o.report.agreement() for o in done), strict=True)) if done else (0, 0)
-    )
+    counts = [o.report.agreement() for o in done if not o.report.beyond_paper]
+    agree, judged = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
     failed = sum(o.failed for o in left)
     page.section("Overview")
     page.facts(
         {
-            "cells that agree with the paper": f"{agree} of {judged}",
+            "cells agree with the paper": f"{agree} of {judged}",
             "experiments": f"{len(done)} run, {len(left) - failed} skipped, {failed} failed",
             "computing time": duration(sum(o.seconds for o in done)),
         }
@@ -114,9 +113,7 @@ def _experiment(page: Page, outcome: Done) -> None:
         page.points(notes)
     page.facts(
         {
-            "cells that agree with the paper": "{} of {}".format(*report.agreement())
-            if report.agreement()[1]
-            else None,
+            report.agreement_label(): "{} of {}".format(*report.agreement()) if report.agreement()[1] else None,
             "seed": experiment.seed,
             "fingerprint of the trials": report.facts.get("fingerprint", ""),
             "trials": report.facts.get("trials", ""),
