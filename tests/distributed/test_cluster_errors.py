@@ -2,7 +2,6 @@
 
 import pickle
 import sys
-import threading
 
 import joblib
 import pytest
@@ -90,51 +89,3 @@ def test_what_was_made_is_not_sent():
     assert arrived.key == shared.key
     assert arrived._made == []
     assert arrived.ready == bytearray()
-
-
-def test_overlapping_blocks_of_one_thread():
-    """The first to leave does not lift the limit while the other still counts on it; the last one does."""
-    threadpoolctl = pytest.importorskip("threadpoolctl")
-
-    def threads():
-        return [pool["num_threads"] for pool in threadpoolctl.threadpool_info()]
-
-    before, inside, leave = threads(), threading.Event(), threading.Event()
-
-    def other():
-        with one_thread():
-            inside.set()
-            leave.wait(30)
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    inside.wait(30)
-    with one_thread():
-        leave.set()
-        thread.join()
-        assert set(threads()) == {1}
-    assert threads() == before
-
-
-def test_limit_of_one_thread_does_not_leak_to_another():
-    """OpenMP keeps a number per thread: the one who leaves last gets back its own, not what the first one had."""
-    threadpoolctl = pytest.importorskip("threadpoolctl")
-    import sklearn.neighbors  # noqa: F401 (brings an OpenMP library)
-
-    openmp = threadpoolctl.ThreadpoolController().select(user_api="openmp")
-    assert openmp.lib_controllers
-    inside, leave = threading.Event(), threading.Event()
-
-    def other():
-        with openmp.limit(limits=1), one_thread():
-            inside.set()
-            leave.wait(30)
-
-    thread = threading.Thread(target=other)
-    with openmp.limit(limits=3):
-        thread.start()
-        inside.wait(30)
-        with one_thread():
-            leave.set()
-            thread.join()
-        assert {pool["num_threads"] for pool in openmp.info()} == {3}

@@ -23,10 +23,10 @@ from condcs.core.errors import ParameterError, public
 from condcs.core.parallel import Shared, active_workers, in_order, spread
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context
+from condcs.core.thread_limit import one_blas_thread
 from condcs.inference.nulls import circular_shifts, local_permutations, shifted_windows
 from condcs.inference.progress import progress_bar
 from condcs.inference.results import TestResult, pvalue
-from condcs.kernels.row_sums import single_threaded_blas
 
 NULLS = ("windows", "circular", "local", "analytic")
 
@@ -271,7 +271,7 @@ class Scorer:
 
     def _few_threads(self) -> AbstractContextManager[Any]:
         """Keep BLAS to one thread: on the small matrices of the baselines, waking more takes longer than the work."""
-        return nullcontext() if self.options.get("eigensolver") == "full" else single_threaded_blas()
+        return nullcontext() if self.options.get("eigensolver") == "full" else one_blas_thread()
 
     def on_everything(self) -> FloatArray:
         """Return the score of each link on the whole series."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from condcs.kernels.row_sums import single_threaded_blas
+from condcs.core.thread_limit import one_blas_thread
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -93,7 +93,7 @@ def fit_regression(x: FloatArray, y: FloatArray, generator: np.random.Generator)
     best, left, found = np.inf, centred, empty
     for factor in _WIDTHS:
         candidate = empty._replace(rows=units, width=np.array(factor * median))
-        with single_threaded_blas():
+        with one_blas_thread():
             spectrum, basis = np.linalg.eigh(candidate._kernel(units))
         spectrum = np.maximum(spectrum, 0.0)
         along = basis.T @ centred

@@ -13,9 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from condcs.core.settings import current_settings
+from condcs.core.thread_limit import one_blas_thread
 from condcs.inference.statistics import FloatArray, LabelArray, MeasuredPool, Regrouped, total_divergence
 from condcs.kernels.log_kernels import LogKernel, product
-from condcs.kernels.row_sums import exp_in_place, single_threaded_blas
+from condcs.kernels.row_sums import exp_in_place
 from condcs.measures.problem import ConditionalProblem, MarginalProblem
 
 _SAFE_SUM = 1e-290
@@ -88,7 +89,7 @@ class _Tiled:
                 exp_in_place(tile)
             return self.tile_sums([masses(g) for g in grams], [w[rows] for w in weights])
 
-        with single_threaded_blas(), ThreadPoolExecutor(settings.n_threads) as threads:
+        with one_blas_thread(), ThreadPoolExecutor(settings.n_threads) as threads:
             for part in threads.map(work, tiles):
                 total += part
         return total

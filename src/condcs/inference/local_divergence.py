@@ -18,8 +18,8 @@ import numpy as np
 from condcs.core.errors import OverlapError, OverlapWarning, ParameterError, warn_caller
 from condcs.core.groups import Groups
 from condcs.core.settings import current_settings
+from condcs.core.thread_limit import one_blas_thread
 from condcs.kernels.log_kernels import LogKernel
-from condcs.kernels.row_sums import single_threaded_blas
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -165,7 +165,7 @@ def _all_redrawn(
     exponents: FloatArray, masses: FloatArray, labels: np.ndarray[Any, Any], factor: FloatArray, rest: FloatArray
 ) -> FloatArray:
     # Products of one draw are too small for BLAS threads; draws are spread over ours instead.
-    with single_threaded_blas(), ThreadPoolExecutor(current_settings().n_threads) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(current_settings().n_threads) as pool:
         return np.stack(list(pool.map(lambda row: _redrawn(exponents, masses, row, factor, rest), labels)))
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from condcs.core.settings import current_settings
+from condcs.core.thread_limit import one_blas_thread
 from condcs.inference.statistics import FloatArray, LabelArray, MeasuredPool, Regrouped
-from condcs.kernels.row_sums import single_threaded_blas
 from condcs.measures.problem import ConditionalProblem
 
 
@@ -34,7 +34,7 @@ class OperatorGram:
         labels = np.atleast_2d(labels)
         if self.count > 2:
             return self.plain(labels)
-        with single_threaded_blas(), ThreadPoolExecutor(current_settings().n_threads) as threads:
+        with one_blas_thread(), ThreadPoolExecutor(current_settings().n_threads) as threads:
             return np.array(list(threads.map(self._one, labels)))
 
     def _one(self, labels: LabelArray) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from condcs.core.thread_limit import one_blas_thread
 from condcs.inference.statistics import FloatArray
 from condcs.kernels.log_kernels import LogKernel
-from condcs.kernels.row_sums import single_threaded_blas
 
 LANDMARKS = 200
 """Rows that span the regression function; up to this many rows it is an ordinary kernel ridge regression."""
@@ -26,7 +26,7 @@ class KernelRegression:
     def __init__(self, kernel: LogKernel, n: int) -> None:
         self.rows = n
         # Small matrices: more threads of BLAS gain nothing, round differently, and spin while ours compute.
-        with single_threaded_blas():
+        with one_blas_thread():
             self._basis, self._spectrum = _orthogonal_features(kernel, n)
 
     def residuals(self, targets: FloatArray) -> FloatArray:
@@ -36,7 +36,7 @@ class KernelRegression:
         """
         centred = targets - targets.mean(axis=0)
         best, residuals = np.inf, centred
-        with single_threaded_blas():
+        with one_blas_thread():
             along = self._basis.T @ centred
             for ridge in _RIDGES:
                 shrinkage = 1 / (self._spectrum + ridge)

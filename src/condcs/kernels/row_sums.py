@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from condcs.core.arrays import Array
 from condcs.core.groups import Groups
 from condcs.core.settings import current_settings
+from condcs.core.thread_limit import one_blas_thread
 from condcs.kernels.log_kernels import Condensed, Expanded, LogKernel
 
 FloatArray = np.ndarray[Any, Any]
@@ -63,7 +63,7 @@ def row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
             total[blocks[i]] += own
             total[blocks[i].stop :, weights[i][0]] += others
 
-    with single_threaded_blas(), ThreadPoolExecutor(n_threads) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
         pending = deque((i, pool.submit(work, i)) for i in tasks[: 2 * n_threads])
         upcoming = iter(tasks[2 * n_threads :])
         while pending:
@@ -164,18 +164,3 @@ def _log_sums_of_rows(kernel: LogKernel, rows: FloatArray, columns: slice, weigh
         peak = new_peak
     with np.errstate(divide="ignore"):
         return np.asarray(np.where(np.isfinite(peak), peak, 0.0) + np.log(total))
-
-
-@lru_cache(maxsize=1)
-def _blas() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-def single_threaded_blas() -> Any:
-    """Limit BLAS to one thread within a ``with`` block.
-
-    Tiles are too small for BLAS threads: they cost more than they bring, and fight with ours for the same cores.
-    """
-    return _blas().limit(limits=1, user_api="blas")

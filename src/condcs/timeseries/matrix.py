@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from condcs.core.parallel import active_workers, spread
 from condcs.core.settings import current_settings
+from condcs.core.thread_limit import one_blas_thread
 from condcs.inference.progress import progress_bar
 from condcs.timeseries.collection import FloatArray
 from condcs.timeseries.jobs import Job
@@ -44,7 +44,7 @@ class Block:
 
     def run(self) -> tuple[int, int, FloatArray, Fallbacks]:
         """Compute the block."""
-        with _one_blas_thread() if self.job.wide else nullcontext():
+        with one_blas_thread() if self.job.wide else nullcontext():
             values, fallbacks = self.job.block(self.a, self.b, self.above_diagonal)
         return self.row, self.column, values, fallbacks
 
@@ -82,7 +82,7 @@ def distance_matrix(
     fallbacks = Fallbacks()
     computed = _computed(job, a, other, b is None, side, blocks, n_jobs)
     try:
-        with progress_bar(total, progress, "distances") as advance, _one_blas_thread() if job.wide else nullcontext():
+        with progress_bar(total, progress, "distances") as advance, one_blas_thread() if job.wide else nullcontext():
             for row, column, values, fell_back in computed:
                 _write(out, row, column, values, mirrored=b is None and job.symmetric)
                 fallbacks += fell_back
@@ -139,17 +139,3 @@ def _computed(
         n_jobs = get_active_backend()[1] or current_settings().n_threads
     parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered", batch_size=1)
     yield from parallel(delayed(Block.run)(task(row, column)) for row, column in blocks)
-
-
-def _one_blas_thread() -> Any:
-    """Limit BLAS to one thread: products are small, and their last digits must not depend on how they are split."""
-    return _blas().limit(limits=1, user_api="blas")
-
-
-@lru_cache(maxsize=1)
-def _blas() -> Any:
-    # The library that compiled code calls must be loaded to be found.
-    import scipy.linalg.cython_blas  # noqa: F401
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
