@@ -263,7 +263,7 @@ def test_residuals_of_a_kernel_regression():
     from sklearn.kernel_ridge import KernelRidge
 
     from condcs.core.arrays import NUMPY
-    from condcs.inference.regression import _RIDGES, KernelRegression
+    from condcs.inference.regression import _RIDGES, PoolRegression
     from condcs.kernels.log_kernels import gaussian
 
     rng = np.random.default_rng(6)
@@ -277,7 +277,7 @@ def test_residuals_of_a_kernel_regression():
     every = np.arange(60)
     errors = [sum(float((centred[i] - fitted(r, every != i, [i]))[0, 0] ** 2) for i in every) for r in _RIDGES]
     best = _RIDGES[int(np.argmin(errors))]
-    regression = KernelRegression(gaussian(NUMPY, x, np.ones(2)), 60)
+    regression = PoolRegression(gaussian(NUMPY, x, np.ones(2)), 60)
     found = regression.residuals(y)
     np.testing.assert_allclose(found, centred - fitted(best, every, every), atol=1e-5)
     exact = regression.residuals(np.ones((60, 1)))

@@ -19,7 +19,7 @@ from condcs.inference.nulls import circular_shifts, local_permutations
 from condcs.inference.predictor_statistic import Statistic, View, predictor_statistic
 from condcs.inference.progress import progress_bar
 from condcs.inference.ranks import ranked
-from condcs.inference.regression import KernelRegression
+from condcs.inference.regression import PoolRegression
 from condcs.inference.resampling import batch_values, drawn
 from condcs.inference.results import TestResult, pvalue
 from condcs.inference.shuffled_copy import check_options, copy_statistic
@@ -127,11 +127,11 @@ def independence_test(
     inputs = Inputs.of(y, x2, given)
     y_parts, x2_parts, x1_parts = [("y", y)], [("x2", x2)], [("given", given)]
     first: KernelVariable | None = None
-    regression: KernelRegression | None = None
+    regression: PoolRegression | None = None
     if given is not None:
         first = inputs.kernel_variable(x1_parts, "_x1", kernel_x1, bandwidth_x1)
         if adjust:
-            regression = KernelRegression(first.kernel, first.variable.sizes[0])
+            regression = PoolRegression(first.kernel, first.variable.sizes[0])
             y_parts = [("y", _adjusted(inputs, y_parts, kernel_y, regression))]
     elif null == "local":
         null = "permutation"
@@ -190,7 +190,7 @@ def independence_test(
     )
 
 
-def _ranked_views(inputs: Inputs, parts: Parts, kernel: Kernel, regression: KernelRegression | None) -> dict[str, View]:
+def _ranked_views(inputs: Inputs, parts: Parts, kernel: Kernel, regression: PoolRegression | None) -> dict[str, View]:
     """Return the two ways in which ``bandwidth_x2="aggregate"`` looks at x2.
 
     A narrow kernel sees what waves, a wide one what leans. The wide one looks at what a regression on x1 leaves: that
@@ -220,7 +220,7 @@ def _ranked_views(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Kern
     }
 
 
-def _adjusted(inputs: Inputs, parts: Parts, kernel: Kernel, regression: KernelRegression) -> Array:
+def _adjusted(inputs: Inputs, parts: Parts, kernel: Kernel, regression: PoolRegression) -> Array:
     """Return a variable without its regression on x1; labels, and rows that do not match x1, are left as they are."""
     (name, values) = parts[0]
     if kernel not in _OF_NUMBERS:

@@ -16,7 +16,7 @@ _SMALLEST_EIGENVALUE = 1e-10
 _NEGLIGIBLE = 1e-8
 
 
-class KernelRegression:
+class PoolRegression:
     """Kernel ridge regressions on the pool of a kernel.
 
     The ridge is the one with the smallest leave-one-out error of a fixed grid, found in closed form. Cost O(n m^2) and
