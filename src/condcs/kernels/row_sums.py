@@ -63,6 +63,12 @@ def row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
             total[blocks[i]] += own
             total[blocks[i].stop :, weights[i][0]] += others
 
+    if n_threads == 1:
+        # Handing a few tiles to a thread and waiting for it takes longer than the tiles.
+        with one_blas_thread():
+            for i in tasks:
+                collect(i, work(i))
+        return sums
     with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
         pending = deque((i, pool.submit(work, i)) for i in tasks[: 2 * n_threads])
         upcoming = iter(tasks[2 * n_threads :])
