@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from condcs.experiments.eeg_domains import log_euclidean
 from condcs.experiments.report import MISSING, Cell, Grid, Report
 from condcs.experiments.spec import Experiment, Parameters, Result, Results, Task
-from condcs.experiments.table7 import log_euclidean
 
 CASES = {"no adaptation": "none", "CS": "cs"}
 SOURCE, TARGET = "#2b6cb0", "#dd6b20"
