@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-GOLDEN = Path(os.environ.get("CONDCS_GOLDEN", Path(__file__).parents[2] / "shared" / "golden" / "estimators.json"))
+GOLDEN = Path(__file__).parent / "golden" / "estimators.json"
 
 
 @dataclass(frozen=True)
@@ -56,12 +55,8 @@ def library(request: pytest.FixtureRequest) -> Iterator[Library]:
 
 
 def golden_cases() -> list[Any]:
-    """One parameter per golden case; a single skipped one where the file is absent."""
-    if not GOLDEN.exists():
-        return [
-            pytest.param({}, marks=pytest.mark.skip(reason=f"golden values not found at {GOLDEN} (set CONDCS_GOLDEN)"))
-        ]
-    return [pytest.param(case, id=f"case{case['seed']}") for case in json.loads(GOLDEN.read_text())]
+    """One parameter per golden case."""
+    return [pytest.param(case, id=f"case{case['seed']}") for case in json.loads(GOLDEN.read_text(encoding="utf-8"))]
 
 
 @pytest.fixture

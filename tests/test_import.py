@@ -13,7 +13,7 @@ LATER = ("torch", "jax", "numba", "pandas", "matplotlib", "sklearn", "joblib")
 def modules_after(code: str) -> frozenset[str]:
     """Run code in a new interpreter and return the names of all modules it has then."""
     report = "\nimport sys, json\nprint(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code + report], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code + report], capture_output=True, text=True, check=True)
     assert done.stderr == ""
     return frozenset(json.loads(done.stdout.splitlines()[-1]))
 
@@ -50,7 +50,7 @@ def test_import_time_is_reported(record_property):
     )
     times = []
     for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         times.append([float(t) for t in done.stdout.split()])
     base, own = (sorted(column)[len(times) // 2] for column in zip(*times, strict=True))
     record_property("import_seconds_beyond_scipy", round(own, 4))

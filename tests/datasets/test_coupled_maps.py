@@ -5,6 +5,9 @@ import pytest
 
 from condcs.core.errors import CondcsError
 from condcs.datasets import make_henon_chain, make_nlvar3
+from condcs.datasets.coupled_maps import _nlvar3_orbit
+
+from ..processors import PROCESSORS, output_on
 
 
 def test_henon_chain_follows_its_equations():
@@ -48,3 +51,20 @@ def test_seed_decides(make):
 def test_bad_options(call, words):
     with pytest.raises(CondcsError, match=words):
         call()
+
+
+def test_the_same_seed_gives_the_same_series_on_every_processor():
+    """Chaotic maps turn the last digit of one exponential into another series; so nothing in them may differ."""
+    code = (
+        "import hashlib; from condcs.datasets import make_henon_chain, make_nlvar3; "
+        "made = [make(3000, rng=5).series for make in (make_henon_chain, make_nlvar3)]; "
+        "print([hashlib.sha256(series.tobytes()).hexdigest() for series in made])"
+    )
+    assert len({output_on(processor, code) for processor in PROCESSORS}) == 1
+
+
+def test_nlvar3_of_given_noise_is_this_series_wherever_it_is_run():
+    """No generator takes part: the values after 300 steps are those of exactly rounded arithmetic, to the last digit."""
+    shocks = (np.arange(900).reshape(300, 3) * 37 % 101 - 50) / 4096
+    last = _nlvar3_orbit(np.array([0.25, -0.125, 0.5]), shocks)[-1]
+    assert last.tolist() == [0.3577286624438548, -0.5014024376649919, 1.3178699143885733]

@@ -120,7 +120,7 @@ def run_lengths(rng, *, stated, window, streams):
             all_x, all_y = np.concatenate([recent_x, new_x]), np.concatenate([recent_y, new_y])
             inputs = detector._as_inputs(all_x)
             K = _gram(np.concatenate([rows_x, inputs]) / width_x)
-            nearest = nearest_rows(-np.abs(inputs - detector._donors_x.T))
+            nearest = np.array([nearest_rows(row) for row in -np.abs(inputs - detector._donors_x.T)])
             values = np.empty((len(detector._scales), 1 + detector.controls, len(all_x) - window + 1))
             for control in range(1 + detector.controls):
                 drawn = nearest[np.arange(len(nearest)), rng.integers(nearest.shape[1], size=len(nearest))]

@@ -101,17 +101,15 @@ def test_killed_run_resumes_with_identical_numbers(tmp_path):
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environment}
     victim = subprocess.Popen(command(tmp_path / "killed"), **quiet)
     try:
-        deadline = time.monotonic() + 60
         while not (trials.exists() and trials.read_bytes().count(b"\n") >= 5):
             assert victim.poll() is None, "the run ended before it could be killed"
-            assert time.monotonic() < deadline
             time.sleep(0.005)
     finally:
         victim.kill()
         assert victim.wait() in (-signal.SIGKILL, 0)
     stored = trials.read_bytes().count(b"\n") - 1
     assert 0 < stored < 24
-    resumed = subprocess.run(command(tmp_path / "killed"), capture_output=True, text=True, env=environment, timeout=120)
+    resumed = subprocess.run(command(tmp_path / "killed"), capture_output=True, text=True, env=environment)
     assert resumed.returncode == 0, resumed.stderr
     assert f"table3: {stored} of 24 trials" in resumed.stderr
     run(QUICK, tmp_path / "whole", jobs=1)

@@ -193,7 +193,7 @@ def causal_graph(
     Examples
     --------
     >>> from condcs.datasets import make_nlvar3
-    >>> graph = causal_graph(make_nlvar3(800, rng=1).series, rng=0)
+    >>> graph = causal_graph(make_nlvar3(800, rng=2).series, rng=0)
     >>> graph.adjacency(adjusted=False).astype(int).tolist()
     [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
     """

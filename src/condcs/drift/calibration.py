@@ -31,6 +31,7 @@ CALIBRATION_ROWS = 1500
 
 _STREAM_WINDOWS = 4
 _SMALLEST_KERNEL = 1e-280
+_TIE = 1e-10
 _EULER = 0.5772156649015329
 
 
@@ -73,7 +74,8 @@ def null_statistics(
     K, grams = _gram(x / width_x), [_gram(y / width) for width in widths_y]
     orders = [np.concatenate([np.arange(rows), rows + generator.permutation(n - rows)[:length]]) for _ in range(count)]
     # No row is a control of itself.
-    nearest, smallest = rows + nearest_rows(K[rows:, rows:] - 2 * np.eye(n - rows)), K.min()
+    others = K[rows:, rows:] - 2 * np.eye(n - rows)
+    nearest, smallest = rows + np.array([nearest_rows(row) for row in others]), K.min()
     responses = [_responses(order, rows, nearest, controls, generator) for order in orders]
 
     def one(order: FloatArray, responses: list[FloatArray]) -> list[FloatArray]:
@@ -113,9 +115,16 @@ def threshold_for(statistics: FloatArray, run_length: float, window: int) -> flo
 
 
 def nearest_rows(similarity: FloatArray) -> FloatArray:
-    """Return the columns of the largest similarities of each row, in ascending order."""
-    k = min(NEIGHBOURS, similarity.shape[1] - 1)
-    return np.asarray(np.sort(np.argpartition(-similarity, k - 1, axis=1)[:, :k], axis=1))
+    """Return the places of the largest similarities, in ascending order.
+
+    Rounded inputs have many neighbours at one distance, whose similarities differ in the last digits alone: of those the
+    first are taken, on every processor.
+    """
+    k = min(NEIGHBOURS, len(similarity) - 1)
+    limit = np.partition(similarity, -k)[-k]
+    nearer = np.flatnonzero(similarity > limit + _TIE)
+    ties = np.flatnonzero(np.abs(similarity - limit) <= _TIE)
+    return np.sort(np.concatenate([nearer, ties[: k - len(nearer)]]))
 
 
 def _gumbel(maxima: FloatArray) -> tuple[float, float]:

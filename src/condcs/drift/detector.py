@@ -291,7 +291,7 @@ class ConditionalDriftDetector:
         if self.controls:
             # The same neighbours for all controls of a row, other draws.
             similarity = -(((self._donors_x - inputs) / self._width_x) ** 2).sum(axis=1)
-            nearest = nearest_rows(similarity[None])[0]
+            nearest = nearest_rows(similarity)
             drawn = nearest[self._generator.integers(len(nearest), size=self.controls)]
             responses += list(self._donors_y[drawn])
         for number, sliding in enumerate(self._windows):
