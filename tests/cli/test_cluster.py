@@ -8,7 +8,6 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
-pytest.importorskip("kmedoids")
 
 from typer.testing import CliRunner
 

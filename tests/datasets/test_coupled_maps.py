@@ -64,7 +64,7 @@ def test_the_same_seed_gives_the_same_series_on_every_processor():
 
 
 def test_nlvar3_of_given_noise_is_this_series_wherever_it_is_run():
-    """No generator takes part: the values after 300 steps are those of exactly rounded arithmetic, to the last digit."""
+    """No generator takes part: the last of 300 steps is that of exactly rounded arithmetic, digit for digit."""
     shocks = (np.arange(900).reshape(300, 3) * 37 % 101 - 50) / 4096
     last = _nlvar3_orbit(np.array([0.25, -0.125, 0.5]), shocks)[-1]
     assert last.tolist() == [0.3577286624438548, -0.5014024376649919, 1.3178699143885733]

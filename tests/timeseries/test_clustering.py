@@ -15,8 +15,6 @@ from condcs.timeseries.clustering import (
     silhouette,
 )
 
-kmedoids = pytest.importorskip("kmedoids")
-
 
 def line(*points):
     points = np.array(points, dtype=float)

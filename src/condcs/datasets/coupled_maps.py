@@ -1,9 +1,9 @@
 """Coupled maps and a nonlinear autoregression: series whose causal graph is known.
 
-Both systems are chaotic: a difference in the last digit of one value grows into another series within a hundred steps. So
-that a seed gives the same series on every processor, the recursions use operations that IEEE 754 rounds exactly (sums and
-products), an exponential of the `decimal` module instead of the processor's, and noise on a grid that is coarser than the
-last digits of the library that draws it.
+Both systems are chaotic: a difference in the last digit of one value grows into another series within a hundred steps.
+So that a seed gives the same series on every processor, the recursions use operations that IEEE 754 rounds exactly
+(sums and products), an exponential of the `decimal` module instead of the processor's, and noise on a grid that is
+coarser than the last digits of the library that draws it.
 """
 
 from __future__ import annotations

@@ -117,8 +117,8 @@ def threshold_for(statistics: FloatArray, run_length: float, window: int) -> flo
 def nearest_rows(similarity: FloatArray) -> FloatArray:
     """Return the places of the largest similarities, in ascending order.
 
-    Rounded inputs have many neighbours at one distance, whose similarities differ in the last digits alone: of those the
-    first are taken, on every processor.
+    Rounded inputs have many neighbours at one distance, whose similarities differ in the last digits alone: of those
+    the first are taken, on every processor.
     """
     k = min(NEIGHBOURS, len(similarity) - 1)
     limit = np.partition(similarity, -k)[-k]

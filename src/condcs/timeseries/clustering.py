@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_choice, check_integer, check_positive
-from condcs.core.errors import CondcsError, DataError, ParameterError, ShapeError, public
+from condcs.core.errors import DataError, ParameterError, ShapeError, public
 from condcs.core.random import check_rng
 
 FloatArray = np.ndarray[Any, Any]
@@ -91,7 +91,9 @@ def cluster(
     check_choice("method", method, METHODS)
     generator = check_rng(rng)
     if method == "k_medoids":
-        labels, b = _k_medoids(D, k, generator), None
+        from condcs.timeseries.k_medoids import best_medoids
+
+        labels, b = _labels_in_order(best_medoids(D, k, generator)), None
     else:
         b = choose_scale(D, k, criterion=scale) if scale in CRITERIA else _scale(D, scale)
         labels = _spectral(D, k, b, generator)
@@ -308,20 +310,6 @@ def _quietly(means: Any, rows: FloatArray) -> FloatArray:
 def _eigengap(D: FloatArray, k: int, b: float) -> float:
     values = _leading(_adjacency(D, b), k + 1)[0]
     return float(values[k - 1] - values[k])
-
-
-def _k_medoids(D: FloatArray, k: int, rng: np.random.Generator, starts: int = 10) -> FloatArray:
-    try:
-        import kmedoids
-    except ModuleNotFoundError as error:
-        raise CondcsError(
-            "`method` 'k_medoids' needs the package kmedoids, which is not installed. "
-            "Install it with: pip install 'condcs[timeseries]'."
-        ) from error
-    D = np.ascontiguousarray(D)
-    seeds = [int(s) for s in rng.integers(2**31, size=starts)]
-    found = [kmedoids.fasterpam(D, k, max_iter=200, init="random", random_state=s, n_cpu=1) for s in seeds]
-    return _labels_in_order(np.asarray(min(found, key=lambda f: f.loss).labels))
 
 
 def _labels_in_order(labels: FloatArray) -> FloatArray:
