@@ -14,15 +14,18 @@ export CONDCS_DATA
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format bench docs clean
+.PHONY: help demo test test-portable check format bench docs wheel lock clean
 
 help:
 	@echo "make demo    install and run the main job on built-in data"
 	@echo "make test    install with everything the tests need and run them all (ARGS='-k name' to choose)"
+	@echo "make test-portable  doctests, pages and golden values once more, without AVX-512"
 	@echo "make check   formatting, lint, types and import layers"
 	@echo "make format  rewrite the sources in the house format"
 	@echo "make bench   speed and memory against the dense way and the floor"
 	@echo "make docs    build the documentation into site/"
+	@echo "make wheel   build the sdist and the wheel, and try the wheel alone, extra by extra"
+	@echo "make lock    choose the versions that the tests run with anew, into requirements-dev.lock"
 	@echo "make clean   remove .venv and everything generated"
 
 demo: $(VENV)/.installed-cli
@@ -30,11 +33,18 @@ demo: $(VENV)/.installed-cli
 
 # pytest -n auto starts one process per core. Each of them must keep its BLAS and OpenMP to one thread: cores^2 threads
 # on as many cores are several times slower and make timings meaningless.
-test: export OMP_NUM_THREADS = 1
-test: export OPENBLAS_NUM_THREADS = 1
-test: export MKL_NUM_THREADS = 1
+test test-portable: export OMP_NUM_THREADS ?= 1
+test test-portable: export OPENBLAS_NUM_THREADS ?= 1
+test test-portable: export MKL_NUM_THREADS ?= 1
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist=worksteal $(ARGS)
+
+# Doctests, pages and golden values as on a processor without AVX-512: numpy and OpenBLAS then choose other instructions,
+# whose results differ in the last digit.
+test-portable: export NPY_DISABLE_CPU_FEATURES = AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR
+test-portable: export OPENBLAS_CORETYPE = Haswell
+test-portable: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n auto --dist=worksteal src/condcs tests/docs/test_code_blocks.py tests/test_golden.py $(ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -48,6 +58,12 @@ format: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# The sdist, the wheel made from it, and what every extra promises, in an environment that has the wheel alone.
+wheel: $(VENV)/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m build -o dist . > /dev/null
+	$(BIN)/python .ci/smoke.py dist/condcs-*.whl
 
 # Not --quiet: it hides the warnings that --strict counts.
 docs: export NO_MKDOCS_2_WARNING = 1
@@ -71,8 +87,20 @@ $(VENV)/.installed-cli: pyproject.toml constraints.txt | $(VENV)/.created
 	@$(PIP_INSTALL) -e '.[cli]'
 	@touch $@
 
-# The extra `dev` includes `cli`, hence both stamps.
-$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/.created
+# The tests run with the versions of requirements-dev.lock, whose files are checked by their hashes; torch is not among
+# them, because it comes in many builds (constraints.txt). The extra `dev` includes `cli`, hence both stamps.
+$(VENV)/.installed-dev: pyproject.toml constraints.txt requirements-dev.lock | $(VENV)/.created
 	@echo "Installing condcs[dev] into $(VENV) (a few minutes the first time)"
-	@$(PIP_INSTALL) -e '.[dev]'
+	@$(PIP_INSTALL) torch
+	@$(PIP_INSTALL) --no-deps --require-hashes -r requirements-dev.lock
+	@$(PIP_INSTALL) --no-deps -e .
 	@touch $(VENV)/.installed-cli $@
+
+# For every platform and Python version at once. CUDA belongs to the build of torch that is left out.
+CUDA := $(foreach name,cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas nvidia-cuda-cupti nvidia-cuda-nvrtc \
+	nvidia-cuda-runtime nvidia-cudnn-cu13 nvidia-cufft nvidia-cufile nvidia-curand nvidia-cusolver nvidia-cusparse \
+	nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink nvidia-nvshmem-cu13 nvidia-nvtx triton,--no-emit-package $(name))
+lock: | $(VENV)/.created
+	$(BIN)/python -m pip install -qq uv
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11.5 --generate-hashes --no-annotate --upgrade \
+		-c constraints.txt --no-emit-package torch $(CUDA) --custom-compile-command "make lock" -o requirements-dev.lock -q
