@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import causal, core, explore, inference, memory, nn, power, timeseries
+from benchmarks import causal, core, explore, inference, memory, nn, power, processors, timeseries
 
 PARTS = {
     "core": core.main,
@@ -17,6 +17,7 @@ PARTS = {
     "explore": explore.main,
     "explore-exact": explore.exact,
     "explore-ppo": explore.ppo,
+    "processors": processors.main,
 }
 
 if __name__ == "__main__":
