@@ -45,8 +45,8 @@ def walk(environment, n, seed=0):
 
 
 def test_equals_a_buffer_filled_by_hand():
-    """Info holds the divergence; the reward stays; a reset is not a transition."""
-    environment = IntrinsicReward(Line(), size=20, bandwidth=0.2)
+    """Info holds the divergence; with weight 0 the reward stays; a reset is not a transition."""
+    environment = IntrinsicReward(Line(), size=20, bandwidth=0.2, weight=0.0)
     buffer = TransitionBuffer(20, 3, 1, 0.2, 0.2)
     for observation, action, (upcoming, reward, _, _, info) in walk(environment, 100):
         buffer.push([observation[0] / 8, *np.eye(2)[action]], upcoming / 8)
@@ -54,6 +54,21 @@ def test_equals_a_buffer_filled_by_hand():
         assert info["place"] == upcoming[0]
         assert reward == 2.0
     assert buffer.divergence() > 0
+
+
+@pytest.mark.parametrize("vectorised", [False, True])
+def test_the_wrapper_did_nothing_to_the_reward_by_default(vectorised):
+    if vectorised:
+        environment = VectorIntrinsicReward(gymnasium.vector.SyncVectorEnv([Line]), size=20, bandwidth=0.2)
+    else:
+        environment = IntrinsicReward(Line(), size=20, bandwidth=0.2)
+    environment.reset(seed=0)
+    bonuses = []
+    for action in [0, 0, 0, 1, 1, 1] * 4:
+        _, reward, *_, info = environment.step(np.array([action]) if vectorised else action)
+        assert reward == pytest.approx(2.0 + info["intrinsic_reward"])
+        bonuses.append(float(np.max(info["intrinsic_reward"])))
+    assert max(bonuses) > 0
 
 
 def test_rewards_are_mixed():

@@ -106,14 +106,17 @@ class Curiosity:
 
 
 class IntrinsicReward(_Wrapper):  # type: ignore[misc]
-    """Add the divergence of a transition buffer to every step of an environment, as ``info["intrinsic_reward"]``.
+    """Add the divergence of a transition buffer to the reward of every step of an environment.
+
+    The divergence alone is in ``info["intrinsic_reward"]``.
 
     Parameters
     ----------
     env : gymnasium.Env
         Bounded observations of one dimension (or an `encoder`); discrete or continuous actions.
     weight : float
-        The reward becomes ``extrinsic_weight * reward + weight * intrinsic``. 0 leaves it as it is.
+        The reward becomes ``extrinsic_weight * reward + weight * intrinsic``. It should be chosen with the size of the
+        environment's own rewards in mind; 0 leaves them as they are and only reports the divergence.
     extrinsic_weight : float
         1 mixes, 0 explores without reward.
     size, bandwidth, measure, form, encoder
@@ -130,7 +133,7 @@ class IntrinsicReward(_Wrapper):  # type: ignore[misc]
         self,
         env: Any,
         *,
-        weight: float = 0.0,
+        weight: float = 1.0,
         extrinsic_weight: float = 1.0,
         size: int = 1_000,
         bandwidth: float = 0.1,
@@ -182,7 +185,7 @@ class VectorIntrinsicReward(_VectorWrapper):  # type: ignore[misc]
         self,
         env: Any,
         *,
-        weight: float = 0.0,
+        weight: float = 1.0,
         extrinsic_weight: float = 1.0,
         size: int = 1_000,
         bandwidth: float = 0.1,
