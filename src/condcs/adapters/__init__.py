@@ -5,18 +5,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-# Name, the module here that has it, and the extra that brings its partner.
+# Name, the module here that has it, and what to install for its partner. (tigramite is GPL-3: in no extra of condcs.)
 _HOMES = {
-    "AeonDistance": ("aeon", "timeseries"),
-    "CSAlignmentLoss": ("skada", "adapt"),
-    "CausalLearnTest": ("causal_learn", "causal"),
-    "ConditionalCSRegressor": ("skorch", "adapt"),
+    "AeonDistance": ("aeon", "condcs[timeseries]"),
+    "CSAlignmentLoss": ("skada", "condcs[adapt]"),
+    "CausalLearnTest": ("causal_learn", "condcs[causal]"),
+    "ConditionalCSRegressor": ("skorch", "condcs[adapt]"),
     "ConditionalShiftTest": ("scikit_learn", ""),
-    "DeepConditionalCS": ("skada", "adapt"),
-    "EEGNetFeatures": ("braindecode", "adapt"),
+    "DeepConditionalCS": ("skada", "condcs[adapt]"),
+    "EEGNetFeatures": ("braindecode", "condcs[adapt]"),
     "SeriesDistances": ("series_distances", ""),
-    "TigramiteTest": ("tigramite", "causal-gpl"),
-    "eegnet_network": ("braindecode", "adapt"),
+    "TigramiteTest": ("tigramite", "tigramite"),
+    "eegnet_network": ("braindecode", "condcs[adapt]"),
 }
 
 __all__ = [
@@ -36,11 +36,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'condcs.adapters' has no attribute {name!r}")
-    module, extra = _HOMES[name]
+    module, target = _HOMES[name]
     try:
         return getattr(import_module(f"condcs.adapters.{module}"), name)
     except ModuleNotFoundError as error:
         partner = (error.name or "").partition(".")[0]
-        if not extra or partner == "condcs":
+        if not target or partner == "condcs":
             raise
-        raise ImportError(f"{name} needs {partner}: pip install 'condcs[{extra}]'", name=partner) from error
+        raise ImportError(f"{name} needs {partner}: pip install '{target}'", name=partner) from error

@@ -95,7 +95,7 @@ class CausalGraph:
         try:
             import pandas
         except ImportError as error:
-            raise _missing("to_frame", "pandas", "cli") from error
+            raise _missing("to_frame", "pandas", "condcs[cli]") from error
         return pandas.DataFrame(self.rows())
 
     def to_networkx(self, alpha: float = 0.05, *, adjusted: bool = True) -> Any:
@@ -103,7 +103,7 @@ class CausalGraph:
         try:
             import networkx
         except ImportError as error:
-            raise _missing("to_networkx", "networkx", "causal") from error
+            raise _missing("to_networkx", "networkx", "condcs[causal]") from error
         graph = networkx.DiGraph()
         graph.add_nodes_from(self.names)
         found = self.adjacency(alpha, adjusted=adjusted)
@@ -265,7 +265,7 @@ def _check_alpha(alpha: Any) -> float:
     return float(alpha)
 
 
-def _missing(method: str, partner: str, extra: str) -> MissingPartnerError:
+def _missing(method: str, partner: str, target: str) -> MissingPartnerError:
     return MissingPartnerError(
-        f"`{method}` must have {partner}, which is not installed. Install it with: pip install 'condcs[{extra}]'"
+        f"`{method}` must have {partner}, which is not installed. Install it with: pip install '{target}'"
     )

@@ -59,7 +59,8 @@ def warn_caller(message: str, category: type[CondcsWarning]) -> None:
 def public(function: Callable[P, R]) -> Callable[P, R]:
     """Prefix errors with the name of the public function they leave through.
 
-    Checks deep inside know the argument but not the caller; the context is added once, at the boundary.
+    Checks deep inside know the argument but not the caller; the context is added once, at the boundary. A constructor
+    goes by the name of the class that is made.
     """
 
     @functools.wraps(function)
@@ -68,8 +69,9 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except CondcsError as error:
             if not getattr(error, "caller", None):
-                error.caller = function.__name__  # type: ignore[attr-defined]
-                error.args = (f"{function.__name__}: {error.args[0]}", *error.args[1:])
+                caller = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
+                error.caller = caller  # type: ignore[attr-defined]
+                error.args = (f"{caller}: {error.args[0]}", *error.args[1:])
             raise
 
     return wrapper

@@ -47,7 +47,7 @@ class MatrixStore:
         problem = {"fingerprint": fingerprint(job, a, b), "shape": list(shape), "dtype": np.dtype(dtype).name}
         description, matrix, mask = path / "problem.json", path / "distances.npy", path / "done.npy"
         if description.exists():
-            held = json.loads(description.read_text())
+            held = json.loads(description.read_text(encoding="utf-8"))
             differing = [name for name in problem if held.get(name) != problem[name]]
             if differing:
                 raise ParameterError(
@@ -68,7 +68,7 @@ class MatrixStore:
         done = np.lib.format.open_memmap(mask, "w+", np.dtype(np.uint8), grid)  # type: ignore[no-untyped-call]
         # Written last and in one step: a folder without it is one whose making was cut short.
         draft = path / "problem.json.part"
-        draft.write_text(json.dumps({**problem, "side": side}, indent=1))
+        draft.write_text(json.dumps({**problem, "side": side}, indent=1), encoding="utf-8")
         draft.replace(description)
         return cls(path, values, done, side)
 
