@@ -104,6 +104,51 @@ def test_contents_appear_with_the_fourth_section():
     assert "d: a long title</h2>" in page.html()
 
 
+def test_names_with_control_characters_or_rare_letters_broke_pictures(tmp_path):
+    """XML has no escape for them: the picture did not show, and the font's complaints were printed."""
+    figure = small_figure()
+    figure.axes[0].set_xlabel("area \x1b[2J 東京")
+    page = Page("t")
+    page.figure(figure, alt="x")
+    with chromium(390) as window:
+        assert problems(window, page.write(tmp_path / "page.html")) == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_wide_tables_on_a_phone_gave_no_hint_that_they_scroll(tmp_path, dark):
+    """A shadow lies at an edge behind which there is more, and only there."""
+    import io
+
+    from matplotlib.image import imread
+
+    page = Page("t")
+    page.table([f"column {i}" for i in range(9)], [["a cell"] * 9] * 6)
+    page.table(["narrow"], [["a"]] * 6)
+    with chromium(390, dark=dark) as window:
+        assert problems(window, page.write(tmp_path / "page.html")) == []
+        frames = window.execute_script(
+            "return [...document.querySelectorAll('.scroll')].map(e => { const b = e.getBoundingClientRect();"
+            "return [b.left, b.right, b.top, e.clientHeight] })"
+        )
+
+        def edges():
+            """Whether the left and right edges of each table, between two lines of text, differ from the paper."""
+            picture = imread(io.BytesIO(window.get_screenshot_as_png()))[..., :3]
+            paper = picture[2, 2]
+            found = []
+            for left, right, top, height in frames:
+                rows = slice(int(top) + 3, int(top + height) - 3)
+                strips = (picture[rows, round(left) + 1], picture[rows, round(right) - 2])
+                found.append([bool((abs(strip - paper).max(axis=1) > 0.06).mean() > 0.9) for strip in strips])
+            return found
+
+        assert edges() == [[False, True], [False, False]]
+        window.execute_script("document.querySelector('.scroll').scrollLeft = 100")
+        assert edges()[0] == [True, True]
+        window.execute_script("document.querySelector('.scroll').scrollLeft = 10000")
+        assert edges()[0] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [

@@ -6,6 +6,7 @@ import base64
 import io
 import re
 import struct
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from condcs.core.errors import DataError
 LARGEST_VECTOR = 300_000
 PIXELS_PER_INCH = 96
 _SHARP = 2.0
+
+# Not allowed in XML, and found there if a name on a picture holds them: matplotlib repeats its words in comments.
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,13 @@ def embed_figure(figure: Any) -> Picture:
     width, height = (round(float(side) * PIXELS_PER_INCH) for side in inches)
     options: dict[str, Any] = {"facecolor": "none", "edgecolor": "none"}
     # No date and no random ids: equal figures give equal pages. Letters as outlines: they look alike on every machine.
-    with matplotlib.rc_context({"svg.hashsalt": "condcs", "svg.fonttype": "path"}):
+    with matplotlib.rc_context({"svg.hashsalt": "condcs", "svg.fonttype": "path"}), warnings.catch_warnings():
+        # Names may be in any script; what the font lacks is drawn as a box, and the page has it in words.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
         file = io.BytesIO()
         figure.savefig(file, format="svg", metadata={"Date": None}, **options)
         if file.tell() <= LARGEST_VECTOR:
-            return Picture(_uri("image/svg+xml", file.getvalue()), width, height)
+            return Picture(_uri("image/svg+xml", _CONTROL.sub(b"?", file.getvalue())), width, height)
         file = io.BytesIO()
         figure.savefig(file, format="png", dpi=_SHARP * PIXELS_PER_INCH, metadata={"Software": None}, **options)
     return Picture(_uri("image/png", file.getvalue()), width, height)
