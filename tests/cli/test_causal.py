@@ -76,8 +76,8 @@ def test_columns_can_be_chosen(chain, tmp_path):
             "must have no gaps, got an empty cell in row 4, column 't'",
         ),
         (lambda t: 0 * t, [], "column 't' is constant"),
-        (lambda t: t, ["--time", "t", "--order", "many"], "`order` must be an integer"),
-        (lambda t: t, ["--time", "t", "--null", "none"], "`null` must be one of"),
+        (lambda t: t, ["--time", "t", "--order", "many"], "`--order` must be an integer"),
+        (lambda t: t, ["--time", "t", "--null", "none"], "`--null` must be one of"),
         (lambda t: t, ["--columns", "z"], "must name columns"),
     ],
 )

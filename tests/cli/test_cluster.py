@@ -208,8 +208,8 @@ def test_bad_arrays_and_labels(tmp_path):
 def test_errors_end_in_a_plain_message(tmp_path):
     for arguments, words in (
         ((tmp_path / "none.csv", "--k", 2), "must be a file"),
-        ((write_table(tmp_path / "a.csv", oscillators(5)[0]), "--k", 9), "`n_clusters`"),
-        ((tmp_path / "a.csv", "--k", 2, "--measure", "euclid"), "`measure` must be one of"),
+        ((write_table(tmp_path / "a.csv", oscillators(5)[0]), "--k", 9), "`--k`"),
+        ((tmp_path / "a.csv", "--k", 2, "--measure", "euclid"), "`--measure` must be one of"),
         ((tmp_path / "a.csv", "--k", 2, "--order", 59), "time points"),
     ):
         done = run(*arguments, "--out", tmp_path / "out")

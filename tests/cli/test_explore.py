@@ -53,8 +53,8 @@ def test_runs_do_not_depend_on_threads():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("cart-pole",), "`environment` must be one of 'mountain-car'"),
-        (("maze", "--method", "dqn"), "`method` must be one of 'random'"),
+        (("cart-pole",), "`ENVIRONMENT` must be one of 'mountain-car'"),
+        (("maze", "--method", "dqn"), "`--method` must be one of 'random'"),
     ],
 )
 def test_mistakes_are_plain_messages(arguments, words, tmp_path):

@@ -12,7 +12,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "condcs":
             raise
-        sys.exit(
-            f"The command line needs {error.name!r}, which is not installed. Install it with: pip install 'condcs[cli]'"
-        )
+        # Not sys.exit with the words: that ends with 1, which means "changed".
+        words = f"The command line needs {error.name!r}, which is not installed."
+        print(f"{words} Install it with: pip install 'condcs[cli]'", file=sys.stderr)
+        sys.exit(2)
     app()

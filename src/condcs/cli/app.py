@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 import condcs
+from condcs.cli.boundary import Commands
 
 app = typer.Typer(
+    cls=Commands,
     help="Did the relation between y and x change? Measure, test and explain differences of p(y|x), from samples.",
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from condcs.causal import CausalGraph, causal_graph
+from condcs.cli.comparison import check_alpha
+from condcs.cli.outputs import check_file
 from condcs.cli.tables.missing import is_missing
 from condcs.cli.tables.selection import select_columns
 from condcs.cli.tables.sources import open_table
-from condcs.core.errors import CondcsError, DataError, ParameterError
+from condcs.cli.terminal import Terminal, foreign
+from condcs.core.errors import DataError, ParameterError
 
 FloatArray = np.ndarray[Any, Any]
-
-FAILED, INTERRUPTED = 2, 130
 
 
 @dataclass(frozen=True)
@@ -74,30 +72,22 @@ class SeriesTable:
 
 
 def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, command: str) -> None:
-    """Test a file and end with 0, or 2 after an error that says what to do."""
-    errors, console = Console(stderr=True), Console()
-    try:
-        table = read_table(path, options)
-        count = len(table.names)
-        with errors.status(f"Testing {count * (count - 1):,} links ..."):
-            graph = tested(table, options)
-        from condcs.report.causal_page import causal_page
+    """Test a file, print the links and write a page."""
+    check_alpha(options.alpha)
+    check_file("--out", out)
+    table = read_table(path, options)
+    count = len(table.names)
+    with Terminal(stderr=True).working(f"Testing {count * (count - 1):,} links ..."):
+        graph = tested(table, options)
+    from condcs.report.causal_page import causal_page
 
-        causal_page(table, graph, options, command).write(out)
-    except KeyboardInterrupt:
-        errors.print("[yellow]Stopped; nothing was written.[/yellow]")
-        raise typer.Exit(INTERRUPTED) from None
-    except CondcsError as error:
-        errors.print(f"[red]{escape(str(error))}[/red]", highlight=False, soft_wrap=True)
-        raise typer.Exit(FAILED) from None
-    except MemoryError:
-        errors.print("[red]Out of memory. Use fewer series or a shorter stretch of them.[/red]")
-        raise typer.Exit(FAILED) from None
+    causal_page(table, graph, options, command).write(out)
     if as_machine:
-        print(json.dumps(as_json(table, graph), indent=1, ensure_ascii=False, allow_nan=False))
+        print(json.dumps(as_json(table, graph), indent=1, ensure_ascii=True, allow_nan=False))
         return
+    console = Terminal()
     print_links(graph, options, console)
-    console.print(f"\nPage: [bold]{escape(str(out))}[/bold]", highlight=False, soft_wrap=True)
+    console.print(f"\nPage: [bold]{foreign(str(out))}[/bold]", soft_wrap=True)
 
 
 def read_table(path: str, options: CausalOptions) -> SeriesTable:
@@ -125,6 +115,11 @@ def read_table(path: str, options: CausalOptions) -> SeriesTable:
         raise DataError(
             f"{title} must hold at least two columns of numbers and a row per time, got {len(chosen)} column(s) and "
             f"{len(rows)} row(s). Give a table with a header and one series per column."
+        )
+    if len(rows) <= len(chosen):
+        raise DataError(
+            f"{title} must have more rows than columns, got {len(rows)} rows and {len(chosen)} columns. Rows are "
+            "times, and a column is a series: turn the table round, or choose some series with --columns."
         )
     return SeriesTable(Path(title).name, tuple(chosen), np.array(rows, dtype=np.float64))
 
@@ -206,7 +201,7 @@ def as_json(table: SeriesTable, graph: CausalGraph) -> dict[str, Any]:
     }
 
 
-def print_links(graph: CausalGraph, options: CausalOptions, console: Console) -> None:
+def print_links(graph: CausalGraph, options: CausalOptions, console: Terminal) -> None:
     """Print the links, most certain first; significant ones are marked."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("source", "", "target", "score", "p", "adjusted p", ""):
@@ -214,9 +209,9 @@ def print_links(graph: CausalGraph, options: CausalOptions, console: Console) ->
     for row in graph.rows():
         found = row["pvalue_adjusted"] <= options.alpha
         table.add_row(
-            escape(row["source"]),
+            foreign(row["source"]),
             "→",
-            escape(row["target"]),
+            foreign(row["target"]),
             f"{row['score']:.4g}",
             f"{row['pvalue']:.4f}",
             f"{row['pvalue_adjusted']:.4f}",
@@ -224,8 +219,8 @@ def print_links(graph: CausalGraph, options: CausalOptions, console: Console) ->
             style="bold green" if found else "dim",
         )
     console.print()
-    console.print(table)
-    console.print(f"\n{settings_words(graph)}", highlight=False)
+    console.print(console.fitted(table))
+    console.print(f"\n{settings_words(graph)}")
 
 
 def settings_words(graph: CausalGraph) -> str:

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from condcs.cli.outputs import check_folder
 from condcs.cli.series_files import SeriesFile, read_series
+from condcs.cli.terminal import Terminal, foreign
 from condcs.core.checks import check_choice
-from condcs.core.errors import BandwidthWarning, CondcsError
+from condcs.core.errors import BandwidthWarning
 from condcs.timeseries.baselines import SETTINGS, baseline_pairwise_distance
 from condcs.timeseries.clustering import (
     Clusters,
@@ -30,8 +29,6 @@ from condcs.timeseries.distances import ccs_pairwise_distance
 from condcs.timeseries.prediction import choose_factor
 
 FloatArray = np.ndarray[Any, Any]
-
-FAILED, INTERRUPTED = 2, 130
 
 SCALINGS = ("raw", "global", "series")
 
@@ -127,29 +124,21 @@ class Clustering:
 
 
 def run(path: Path, options: ClusterOptions, *, labels: str | None, layout: str, out: Path, command: str) -> None:
-    """Cluster a file and end with 0, or 2 after an error that says what to do."""
-    errors, console = Console(stderr=True), Console()
-    try:
-        file = read_series(path, labels=labels, layout=layout)
-        with errors.status(f"Measuring {len(file.X) * (len(file.X) - 1) // 2:,} pairs of series ..."):
-            found = cluster_file(file, options)
-        from condcs.report.cluster_page import cluster_page
-        from condcs.report.page import write_whole
+    """Cluster a file, print a table and write the folder."""
+    check_folder("--out", out)
+    file = read_series(path, labels=labels, layout=layout)
+    with Terminal(stderr=True).working(f"Measuring {len(file.X) * (len(file.X) - 1) // 2:,} pairs of series ..."):
+        found = cluster_file(file, options)
+    from condcs.report.cluster_page import cluster_page
+    from condcs.report.page import write_whole
 
-        write_whole(out / "labels.csv", labels_table(found))
-        cluster_page(found, command).write(out / "clusters.html")
-    except KeyboardInterrupt:
-        errors.print("[yellow]Stopped; nothing was written.[/yellow]")
-        raise typer.Exit(INTERRUPTED) from None
-    except CondcsError as error:
-        errors.print(f"[red]{escape(str(error))}[/red]", highlight=False, soft_wrap=True)
-        raise typer.Exit(FAILED) from None
-    except MemoryError:
-        errors.print("[red]Out of memory. Cluster fewer series at a time.[/red]")
-        raise typer.Exit(FAILED) from None
+    out.mkdir(exist_ok=True)
+    write_whole(out / "labels.csv", labels_table(found))
+    cluster_page(found, command).write(out / "clusters.html")
+    console = Terminal()
     print_clusters(found, console)
-    console.print(f"\nLabels: [bold]{escape(str(out / 'labels.csv'))}[/bold]", highlight=False, soft_wrap=True)
-    console.print(f"Page:   [bold]{escape(str(out / 'clusters.html'))}[/bold]", highlight=False, soft_wrap=True)
+    console.print(f"\nLabels: [bold]{foreign(str(out / 'labels.csv'))}[/bold]", soft_wrap=True)
+    console.print(f"Page:   [bold]{foreign(str(out / 'clusters.html'))}[/bold]", soft_wrap=True)
 
 
 def cluster_file(file: SeriesFile, options: ClusterOptions) -> Clustering:
@@ -217,18 +206,18 @@ def _harmless(cell: str) -> str:
     return f"'{cell}" if cell[:1] in ("=", "+", "-", "@") and not cell[1:].replace(".", "", 1).isdecimal() else cell
 
 
-def print_clusters(found: Clustering, console: Console) -> None:
+def print_clusters(found: Clustering, console: Terminal) -> None:
     """Print the table of clusters."""
     console.print()
     for label, value in found.settings.items():
-        console.print(f"[dim]{label:<11}[/dim] {escape(value)}", highlight=False)
+        console.print(f"[dim]{label:<11}[/dim] {foreign(value)}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in found.columns:
         table.add_column(title, justify="right", style="cyan" if title == "cluster" else None)
     for number, size, medoid, within, between in found.rows():
         table.add_row(str(number), str(size), str(medoid), f"{within:.4g}", f"{between:.4g}")
     console.print()
-    console.print(table)
-    console.print(f"\nMean silhouette {found.clusters.silhouette:.3f}", highlight=False)
+    console.print(console.fitted(table))
+    console.print(f"\nMean silhouette {found.clusters.silhouette:.3f}")
     for name, share in found.agreement().items():
-        console.print(f"{name} with the labels of the file {share:.3f}", highlight=False)
+        console.print(f"{name} with the labels of the file {share:.3f}")

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from condcs.cli.boundary import CHANGED
 from condcs.cli.comparison import STEPS, Comparison, as_json, check_level, compare, show_p
+from condcs.cli.outputs import check_file
 from condcs.cli.regions import response_summary, show_number
 from condcs.cli.shifts import Shift, Tell
 from condcs.cli.tables.kinds import Column
 from condcs.cli.tables.pair import Account, ReadOptions, read_pair
-from condcs.core.errors import CondcsError
-
-CHANGED, FAILED, INTERRUPTED = 1, 2, 130
+from condcs.cli.terminal import Terminal, foreign
 
 
 def run(
@@ -37,78 +34,62 @@ def run(
     command: str,
 ) -> None:
     """Compare two tables and end with 0 (no evidence of a change), 1 (changed) or 2 (error)."""
-    errors = Console(stderr=True)
-    try:
-        check_level(alpha, resamples)
-        with errors.status("Reading ...") if errors.is_terminal else _quiet():
-            pair = read_pair(reference, current, options)
-        with _progress(errors) as tell:
-            found = compare(pair, alpha=alpha, resamples=resamples, seed=options.seed, jobs=jobs, tell=tell)
-        if report is not None:
-            from condcs.report.compare_page import compare_page
+    errors = Terminal(stderr=True)
+    check_level(alpha, resamples)
+    if report is not None:
+        check_file("--report", report)
+    with errors.working("Reading ..."):
+        pair = read_pair(reference, current, options)
+    with _progress(errors) as tell:
+        found = compare(pair, alpha=alpha, resamples=resamples, seed=options.seed, jobs=jobs, tell=tell)
+    if report is not None:
+        from condcs.report.compare_page import compare_page
 
-            compare_page(found, command).write(report)
-        if as_machine:
-            sys.stdout.write(json.dumps(as_json(found), ensure_ascii=True) + "\n")
-        else:
-            print_comparison(found, Console(), report)
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        errors.print("[yellow]Stopped; nothing was written.[/yellow]")
-        raise typer.Exit(INTERRUPTED) from None
-    except CondcsError as error:
-        errors.print(f"[red]{escape(str(error))}[/red]", highlight=False, soft_wrap=True)
-        raise typer.Exit(FAILED) from None
-    except MemoryError:
-        errors.print("[red]Out of memory. Compare fewer rows (--max-rows) or columns (--x).[/red]")
-        raise typer.Exit(FAILED) from None
-    except OSError as error:
-        errors.print(f"[red]The result could not be written: {escape(error.strerror or str(error))}.[/red]")
-        raise typer.Exit(FAILED) from None
-    except Exception:
-        # Python would end with 1 here, which a pipeline reads as "changed".
-        errors.print_exception()
-        errors.print("[red]This is a fault of condcs. Please report it with the lines above.[/red]")
-        raise typer.Exit(FAILED) from None
+        compare_page(found, command).write(report)
+    if as_machine:
+        print(json.dumps(as_json(found), ensure_ascii=True))
+    else:
+        print_comparison(found, Terminal(), report)
     if found.relation_changed:
         raise typer.Exit(CHANGED)
 
 
-def print_comparison(found: Comparison, console: Console, report: Path | None) -> None:
+def print_comparison(found: Comparison, console: Terminal, report: Path | None) -> None:
     """Print sizes, both answers, what y does, and the regions."""
     pair = found.pair
     sizes = Table.grid(padding=(0, 2))
+    for _ in range(3):
+        sizes.add_column(overflow="fold")
     for role, account in (("reference", pair.reference), ("current", pair.current)):
-        sizes.add_row(f"[dim]{role}[/dim]", escape(account.title), account_words(account, found.seed))
+        sizes.add_row(f"[dim]{role}[/dim]", foreign(account.title), account_words(account, found.seed))
     console.print()
     console.print(sizes)
-    console.print(f"[dim]y[/dim]          {escape(column_words(pair.y))}", highlight=False)
-    console.print(f"[dim]given x[/dim]    {escape(column_words(pair.x))}", highlight=False)
+    console.print(f"[dim]y[/dim]          {foreign(column_words(pair.y))}")
+    console.print(f"[dim]given x[/dim]    {foreign(column_words(pair.x))}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title, justify in (("question", "left"), ("answer", "left"), ("p-value", "right"), ("overlap", "right")):
         table.add_column(title, justify=justify, style="cyan" if title == "question" else None)  # type: ignore[arg-type]
     table.add_column("by chance", justify="right", style="dim")
-    table.add_column("difference")
     table.add_row("is p(x) the same?", _answer(found.inputs_shifted, "shifted", "no evidence"), *_numbers(found.inputs))
     table.add_row(
         "is p(y|x) the same?", _answer(found.relation_changed, "changed", "no evidence"), *_numbers(found.relation)
     )
     console.print()
-    console.print(table)
+    console.print(console.fitted(table))
     console.print()
-    console.print(f"[bold]{escape(found.verdict)}[/bold]", highlight=False)
+    console.print(f"[bold]{foreign(found.verdict)}[/bold]")
     for words, before, after in response_summary(pair.y, pair.yp, pair.yq, found.places.shown):
         values = f"{show_number(before)} before, {show_number(after)} now"
-        console.print(f"Overall, {escape(words)}: {values}.", highlight=False)
+        console.print(f"Overall, {foreign(words)}: {values}.")
     low, high = found.relation.overlap_interval or (0.0, 1.0)
-    console.print(f"The overlap of p(y|x) lies between {low:.3f} and {high:.3f} (95% interval).", highlight=False)
+    console.print(f"The overlap of p(y|x) lies between {low:.3f} and {high:.3f} (95% interval).")
     if found.relation_changed:
         console.print()
-        console.print(_region_table(found))
+        console.print(console.fitted(_region_table(found)))
     for note in found.notes:
-        console.print(f"[yellow]- {escape(note)}[/yellow]", highlight=False)
+        console.print(f"[yellow]- {foreign(note)}[/yellow]")
     if report is not None:
-        console.print(f"\nReport: [bold]{escape(str(report))}[/bold]")
+        console.print(f"\nReport: [bold]{foreign(str(report))}[/bold]")
 
 
 def account_words(account: Account, seed: int) -> str:
@@ -137,11 +118,11 @@ def _region_table(found: Comparison) -> Table:
     table.add_column("rows", justify="right", no_wrap=True)
     regions = found.places.regions
     for words, _, _ in regions[0].response[:2]:
-        table.add_column(escape(words), justify="right", no_wrap=True)
+        table.add_column(foreign(words), justify="right", no_wrap=True)
     for region in regions:
         values = [f"{show_number(before)} → {show_number(after)}" for _, before, after in region.response[:2]]
         shares = f"{region.share_p:.0%} → {region.share_q:.0%}"
-        table.add_row(escape(region.words), f"{region.ratio:.1f}", shares, *values)
+        table.add_row(foreign(region.words), f"{region.ratio:.1f}", shares, *values)
     return table
 
 
@@ -149,20 +130,15 @@ def _answer(yes: bool, word: str, no_word: str) -> str:
     return f"[bold red]{word}[/bold red]" if yes else f"[green]{no_word}[/green]"
 
 
-def _numbers(shift: Shift) -> tuple[str, str, str, str]:
-    return show_p(shift.pvalue), f"{shift.overlap:.3f}", f"{shift.chance_overlap:.3f}", shift.size
+def _numbers(shift: Shift) -> tuple[str, str, str]:
+    return show_p(shift.pvalue), f"{shift.overlap:.3f}", f"{shift.chance_overlap:.3f}"
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    yield
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[Tell]:
-    """Show a bar in a terminal, and nothing elsewhere: a pipeline has no use for it."""
-    if not console.is_terminal:
-        yield lambda step: None
+def _progress(console: Terminal) -> Iterator[Tell]:
+    """Show a bar in a terminal, a line per step in a dumb one, and nothing elsewhere: a pipeline has no use for it."""
+    if not console.is_interactive:
+        yield lambda step: console.print(step, style="dim") if console.is_terminal else None
         return
     columns = [TextColumn("[cyan]Comparing"), BarColumn(), TimeElapsedColumn(), TextColumn("[dim]{task.description}")]
     with Progress(*columns, console=console, transient=True) as bar:

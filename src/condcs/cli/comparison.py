@@ -45,9 +45,8 @@ class Comparison:
         y = ", ".join(column.name for column in self.pair.y)
         p = f"p = {show_p(self.relation.pvalue)}"
         if self.relation_changed:
-            size = f"{self.relation.size} difference, {p}"
             inputs = "the inputs shifted as well" if self.inputs_shifted else "no evidence that the inputs shifted"
-            return f"The relation of {y} to the inputs changed ({size}); {inputs}."
+            return f"The relation of {y} to the inputs changed ({p}); {inputs}."
         inputs = (
             "the inputs shifted (covariate shift)"
             if self.inputs_shifted
@@ -70,10 +69,15 @@ def compare(pair: Pair, *, alpha: float, resamples: int, seed: int, jobs: int | 
     return Comparison(pair, inputs, relation, places, alpha, resamples, seed, (*pair.notes, *said))
 
 
-def check_level(alpha: float, resamples: int) -> None:
-    """Check that a level is one, and that this many resamples can reach it."""
+def check_alpha(alpha: float) -> None:
+    """Check that a level is one."""
     if not 0 < alpha < 1:
         raise ParameterError(f"`--alpha` must lie between 0 and 1, got {alpha:g}. Pass e.g. --alpha 0.05.")
+
+
+def check_level(alpha: float, resamples: int) -> None:
+    """Check that a level is one, and that this many resamples can reach it."""
+    check_alpha(alpha)
     if 1 / (1 + resamples) > alpha:
         least = int(1 / alpha)
         raise ParameterError(
@@ -127,7 +131,6 @@ def _account(account: Account) -> dict[str, Any]:
 def _shift(shift: Shift) -> dict[str, Any]:
     return {
         "pvalue": shift.pvalue,
-        "size": shift.size,
         "overlap": shift.overlap,
         "overlap_by_chance": shift.chance_overlap,
         "overlap_interval": list(shift.overlap_interval) if shift.overlap_interval else None,

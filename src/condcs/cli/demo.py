@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 import condcs
-from condcs.cli.pictures import draw_local_shift
+from condcs.cli.outputs import check_file
+from condcs.cli.pictures import ENDINGS, draw_local_shift
+from condcs.cli.terminal import Terminal, foreign
 from condcs.datasets import make_local_shift
 
 # The relation bends within a unit of x: kernels as wide as the median distance would smooth the change away.
@@ -19,7 +20,8 @@ OPTIONS: dict[str, Any] = {"bandwidth": "silverman", "n_resamples": 999, "rng": 
 
 def run(*, rows: int, seed: int, out: Path) -> None:
     """Print the divergences and write the picture."""
-    console = Console()
+    check_file("--out", out, ENDINGS)
+    console = Terminal()
     changed = make_local_shift(rows, rng=seed)
     unchanged = make_local_shift(rows, shift=0.0, rng=seed)
     low, high = changed.region
@@ -36,7 +38,7 @@ def run(*, rows: int, seed: int, out: Path) -> None:
     first = samples[0]
     left, right = np.quantile(np.concatenate(first[::2]), [0.02, 0.98])
     grid = np.linspace(left, right, 120)
-    with console.status("Testing ..."):
+    with Terminal(stderr=True).working("Testing ..."):
         inputs = [condcs.two_sample_test(xp, xq, **OPTIONS) for xp, _, xq, _ in samples]
         relations = [condcs.conditional_test(*s, **OPTIONS) for s in samples]
         local = condcs.witness(*first, at=grid, n_resamples=200, rng=0, **widths)
@@ -46,8 +48,8 @@ def run(*, rows: int, seed: int, out: Path) -> None:
         ("relation: is p(y|x) the same?", relations),
     ):
         table.add_row(label, *(f"D = {r.statistic:.3f}   p = {r.pvalue:.3f}" for r in results))
-    console.print(table)
+    console.print(console.fitted(table))
     console.print("\n[bold]Where the relation changed[/bold] (times the average difference)\n")
-    console.print(str(regions), highlight=False)
+    console.print(str(regions), markup=False)
     draw_local_shift(changed, local, out)
-    console.print(f"\nPicture: [bold]{out}[/bold]")
+    console.print(f"\nPicture: [bold]{foreign(out)}[/bold]", soft_wrap=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -11,20 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from condcs.cli.outputs import check_file
+from condcs.cli.terminal import Terminal, foreign
 from condcs.core.checks import check_choice, check_integer
-from condcs.core.errors import CondcsError
-from condcs.core.parallel import active_workers, in_order, spread
+from condcs.core.parallel import active_workers, cores, in_order, spread
 from condcs.explore.coverage import coverage_curve, heat_map, places
 from condcs.explore.environments import NAMES, compiled_environment
 from condcs.explore.rollouts import rollout
 from condcs.explore.settings import METHODS, hyperparameters
-
-FAILED, INTERRUPTED = 2, 130
 
 CURVE_POINTS, HEAT_BINS = 200, 40
 
@@ -108,7 +104,7 @@ def explore(options: ExploreOptions, tell: Any = None) -> dict[str, MethodRuns]:
     """Run everything; `tell` is called with the runs so far after each one."""
     found = {method: MethodRuns() for method in options.methods}
     plan = [(method, seed) for method in options.methods for seed in range(options.seeds)]
-    jobs = options.jobs or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0])
+    jobs = options.jobs or cores()
     # The compiled loops let other threads run, so threads are enough. Results come in the order of the plan.
     runs = _on_threads(options, plan, jobs)
     workers = active_workers()
@@ -163,22 +159,15 @@ def rows_of(options: ExploreOptions, found: dict[str, MethodRuns]) -> list[list[
 
 
 def run(options: ExploreOptions, *, out: Path, command: str) -> None:
-    """Run, show and write; errors and Ctrl-C end in a plain message."""
-    console, errors = Console(), Console(stderr=True)
-    try:
-        checked(options)
-        with _display(options, console) as tell:
-            found = explore(options, tell)
-    except KeyboardInterrupt:
-        errors.print("[yellow]Interrupted; nothing was written.[/yellow]")
-        raise typer.Exit(INTERRUPTED) from None
-    except CondcsError as error:
-        errors.print(f"[red]{error}[/red]", highlight=False)
-        raise typer.Exit(FAILED) from None
+    """Run, show and write."""
+    check_file("--out", out)
+    console = Terminal()
+    with _display(checked(options), console) as tell:
+        found = explore(options, tell)
     from condcs.report.explore_page import explore_page
 
     path = explore_page(options, found, command).write(out)
-    console.print(f"Written to [bold]{path}[/bold]: heat maps and learning curves.")
+    console.print(f"Written to [bold]{foreign(path)}[/bold]: heat maps and learning curves.", soft_wrap=True)
 
 
 def _table(options: ExploreOptions, found: dict[str, MethodRuns]) -> Table:
@@ -191,16 +180,16 @@ def _table(options: ExploreOptions, found: dict[str, MethodRuns]) -> Table:
 
 
 @contextmanager
-def _display(options: ExploreOptions, console: Console) -> Iterator[Any]:
+def _display(options: ExploreOptions, console: Terminal) -> Iterator[Any]:
     """Show the table as it grows in a terminal; elsewhere once, at the end."""
     last: dict[str, MethodRuns] = {method: MethodRuns() for method in options.methods}
-    if console.is_terminal:
-        with Live(_table(options, last), console=console, refresh_per_second=8) as live:
-            yield lambda found: live.update(_table(options, found))
+    if console.is_interactive:
+        with Live(console.fitted(_table(options, last)), console=console, refresh_per_second=8) as live:
+            yield lambda found: live.update(console.fitted(_table(options, found)))
         return
 
     def keep(found: dict[str, MethodRuns]) -> None:
         last.update(found)
 
     yield keep
-    console.print(_table(options, last))
+    console.print(console.fitted(_table(options, last)))

@@ -10,6 +10,8 @@ import numpy as np
 from condcs.datasets import LocalShift
 from condcs.inference.witness import Witness
 
+ENDINGS = (".png", ".svg", ".pdf")
+
 BLUE, ORANGE, SHADE = "#2b6cb0", "#dd6b20", "#f6e7d8"
 
 

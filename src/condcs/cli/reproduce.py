@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from condcs.core.errors import CondcsError
+from condcs.cli.boundary import tell_stop
+from condcs.cli.outputs import check_folder
+from condcs.cli.terminal import Terminal, foreign
 from condcs.experiments.registry import experiment_named, experiment_names
 from condcs.experiments.report import Report
 from condcs.experiments.runner import Interrupted, run
@@ -36,8 +36,8 @@ def list_experiments() -> None:
         experiment = experiment_named(name)
         count = len(experiment.tasks(experiment.parameters, experiment.repeats))
         table.add_row(name, experiment.reproduces, str(count))
-    console = Console()
-    console.print(table)
+    console = Terminal()
+    console.print(console.fitted(table))
     console.print("\nRun one with [bold]condcs reproduce NAME[/bold]; add --quick for a version of seconds.")
 
 
@@ -51,33 +51,30 @@ def reproduce(
     fresh: bool,
     only: list[str],
 ) -> None:
-    """Run an experiment, print its tables and write its files; errors and Ctrl-C end in a plain message."""
-    console, errors = Console(), Console(stderr=True)
+    """Run an experiment, print its tables and write its files."""
+    console, errors = Terminal(), Terminal(stderr=True)
     start = time.perf_counter()
+    experiment = experiment_named(name).version(quick=quick, trials=trials)
+    check_folder("--out", out)
     try:
-        experiment = experiment_named(name).version(quick=quick, trials=trials)
         with shown_progress(experiment, errors) as tell:
             results, seconds = run(experiment, out, jobs=jobs, fresh=fresh, only=only, progress=tell)
     except Interrupted as stopped:
-        errors.print(f"[yellow]{stopped}[/yellow]")
-        raise typer.Exit(130) from None
-    except CondcsError as error:
-        errors.print(f"[red]{error}[/red]", highlight=False)
-        raise typer.Exit(2) from None
+        tell_stop(str(stopped))
     report = with_facts(experiment, experiment.summarise(experiment, results), results)
     folder = out / experiment.folder_name
     write(experiment, report, results, folder)
     if quick:
         console.print(f"\n[yellow]{QUICK}[/yellow]")
-    console.print(f"\n[bold]{report.title}[/bold]\n{experiment.reproduces}\n")
+    console.print(f"\n[bold]{foreign(report.title)}[/bold]\n{foreign(experiment.reproduces)}\n")
     for table in report.to_rich():
-        console.print(table)
+        console.print(console.fitted(table))
         console.print()
-    console.print(report.conclusion())
+    console.print(report.conclusion(), markup=False)
     for note in (n for n in report.notes if n != QUICK):
-        console.print(f"[dim]- {note}[/dim]", highlight=False)
+        console.print(f"[dim]- {foreign(note)}[/dim]")
     spent = f"{time.perf_counter() - start:.0f} s now; {sum(seconds.values()):.0f} s of computing in all stored trials"
-    console.print(f"\nWritten to [bold]{folder}[/bold] ({spent}).")
+    console.print(f"\nWritten to [bold]{foreign(folder)}[/bold] ({spent}).", soft_wrap=True)
 
 
 def write(experiment: Experiment, report: Report, results: Results, folder: Path) -> None:
@@ -88,9 +85,11 @@ def write(experiment: Experiment, report: Report, results: Results, folder: Path
     from matplotlib.figure import Figure
 
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{experiment.name}.json").write_text(report.to_json(), encoding="utf-8")
+    (folder / f"{experiment.name}.json").write_text(report.to_json(), encoding="utf-8", newline="\n")
     command = f"Made by `{command_of(experiment)}` on seed {experiment.seed}."
-    (folder / f"{experiment.name}.md").write_text(f"{report.to_markdown()}\n{command}\n", encoding="utf-8")
+    (folder / f"{experiment.name}.md").write_text(
+        f"{report.to_markdown()}\n{command}\n", encoding="utf-8", newline="\n"
+    )
     figure = Figure(layout="constrained")
     experiment.draw(experiment, results, figure)
     # No date and no random ids in the SVG: equal trials give equal files.
@@ -118,9 +117,9 @@ def with_facts(experiment: Experiment, report: Report, results: Results) -> Repo
 
 
 @contextmanager
-def shown_progress(experiment: Experiment, console: Console) -> Iterator[Callable[[int, int, str], None]]:
+def shown_progress(experiment: Experiment, console: Terminal) -> Iterator[Callable[[int, int, str], None]]:
     """Show a live bar in a terminal, and a line per tenth of the work elsewhere."""
-    if not console.is_terminal:
+    if not console.is_interactive:
         yield _plain_progress(experiment.name)
         return
     columns = [TextColumn("[cyan]{task.fields[name]}"), BarColumn(None), MofNCompleteColumn()]

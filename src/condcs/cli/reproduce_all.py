@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
+from condcs.cli.boundary import FAILED, tell_stop
+from condcs.cli.outputs import check_folder
 from condcs.cli.reproduce import shown_progress, with_facts, write
-from condcs.core.errors import CondcsError
+from condcs.cli.terminal import Terminal, foreign
 from condcs.datasets import DatasetError
 from condcs.experiments.registry import experiment_named, experiment_names
 from condcs.experiments.runner import Interrupted, run
@@ -28,7 +28,8 @@ def reproduce_all(
 
     Ends with 2 if an experiment failed, though the others were run; Ctrl-C keeps what is done.
     """
-    errors = Console(stderr=True)
+    check_folder("--out", out)
+    errors = Terminal(stderr=True)
     start = time.perf_counter()
     outcomes: list[Done | Left] = []
     try:
@@ -37,24 +38,20 @@ def reproduce_all(
             _tell(outcomes[-1], errors)
         words = ["condcs", "reproduce", "all", *(["--quick"] if quick else [])]
         words += [] if trials is None else ["--trials", str(trials)]
+        out.mkdir(exist_ok=True)
         path = index_page(outcomes, shlex.join(words), quick=quick).write(out / INDEX)
     except Interrupted as stopped:
-        errors.print(f"[yellow]{stopped}[/yellow]")
-        raise typer.Exit(130) from None
+        tell_stop(str(stopped))
     except KeyboardInterrupt:
-        errors.print("[yellow]Interrupted. What is done is stored: the same command continues.[/yellow]")
-        raise typer.Exit(130) from None
-    except CondcsError as error:
-        errors.print(f"[red]{escape(str(error))}[/red]", highlight=False)
-        raise typer.Exit(2) from None
+        tell_stop("Interrupted. What is done is stored: the same command continues.")
     left = [o for o in outcomes if isinstance(o, Left)]
-    console = Console()
+    console = Terminal()
     console.print(
         f"{len(outcomes) - len(left)} experiments in {time.perf_counter() - start:.0f} s; {len(left)} left out."
     )
-    console.print(f"Page: [bold]{escape(str(path))}[/bold]")
+    console.print(f"Page: [bold]{foreign(str(path))}[/bold]", soft_wrap=True)
     if any(o.failed for o in left):
-        raise typer.Exit(2)
+        raise typer.Exit(FAILED)
 
 
 def _run_one(
@@ -65,7 +62,7 @@ def _run_one(
     out: Path,
     fresh: bool,
     only: Sequence[str],
-    errors: Console,
+    errors: Terminal,
 ) -> Done | Left:
     try:
         experiment = experiment_named(name).version(quick=quick, trials=trials)
@@ -87,11 +84,11 @@ def _run_one(
     return Done(experiment, report, folder, sum(seconds.values()))
 
 
-def _tell(outcome: Done | Left, errors: Console) -> None:
+def _tell(outcome: Done | Left, errors: Terminal) -> None:
     if isinstance(outcome, Left):
         word, colour = ("failed", "red") if outcome.failed else ("skipped", "yellow")
-        errors.print(f"[{colour}]{outcome.name} {word}: {escape(outcome.reason)}[/{colour}]", highlight=False)
+        errors.print(f"[{colour}]{outcome.name} {word}: {foreign(outcome.reason)}[/{colour}]")
         return
     agree, judged = outcome.report.agreement()
     verdict = f"{agree} of {judged} {outcome.report.agreement_label()}" if judged else "nothing to compare with"
-    errors.print(f"[green]{outcome.experiment.name}[/green]: {verdict}", highlight=False)
+    errors.print(f"[green]{outcome.experiment.name}[/green]: {verdict}")

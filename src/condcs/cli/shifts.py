@@ -23,9 +23,6 @@ Tell = Callable[[str], None]
 
 INTERVAL_RESAMPLES = 100
 
-# Overlap less what chance alone takes away, from which on a difference is called so.
-_WORDS = ((0.99, "hardly any"), (0.95, "slight"), (0.8, "moderate"), (0.5, "large"), (-1.0, "very large"))
-
 
 @dataclass(frozen=True)
 class Shift:
@@ -69,12 +66,6 @@ class Shift:
     def overlap_interval(self) -> tuple[float, float] | None:
         """Where the overlap lies, with 95% confidence."""
         return None if self.interval is None else (_cosine(self.interval[1]), _cosine(self.interval[0]))
-
-    @property
-    def size(self) -> str:
-        """The difference beyond chance in a word."""
-        beyond = self.overlap / self.chance_overlap if self.chance_overlap > 0 else 1.0
-        return next(word for least, word in _WORDS if beyond >= least)
 
 
 def compare_inputs(pair: Pair, *, resamples: int, seed: int, jobs: int | None, tell: Tell) -> Shift:

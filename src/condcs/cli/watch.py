@@ -10,19 +10,17 @@ from typing import Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.markup import escape
 
+from condcs.cli.boundary import CHANGED, INTERRUPTED
 from condcs.cli.tables.kinds import tell_kind
 from condcs.cli.tables.missing import is_missing
 from condcs.cli.tables.one_hot import LABEL_WIDTH, OneHot
 from condcs.cli.tables.pair import ReadOptions, read_sample
 from condcs.cli.tables.selection import choose_x_and_y, select_columns
 from condcs.cli.tables.sources import open_table
+from condcs.cli.terminal import Terminal, foreign
 from condcs.core.errors import CondcsError, DataError
 from condcs.drift import ConditionalDriftDetector
-
-CHANGED, FAILED, INTERRUPTED = 1, 2, 130
 
 
 class Watcher:
@@ -121,7 +119,7 @@ def run(
     form: str | None,
 ) -> None:
     """Watch standard input; ends with 1 if there was an alarm, 0 if not, 2 on errors."""
-    console, errors = Console(), Console(stderr=True)
+    console, errors = Terminal(), Terminal(stderr=True)
     watcher: Watcher | None = None
     try:
         if state is not None and state.exists():
@@ -150,22 +148,15 @@ def run(
         if watcher is not None and state is not None:
             watcher.save(state)
             words = f"Stopped; the state is in {state}, and the same command goes on from there."
-        errors.print(f"[yellow]{escape(words)}[/yellow]", soft_wrap=True)
+        errors.print(f"[yellow]{foreign(words)}[/yellow]", soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
-    except CondcsError as error:
-        errors.print(f"[red]{escape(str(error))}[/red]", highlight=False, soft_wrap=True)
-        raise typer.Exit(FAILED) from None
-    except Exception:
-        errors.print_exception()
-        errors.print("[red]This is a fault of condcs. Please report it with the lines above.[/red]")
-        raise typer.Exit(FAILED) from None
     left = f", {watcher.gaps:,} with gaps left out" if watcher.gaps else ""
     errors.print(f"[dim]{watcher.rows:,} rows{left}, {watcher.alarms:,} alarms.[/dim]")
     if watcher.alarms:
         raise typer.Exit(CHANGED)
 
 
-def _tell(watcher: Watcher, console: Console, as_machine: bool) -> None:
+def _tell(watcher: Watcher, console: Terminal, as_machine: bool) -> None:
     detector = watcher.detector
     if as_machine:
         found = {

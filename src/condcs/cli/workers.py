@@ -6,14 +6,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-import typer
-from rich.console import Console
-from rich.markup import escape
-
-from condcs.core.errors import CondcsError
+from condcs.cli.terminal import Terminal, foreign
 from condcs.core.parallel import dask_cluster
-
-FAILED = 2
 
 
 @contextmanager
@@ -22,16 +16,11 @@ def on_workers(address: str | None) -> Iterator[None]:
     if address is None:
         yield
         return
-    errors = Console(stderr=True)
     with ExitStack() as stack:
         stack.enter_context(_no_messages_of_dask())
-        try:
-            workers = stack.enter_context(dask_cluster(address))
-        except CondcsError as error:
-            errors.print(f"[red]{escape(str(error))}[/red]", highlight=False, soft_wrap=True)
-            raise typer.Exit(FAILED) from None
+        workers = stack.enter_context(dask_cluster(address))
         threads = "1 thread" if workers.count == 1 else f"{workers.count} threads"
-        errors.print(f"[dim]{threads} of Dask workers at {escape(address)}[/dim]", highlight=False)
+        Terminal(stderr=True).print(f"[dim]{threads} of Dask workers at {foreign(address)}[/dim]")
         yield
 
 

@@ -62,7 +62,7 @@ def _answers(page: Page, found: Comparison) -> None:
         ("Is y, for equal inputs, distributed as before?", _changed(found), found.relation),
     ]
     page.table(
-        ["question", "answer", "p-value", "overlap", "95% interval", "by chance", "difference"],
+        ["question", "answer", "p-value", "overlap", "95% interval", "by chance"],
         [
             [
                 question,
@@ -71,7 +71,6 @@ def _answers(page: Page, found: Comparison) -> None:
                 f"{shift.overlap:.3f}",
                 _interval(shift),
                 f"{shift.chance_overlap:.3f}",
-                shift.size,
             ]
             for question, answer, shift in rows
         ],

@@ -207,9 +207,8 @@ def write_whole(path: str | Path, text: str) -> Path:
         if path.exists() and not path.is_file():  # a pipe or a device cannot be replaced
             path.write_text(text, encoding="utf-8")
             return path
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            part.write_text(text, encoding="utf-8")
+            part.write_text(text, encoding="utf-8", newline="\n")
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)

@@ -1,0 +1,223 @@
+"""The one place where a command ends: its exit code, and the sentence that says what went wrong.
+
+0 means done (and no change or alarm), 1 only "changed" or "alarm", 2 every failure, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+import warnings
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from condcs.cli.terminal import Terminal, abandon_output, foreign, prepare_streams
+from condcs.core.errors import CondcsError, CondcsWarning
+
+CHANGED, FAILED, INTERRUPTED = 1, 2, 130
+
+TRACEBACK = "CONDCS_TRACEBACK"
+"""Environment variable: not empty, an unexpected error shows where in the sources it came from."""
+
+NARROW = 60
+"""Below this width, help is set in plain lines: panels would cut its words."""
+
+# Arguments of the library whose options have other names.
+_ALIASES = {
+    "n_clusters": "k",
+    "n_jobs": "jobs",
+    "n_resamples": "resamples",
+    "rng": "seed",
+    "expected_run_length": "run_length",
+    "X": "file",
+    "series": "file",
+    "x_ref": "reference",
+    "y_ref": "reference",
+    "xp": "x",
+    "xq": "x",
+    "yp": "y",
+    "yq": "y",
+}
+_MISSING = re.compile(r"""`?missing`?=["']drop["']""")
+_ASSIGNED = re.compile(r"""(?P<tick>`?)\b(?P<name>\w+)(?P=tick)=(?P<value>"[^"]*"|'[^']*'|[-\w.]*\w)""")
+_OPTION = re.compile(r"""(--[\w-]+)=(?:"([^"]*)"|'([^']*)')""")
+_NAMED = re.compile(r"`(?P<name>\w+)`")
+_TWICE = re.compile(r"(`[^`]+`) and \1")
+
+_LESS = {
+    "compare": "Compare fewer rows (--max-rows) or columns (--x).",
+    "cluster": "Cluster fewer series at a time.",
+    "causal": "Use fewer series (--columns) or a shorter stretch of them.",
+    "watch": "Take fewer rows of the reference (--max-rows).",
+}
+
+
+class Commands(TyperGroup):
+    """All commands; whatever they print or raise leaves through here."""
+
+    def main(self, args: Any = None, prog_name: str | None = None, **options: Any) -> Any:  # type: ignore[override]
+        """Run a command line and exit."""
+        prepare_streams()
+        terminal = Terminal()
+        if terminal.width < NARROW or terminal.is_dumb_terminal or os.environ.get("NO_COLOR"):
+            for command in (self, *self.commands.values()):
+                setattr(command, "rich_markup_mode", None)  # noqa: B010 - typer's commands have it, click's do not
+        options["standalone_mode"] = False
+        try:
+            # The codes that commands choose are returned; typer and rich themselves exit with 1 when a pipe closes.
+            code = super().main(args, prog_name or "condcs", **options)
+        except SystemExit as ended:
+            code = FAILED if ended.code == CHANGED else ended.code
+        except Exception as error:
+            code = _tell_usage(error) if hasattr(error, "format_message") else FAILED
+        sys.exit(code or 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named; turn everything it raises into a message and an exit code."""
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                try:
+                    return super().invoke(ctx)
+                finally:
+                    if sys.stdout is not None:
+                        sys.stdout.flush()
+        except KeyboardInterrupt:
+            tell_stop("Stopped; nothing was written.")
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            if hasattr(error, "format_message"):  # of typer: a wrong option, told by `main`
+                raise
+            raise typer.Exit(tell_failure(error, self.commands.get(ctx.invoked_subcommand or ""))) from None
+
+
+def tell_stop(words: str) -> NoReturn:
+    """End after Ctrl-C."""
+    Terminal(stderr=True).print(f"[yellow]{foreign(words)}[/yellow]", soft_wrap=True)
+    raise typer.Exit(INTERRUPTED)
+
+
+def tell_failure(error: Exception, command: Any = None) -> int:
+    """Say what went wrong in a paragraph, in the words of the command line, and return the exit code.
+
+    Parameters
+    ----------
+    error : Exception
+        What was raised.
+    command : typer command, optional
+        The command whose options the message is to name.
+    """
+    if isinstance(error, OSError):
+        abandon_output()
+    _print_error(_explained(error, command))
+    if os.environ.get(TRACEBACK):
+        lines = "".join(traceback.format_exception(error))
+        Terminal(stderr=True).print(lines, markup=False, soft_wrap=True)
+    return FAILED
+
+
+def in_options(message: str, options: Mapping[str, str], flags: frozenset[str] = frozenset()) -> str:
+    """Replace the names of Python arguments in a message by those of command-line options.
+
+    Parameters
+    ----------
+    message : str
+        An error message of the library.
+    options : mapping
+        From the names of arguments to those of options.
+    flags : set of str
+        Arguments whose options take no value.
+
+    Examples
+    --------
+    >>> in_options("`order` must be at least 1, got 0. Pass e.g. order=1.", {"order": "--order"})
+    '`--order` must be at least 1, got 0. Pass e.g. --order 1.'
+    """
+
+    def assigned(found: re.Match[str]) -> str:
+        name, tick = found["name"], found["tick"]
+        if name not in options:
+            return found[0]
+        value = "" if name in flags else f" {found['value'].strip(chr(34) + chr(39))}"
+        return f"{tick}{options[name]}{value}{tick}"
+
+    if "drop_missing" in options:
+        message = _MISSING.sub(options["drop_missing"], message)
+    message = _OPTION.sub(r"\1 \2\3", _ASSIGNED.sub(assigned, message))
+    message = _NAMED.sub(lambda found: f"`{options.get(found['name'], found['name'])}`", message)
+    return _TWICE.sub(r"\1", message)
+
+
+def options_of(command: Any) -> tuple[dict[str, str], frozenset[str]]:
+    """Return what the arguments of the library are called in a command, and which of them are flags."""
+    names, flags = {}, set()
+    for parameter in command.params:
+        is_argument = parameter.param_type_name == "argument"
+        names[parameter.name] = parameter.name.upper() if is_argument else max(parameter.opts, key=len)
+        if getattr(parameter, "is_flag", False):
+            flags.add(parameter.name)
+    names |= {alias: names[name] for alias, name in _ALIASES.items() if name in names and alias not in names}
+    return names, frozenset(flags)
+
+
+def install_hint(package: str) -> str:
+    """Say how to install a package: through the extra of condcs that brings it, if there is one."""
+    brought: dict[str, set[str]] = {}
+    for line in metadata.requires("condcs") or ():
+        found = re.match(r"""([\w.-]+).*extra == ["']([\w-]+)["']""", line)
+        if found:
+            brought.setdefault(found[2], set()).add(found[1].lower())
+    # The smallest one: `all` brings everything.
+    extras = [name for name, packages in brought.items() if package.lower() in packages]
+    extra = min(extras, key=lambda name: (len(brought[name]), name), default=None)
+    return f"pip install 'condcs[{extra}]'" if extra else f"pip install {package}"
+
+
+def _explained(error: Exception, command: Any) -> str:
+    if isinstance(error, CondcsError):
+        message = str(error).removeprefix(f"{getattr(error, 'caller', None)}: ")
+        return message if command is None else in_options(message, *options_of(command))
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != "condcs":
+        package = error.name.partition(".")[0]
+        return f"This needs the package {package!r}, which is not installed. Install it with: {install_hint(package)}"
+    if isinstance(error, ImportError) and "pip install" in str(error):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"Out of memory. {_LESS.get(getattr(command, 'name', '') or '', 'Use smaller data.')}"
+    if isinstance(error, OSError):
+        what = f"`{error.filename}`" if error.filename else "The result"
+        return f"{what} could not be read or written: {error.strerror or error}."
+    return (
+        f"unexpected error in condcs: {type(error).__name__}: {error}. This should not happen: please report it, with "
+        f"the command and what it prints if {TRACEBACK}=1 is set."
+    )
+
+
+def _tell_usage(error: Any) -> int:
+    """Say which option is wrong and where to read about it."""
+    message, ctx = error.format_message(), getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        if message:
+            typer.echo(message)
+        return FAILED
+    more = f" See {ctx.command_path} --help." if ctx is not None else ""
+    _print_error(f"{message.rstrip('. ')}.{more}")
+    return FAILED
+
+
+def _print_error(message: str) -> None:
+    # One paragraph, whatever line ends a name or another library's message brings along.
+    Terminal(stderr=True).print(f"[red]{foreign(' '.join(message.split()))}[/red]", soft_wrap=True)
+
+
+def _show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+    """Print a warning of condcs as a note; others as Python does, without obeying what they hold."""
+    words = str(message) if issubclass(category, CondcsWarning) else f"{category.__name__}: {message}"
+    Terminal(stderr=True).print(f"[yellow]Note: {foreign(' '.join(words.split()))}[/yellow]", soft_wrap=True)

@@ -1,0 +1,228 @@
+"""Mistakes at the command line: exit code 2, one paragraph in the words of the command line, and no traceback."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from condcs.cli.app import app
+from condcs.cli.boundary import in_options, install_hint
+from tests.cli.house_prices import house_prices
+
+COMPARE = ["compare", "march.csv", "changed.csv", "--y", "price"]
+CLUSTER = ["cluster", "waves.csv", "--k", "2"]
+CAUSAL = ["causal", "chain.csv"]
+WATCH = ["watch", "march.csv", "--y", "price"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("misuse")
+    rng = np.random.default_rng(0)
+    house_prices(60, 1).to_csv(folder / "march.csv", index=False)
+    house_prices(60, 2).to_csv(folder / "changed.csv", index=False)
+    waves = rng.normal(size=(6, 30)).cumsum(axis=1)
+    np.savetxt(folder / "waves.csv", waves, delimiter=",")
+    waves[2, 7] = np.nan
+    np.savez(folder / "gaps.npz", X=waves)
+    for name, table in (("chain.csv", rng.normal(size=(80, 3))), ("wide.csv", rng.normal(size=(4, 9)))):
+        header = ",".join("abcdefghi"[: table.shape[1]])
+        np.savetxt(folder / name, table, delimiter=",", header=header, comments="")
+    (folder / "folder").mkdir()
+    (folder / "words.txt").write_text("words\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(files, monkeypatch):
+    monkeypatch.chdir(files)
+
+
+MISUSES = [
+    ([], "Usage"),
+    (["compute"], "No such command 'compute'"),
+    (["--hurry"], "No such option"),
+    (["compare", "march.csv"], "Missing argument"),
+    (["compare", "march.csv", "changed.csv"], "--y"),
+    (["compare", "march.csv", "absent.csv", "--y", "price"], "absent.csv"),
+    (["compare", "march.csv", "folder", "--y", "price"], "folder"),
+    ([*COMPARE[:-1], "prize"], "Did you mean 'price'?"),
+    ([*COMPARE, "--x", "price"], "price"),
+    ([*COMPARE, "--x", "nothing"], "nothing"),
+    ([*COMPARE, "--category", "nothing"], "nothing"),
+    ([*COMPARE, "--alpha", "1.5"], "`--alpha` must lie between 0 and 1"),
+    ([*COMPARE, "--alpha", "many"], "--alpha"),
+    ([*COMPARE, "--alpha", "0.001", "--resamples", "99"], "`--resamples` must be at least 1000"),
+    ([*COMPARE, "--resamples", "0"], "--resamples"),
+    ([*COMPARE, "--max-rows", "3"], "--max-rows"),
+    ([*COMPARE, "--seed", "-1"], "--seed"),
+    ([*COMPARE, "--jobs", "0"], "--jobs"),
+    ([*COMPARE, "--format", "xml"], "xml"),
+    ([*COMPARE, "--encoding", "klingon"], "klingon"),
+    ([*COMPARE, "--hurry"], "No such option"),
+    ([*COMPARE, "--report", "nowhere/page.html"], "`--report` must lie in a folder, but nowhere does not exist"),
+    ([*COMPARE, "--report", "folder"], "`--report` must be a file, got the folder folder"),
+    ([*COMPARE, "--report", "/proc/page.html"], "`--report` must be a place that you may write to"),
+    (["cluster", "waves.csv"], "--k"),
+    (["cluster", "absent.csv", "--k", "2"], "absent.csv"),
+    (["cluster", "folder", "--k", "2"], "folder"),
+    (["cluster", "words.txt", "--k", "2"], ".csv"),
+    (["cluster", "waves.csv", "--k", "1"], "--k"),
+    (["cluster", "waves.csv", "--k", "99"], "`--k` must be an integer from"),
+    (["cluster", "gaps.npz", "--k", "2"], "pass --drop-missing"),
+    ([*CLUSTER, "--measure", "euclid"], "`--measure` must be one of"),
+    ([*CLUSTER, "--method", "ward"], "`--method` must be one of"),
+    ([*CLUSTER, "--scaling", "log"], "`--scaling` must be one of"),
+    ([*CLUSTER, "--layout", "xyz"], "`--layout` must be one of"),
+    ([*CLUSTER, "--labels", "kind"], "`--labels` must be"),
+    ([*CLUSTER, "--order", "29"], "time points"),
+    ([*CLUSTER, "--factor", "-1"], "`--factor` must be"),
+    ([*CLUSTER, "--out", "words.txt"], "`--out` must be a folder, got the file words.txt"),
+    ([*CLUSTER, "--out", "nowhere/deep"], "`--out` must lie in a folder, but nowhere does not exist"),
+    (["causal", "absent.csv"], "absent.csv"),
+    (["causal", "wide.csv"], "wide.csv"),
+    ([*CAUSAL, "--order", "many"], "`--order` must be"),
+    ([*CAUSAL, "--lag", "0"], "`--lag` must be"),
+    ([*CAUSAL, "--measure", "guess"], "`--measure` must be one of"),
+    ([*CAUSAL, "--null", "none"], "`--null` must be one of"),
+    ([*CAUSAL, "--columns", "z"], "z"),
+    ([*CAUSAL, "--time", "when"], "`--time` must be a column of"),
+    ([*CAUSAL, "--alpha", "7"], "`--alpha` must lie between 0 and 1"),
+    ([*CAUSAL, "--out", "nowhere/page.html"], "`--out` must lie in a folder, but nowhere does not exist"),
+    (["explore", "chess"], "`ENVIRONMENT` must be one of"),
+    (["explore", "maze", "--method", "guess"], "`--method` must be one of"),
+    (["explore", "maze", "--steps", "5"], "--steps"),
+    (["explore", "maze", "--out", "folder"], "`--out` must be a file, got the folder folder"),
+    (["demo", "--rows", "3"], "--rows"),
+    (["demo", "--out", "demo.xyz"], "`--out` must end in .png or .svg or .pdf, got 'demo.xyz'"),
+    (["demo", "--out", "nowhere/demo.png"], "nowhere does not exist"),
+    (["reproduce", "table99"], "table99"),
+    (["reproduce", "fig5", "--trials", "0"], "--trials"),
+    (["reproduce", "fig5", "--quick", "--only", "nothing"], "`--only` must be part of a case"),
+    (["reproduce", "fig5", "--out", "words.txt"], "`--out` must be a folder, got the file words.txt"),
+    (["reproduce", "all", "--out", "nowhere/deep"], "`--out` must lie in a folder, but nowhere does not exist"),
+    (["watch", "absent.csv", "--y", "price"], "absent.csv"),
+    ([*WATCH, "--window", "2"], "--window"),
+    ([*WATCH, "--window", "50"], "four windows"),
+    ([*WATCH, "--window", "10", "--run-length", "3"], "`--run-length` must be at least two windows"),
+    ([*COMPARE, "--dask", "nowhere"], "`--dask` must"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), MISUSES, ids=lambda part: " ".join(part) if isinstance(part, list) else ""
+)
+def test_misuse_ends_with_two_and_a_paragraph(files, words, message):
+    before = sorted(files.rglob("*"))
+    ended = CliRunner().invoke(app, words, input="")
+    assert ended.exit_code == 2, ended.output
+    said = ended.stderr if words else ended.stdout
+    assert message in said
+    assert "Traceback" not in ended.output
+    assert "unexpected error" not in ended.output
+    assert sorted(files.rglob("*")) == before
+    if words:
+        assert not ended.stdout
+        lines = [line for line in said.splitlines() if not line.startswith("Calibrating")]
+        assert len(lines) == 1
+        assert not re.search(r"\w=['\"\d]|n_clusters|n_jobs|n_resamples|x_ref|\.T\b|np\.", said), said
+
+
+def test_python_names_leaked_into_the_command_line():
+    names = {"n_clusters": "--k", "order": "--order", "null": "--null", "drop_missing": "--drop-missing", "xp": "--x"}
+    names |= {"xq": "--x", "ranks": "--ranks"}
+    for message, said in (
+        ("`n_clusters` must be at least 2. Pass e.g. n_clusters=2.", "`--k` must be at least 2. Pass e.g. --k 2."),
+        ('pass missing="drop" to leave', "pass --drop-missing to leave"),
+        ('`null`="analytic" must go', "`--null analytic` must go"),
+        ("`xp` and `xq` must be", "`--x` must be"),
+        ("Pass ranks=True, or `weights`.", "Pass --ranks, or `weights`."),
+        ("column 'order' of `preorder=1`", "column 'order' of `preorder=1`"),
+    ):
+        assert in_options(message, names, frozenset({"ranks"})) == said
+
+
+def python(*lines):
+    return subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_a_missing_extra_looked_like_a_change(package):
+    """Without what the command line is made of: 2, and what to install."""
+    code = f"import sys; sys.modules[{package!r}] = None; sys.argv = ['condcs', '--help']"
+    ended = python(code, "from condcs.cli import main; main()")
+    assert ended.returncode == 2
+    assert package in ended.stderr
+    assert "pip install 'condcs[cli]'" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("package", "words", "extra"),
+    [("matplotlib", CAUSAL, "cli"), ("aeon", [*CLUSTER, "--measure", "dtw"], "timeseries")],
+)
+def test_a_package_that_one_command_needs_is_missing(monkeypatch, tmp_path, package, words, extra):
+    """It is named together with the extra that brings it."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    for name in [name for name in sys.modules if name.startswith(("condcs.report", "condcs.causal.plots"))]:
+        monkeypatch.delitem(sys.modules, name)
+    ended = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out")])
+    assert ended.exit_code == 2
+    assert package in ended.stderr
+    assert f"pip install 'condcs[{extra}]'" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_install_hints_follow_the_metadata():
+    assert install_hint("matplotlib") == "pip install 'condcs[cli]'"
+    assert install_hint("nosuchpackage") == "pip install nosuchpackage"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ZeroDivisionError("by \x1b[2J zero"), r"unexpected error in condcs: ZeroDivisionError: by \x1b[2J zero"),
+        (MemoryError(), "Out of memory. Compare fewer rows (--max-rows)"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (ModuleNotFoundError("No module named 'condcs.gone'", name="condcs.gone"), "unexpected error in condcs"),
+    ],
+)
+def test_an_error_nobody_expected_ends_with_two(monkeypatch, error, words):
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr("condcs.cli.compare.read_pair", fail)
+    ended = CliRunner().invoke(app, COMPARE)
+    assert ended.exit_code == 2
+    assert words in ended.stderr
+    assert "fault of condcs" not in ended.stderr
+    assert "Traceback" not in ended.stderr
+    monkeypatch.setenv("CONDCS_TRACEBACK", "1")
+    assert "Traceback" in CliRunner().invoke(app, COMPARE).stderr
+
+
+def test_ctrl_c_ends_with_130(monkeypatch):
+    def fail(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("condcs.cli.compare.read_pair", fail)
+    ended = CliRunner().invoke(app, COMPARE)
+    assert ended.exit_code == 130
+    assert ended.stderr == "Stopped; nothing was written.\n"
+
+
+def test_the_folder_of_a_report_was_made_without_asking(files, tmp_path):
+    """Also by `Page.write` itself."""
+    from condcs.core.errors import CondcsError
+    from condcs.report import Page
+
+    with pytest.raises(CondcsError, match="could not be written"):
+        Page("t").write(tmp_path / "new" / "page.html")
+    assert not (tmp_path / "new").exists()
