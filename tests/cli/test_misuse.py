@@ -162,6 +162,13 @@ def test_a_missing_extra_looked_like_a_change(package):
     assert "Traceback" not in ended.stderr
 
 
+def test_a_damaged_installation_looked_like_a_change():
+    ended = python("import sys; sys.modules['condcs.cli.boundary'] = None", "from condcs.cli import main; main()")
+    assert ended.returncode == 2
+    assert "unexpected error in condcs" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("package", "words", "extra"),
     [("matplotlib", CAUSAL, "cli"), ("aeon", [*CLUSTER, "--measure", "dtw"], "timeseries")],

@@ -41,7 +41,7 @@ def test_nobody_answers(command, address, monkeypatch):
     answer = CliRunner().invoke(app, [*COMMANDS[command], "--dask", address])
     assert answer.exit_code == 2
     words = " ".join(answer.stderr.split())
-    assert f"`dask` must be the address of a running scheduler, got '{address}'" in words
+    assert f"`--dask` must be the address of a running scheduler, got '{address}'" in words
     assert "Traceback" not in answer.stderr
 
 

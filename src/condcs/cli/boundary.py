@@ -75,7 +75,7 @@ class Commands(TyperGroup):
         except SystemExit as ended:
             code = FAILED if ended.code == CHANGED else ended.code
         except Exception as error:
-            code = _tell_usage(error) if hasattr(error, "format_message") else FAILED
+            code = _tell_usage(error) if hasattr(error, "format_message") else tell_failure(error)
         sys.exit(code or 0)
 
     def invoke(self, ctx: Any) -> Any:
@@ -192,8 +192,8 @@ def _explained(error: Exception, command: Any) -> str:
     if isinstance(error, MemoryError):
         return f"Out of memory. {_LESS.get(getattr(command, 'name', '') or '', 'Use smaller data.')}"
     if isinstance(error, OSError):
-        what = f"`{error.filename}`" if error.filename else "The result"
-        return f"{what} could not be read or written: {error.strerror or error}."
+        what = f"`{error.filename}` could not be read or" if error.filename else "The result could not be"
+        return f"{what} written: {error.strerror or error}."
     return (
         f"unexpected error in condcs: {type(error).__name__}: {error}. This should not happen: please report it, with "
         f"the command and what it prints if {TRACEBACK}=1 is set."
@@ -218,6 +218,6 @@ def _print_error(message: str) -> None:
 
 
 def _show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
-    """Print a warning of condcs as a note; others as Python does, without obeying what they hold."""
+    """Print a warning of condcs as a note; others with their kind."""
     words = str(message) if issubclass(category, CondcsWarning) else f"{category.__name__}: {message}"
     Terminal(stderr=True).print(f"[yellow]Note: {foreign(' '.join(words.split()))}[/yellow]", soft_wrap=True)
