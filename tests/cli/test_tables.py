@@ -17,7 +17,7 @@ from condcs.cli.tables.missing import is_missing
 from condcs.cli.tables.pair import ReadOptions, read_pair
 from condcs.cli.tables.sampling import sample_rows
 from condcs.cli.tables.selection import choose_x_and_y, select_columns
-from condcs.cli.tables.sources import open_table
+from condcs.cli.tables.sources import Batch, open_table
 from condcs.core.errors import CondcsError, DataError, OverlapError, ParameterError
 from tests.cli.house_prices import house_prices
 
@@ -30,6 +30,10 @@ def rows_of(path, **options):
 
 def as_stdin(monkeypatch, data: bytes):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def as_batch(rows):
+    return Batch(rows, [row[0] for row in rows])
 
 
 FRAME = pd.DataFrame({"a": [1.5, 2.0, 3.25], "b": ["x", "y", "z, w"]})
@@ -95,7 +99,7 @@ def test_standard_input(tmp_path, monkeypatch, form):
         (b"ARROW1 and then nothing", {}, "must be Arrow"),
         (b"\x1f\x8b and then nothing", {}, "gzip"),
         (b"a\n1\n", {"encoding": "klingon"}, "`--encoding` must be the name of a text encoding"),
-        (b"a\n1\n", {"form": "xlsx"}, "`--format` must be one of"),
+        (b"a\n1\n", {"form": "yaml"}, "`--format` must be one of"),
     ],
 )
 def test_damaged_tables_are_named(tmp_path, content, options, words):
@@ -168,10 +172,11 @@ def test_the_sample_is_uniform_and_ignores_batches():
     rows = [[i] for i in range(50)]
     counts = np.zeros(50)
     for seed in range(2000):
-        whole = sample_rows([rows], 1, most=10, memory=10**9, seed=(seed, 0)).rows
+        whole = sample_rows([as_batch(rows)], 1, most=10, memory=10**9, seed=(seed, 0)).rows
         counts[[row[0] for row in whole]] += 1
         if seed < 20:
-            parts = sample_rows([rows[:7], rows[7:30], rows[30:]], 1, most=10, memory=10**9, seed=(seed, 0)).rows
+            parts = map(as_batch, (rows[:7], rows[7:30], rows[30:]))
+            parts = sample_rows(parts, 1, most=10, memory=10**9, seed=(seed, 0)).rows
             assert parts == whole
             assert whole == sorted(whole)
     assert np.abs(counts / 2000 - 0.2).max() < 5 * np.sqrt(0.2 * 0.8 / 2000)
@@ -182,7 +187,8 @@ def test_a_small_budget_keeps_a_uniform_sample():
     rows = [[i] for i in range(50)]
     counts, kept = np.zeros(50), 0
     for seed in range(1000):
-        sample = sample_rows([rows[i : i + 10] for i in range(0, 50, 10)], 1, most=1000, memory=3200, seed=(seed, 0))
+        batches = [as_batch(rows[i : i + 10]) for i in range(0, 50, 10)]
+        sample = sample_rows(batches, 1, most=1000, memory=3200, seed=(seed, 0))
         assert sample.short_of_memory
         assert sample.seen == 50
         counts[[row[0] for row in sample.rows]] += 1
@@ -194,7 +200,7 @@ def test_a_small_budget_keeps_a_uniform_sample():
 
 def test_no_room_for_a_single_row():
     with pytest.raises(DataError, match="`--memory` must have room"):
-        sample_rows([[["x" * 10_000]]], 1, most=10, memory=1000, seed=(0, 0))
+        sample_rows([Batch([["x" * 10_000]], [1])], 1, most=10, memory=1000, seed=(0, 0))
 
 
 def test_a_table_far_larger_than_the_budget_is_streamed(tmp_path, monkeypatch):

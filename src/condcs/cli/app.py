@@ -24,6 +24,13 @@ Dask = Annotated[
     typer.Option("--dask", help="Spread the work over the Dask cluster with this scheduler, tcp://host:port."),
 ]
 
+Decimal = Annotated[str, typer.Option("--decimal", help="Decimal sign of numbers in text: . or ,")]
+Missing = Annotated[
+    list[str] | None, typer.Option("--missing", help="Marks of gaps, comma-separated, e.g. '?' or '-,unknown'.")
+]
+Form = Annotated[str | None, typer.Option("--format", help="csv, jsonl, parquet, arrow or xlsx.")]
+Encoding = Annotated[str, typer.Option(help="Encoding of csv and jsonl.")]
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -54,7 +61,9 @@ def demo(
 
 @app.command()
 def compare(
-    reference: Annotated[str, typer.Argument(help="The earlier table: csv, jsonl, parquet or arrow; - is stdin.")],
+    reference: Annotated[
+        str, typer.Argument(help="The earlier table: csv, jsonl, parquet, arrow or xlsx; - is stdin.")
+    ],
     current: Annotated[str, typer.Argument(help="The later table.")],
     y: Annotated[list[str], typer.Option("--y", help="Response: names or globs, comma-separated.")],
     x: Annotated[
@@ -72,8 +81,10 @@ def compare(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the tests.")] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core.")] = None,
     dask: Dask = None,
-    form: Annotated[str | None, typer.Option("--format", help="csv, jsonl, parquet or arrow.")] = None,
-    encoding: Annotated[str, typer.Option(help="Encoding of csv and jsonl.")] = "utf-8",
+    form: Form = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
+    missing: Missing = None,
 ) -> None:
     """Say whether the relation of y to x changed between two tables, where, and how sure that is.
 
@@ -98,6 +109,8 @@ def compare(
         seed=seed,
         form=form,
         encoding=encoding,
+        decimal=decimal,
+        missing=missing or (),
     )
     with on_workers(dask):
         run(
@@ -158,7 +171,7 @@ def cluster(
 
 @app.command()
 def causal(
-    file: Annotated[str, typer.Argument(help="Table with one series per column: csv, jsonl, parquet or arrow.")],
+    file: Annotated[str, typer.Argument(help="Table with one series per column: csv, jsonl, parquet, arrow or xlsx.")],
     columns: Annotated[
         list[str] | None, typer.Option(help="Series: names, globs, '!name' to leave out; default all.")
     ] = None,
@@ -180,6 +193,10 @@ def causal(
     dask: Dask = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
     out: Annotated[Path, typer.Option(help="Page to write (HTML).")] = Path("condcs-causal.html"),
+    form: Form = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
+    missing: Missing = None,
 ) -> None:
     """Find out which series of a table drives which: links with p-values here, graph and scores on a page."""
     import shlex
@@ -201,6 +218,10 @@ def causal(
         resamples=resamples,
         seed=seed,
         jobs=jobs,
+        form=form,
+        encoding=encoding,
+        decimal=decimal,
+        missing=tuple(missing or ()),
     )
     with on_workers(dask):
         run(file, options, out=out, as_machine=as_json, command=shlex.join(["condcs", *sys.argv[1:]]))
@@ -235,7 +256,9 @@ def explore(
 
 @app.command()
 def watch(
-    reference: Annotated[str, typer.Argument(help="Table of how things should be: csv, jsonl, parquet or arrow.")],
+    reference: Annotated[
+        str, typer.Argument(help="Table of how things should be: csv, jsonl, parquet, arrow or xlsx.")
+    ],
     y: Annotated[list[str], typer.Option("--y", help="Response: names or globs, comma-separated.")],
     x: Annotated[
         list[str] | None, typer.Option("--x", help="Inputs: names, globs, '!name' to leave out; default all but y.")
@@ -249,7 +272,9 @@ def watch(
     max_rows: Annotated[int, typer.Option(min=10, help="Rows of the reference; more are sampled.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the calibration.")] = 0,
     form: Annotated[str | None, typer.Option("--format", help="Of standard input: csv, jsonl or arrow.")] = None,
-    encoding: Annotated[str, typer.Option(help="Encoding of csv and jsonl.")] = "utf-8",
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
+    missing: Missing = None,
 ) -> None:
     """Read rows from standard input and report when their relation of y to x leaves that of the reference.
 
@@ -267,6 +292,8 @@ def watch(
         max_rows=max_rows,
         seed=seed,
         encoding=encoding,
+        decimal=decimal,
+        missing=missing or (),
     )
     run(reference, options, window=window, run_length=run_length, state=state, as_machine=as_json, form=form)
 

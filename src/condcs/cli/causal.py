@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
+from rich.table import Table as PrintedTable
 
 from condcs.causal import CausalGraph, causal_graph
 from condcs.cli.comparison import check_alpha
 from condcs.cli.outputs import check_file
+from condcs.cli.tables.kinds import DECIMALS, as_day, as_number, meant_as_numbers, remedy
 from condcs.cli.tables.missing import is_missing
-from condcs.cli.tables.selection import select_columns
-from condcs.cli.tables.sources import open_table
+from condcs.cli.tables.pair import refuse_columns
+from condcs.cli.tables.selection import MOST_COLUMNS, select_columns
+from condcs.cli.tables.sources import Table, open_table
 from condcs.cli.terminal import Terminal, foreign
+from condcs.core.checks import check_choice
 from condcs.core.errors import DataError, ParameterError
 
 FloatArray = np.ndarray[Any, Any]
+
+_MOST_TEXTS = 100
+"""Different texts among numbers that are looked at for a remedy."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,8 @@ class CausalOptions:
         Surrogates and seed.
     jobs : int, optional
         Threads.
+    form, encoding, decimal, missing : str or tuple of str
+        How the table is read: as in `condcs.cli.tables.pair.ReadOptions`.
     """
 
     columns: tuple[str, ...] = ()
@@ -60,6 +70,10 @@ class CausalOptions:
     resamples: int = 200
     seed: int = 0
     jobs: int | None = None
+    form: str | None = None
+    encoding: str = "utf-8"
+    decimal: str = "."
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,81 +106,124 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
 
 def read_table(path: str, options: CausalOptions) -> SeriesTable:
     """Read the columns of numbers; the time column, if one is named, must go forward."""
-    with open_table(path) as table:
+    check_choice("--decimal", options.decimal, DECIMALS)
+    with open_table(path, form=options.form, encoding=options.encoding, missing=options.missing) as table:
         names = [name for name in table.names if name != options.time]
         if options.time is not None and options.time not in table.names:
             known = ", ".join(table.names[:12])
             raise ParameterError(f"`--time` must be a column of {table.title}, got {options.time!r}. It has: {known}.")
         chosen = select_columns("--columns", options.columns, names, table.title) if options.columns else names
-        places = [table.names.index(name) for name in chosen]
-        if options.time is not None:
-            places.append(table.names.index(options.time))
-        rows: list[list[float]] = []
+        if len(chosen) > MOST_COLUMNS:
+            raise ParameterError(
+                f"`--columns` must name at most {MOST_COLUMNS} columns, got {len(chosen):,}. Name the ones that matter."
+            )
+        found = {name: place for place, name in enumerate(table.names)}
+        time = [] if options.time is None else [options.time]
+        series = [_Series(name, options.decimal) for name in chosen]
         last = -math.inf
-        for batch in table.batches(places):
-            for cells in batch:
-                if options.time is not None:
-                    last = _check_forward(cells[-1], last, options.time, len(rows) + 1, table.title)
-                rows.append(
-                    [_number(cell, name, len(rows) + 1, table.title) for cell, name in zip(cells, chosen, strict=False)]
-                )
+        for batch in table.batches([found[name] for name in (*chosen, *time)]):
+            for cells, line in zip(batch, batch.lines, strict=True) if time else ():
+                at = f"{time[0]!r} in {table.unit} {line:,}"
+                last = _check_forward(cells[-1], last, at, table.title, options.decimal)
+            for place, one in enumerate(series):
+                one.take([row[place] for row in batch], batch.lines)
         title = table.title
+    refuse_columns([(one.name, one.fault(table)) for one in series if one.gaps or one.odd])
+    rows = len(series[0]) if series else 0
     if len(chosen) < 2 or not rows:
         raise DataError(
             f"{title} must hold at least two columns of numbers and a row per time, got {len(chosen)} column(s) and "
-            f"{len(rows)} row(s). Give a table with a header and one series per column."
+            f"{rows} row(s). Give a table with a header and one series per column."
         )
-    if len(rows) <= len(chosen):
+    if rows <= len(chosen):
         raise DataError(
-            f"{title} must have more rows than columns, got {len(rows)} rows and {len(chosen)} columns. Rows are "
+            f"{title} must have more rows than columns, got {rows} rows and {len(chosen)} columns. Rows are "
             "times, and a column is a series: turn the table round, or choose some series with --columns."
         )
-    return SeriesTable(Path(title).name, tuple(chosen), np.array(rows, dtype=np.float64))
+    return SeriesTable(Path(title).name, tuple(chosen), np.column_stack([one.values() for one in series]))
 
 
-def _check_forward(cell: Any, last: float, name: str, row: int, title: str) -> float:
+class _Series:
+    """A column that must hold nothing but numbers, taken in batch by batch, and an account of what is none."""
+
+    def __init__(self, name: str, decimal: str) -> None:
+        self.name, self._decimal = name, decimal
+        self._parts: list[FloatArray] = []
+        self.gaps = self.odd = 0
+        self._first_gap = self._first_odd = 0
+        self._texts: Counter[str] = Counter()
+        self._points = False
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def values(self) -> FloatArray:
+        return np.concatenate(self._parts)
+
+    def take(self, cells: Sequence[Any], lines: Sequence[int]) -> None:
+        try:
+            self._parts.append(np.array([self._number(cell) for cell in cells]))
+        except ValueError:
+            self._parts.append(np.full(len(cells), np.nan))
+            self._account(cells, lines)
+
+    def _number(self, cell: Any) -> float:
+        return float(cell) if isinstance(cell, bool) else as_number(cell, self._decimal)
+
+    def _account(self, cells: Sequence[Any], lines: Sequence[int]) -> None:
+        for cell, line in zip(cells, lines, strict=True):
+            try:
+                self._number(cell)
+                self._points |= isinstance(cell, str) and "." in cell
+            except ValueError:
+                if is_missing(cell):
+                    self._first_gap = self._first_gap or line
+                    self.gaps += 1
+                    continue
+                self.odd += 1
+                self._first_odd = self._first_odd or line
+                text = str(cell).strip()
+                if text in self._texts or len(self._texts) < _MOST_TEXTS:
+                    self._texts[text] += 1
+
+    def fault(self, table: Table) -> str:
+        """Say what is wrong, where it begins, and what to do."""
+        without = f"leave the column out with --columns {shlex.quote(f'!{self.name}')}"
+        if not self.odd:
+            return (
+                f"{table.title} must have no gaps, got {self.gaps:,} in column {self.name!r}, the first in "
+                f"{table.unit} {self._first_gap:,}. Interpolate, or {without}."
+            )
+        first = f"the first {next(iter(self._texts))!r} in {table.unit} {self._first_odd:,}"
+        meant = meant_as_numbers(self._texts, len(self) - self.gaps)
+        advice = remedy(self._texts, self._points, self._decimal) if meant else "If it holds times, name it with --time"
+        return (
+            f"{table.title} must hold numbers, got {self.odd:,} of {len(self):,} cells of column {self.name!r} that "
+            f"are none, {first}. {advice}, or {without}."
+        )
+
+
+def _check_forward(cell: Any, last: float, place: str, title: str, decimal: str) -> float:
     try:
-        now = _moment(cell)
-    except (TypeError, ValueError) as error:
+        now = _moment(cell, decimal)
+    except ValueError as error:
         raise DataError(
-            f"{title} must have a number or an ISO date in its time column {name!r}, got {cell!r} in row {row}. "
-            "Mend it."
+            f"{title} must have a number or an ISO date in its time column, got {cell!r} for {place}. Mend it."
         ) from error
     if not now > last:
         raise DataError(
-            f"{title} must be in time order, but {name!r} does not go forward in row {row} ({cell}). Sort the rows by "
-            "time and keep one row per time."
+            f"{title} must be in time order, but does not go forward at {place} ({cell}). Sort the rows by time and "
+            "keep one row per time."
         )
     return now
 
 
-def _number(cell: Any, name: str, row: int, title: str) -> float:
-    if is_missing(cell):
-        raise DataError(
-            f"{title} must have no gaps, got an empty cell in row {row}, column {name!r}. Interpolate it, or leave the "
-            f"column out with --columns '!{name}'."
-        )
+def _moment(cell: Any, decimal: str) -> float:
+    """Return a number that grows with time: the number itself, or days of an ISO date."""
     try:
-        return float(cell)
-    except (TypeError, ValueError):
-        raise DataError(
-            f"{title} must hold numbers, got {cell!r} in row {row}, column {name!r}. Name a column of times with "
-            f"--time {name}, or leave it out with --columns '!{name}'."
-        ) from None
-
-
-def _moment(cell: Any) -> float:
-    """Return a number that grows with time: the number itself, or seconds of an ISO date."""
-    if isinstance(cell, str):
-        try:
-            return float(cell)
-        except ValueError:
-            cell = datetime.fromisoformat(cell.strip())
-    if isinstance(cell, date) and not isinstance(cell, datetime):
-        cell = datetime(cell.year, cell.month, cell.day)
-    if isinstance(cell, datetime):
-        return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp()
-    return float(cell)
+        return as_number(cell, decimal)
+    except ValueError:
+        return as_day(cell)
 
 
 def tested(table: SeriesTable, options: CausalOptions) -> CausalGraph:
@@ -203,7 +260,7 @@ def as_json(table: SeriesTable, graph: CausalGraph) -> dict[str, Any]:
 
 def print_links(graph: CausalGraph, options: CausalOptions, console: Terminal) -> None:
     """Print the links, most certain first; significant ones are marked."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = PrintedTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("source", "", "target", "score", "p", "adjusted p", ""):
         table.add_column(title, justify="right" if title in ("source", "score", "p", "adjusted p") else "left")
     for row in graph.rows():

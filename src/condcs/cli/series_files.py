@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
-import zipfile
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from condcs.cli.tables.kinds import as_number
+from condcs.cli.tables.missing import is_missing
 from condcs.core.checks import check_choice
 from condcs.core.errors import CondcsError, DataError, ShapeError
+from condcs.datasets.arrays import read_arrays
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -77,39 +80,51 @@ def read_series(path: Path, *, labels: str | None = None, layout: str = "ntc") -
             X, y = _from_arrays(path, layout)
         else:
             X, y = _from_ts(path)
-    except (OSError, UnicodeDecodeError, zipfile.BadZipFile, EOFError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} could not be read: {error}. Check the file.") from error
+    if any(series.ndim != 2 or 0 in series.shape for series in X):
+        raise ShapeError(f"{path} must hold values of every series, got an empty one. Leave it out.")
     if len(X) < 3:
         raise ShapeError(f"{path} must hold at least 3 series, got {len(X)}. Rows are series, columns are times.")
     return SeriesFile(X, y, path.name)
 
 
 def _from_table(path: Path, separator: str, labels: str | None) -> tuple[list[FloatArray], FloatArray | None]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file, delimiter=separator)
-        rows = [(reader.line_num, row) for row in reader if any(row)]
-    if not rows:
-        raise DataError(f"{path} must hold a row for each series, got none. Check the file.")
-    header = rows[0][1]
-    column = _label_column(path, header, labels)
-    named = any(not _is_number(cell) for c, cell in enumerate(header) if cell.strip() and c != column)
-    named |= labels is not None and column is not None and header[column].strip() == labels
     series, found = [], []
-    for line, row in rows[1:] if named else rows:
-        cells = [cell.strip() for c, cell in enumerate(row) if c != column]
-        while cells and not cells[-1]:
-            cells.pop()
-        bad = next((cell for cell in cells if cell and not _is_number(cell)), None)
-        if bad is not None:
-            raise DataError(
-                f"{path} must hold numbers, got {bad!r} in line {line}. If that column holds classes, name it with "
-                "--labels (its title, or its number counted from 1)."
-            )
-        if not cells:
-            raise DataError(f"{path} must have values in every row, got none in line {line}. Leave that row out.")
-        series.append(np.array([[float(cell) if cell else np.nan for cell in cells]]))
-        found.append(row[column].strip() if column is not None and column < len(row) else "")
+    column: int | None = None
+    first = True
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        # Strict: a quote that is never closed would otherwise swallow the rest of the file as one cell.
+        reader = csv.reader(file, delimiter=separator, strict=True)
+        for row in reader:
+            if not any(row):
+                continue
+            if first:
+                first = False
+                column = _label_column(path, row, labels)
+                named = any(not _is_number(cell) for c, cell in enumerate(row) if cell.strip() and c != column)
+                if named or (labels is not None and column is not None and row[column].strip() == labels):
+                    continue
+            series.append(_series(path, [cell for c, cell in enumerate(row) if c != column], reader.line_num))
+            found.append(row[column].strip() if column is not None and column < len(row) else "")
+    if first:
+        raise DataError(f"{path} must hold a row for each series, got none. Check the file.")
     return series, np.array(found) if column is not None else None
+
+
+def _series(path: Path, row: list[str], line: int) -> FloatArray:
+    cells = [cell.strip() for cell in row]
+    while cells and not cells[-1]:
+        cells.pop()
+    bad = next((cell for cell in cells if cell and not _is_number(cell)), None)
+    if bad is not None:
+        raise DataError(
+            f"{path} must hold numbers, got {bad!r} in line {line}. If that column holds classes, name it with "
+            "--labels (its title, or its number counted from 1)."
+        )
+    if not cells:
+        raise DataError(f"{path} must have values in every row, got none in line {line}. Leave that row out.")
+    return np.array([[np.nan if is_missing(cell) else as_number(cell) for cell in cells]])
 
 
 def _label_column(path: Path, header: list[str], labels: str | None) -> int | None:
@@ -128,18 +143,13 @@ def _label_column(path: Path, header: list[str], labels: str | None) -> int | No
 
 def _is_number(cell: str) -> bool:
     try:
-        float(cell)
+        return is_missing(cell) or math.isfinite(as_number(cell))
     except ValueError:
         return False
-    return True
 
 
 def _from_arrays(path: Path, layout: str) -> tuple[list[FloatArray], FloatArray | None]:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
-            arrays = {key: content[key] for key in content.files}
-    except ValueError as error:
-        raise DataError(f"{path} must hold plain arrays, but: {error}. Save them with np.savez.") from error
+    arrays = read_arrays(path)
     if "X" not in arrays:
         raise DataError(f"{path} must hold an array X, got {', '.join(sorted(arrays)) or 'nothing'}. Rename it.")
     X, y = arrays["X"], arrays.get("y")
@@ -152,7 +162,14 @@ def _from_arrays(path: Path, layout: str) -> tuple[list[FloatArray], FloatArray 
         raise ShapeError(f"`y` in {path.name} must hold a label for each of {len(X)} series, got shape {y.shape}.")
     ordered = X[:, None, :] if X.ndim == 2 else X if layout == "nct" else np.moveaxis(X, 2, 1)
     names = arrays.get("classes")
-    if y is not None and names is not None and y.dtype.kind in "iu" and y.min() >= 0 and y.max() < len(names):
+    if (
+        y is not None
+        and names is not None
+        and names.ndim == 1
+        and y.dtype.kind in "iu"
+        and y.min() >= 0
+        and y.max() < len(names)
+    ):
         y = names[y]
     return [np.asarray(series, dtype=float) for series in ordered], None if y is None else y.astype(str)
 

@@ -12,11 +12,10 @@ import numpy as np
 import typer
 
 from condcs.cli.boundary import CHANGED, INTERRUPTED
-from condcs.cli.tables.kinds import tell_kind
 from condcs.cli.tables.missing import is_missing
 from condcs.cli.tables.one_hot import LABEL_WIDTH, OneHot
-from condcs.cli.tables.pair import ReadOptions, read_sample
-from condcs.cli.tables.selection import choose_x_and_y, select_columns
+from condcs.cli.tables.pair import ReadOptions, read_sample, tell_columns
+from condcs.cli.tables.selection import choose_x_and_y
 from condcs.cli.tables.sources import open_table
 from condcs.cli.terminal import Terminal, foreign
 from condcs.core.errors import CondcsError, DataError
@@ -87,15 +86,11 @@ def open_watcher(path: Path) -> Watcher:
 
 def new_watcher(reference: str, options: ReadOptions, *, window: int, run_length: float) -> Watcher:
     """Read the reference and calibrate a detector on it."""
-    with open_table(reference, form=options.form, encoding=options.encoding) as table:
+    with options.open(reference) as table:
         x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
         sample = read_sample(table, [*x, *y], options, 0)
         title = table.title
-    category = set(select_columns("--category", options.category, [*x, *y], title))
-    columns = [
-        tell_kind(name, [[row[place] for row in sample.rows]], category=name in category or None, response=name in y)
-        for place, name in enumerate([*x, *y])
-    ]
+    columns = tell_columns([*x, *y], [(table, sample)], options, responses=set(y))
     inputs, responses = OneHot(tuple(columns[: len(x)])), OneHot(tuple(columns[len(x) :]))
     detector = ConditionalDriftDetector(
         inputs.encode([row[: len(x)] for row in sample.rows], title),
@@ -128,7 +123,7 @@ def run(
         else:
             errors.print("[dim]Calibrating on the reference ...[/dim]")
             watcher = new_watcher(reference, options, window=window, run_length=run_length)
-        with open_table("-", form=form, encoding=options.encoding) as table:
+        with open_table("-", form=form, encoding=options.encoding, missing=options.missing) as table:
             missing = [name for name in watcher.names if name not in table.names]
             if missing:
                 raise DataError(f"standard input must have the columns of the reference, but lacks {missing[0]!r}.")

@@ -11,12 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from condcs.core.errors import DataError
+
 FloatArray = np.ndarray[Any, Any]
 Arrays = dict[str, FloatArray]
 """Arrays of a data set by name: `X` (of series: series, time, channels), `y` and more."""
 
 CONTENT_TOLERANCE = 1e-4
 """How far the sums of a download may lie from the known ones, relative to the size of X."""
+
+MOST_ARCHIVE, MOST_TEXT = 1 << 25, 1 << 22
+"""Bytes that an archive of UCI and a file of text in it may have: ten times what the largest has."""
 
 UCI = "https://archive.ics.uci.edu/static/public/"
 
@@ -142,9 +147,17 @@ def _openml(cache: Path, number: int) -> Any:
 def _uci_file(archive: str, member: str) -> str:
     # Not through ucimlrepo: it does not import the sets of series, only tables.
     with urllib.request.urlopen(UCI + archive, timeout=60) as answer:
-        content = zipfile.ZipFile(io.BytesIO(answer.read()))
+        content = zipfile.ZipFile(io.BytesIO(_bounded(answer, MOST_ARCHIVE, archive)))
     found = next(name for name in content.namelist() if name.rpartition("/")[2] == member)
-    return content.read(found).decode("ascii")
+    with content.open(found) as file:
+        return _bounded(file, MOST_TEXT, member).decode("ascii")
+
+
+def _bounded(file: Any, most: int, name: str) -> bytes:
+    content: bytes = file.read(most + 1)
+    if len(content) > most:
+        raise DataError(f"{name} must hold at most {most >> 20} MB, got more: it is not the file that is expected")
+    return content
 
 
 def _labelled(X: FloatArray, labels: FloatArray) -> Arrays:

@@ -16,6 +16,7 @@ import numpy as np
 
 from condcs.core.checks import check_choice, check_integer, check_positive
 from condcs.core.errors import CondcsWarning, DataError, ParameterError, public, warn_caller
+from condcs.datasets.arrays import read_arrays
 from condcs.datasets.loading import DatasetError
 
 FloatArray = np.ndarray[Any, Any]
@@ -158,14 +159,14 @@ def _from_export(path: Path) -> tuple[FloatArray, FloatArray]:
             CondcsWarning,
         )
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
-            signal, label = content["signal"], content["label"]
-    except (ValueError, KeyError, OSError, EOFError) as error:
+        arrays = read_arrays(path, ("signal", "label"))
+        signal, label = arrays["signal"], arrays["label"]
+    except (DataError, KeyError) as error:
         raise DatasetError(
             f"{path} must be a .npz file with `signal` and `label`, but: {error}. {WHERE_BCI3B}."
         ) from error
     label = np.ravel(label)
-    if signal.ndim != 3 or signal.shape[2] != 2 or label.shape != signal.shape[:1]:
+    if signal.dtype.kind not in "fiu" or signal.ndim != 3 or signal.shape[2] != 2 or label.shape != signal.shape[:1]:
         raise DatasetError(
             f"{path} must hold `signal` (trials, times, 2 channels) and one `label` per trial, got {signal.shape} and "
             f"{label.shape}."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_choice
-from condcs.core.errors import CondcsError, public
+from condcs.core.errors import CondcsError, DataError, public
+from condcs.datasets.arrays import read_arrays
 from condcs.datasets.catalogue import CATALOGUE, Entry
 from condcs.datasets.downloads import CONTENT_TOLERANCE, DOWNLOADS, Arrays, content_sums
 from condcs.datasets.frames import load_frames
@@ -134,15 +134,16 @@ def _folders() -> list[Path]:
 
 def _read(path: Path) -> Arrays:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
-            return {key: content[key] for key in content.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise DatasetError(f"{path} must be a .npz file of plain arrays, but: {error}. Fetch it again.") from error
+        return read_arrays(path)
+    except DataError as error:
+        raise DatasetError(f"{error} Or fetch it again.") from error
 
 
 def _dataset(name: str, entry: Entry, arrays: Arrays, layout: str, origin: str) -> Dataset:
     if entry.kind == "networks":
-        numbers = sorted(int(key[3:]) for key in arrays if key.startswith("ts_"))
+        numbers = sorted(int(key[3:]) for key in arrays if key.startswith("ts_") and key[3:].isdecimal())
+        if not numbers or any(f"A_{k}" not in arrays for k in numbers):
+            raise DatasetError(f"{origin} must hold arrays ts_1, A_1, ts_2, A_2, ... Fetch it again.")
         series, graphs = (tuple(arrays[f"{stem}_{k}"] for k in numbers) for stem in ("ts", "A"))
         return Dataset(name, entry.title, series, graphs, origin=origin)
     used = {part: entry.keys.get(part, part) for part in ("X", "y")}

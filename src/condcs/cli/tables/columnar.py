@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any, BinaryIO
 
-from condcs.cli.tables.sources import Row, batch_rows
+from condcs.cli.tables.sources import BATCH_BYTES, Batch, batch_rows
 from condcs.cli.tables.text import check_names
 from condcs.core.errors import CondcsError, DataError
 
@@ -14,79 +14,145 @@ from condcs.core.errors import CondcsError, DataError
 class ColumnarTable:
     """A table of typed columns; `read` makes an iterator of record batches for some of them."""
 
-    def __init__(self, names: Sequence[str], read: Callable[[list[str]], Iterator[Any]], title: str) -> None:
+    unit = "row"
+
+    def __init__(self, schema: Any, read: Callable[[list[int], int], Iterator[Any]], title: str) -> None:
         self.title = title
-        self.names = check_names(names, title)
-        # A column without a name has one here; pyarrow wants the original.
-        self._original = list(names)
+        self.names = check_names(schema.names, title)
+        self._schema = schema
         self._read = read
 
-    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[list[Row]]:
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
         """Yield rows of Python values."""
-        chosen = [self._original[c] for c in columns]
-        most = most or batch_rows(len(columns))
-        for batch in _mended(self._read(chosen), self.title):
+        self._check_types(columns)
+        most, row = most or batch_rows(len(columns)), 1
+        for batch in _checked(self._read(list(columns), most), self.title):
             for start in range(0, batch.num_rows, most):
                 part = batch.slice(start, most)
-                values = [self._values(part.column(name), name) for name in chosen]
-                yield list(zip(*values, strict=True))
+                values = [self._values(part.column(i), c, row) for i, c in enumerate(columns)]
+                yield Batch(zip(*values, strict=True), range(row, row + part.num_rows))
+                row += part.num_rows
 
-    def _values(self, column: Any, name: str) -> list[Any]:
-        values: list[Any] = column.to_pylist()
-        odd = next((v for v in values if isinstance(v, list | dict | bytes)), None)
-        if odd is not None:
+    def _check_types(self, columns: Sequence[int]) -> None:
+        odd = [(self.names[c], self._schema.field(c).type) for c in columns]
+        odd = [(name, kind) for name, kind in odd if not _is_plain(kind)]
+        if odd:
             raise DataError(
-                f"{self.title} must hold numbers or text in column {name!r}, got {type(odd).__name__}. "
+                f"{self.title} must hold numbers or text in "
+                f"{', '.join(f'column {name!r}, got {kind}' for name, kind in odd[:5])}. "
                 "Flatten it, or leave the column out of --x."
             )
-        return values
+
+    def _values(self, column: Any, place: int, row: int) -> Sequence[Any]:
+        pyarrow = import_module("pyarrow")
+        try:
+            if pyarrow.types.is_dictionary(column.type):
+                # Each label once: a long one that repeats would otherwise be copied for every row.
+                used = column.indices.unique().drop_null()
+                labels = dict(zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True))
+                return [labels.get(code) for code in column.indices.to_pylist()]
+            values: list[Any] = column.to_pylist()
+            return values
+        except (ValueError, ArithmeticError, SystemError, LookupError) as error:
+            # Dates beyond the years 1 to 9999, times that are no time of day, time zones that nobody knows.
+            raise DataError(
+                f"{self.title} must hold values that can be read in column {self.names[place]!r} (dates: years 1 to "
+                f"9999), got {column.type} that cannot between rows {row:,} and {row + len(column) - 1:,}: "
+                f"{_first_line(error)}. Mend it, or leave the column out of --x."
+            ) from error
 
 
 def parquet_table(stream: BinaryIO, title: str, *, piped: bool) -> ColumnarTable:
     """Open a parquet file."""
-    pyarrow, parquet = _pyarrow(title), import_module("pyarrow.parquet")
+    parquet = _pyarrow(title, "pyarrow.parquet")
     _check_seekable(title, "parquet", piped)
-    try:
+    with _Reading(title, "parquet"):
         file = parquet.ParquetFile(stream)
-    except pyarrow.ArrowException as error:
-        raise _damaged(title, "parquet", error) from error
+        # Text as a dictionary of labels: a column of one long label, of which the file holds one, stays that small.
+        texts = [field.name for field in file.schema_arrow if _is_text(field.type)]
+        # A buffer, so that pages are read as they are needed, not whole column chunks.
+        file = parquet.ParquetFile(stream, read_dictionary=texts, buffer_size=1 << 20, pre_buffer=False)
+        schema = file.schema_arrow
 
-    def read(columns: list[str]) -> Iterator[Any]:
-        return iter(file.iter_batches(batch_size=batch_rows(len(columns)), columns=columns))
+    def read(columns: list[int], most: int) -> Iterator[Any]:
+        names = [schema.names[c] for c in columns]
+        rows = max(1, min(most, BATCH_BYTES // _row_bytes(file, set(names))))
+        return (batch.select(names) for batch in file.iter_batches(batch_size=rows, columns=names, use_threads=False))
 
-    return ColumnarTable(file.schema_arrow.names, read, title)
+    return ColumnarTable(schema, read, title)
 
 
 def arrow_table(stream: BinaryIO, title: str, *, piped: bool, is_file: bool) -> ColumnarTable:
     """Open an Arrow IPC file (Feather) or stream; only a stream can come through a pipe."""
-    pyarrow, ipc = _pyarrow(title), import_module("pyarrow.ipc")
+    ipc = _pyarrow(title, "pyarrow.ipc")
     if is_file:
         _check_seekable(title, "an Arrow file", piped)
-    try:
+    with _Reading(title, "Arrow"):
         reader = ipc.open_file(stream) if is_file else ipc.open_stream(stream)
-    except pyarrow.ArrowException as error:
-        raise _damaged(title, "Arrow", error) from error
+        schema = reader.schema
 
-    def read(columns: list[str]) -> Iterator[Any]:
-        if is_file:
-            yield from (reader.get_batch(i) for i in range(reader.num_record_batches))
-        else:
-            yield from reader
+    def read(columns: list[int], most: int) -> Iterator[Any]:
+        batches = (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else reader
+        return (batch.select(columns) for batch in batches)
 
-    return ColumnarTable(reader.schema.names, read, title)
+    return ColumnarTable(schema, read, title)
 
 
-def _mended(batches: Iterator[Any], title: str) -> Iterator[Any]:
-    pyarrow = _pyarrow(title)
-    try:
-        yield from batches
-    except pyarrow.ArrowException as error:
-        raise _damaged(title, "a readable table", error) from error
+def _row_bytes(file: Any, names: set[str]) -> int:
+    """Return about how many bytes the chosen cells of a row take up in the file, unpacked, where they take most."""
+    most = 1
+    for number in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(number)
+        chunks = (group.column(c) for c in range(group.num_columns))
+        size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
+        most = max(most, size // max(1, group.num_rows))
+    return most
 
 
-def _damaged(title: str, form: str, error: Exception) -> DataError:
-    words = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return DataError(f"{title} must be {form}, but reading it failed: {words}. Write the file again.")
+def _checked(batches: Iterator[Any], title: str) -> Iterator[Any]:
+    """Yield batches whose lengths and offsets hold: reading a damaged one could end the process."""
+    with _Reading(title, "a readable table"):
+        for batch in batches:
+            batch.validate(full=True)
+            yield batch
+
+
+class _Reading:
+    """A part of the reading whose failures mean that the file is damaged."""
+
+    def __init__(self, title: str, form: str) -> None:
+        self._title, self._form = title, form
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        # Beside pyarrow's own errors: names that are no text, sizes that are negative or too large for Python.
+        own = import_module("pyarrow").ArrowException
+        faults = (own, OSError, ValueError, LookupError, OverflowError, SystemError, MemoryError)
+        if isinstance(error, faults) and not isinstance(error, CondcsError):
+            raise DataError(
+                f"{self._title} must be {self._form}, but reading it failed: {_first_line(error)}. Write the file "
+                "again."
+            ) from error
+
+
+def _is_text(kind: Any) -> bool:
+    types = import_module("pyarrow").types
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_plain(kind: Any) -> bool:
+    types = import_module("pyarrow").types
+    if types.is_dictionary(kind):
+        return _is_plain(kind.value_type)
+    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_temporal, types.is_null)
+    view = getattr(types, "is_string_view", None)
+    return _is_text(kind) or (view is not None and bool(view(kind))) or any(test(kind) for test in tests)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def _check_seekable(title: str, form: str, piped: bool) -> None:
@@ -97,9 +163,9 @@ def _check_seekable(title: str, form: str, piped: bool) -> None:
         )
 
 
-def _pyarrow(title: str) -> Any:
+def _pyarrow(title: str, module: str) -> Any:
     try:
-        return import_module("pyarrow")
+        return import_module(module)
     except ModuleNotFoundError as error:
         raise CondcsError(
             f"{title} is a parquet or Arrow table, and reading it needs pyarrow. Install it: pip install pyarrow"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 GAPS = frozenset(
-    {"", "na", "n/a", "nan", "null", "none", "nat", "<na>", "inf", "-inf", "+inf", "infinity", "-infinity"}
+    {"", "na", "n/a", "#n/a", "nan", "null", "none", "nat", "<na>", "inf", "-inf", "+inf", "infinity", "-infinity"}
 )
 """Texts that stand for a missing value, in small letters; infinite values cannot be compared and count too."""
 
@@ -23,3 +24,24 @@ def is_missing(cell: Any) -> bool:
         # Most cells are decided by their last character or their length.
         return not cell[-1].isdigit() and len(cell) <= _LONGEST and cell.strip().lower() in GAPS
     return isinstance(cell, float) and not math.isfinite(cell)
+
+
+def gap_marks(given: Sequence[str]) -> Callable[[Any], bool]:
+    """Return what tells the marks of ``--missing``, comma-separated texts, from other cells.
+
+    Text counts as it is written, but for blanks around it and capitals; typed numbers count by their value.
+    """
+    texts = {mark.strip().lower() for marks in given for mark in marks.split(",")} - {""}
+    numbers = set()
+    for text in texts:
+        try:
+            numbers.add(float(text))
+        except ValueError:
+            continue
+
+    def is_mark(cell: Any) -> bool:
+        if isinstance(cell, str):
+            return cell.strip().lower() in texts
+        return isinstance(cell, int | float) and not isinstance(cell, bool) and cell in numbers
+
+    return is_mark

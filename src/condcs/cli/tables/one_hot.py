@@ -41,9 +41,9 @@ class OneHot:
 
     def describe(self) -> list[dict[str, Any]]:
         """Return plain JSON values from which `from_description` makes the same."""
-        return [{"name": c.name, "kind": c.kind, "labels": list(c.labels)} for c in self.columns]
+        return [{"name": c.name, "kind": c.kind, "labels": list(c.labels), "decimal": c.decimal} for c in self.columns]
 
     @classmethod
     def from_description(cls, described: Sequence[dict[str, Any]]) -> OneHot:
         """Undo `describe`."""
-        return cls(tuple(Column(d["name"], d["kind"], tuple(d["labels"])) for d in described))
+        return cls(tuple(Column(d["name"], d["kind"], tuple(d["labels"]), d.get("decimal", ".")) for d in described))

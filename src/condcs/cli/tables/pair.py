@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from condcs.cli.tables.kinds import Column, tell_kind
+from condcs.cli.tables.kinds import DECIMALS, Column, tell_kind
 from condcs.cli.tables.sampling import Sample, sample_rows
 from condcs.cli.tables.selection import choose_x_and_y, select_columns
 from condcs.cli.tables.sources import Table, open_table
+from condcs.core.checks import check_choice
 from condcs.core.errors import DataError, OverlapError, ParameterError
 
 FloatArray = np.ndarray[Any, Any]
 
 FEWEST_ROWS = 10
 _MEGABYTE = 1 << 20
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,12 @@ class ReadOptions:
     seed: int = 0
     form: str | None = None
     encoding: str = "utf-8"
+    decimal: str = "."
+    missing: Sequence[str] = ()
+
+    def open(self, path: str) -> AbstractContextManager[Table]:
+        """Open a table that is to be read in this way."""
+        return open_table(path, form=self.form, encoding=self.encoding, missing=self.missing)
 
 
 @dataclass(frozen=True)
@@ -83,26 +92,29 @@ def read_pair(reference: str, current: str, options: ReadOptions) -> Pair:
     """Read two tables; the columns of the first decide, and the second must have them too."""
     if reference == current == "-":
         raise ParameterError("only one of the two tables can come from standard input. Name a file for the other.")
-    samples: list[tuple[str, Sample]] = []
+    samples: list[tuple[Table, Sample]] = []
     x: list[str] = []
     y: list[str] = []
     for place, path in enumerate((reference, current)):
-        with open_table(path, form=options.form, encoding=options.encoding) as table:
+        with options.open(path) as table:
             if place == 0:
                 x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
-            samples.append((table.title, read_sample(table, [*x, *y], options, place)))
-    columns, notes = _tell_columns([*x, *y], [s.rows for _, s in samples], options, responses=set(y))
-    arrays = []
-    for title, sample in samples:
-        cells = list(zip(*sample.rows, strict=True))
-        arrays.append(np.column_stack([c.encode(cells[i], title) for i, c in columns]))
+            samples.append((table, read_sample(table, [*x, *y], options, place)))
+    told = tell_columns([*x, *y], samples, options, responses=set(y))
+    cells = [list(zip(*sample.rows, strict=True)) for _, sample in samples]
+    values = [
+        [c.encode(column, t.title) for c, column in zip(told, columns, strict=True)]
+        for (t, _), columns in zip(samples, cells, strict=True)
+    ]
+    columns, notes = _varying(told, values, responses=set(y))
+    arrays = [np.column_stack([table[i] for i, _ in columns]) for table in values]
     inputs = [place for place, (i, _) in enumerate(columns) if i < len(x)]
     others = [place for place, (i, _) in enumerate(columns) if i >= len(x)]
     if not inputs:
         raise DataError("every column of --x has the same value in all rows: there is nothing to condition on.")
     kinds = [column for _, column in columns]
     _check_overlap([kinds[i] for i in inputs], arrays[0][:, inputs], arrays[1][:, inputs])
-    accounts = [Account(t, s.seen, s.gaps, len(s.rows), s.short_of_memory) for t, s in samples]
+    accounts = [Account(t.title, s.seen, s.gaps, len(s.rows), s.short_of_memory) for t, s in samples]
     return Pair(
         tuple(kinds[i] for i in inputs),
         tuple(kinds[i] for i in others),
@@ -118,21 +130,23 @@ def read_pair(reference: str, current: str, options: ReadOptions) -> Pair:
 
 def read_sample(table: Table, names: list[str], options: ReadOptions, place: int) -> Sample:
     """Read a sample of some columns; gaps are an error unless they are to be dropped."""
-    missing = [name for name in names if name not in table.names]
+    found = {name: place for place, name in enumerate(table.names)}
+    missing = [name for name in names if name not in found]
     if missing:
         # One message for all: a table of another shape would otherwise be mended name by name.
+        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
         raise DataError(
-            f"{table.title} must have the columns of the reference, but lacks {', '.join(map(repr, missing[:5]))}"
-            f"{f' and {len(missing) - 5} more' if len(missing) > 5 else ''}. Name the columns to compare with --x."
+            f"{table.title} must have the columns of the reference, but lacks "
+            f"{', '.join(map(repr, missing[:_SHOWN]))}{more}. Name the columns to compare with --x."
         )
-    places = [table.names.index(name) for name in names]
+    places = [found[name] for name in names]
     memory = options.memory * _MEGABYTE // 2
     sample = sample_rows(
         table.batches(places), len(names), most=options.max_rows, memory=memory, seed=(options.seed, place)
     )
     if sample.gaps and not options.drop_missing:
         worst = sorted(zip(names, sample.gaps_by_column, strict=True), key=lambda pair: -pair[1])
-        told = ", ".join(f"{name!r} ({count:,})" for name, count in worst[:5] if count)
+        told = ", ".join(f"{name!r} ({count:,})" for name, count in worst[:_SHOWN] if count)
         raise DataError(
             f"{table.title} must have no gaps in the columns compared, got {sample.gaps:,} of {sample.seen:,} rows "
             f"with one: {told}. Leave such rows out with --drop-missing, or fill the gaps first."
@@ -145,32 +159,70 @@ def read_sample(table: Table, names: list[str], options: ReadOptions, place: int
     return sample
 
 
-def _tell_columns(
-    names: list[str], rows: list[list[Any]], options: ReadOptions, responses: set[str]
-) -> tuple[list[tuple[int, Column]], list[str]]:
+def tell_columns(
+    names: Sequence[str], samples: Sequence[tuple[Table, Sample]], options: ReadOptions, responses: set[str]
+) -> list[Column]:
+    """Find out what the columns are; all that cannot be used are named in one error."""
+    check_choice("--decimal", options.decimal, DECIMALS)
     category = set(select_columns("--category", options.category, names, "the columns compared"))
     number = set(select_columns("--number", options.number, names, "the columns compared"))
-    columns, notes = [], []
+
+    def where(place: int, row: int) -> str:
+        table, sample = samples[place]
+        return f" in {table.unit} {sample.lines[row]:,} of {table.title}"
+
+    columns, faults = [], []
     for place, name in enumerate(names):
-        cells = [[row[place] for row in table] for table in rows]
+        cells = [[row[place] for row in sample.rows] for _, sample in samples]
         said = True if name in category else False if name in number else None
-        column = tell_kind(name, cells, category=said, response=name in responses)
-        values = np.concatenate([column.encode(c, "the table") for c in cells])
-        if np.ptp(values) == 0:
-            if name in responses:
-                raise DataError(f"`--y` must vary, but {name!r} has the same value in all rows. Name another column.")
+        try:
+            columns.append(
+                tell_kind(name, cells, category=said, response=name in responses, decimal=options.decimal, where=where)
+            )
+        except DataError as error:
+            faults.append((name, str(error)))
+    refuse_columns(faults)
+    return columns
+
+
+def refuse_columns(faults: Sequence[tuple[str, str]]) -> None:
+    """Raise one error for all columns that cannot be used: pairs of a name and what is wrong with it."""
+    if len(faults) == 1:
+        raise DataError(faults[0][1])
+    if faults:
+        told = " ".join(f"({number}) {words}" for number, (_, words) in enumerate(faults[:_SHOWN], start=1))
+        rest = ", ".join(repr(name) for name, _ in faults[_SHOWN:])
+        raise DataError(f"{len(faults)} columns cannot be used. {told}{f' Likewise: {rest}.' if rest else ''}")
+
+
+def _varying(
+    columns: Sequence[Column], values: Sequence[Sequence[FloatArray]], responses: set[str]
+) -> tuple[list[tuple[int, Column]], list[str]]:
+    """Return the columns that vary, with their places, and notes on all."""
+    kept, notes, faults = [], [], []
+    for place, column in enumerate(columns):
+        name = column.name
+        if np.ptp(np.concatenate([table[place] for table in values])) > 0:
+            kept.append((place, column))
+            notes += [column.note] if column.note else []
+        elif name in responses:
+            faults.append((name, f"`--y` must vary, but {name!r} has the same value in all rows. Name another column."))
+        else:
             notes.append(f"Column {name!r} has the same value in all rows and was left out.")
-            continue
-        columns.append((place, column))
-    return columns, notes
+    refuse_columns(faults)
+    return kept, notes
 
 
 def _check_overlap(columns: Sequence[Column], xp: FloatArray, xq: FloatArray) -> None:
+    apart = []
     for place, column in enumerate(columns):
         p, q = xp[:, place], xq[:, place]
-        apart = not set(p) & set(q) if column.is_category else float(p.max()) < q.min() or float(q.max()) < p.min()
-        if apart:
-            raise OverlapError(
-                f"column {column.name!r} has no value in common between the two tables, so no rows with equal inputs "
-                f"can be compared. Leave it out with --x '!{column.name}' (a date or a running number is no input)."
-            )
+        if not set(p) & set(q) if column.is_category else float(p.max()) < q.min() or float(q.max()) < p.min():
+            apart.append(column.name)
+    if apart:
+        have = f"column {apart[0]!r} has" if len(apart) == 1 else f"columns {', '.join(map(repr, apart))} have"
+        raise OverlapError(
+            f"{have} no value in common between the two tables, so no rows with equal inputs can be compared. Leave "
+            f"{'it' if len(apart) == 1 else 'them'} out with --x '{','.join(f'!{name}' for name in apart)}' (a date or "
+            "a running number is no input)."
+        )

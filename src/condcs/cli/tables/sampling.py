@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from condcs.cli.tables.missing import is_missing
-from condcs.cli.tables.sources import Row
+from condcs.cli.tables.sources import Batch, Row
 from condcs.core.errors import DataError
 
 _ROW_OVERHEAD = 120
 """Bytes of a row beside its cells, its key included."""
+
+_Kept = tuple[float, int, Row, int]
+"""Key, line, row and size of it."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class Sample:
     ----------
     rows : list
         In the table's order.
+    lines : list of int
+        The line, or number, of each of them.
     seen : int
         Rows that the table had.
     gaps : int
@@ -36,13 +41,14 @@ class Sample:
     """
 
     rows: list[Row]
+    lines: list[int]
     seen: int
     gaps: int
     gaps_by_column: list[int]
     short_of_memory: bool = False
 
 
-def sample_rows(batches: Iterable[list[Row]], columns: int, *, most: int, memory: int, seed: tuple[int, int]) -> Sample:
+def sample_rows(batches: Iterable[Batch], columns: int, *, most: int, memory: int, seed: tuple[int, int]) -> Sample:
     """Keep a uniform sample of the rows without gaps.
 
     Each row gets a random key and the rows with the smallest keys stay, so memory is bounded by the sample, and neither
@@ -51,7 +57,7 @@ def sample_rows(batches: Iterable[list[Row]], columns: int, *, most: int, memory
 
     Parameters
     ----------
-    batches : iterable of lists of rows
+    batches : iterable of Batch
         The table.
     columns : int
         Cells of a row.
@@ -63,14 +69,14 @@ def sample_rows(batches: Iterable[list[Row]], columns: int, *, most: int, memory
         Seed, and which table it is.
     """
     generator = np.random.default_rng(seed)
-    kept: list[tuple[float, int, Row, int]] = []
+    kept: list[_Kept] = []
     seen = gaps = 0
     by_column = [0] * columns
     limit, bound, short = most, 1.0, False
     for batch in batches:
         keys = generator.random(len(batch))
         # Rows that no sample could want are still looked through for gaps, which are counted over the whole table.
-        for key, row in zip(keys.tolist(), batch, strict=True):
+        for key, line, row in zip(keys.tolist(), batch.lines, batch, strict=True):
             seen += 1
             absent = [c for c, cell in enumerate(row) if is_missing(cell)]
             if absent:
@@ -78,7 +84,7 @@ def sample_rows(batches: Iterable[list[Row]], columns: int, *, most: int, memory
                 for c in absent:
                     by_column[c] += 1
             elif key < bound:
-                kept.append((key, seen, row, _bytes(row)))
+                kept.append((key, line, row, _bytes(row)))
         if len(kept) > limit:
             kept.sort(key=_key)
             del kept[limit:]
@@ -95,10 +101,10 @@ def sample_rows(batches: Iterable[list[Row]], columns: int, *, most: int, memory
                 )
             limit, bound, short = len(kept), kept[-1][0], True
     kept.sort(key=lambda entry: entry[1])
-    return Sample([entry[2] for entry in kept], seen, gaps, by_column, short)
+    return Sample([entry[2] for entry in kept], [entry[1] for entry in kept], seen, gaps, by_column, short)
 
 
-def _key(entry: tuple[float, int, Row, int]) -> float:
+def _key(entry: _Kept) -> float:
     return entry[0]
 
 

@@ -21,19 +21,27 @@ def select_columns(option: str, patterns: Sequence[str], names: Sequence[str], t
     may be separated by commas. A column whose name holds a comma or a star is matched by its whole name first.
     """
     chosen: dict[str, None] = {}
+    known = set(names)
+    unknown = []
     for pattern in _split(patterns, names):
-        without = pattern.startswith("!") and pattern not in names
+        without = pattern.startswith("!") and pattern not in known
         wanted = pattern[1:] if without else pattern
-        matches = [wanted] if wanted in names else [name for name in names if fnmatchcase(name, wanted)]
+        matches = [wanted] if wanted in known else [name for name in names if fnmatchcase(name, wanted)]
         if not matches:
-            raise ParameterError(f"`{option}` must name columns of {title}, got {wanted!r}. {_remedy(wanted, names)}")
-        if without:
+            unknown.append(wanted)
+        elif without:
             # A list of exceptions alone means everything else.
             chosen = chosen or dict.fromkeys(names)
             for name in matches:
                 chosen.pop(name, None)
         else:
             chosen.update(dict.fromkeys(matches))
+    if unknown:
+        # All of them in one message: a long list would otherwise be mended name by name.
+        remedies = " ".join(dict.fromkeys(_remedy(wanted, names) for wanted in unknown))
+        raise ParameterError(
+            f"`{option}` must name columns of {title}, got {', '.join(map(repr, unknown))}. {remedies}"
+        )
     return list(chosen)
 
 
@@ -42,7 +50,8 @@ def choose_x_and_y(x: Sequence[str], y: Sequence[str], names: Sequence[str], tit
     responses = select_columns("--y", y, names, title)
     if not responses:
         raise ParameterError(f"`--y` must name a column of {title}, got none. {_remedy('', names)}")
-    inputs = [name for name in select_columns("--x", x or ["*"], names, title) if name not in responses]
+    taken = set(responses)
+    inputs = [name for name in select_columns("--x", x or ["*"], names, title) if name not in taken]
     if not inputs:
         raise ParameterError(
             f"`--x` must leave at least one column beside --y, got none of the {len(names)} columns of {title}. "

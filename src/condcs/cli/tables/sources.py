@@ -5,15 +5,17 @@ from __future__ import annotations
 import gzip
 import io
 import sys
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from condcs.cli.tables.missing import gap_marks
 from condcs.core.checks import check_choice
 from condcs.core.errors import DataError
 
-FORMATS = ("csv", "jsonl", "parquet", "arrow")
+FORMATS = ("csv", "jsonl", "parquet", "arrow", "xlsx")
 
 _ENDINGS = {
     ".csv": "csv",
@@ -26,10 +28,36 @@ _ENDINGS = {
     ".arrow": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
 }
 _PARQUET, _ARROW_FILE, _ARROW_STREAM, _GZIP = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff", b"\x1f\x8b"
+_ZIP = b"PK\x03\x04"
+
+# Files that are taken for tables, and would end in a guess about their encoding.
+_FOREIGN = {
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "an old Excel file (.xls), or one with a password",
+    b"%PDF": "a PDF document",
+    b"\x93NUMPY": "a numpy array",
+    b"\x89HDF": "an HDF5 file",
+    b"SQLite f": "an SQLite database",
+    b"\x28\xb5\x2f\xfd": "a file compressed by zstd",
+    b"BZh": "a file compressed by bzip2",
+    b"\xfd7zXZ": "a file compressed by xz",
+}
+
+BATCH_BYTES = 1 << 22
+"""About what the cells of a batch may take up, as they are in the file."""
 
 Row = Sequence[Any]
+
+
+class Batch(list[Row]):
+    """Rows, and for each the line of the file that it starts in, or its number."""
+
+    def __init__(self, rows: Iterable[Row] = (), lines: Iterable[int] = ()) -> None:
+        super().__init__(rows)
+        self.lines = list(lines)
 
 
 def batch_rows(columns: int) -> int:
@@ -38,26 +66,31 @@ def batch_rows(columns: int) -> int:
 
 
 class Table(Protocol):
-    """A table that is read once, from its first row to its last."""
+    """A table that is read once, from its first row to its last; `unit` is what `Batch.lines` counts."""
 
     title: str
+    unit: str
     names: tuple[str, ...]
 
-    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[list[Row]]:
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
         """Yield rows, cut down to some columns, `most` at a time (by default a few thousand)."""
 
 
-def open_table(path: str, *, form: str | None = None, encoding: str = "utf-8") -> AbstractContextManager[Table]:
+def open_table(
+    path: str, *, form: str | None = None, encoding: str = "utf-8", missing: Sequence[str] = ()
+) -> AbstractContextManager[Table]:
     """Open a table for reading.
 
     Parameters
     ----------
     path : str
         A file, or "-" for standard input.
-    form : {"csv", "jsonl", "parquet", "arrow"}, optional
+    form : {"csv", "jsonl", "parquet", "arrow", "xlsx"}, optional
         The format; by default the file's ending and its first bytes tell.
     encoding : str
         Of csv and jsonl.
+    missing : sequence of str
+        Texts that stand for gaps, each perhaps several with commas between them.
 
     Returns
     -------
@@ -66,11 +99,11 @@ def open_table(path: str, *, form: str | None = None, encoding: str = "utf-8") -
     """
     if form is not None:
         check_choice("--format", form, FORMATS)
-    return _opened(path, form, encoding)
+    return _opened(path, form, encoding, missing)
 
 
 @contextmanager
-def _opened(path: str, form: str | None, encoding: str) -> Iterator[Table]:
+def _opened(path: str, form: str | None, encoding: str, missing: Sequence[str]) -> Iterator[Table]:
     title = "standard input" if path == "-" else path
     try:
         stream = _raw_stream(path, title)
@@ -79,13 +112,17 @@ def _opened(path: str, form: str | None, encoding: str) -> Iterator[Table]:
             f"{title} could not be read: {error.strerror or error}. Check the path and its permissions."
         ) from error
     try:
-        yield _table(stream, path, title, form, encoding)
-    except UnicodeDecodeError as error:
+        table = _table(stream, path, title, form, encoding)
+        yield _Marked(table, missing) if missing else table
+    except UnicodeError as error:
+        # Some codecs say no more than that they cannot read it: UTF-16 without a byte order mark.
+        what = (
+            f"byte 0x{error.object[error.start]:02x} which is none" if isinstance(error, UnicodeDecodeError) else error
+        )
         raise DataError(
-            f"{title} must be text in {encoding}, got byte 0x{error.object[error.start]:02x} which is none. "
-            "Name its encoding, e.g. --encoding latin-1."
+            f"{title} must be text in {encoding}, got {what}. Name its encoding, e.g. --encoding latin-1 or utf-8."
         ) from error
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{title} must be a whole gzip file, got a damaged one ({error}). Fetch it again.") from error
     except OSError as error:
         raise DataError(
@@ -115,7 +152,14 @@ def _table(stream: io.BufferedReader, path: str, title: str, form: str | None, e
         text = gzip.GzipFile(fileobj=stream)
         name = name.removesuffix(".gz")
         head = text.peek(8)[:8]
+    _check_kind(head, title, form)
     form = form or _form(name, head)
+    if form == "xlsx":
+        from condcs.cli.tables.excel import ExcelTable
+
+        if text is not stream or path == "-":
+            raise DataError(f"{title} must be a file of its own to be read as Excel. Unpack it, or save it to a file.")
+        return ExcelTable(stream, title)
     if form in ("parquet", "arrow"):
         from condcs.cli.tables.columnar import arrow_table, parquet_table
 
@@ -131,8 +175,23 @@ def _table(stream: io.BufferedReader, path: str, title: str, form: str | None, e
     return CsvTable(lines, title) if form == "csv" else JsonLinesTable(lines, title)
 
 
+def _check_kind(head: bytes, title: str, form: str | None) -> None:
+    what = next((words for start, words in _FOREIGN.items() if head.startswith(start)), None)
+    if what is not None:
+        raise DataError(
+            f"{title} must be a table (csv, jsonl, parquet, arrow or xlsx), got {what}. Save it as one of these, e.g. "
+            "as CSV UTF-8 in a spreadsheet."
+        )
+    if head.startswith(_ZIP) and form not in (None, "xlsx"):
+        raise DataError(
+            f"{title} must be {form}, got a zip archive or an Excel file. Unpack it, or leave --format out."
+        )
+
+
 def _form(name: str, head: bytes) -> str:
     ending = _ENDINGS.get(Path(name).suffix.lower())
+    if head.startswith(_ZIP):
+        return "xlsx"
     if head.startswith(_PARQUET):
         return "parquet"
     if head.startswith((_ARROW_FILE, _ARROW_STREAM)):
@@ -149,6 +208,20 @@ def _checked_codec(encoding: str) -> str:
         ) from error
     # A byte order mark at the start is no part of the first name.
     return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+
+
+class _Marked:
+    """A table in which some texts stand for gaps."""
+
+    def __init__(self, table: Table, missing: Sequence[str]) -> None:
+        self._table = table
+        self._is_gap = gap_marks(missing)
+        self.title, self.unit, self.names = table.title, table.unit, table.names
+
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
+        is_gap = self._is_gap
+        for batch in self._table.batches(columns, most):
+            yield Batch(([None if is_gap(cell) else cell for cell in row] for row in batch), batch.lines)
 
 
 class _Unclosed(io.BufferedIOBase):

@@ -4,16 +4,60 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
-from condcs.cli.tables.sources import Row, batch_rows
+from condcs.cli.tables.sources import BATCH_BYTES, Batch, batch_rows
 from condcs.core.errors import DataError
 
-LONGEST_LINE = 1 << 26
-"""Characters of a line; a longer one is no table, and would not fit in memory."""
+LONGEST_LINE = 1 << 22
+"""Characters of a line, or of a record of several lines; a longer one is no table, and would not fit in memory."""
 
 _SEPARATORS = ",;\t|"
+
+
+class Lines:
+    """The lines of a file, counted, and none of them without bound.
+
+    Attributes
+    ----------
+    number : int
+        Lines read.
+    characters : int
+        Characters read since it was last set to 0.
+    """
+
+    def __init__(self, text: TextIO, title: str) -> None:
+        self._text, self._title = text, title
+        self.number = self.characters = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(LONGEST_LINE)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        self.characters += len(line)
+        if len(line) == LONGEST_LINE:
+            self.refuse_length()
+        if "\0" in line:
+            raise DataError(
+                f"{self._title} must be text, got a zero byte. If it is UTF-16, pass --encoding utf-16; else name "
+                "--format."
+            )
+        if not line.isascii():
+            check_characters(line, self._title, self.number)
+        return line
+
+    def refuse_length(self) -> None:
+        """Say that a line is too long."""
+        raise DataError(
+            f"{self._title} must have lines of less than {LONGEST_LINE >> 20} million characters, got more in line "
+            f"{self.number}. Look for a quote that is never closed, or name its --format if it is no text."
+        )
 
 
 class CsvTable:
@@ -22,42 +66,47 @@ class CsvTable:
     Lines are read one at a time: memory does not grow with the file.
     """
 
-    def __init__(self, lines: TextIO, title: str) -> None:
+    unit = "line"
+
+    def __init__(self, text: TextIO, title: str) -> None:
         self.title = title
-        self._lines = _guarded(lines, title)
+        self._lines = Lines(text, title)
         first = next((line for line in self._lines if line.strip()), "")
         if not first:
             raise DataError(f"{title} is empty. A table needs a header and rows.")
         self._separator = max(_SEPARATORS, key=first.count)
-        self._reader = csv.reader(_chain(first, self._lines), delimiter=self._separator)
-        self.names = check_names(next(self._parsed()), title)
+        # Strict: a quote that is never closed would otherwise swallow the rest of the file as one cell.
+        self._reader = csv.reader(_chain(first, self._lines), delimiter=self._separator, strict=True)
+        self.names = check_names(self._next() or [], title)
 
-    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[list[Row]]:
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
         """Yield rows of strings."""
         width, most = len(self.names), most or batch_rows(len(columns))
-        batch: list[Row] = []
-        for row in self._parsed():
-            if not row:
-                continue
-            if len(row) != width:
-                line = self._reader.line_num
-                raise DataError(
-                    f"{self.title} must have {width} cells in every row, got {len(row)} in line {line}. "
-                    "Quote cells that hold the separator, or mend the line."
-                )
-            batch.append([row[c] for c in columns])
-            if len(batch) == most:
-                yield batch
-                batch = []
+        batch, read, start = Batch(), 0, self._lines.number + 1
+        while (row := self._next()) is not None:
+            if row:
+                if len(row) != width:
+                    raise DataError(
+                        f"{self.title} must have {width} cells in every row, got {len(row)} in line {start}. "
+                        "Quote cells that hold the separator, or mend the line."
+                    )
+                batch.append([row[c] for c in columns])
+                batch.lines.append(start)
+                read += self._lines.characters
+                if len(batch) == most or read > BATCH_BYTES:
+                    yield batch
+                    batch, read = Batch(), 0
+            start = self._lines.number + 1
         if batch:
             yield batch
 
-    def _parsed(self) -> Iterator[list[str]]:
+    def _next(self) -> list[str] | None:
+        self._lines.characters = 0
         try:
-            yield from self._reader
+            return next(self._reader, None)
         except csv.Error as error:
             raise DataError(
-                f"{self.title} must be csv, got something else by line {self._reader.line_num}: {error}. "
+                f"{self.title} must be csv, got something else by line {self._lines.number}: {error}. "
                 "Look for a quote that is never closed, or name the format with --format."
             ) from error
 
@@ -65,48 +114,52 @@ class CsvTable:
 class JsonLinesTable:
     """One JSON object per line; the first names the columns, and a key that a later one lacks is a gap."""
 
-    def __init__(self, lines: TextIO, title: str) -> None:
+    unit = "line"
+
+    def __init__(self, text: TextIO, title: str) -> None:
         self.title = title
-        self._lines = _guarded(lines, title)
-        self._line = 0
+        self._lines = Lines(text, title)
         self._first = self._next()
         if self._first is None:
             raise DataError(f"{title} is empty. A table needs rows.")
         self.names = check_names(list(self._first), title)
 
-    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[list[Row]]:
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
         """Yield rows of strings, numbers, booleans and None."""
         keys = [self.names[c] for c in columns]
-        batch: list[Row] = []
+        batch = Batch()
         most = most or batch_rows(len(columns))
         record = self._first
         while record is not None:
             batch.append([self._scalar(record.get(key), key) for key in keys])
-            if len(batch) == most:
+            batch.lines.append(self._lines.number)
+            if len(batch) == most or self._lines.characters > BATCH_BYTES:
                 yield batch
-                batch = []
+                batch, self._lines.characters = Batch(), 0
             record = self._next()
         if batch:
             yield batch
 
     def _next(self) -> dict[str, Any] | None:
         for line in self._lines:
-            self._line += 1
             if not line.strip():
                 continue
             try:
                 record = json.loads(line)
-            except (json.JSONDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
+                # ValueError: no JSON, or an integer of thousands of digits, which Python does not read.
                 raise DataError(
-                    f"{self.title} must hold one JSON object per line, got something else in line {self._line}: "
-                    f"{error}. Mend the line, or name the format with --format."
+                    f"{self.title} must hold one JSON object per line, got something else in line "
+                    f"{self._lines.number}: {error}. Mend the line, or name the format with --format."
                 ) from error
             if not isinstance(record, dict):
                 raise DataError(
                     f"{self.title} must hold one JSON object per line, got {type(record).__name__} in line "
-                    f"{self._line}. "
+                    f"{self._lines.number}. "
                     'Write rows as {"name": value, ...}.'
                 )
+            if "\\u" in line:
+                check_characters(json.dumps(record, ensure_ascii=False), self.title, self._lines.number)
             return record
         return None
 
@@ -114,7 +167,7 @@ class JsonLinesTable:
         if isinstance(value, list | dict):
             raise DataError(
                 f"{self.title} must hold numbers or text in column {key!r}, got a {type(value).__name__} in line "
-                f"{self._line}. Flatten it, or leave the column out of --x."
+                f"{self._lines.number}. Flatten it, or leave the column out of --x."
             )
         return value
 
@@ -122,26 +175,30 @@ class JsonLinesTable:
 def check_names(names: Sequence[str], title: str) -> tuple[str, ...]:
     """Check the header; a column without a name gets one."""
     named = tuple(name or f"column {number}" for number, name in enumerate(names, start=1))
-    twice = [name for name in dict.fromkeys(named) if named.count(name) > 1] if len(set(named)) < len(named) else []
+    twice = [name for name, count in Counter(named).items() if count > 1]
     if twice:
-        raise DataError(f"{title} must name each column once, got {twice[0]!r} more than once. Rename one of them.")
+        more = f" and {len(twice) - 5:,} more" if len(twice) > 5 else ""
+        raise DataError(
+            f"{title} must name each column once, got {', '.join(map(repr, twice[:5]))}{more} more than once. Rename "
+            "them."
+        )
     return named
 
 
-def _guarded(lines: TextIO, title: str) -> Iterator[str]:
-    while line := lines.readline(LONGEST_LINE):
-        if len(line) == LONGEST_LINE:
-            raise DataError(
-                f"{title} must have lines of less than {LONGEST_LINE >> 20} million characters. "
-                "Name its --format if it is no text."
-            )
-        if "\0" in line:
-            raise DataError(
-                f"{title} must be text, got a zero byte. If it is UTF-16, pass --encoding utf-16; else name --format."
-            )
-        yield line
+def check_characters(text: str, title: str, line: int) -> None:
+    """Refuse halves of surrogate pairs, which are no characters: they can be neither printed nor written."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{title} must be text, got half of a character (U+{ord(text[error.start]):04X}) in line {line}. Mend the "
+            "line, or name its --encoding."
+        ) from error
 
 
-def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
+def _chain(first: str, rest: Lines) -> Iterator[str]:
     yield first
-    yield from rest
+    for line in rest:
+        if rest.characters > LONGEST_LINE:
+            rest.refuse_length()
+        yield line
