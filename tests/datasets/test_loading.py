@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from condcs.core.errors import ParameterError
+from condcs.core.errors import DataError, ParameterError
 from condcs.datasets import DatasetError, cache_folder, dataset_names, load
+from condcs.datasets.arrays import read_arrays
 from condcs.datasets.catalogue import CATALOGUE
 from condcs.datasets.downloads import content_sums, parse_robot_failures
 
@@ -178,6 +179,47 @@ def test_download_is_checked_and_kept(alone, monkeypatch):
     assert np.array_equal(load("robot_lp1", layout="ntc").X, values)
     assert len(asked) == 2
     assert "138" in asked[0]
+
+
+def test_a_download_does_not_unpack_without_bound(alone, monkeypatch):
+    """A zip of some kB that unpacks to more than any of these files has, and an answer that never ends."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("lp1.data", bytes(1 << 24))
+    content.seek(0)
+    assert len(content.getvalue()) < 50_000
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: content)
+    with pytest.raises(DatasetError, match=r"lp1\.data must hold at most 4 MB, got more"):
+        load("robot_lp1")
+
+    class Endless(io.RawIOBase):
+        def read(self, size=-1):
+            assert 0 < size < 1 << 26
+            return bytes(size)
+
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: Endless())
+    with pytest.raises(DatasetError, match="must hold at most 32 MB"):
+        load("robot_lp1")
+
+
+def test_arrays_do_not_unpack_without_bound(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, X=np.zeros((1000, 1000)), y=np.zeros(3))
+    assert path.stat().st_size < 20_000
+    with pytest.raises(DataError, match="must hold at most 1 MB of arrays, got 7 MB"):
+        read_arrays(path, most=1 << 20)
+    assert read_arrays(path, ["y"], most=1 << 20)["y"].shape == (3,)
+
+
+def test_an_array_that_claims_to_be_larger_than_its_file(tmp_path):
+    """Memory was set aside for the shape that the header gives."""
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000,), }"
+    path = tmp_path / "a.npz"
+    path.write_bytes(
+        archive("X.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(64)).getvalue()
+    )
+    with pytest.raises(DataError, match="but is shorter"):
+        read_arrays(path)
 
 
 def test_sums_see_values_labels_and_order():

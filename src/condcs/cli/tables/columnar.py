@@ -10,6 +10,9 @@ from condcs.cli.tables.sources import BATCH_BYTES, Batch, batch_rows
 from condcs.cli.tables.text import check_names
 from condcs.core.errors import CondcsError, DataError
 
+_FRONT_CODED_ROWS = 16
+"""Rows that are read at a time where nothing says how long their texts are."""
+
 
 class ColumnarTable:
     """A table of typed columns; `read` makes an iterator of record batches for some of them."""
@@ -69,7 +72,8 @@ def parquet_table(stream: BinaryIO, title: str, *, piped: bool) -> ColumnarTable
     with _Reading(title, "parquet"):
         file = parquet.ParquetFile(stream)
         # Text as a dictionary of labels: a column of one long label, of which the file holds one, stays that small.
-        texts = [field.name for field in file.schema_arrow if _is_text(field.type)]
+        fronts = _front_coded(file)
+        texts = [field.name for field in file.schema_arrow if _is_text(field.type) and field.name not in fronts]
         # A buffer, so that pages are read as they are needed, not whole column chunks.
         file = parquet.ParquetFile(stream, read_dictionary=texts, buffer_size=1 << 20, pre_buffer=False)
         schema = file.schema_arrow
@@ -77,6 +81,8 @@ def parquet_table(stream: BinaryIO, title: str, *, piped: bool) -> ColumnarTable
     def read(columns: list[int], most: int) -> Iterator[Any]:
         names = [schema.names[c] for c in columns]
         rows = max(1, min(most, BATCH_BYTES // _row_bytes(file, set(names))))
+        if fronts & set(names):
+            rows = min(rows, _FRONT_CODED_ROWS)
         return (batch.select(names) for batch in file.iter_batches(batch_size=rows, columns=names, use_threads=False))
 
     return ColumnarTable(schema, read, title)
@@ -107,6 +113,13 @@ def _row_bytes(file: Any, names: set[str]) -> int:
         size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
         most = max(most, size // max(1, group.num_rows))
     return most
+
+
+def _front_coded(file: Any) -> set[str]:
+    """Return the columns that hold only how a text differs from the one before: no dictionaries, and no known size."""
+    groups = [file.metadata.row_group(g) for g in range(file.metadata.num_row_groups)]
+    chunks = (group.column(c) for group in groups for c in range(group.num_columns))
+    return {chunk.path_in_schema for chunk in chunks if "DELTA_BYTE_ARRAY" in chunk.encodings}
 
 
 def _checked(batches: Iterator[Any], title: str) -> Iterator[Any]:
