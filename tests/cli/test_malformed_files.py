@@ -423,6 +423,13 @@ def test_long_texts_that_repeat_are_not_held_by_the_thousand(tmp_path, how):
     assert largest < 20e6
 
 
+def test_cells_of_a_megabyte_are_refused(tmp_path):
+    """Pages of such cells are unpacked as a whole: 62 kB took 3.5 GB."""
+    parquet.write_table(pa.table({"x": ["x" * 10**6] * 20, "y": list(range(20))}), tmp_path / "p", use_dictionary=False)
+    with pytest.raises(DataError, match=r"less than 131,072 bytes, got 1,0\d\d,\d\d\d on average in column 'x'"):
+        read_pair(str(tmp_path / "p"), str(tmp_path / "p"), ReadOptions(y=["y"]))
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "idna", "punycode", "undefined", "hex", "nonsense", "utf-7"])
 def test_a_wrong_encoding_is_a_message(tmp_path, encoding):
     path = tmp_path / "p.csv"

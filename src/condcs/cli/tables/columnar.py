@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import Any, BinaryIO
 
 from condcs.cli.tables.sources import BATCH_BYTES, Batch, batch_rows
 from condcs.cli.tables.text import check_names
 from condcs.core.errors import CondcsError, DataError
+
+_LABEL_BYTES, _CODE_BYTES = 1 << 23, 4
+"""What the labels of a column of a row group may take up to be read as such, and the code of a row."""
+
+_LONGEST_CELL = 1 << 17
+"""Bytes of a cell, on average; csv has the same bound for each."""
 
 _FRONT_CODED_ROWS = 16
 """Rows that are read at a time where nothing says how long their texts are."""
@@ -71,16 +77,27 @@ def parquet_table(stream: BinaryIO, title: str, *, piped: bool) -> ColumnarTable
     _check_seekable(title, "parquet", piped)
     with _Reading(title, "parquet"):
         file = parquet.ParquetFile(stream)
-        # Text as a dictionary of labels: a column of one long label, of which the file holds one, stays that small.
-        fronts = _front_coded(file)
-        texts = [field.name for field in file.schema_arrow if _is_text(field.type) and field.name not in fronts]
+        chunks = _chunks(file)
+        # Text whose labels are in the file once is read as labels and codes: long ones are not repeated for every row.
+        labels = [
+            f.name for f in file.schema_arrow if _is_text(f.type) and all(map(_has_labels, chunks.get(f.name, ())))
+        ]
+        fronts = {name for name, found in chunks.items() if any("DELTA_BYTE_ARRAY" in c.encodings for c in found)}
         # A buffer, so that pages are read as they are needed, not whole column chunks.
-        file = parquet.ParquetFile(stream, read_dictionary=texts, buffer_size=1 << 20, pre_buffer=False)
+        file = parquet.ParquetFile(stream, read_dictionary=labels, buffer_size=1 << 20, pre_buffer=False)
         schema = file.schema_arrow
 
     def read(columns: list[int], most: int) -> Iterator[Any]:
         names = [schema.names[c] for c in columns]
-        rows = max(1, min(most, BATCH_BYTES // _row_bytes(file, set(names))))
+        sizes = {name: _cell_bytes(chunks.get(name, ())) for name in names}
+        for name, size in sizes.items():
+            if size > _LONGEST_CELL:
+                # A page of such cells, which is unpacked as a whole, has no bound that is of use.
+                raise DataError(
+                    f"{title} must have cells of less than {_LONGEST_CELL:,} bytes, got {size:,} on average in column "
+                    f"{name!r}. Leave the column out of --x."
+                )
+        rows = max(1, min(most, BATCH_BYTES // max(1, sum(sizes.values()))))
         if fronts & set(names):
             rows = min(rows, _FRONT_CODED_ROWS)
         return (batch.select(names) for batch in file.iter_batches(batch_size=rows, columns=names, use_threads=False))
@@ -104,22 +121,25 @@ def arrow_table(stream: BinaryIO, title: str, *, piped: bool, is_file: bool) -> 
     return ColumnarTable(schema, read, title)
 
 
-def _row_bytes(file: Any, names: set[str]) -> int:
-    """Return about how many bytes the chosen cells of a row take up in the file, unpacked, where they take most."""
-    most = 1
+def _chunks(file: Any) -> dict[str, list[Any]]:
+    """Return what is known about each column of each row group, by the column's name."""
+    found: dict[str, list[Any]] = {}
     for number in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(number)
-        chunks = (group.column(c) for c in range(group.num_columns))
-        size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
-        most = max(most, size // max(1, group.num_rows))
-    return most
+        for place in range(group.num_columns):
+            found.setdefault(group.column(place).path_in_schema, []).append(group.column(place))
+    return found
 
 
-def _front_coded(file: Any) -> set[str]:
-    """Return the columns that hold only how a text differs from the one before: no dictionaries, and no known size."""
-    groups = [file.metadata.row_group(g) for g in range(file.metadata.num_row_groups)]
-    chunks = (group.column(c) for group in groups for c in range(group.num_columns))
-    return {chunk.path_in_schema for chunk in chunks if "DELTA_BYTE_ARRAY" in chunk.encodings}
+def _has_labels(chunk: Any) -> bool:
+    """Whether a chunk is no more than labels and codes; other texts after them would all become labels."""
+    most = _LABEL_BYTES + _CODE_BYTES * chunk.num_values
+    return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size <= most)
+
+
+def _cell_bytes(chunks: Iterable[Any]) -> int:
+    """Return about how many bytes a cell takes up in the file, unpacked, where it takes most."""
+    return max((chunk.total_uncompressed_size // max(1, chunk.num_values) for chunk in chunks), default=0)
 
 
 def _checked(batches: Iterator[Any], title: str) -> Iterator[Any]:
