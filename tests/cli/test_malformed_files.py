@@ -337,7 +337,7 @@ READABLE = texts("all-text", "carriage", "dates", "escape", "surrogate") | {"tim
 READABLE |= {"utf-8-sig.csv", "utf-8-sig.jsonl"}
 """What can be read after all: odd names, old line endings, a byte order mark, text that repeats in the second table."""
 
-READABLE_SERIES = texts("carriage", "one-row", "same-y", "surrogate")
+READABLE_SERIES = texts("carriage", "same-y", "surrogate")
 READABLE_SERIES |= {"first-truth.jsonl", "truth.jsonl", "utf-8-sig.csv", "utf-8-sig.jsonl"}
 
 READABLE_COLLECTIONS = {"classes.npz", "infinite.csv", "infinite.tsv", "infinite.npz"}
