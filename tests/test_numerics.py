@@ -1,5 +1,6 @@
 """Finite for every finite input, equal to the dense formula where that is finite, whatever the tiles and threads."""
 
+import decimal
 from contextlib import nullcontext
 
 import numpy as np
@@ -87,6 +88,108 @@ def test_one_outlier_in_x(rng):
     assert condcs.conditional_cs(xp, yp, xq, yq, **WIDTHS) == pytest.approx(
         log_domain_oracle(xp, yp, xq, yq, 1.0, 1.0), abs=1e-10
     )
+
+
+def exact_conditional_cs(xp, yp, xq, yq, bx, by):
+    """Prop. 2 in decimal arithmetic of 60 digits: numbers of any size, nothing to cancel."""
+    decimal.getcontext().prec = 60
+
+    def rows(table):
+        return [[decimal.Decimal(float(v)) for v in row] for row in table]
+
+    def exponents(row, table, width):
+        scale = 2 * decimal.Decimal(width) ** 2
+        return [-sum((a - b) ** 2 for a, b in zip(row, other, strict=True)) / scale for other in table]
+
+    data = [(rows(xp), rows(yp)), (rows(xq), rows(yq))]
+
+    def log_t(g, h):
+        total = decimal.Decimal(0)
+        for x, y in zip(*data[g], strict=True):
+            ex, ey, own = (exponents(x, data[h][0], bx), exponents(y, data[h][1], by), exponents(x, data[g][0], bx))
+            ex = [e - max(ex) for e in ex]
+            a, b = sum(e.exp() for e in ex), sum((e + f).exp() for e, f in zip(ex, ey, strict=True))
+            total += b / a / sum(e.exp() for e in own)
+        return total.ln()
+
+    return float(log_t(0, 0) + log_t(1, 1) - log_t(0, 1) - log_t(1, 0))
+
+
+@pytest.mark.parametrize("outlier", [1e2, 1e4, 1e7, 1e9, 1e12])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_one_far_row_does_not_cancel_the_response(library, outlier, columns):
+    """Exponents of -R^2 / 2 swallowed those of y: one row at 1e9 turned 0.29 into 0.02."""
+    rng = np.random.default_rng(0)
+    x = np.round(rng.normal(size=(24, columns)), 3)
+    y = x[:, :1] + 0.3 * rng.normal(size=(24, 1))
+    x[0, 0], x[3, 0] = outlier, -outlier
+    data = [x[:14], y[:14], x[14:], y[14:]]
+    value = float(condcs.conditional_cs(*(library.asarray(a) for a in data), **WIDTHS))
+    assert value == pytest.approx(exact_conditional_cs(*data, 1.0, 1.0), abs=1e-10)
+    single = condcs.conditional_cs(*(library.asarray(a.astype(np.float32)) for a in data), **WIDTHS)
+    assert "float32" in str(single.dtype)
+    exact = exact_conditional_cs(*(a.astype(np.float32) for a in data), 1.0, 1.0)
+    assert float(single) == pytest.approx(exact, abs=1e-4)
+
+
+def test_samples_far_apart_keep_the_digits_of_the_response(library):
+    """All rows of one sample are far from all of the other: the nearest row decides, in every group."""
+    rng = np.random.default_rng(1)
+    xp, yp, xq, yq = (np.round(a, 3) for a in samples(rng, n=10, m=8, dx=2, dy=1))
+    xq[:4] += 1e6
+    xq[4:] -= 3e7
+    for weights in ({}, {"weights_p": np.arange(10.0), "weights_q": np.ones(8)}):
+        expected = condcs.conditional_cs(xp, yp, xq, yq, **WIDTHS, **weights)
+        given = {name: library.asarray(w) for name, w in weights.items()}
+        data = [library.asarray(a) for a in (xp, yp, xq, yq)]
+        for estimator in ("paper", "pooled"):
+            assert np.isfinite(float(condcs.conditional_cs(*data, estimator=estimator, **WIDTHS, **given)))
+        assert float(condcs.conditional_cs(*data, **WIDTHS, **given)) == pytest.approx(expected, rel=1e-12)
+        if not weights:
+            assert expected == pytest.approx(exact_conditional_cs(xp, yp, xq, yq, 1.0, 1.0), rel=1e-10)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian", ["laplacian", "gaussian"]])
+def test_beyond_some_distance_it_does_not_matter_how_far(kernel):
+    """The nearest row takes all: an outlier at 1e12 counts as one at 1e5."""
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 1))
+
+    def value(distance):
+        moved = x.copy()
+        moved[0] = distance
+        return condcs.conditional_cs(moved[:20], y[:20], moved[20:], y[20:], kernel_x=kernel, **WIDTHS)
+
+    assert value(1e12) == pytest.approx(value(1e5), abs=1e-3 if kernel == "laplacian" else 1e-4)
+
+
+def test_far_rows_inside_jit_and_in_gradients():
+    """Where values cannot be looked at, and where derivatives are taken, far rows are mended too."""
+    import jax
+    import torch
+
+    rng = np.random.default_rng(0)
+    x = np.round(rng.normal(size=(24, 1)), 3)
+    y = x + 0.3 * rng.normal(size=(24, 1))
+    function = jax.jit(lambda *a: condcs.conditional_cs(*a, **WIDTHS))
+    gradients = {}
+    for outlier in (1e5, 1e9):
+        x[3] = outlier
+        data = [x[:12], y[:12], x[12:], y[12:]]
+        exact = condcs.conditional_cs(*data, **WIDTHS)
+        single = function(*(jax.numpy.asarray(a, np.float32) for a in data))
+        assert float(single) == pytest.approx(exact, abs=1e-5)
+        with jax.enable_x64(True):
+            arrays = [jax.numpy.asarray(a) for a in data]
+            assert float(function(*arrays)) == pytest.approx(exact, abs=1e-10)
+            slope = np.asarray(jax.jit(jax.grad(function, argnums=1))(*arrays))
+        tensors = [torch.tensor(a, requires_grad=True) for a in data]
+        condcs.conditional_cs(*tensors, **WIDTHS).backward()
+        gradients[outlier] = tensors[1].grad.numpy()
+        np.testing.assert_allclose(slope, gradients[outlier], atol=1e-10)
+        assert np.isfinite(tensors[0].grad.numpy()).all()
+    np.testing.assert_allclose(gradients[1e9], gradients[1e5], atol=1e-10)
+    assert np.abs(gradients[1e9]).max() > 1e-3
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e6, 1e9])

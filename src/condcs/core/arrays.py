@@ -55,6 +55,16 @@ class Backend:
             return self.xp.asarray(a, dtype=like.dtype, device=like.device)
         return self.xp.asarray(a, dtype=like.dtype)
 
+    def replaced(self, a: Array, index: tuple[Any, ...], values: Array) -> Array:
+        """Return `a` with other values at an index; a copy where the library differentiates, `a` itself in numpy."""
+        if self.name == "torch":
+            rows, *others = (self.xp.asarray(i, device=a.device) for i in index)
+            return a.index_put((rows, *others), self.xp.astype(values, a.dtype))
+        if self.name == "jax":
+            return a.at[index].set(values)
+        a[index] = values
+        return a
+
     def concat(self, arrays: list[Array], axis: int = 0) -> Array:
         """Join arrays along `axis`."""
         return np.concatenate(arrays, axis) if self.name == "numpy" else self.xp.concat(arrays, axis=axis)

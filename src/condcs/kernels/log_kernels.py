@@ -25,11 +25,14 @@ class LogKernel:
     ----------
     may_vanish : bool
         Whether the kernel can be exactly zero (exponent minus infinity).
+    reaches_far : bool
+        Whether exponents can be so large that their rounding shows in differences between them.
     floats_per_pair : int
         Numbers held in memory for each pair while a block is evaluated.
     """
 
     may_vanish = False
+    reaches_far = False
     floats_per_pair = 1
 
     def __init__(self, backend: Backend, left: Rows, right: Rows | None = None) -> None:
@@ -56,6 +59,11 @@ class LogKernel:
     def evaluate(self, left: Rows, right: Rows) -> Array:
         """Return the exponents of `left` rows against `right` rows."""
         raise NotImplementedError
+
+    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
+        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
+        exponents = self.evaluate(left, right)
+        return exponents - _entries(self.backend, exponents, places)
 
     def block(self, rows: Any, columns: Any) -> Array:
         """Return the exponents of pooled `rows` against pooled `columns` (slices or index arrays)."""
@@ -117,6 +125,8 @@ class Expanded(LogKernel):
 class Differences(LogKernel):
     r"""Gaussian kernel by differences: :math:`-\sum_c ((a_c - b_c) / \sigma_c)^2 / 2`, exact wherever the data lie."""
 
+    reaches_far = True
+
     def __init__(self, backend: Backend, values: Array, widths: Array) -> None:
         super().__init__(backend, (values,))
         self.widths = widths
@@ -125,6 +135,10 @@ class Differences(LogKernel):
     def evaluate(self, left: Rows, right: Rows) -> Array:
         """Return the exponents of `left` rows against `right` rows."""
         return -0.5 * _squared_distances(self.backend, left[0], right[0], self.widths)
+
+    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
+        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
+        return _relative_exponents(left[0], right[0], places, self.widths)
 
 
 class Condensed(LogKernel):
@@ -137,6 +151,8 @@ class Condensed(LogKernel):
     exponents : array, shape (n (n - 1) / 2,)
         :math:`-|z_i - z_j|^2 / 2` in the order of scipy's `pdist`.
     """
+
+    reaches_far = True
 
     def __init__(self, backend: Backend, left: Rows, exponents: Array) -> None:
         super().__init__(backend, left)
@@ -159,6 +175,10 @@ class Condensed(LogKernel):
         squared = [cdist(a, b, "sqeuclidean") for a, b in zip(left, right, strict=True)]
         return -0.5 * sum(squared[1:], squared[0])
 
+    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
+        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
+        return sum(_relative_exponents(a, b, places, np.ones(a.shape[1])) for a, b in zip(left, right, strict=True))
+
     def row_sums(self, sizes: tuple[int, ...]) -> Array:
         """Return every row's kernel mass in each group; the groups follow one another and have these sizes."""
         from condcs.kernels.compiled import condensed_row_sums
@@ -168,6 +188,8 @@ class Condensed(LogKernel):
 
 class Laplacian(LogKernel):
     r"""Laplacian kernel: :math:`-|(a - b) / \sigma|`, Euclidean norm, or the sum over columns (a product kernel)."""
+
+    reaches_far = True
 
     def __init__(self, backend: Backend, values: Array, widths: Array, *, product: bool) -> None:
         super().__init__(backend, (values,))
@@ -186,6 +208,16 @@ class Laplacian(LogKernel):
         # The square root has no derivative at 0: coinciding rows get the constant 0 instead of 0/0.
         apart = squared > 0
         return -xp.where(apart, xp.sqrt(xp.where(apart, squared, xp.ones_like(squared))), xp.zeros_like(squared))
+
+    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
+        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
+        if self.product:
+            return super().relative(left, right, places)
+        # A difference of roots is that of the squares over the sum.
+        exponents, xp = self.evaluate(left, right), self.backend.xp
+        sums = -(exponents + _entries(self.backend, exponents, places))
+        sums = xp.where(sums > 0, sums, xp.ones_like(sums))
+        return 2 * _relative_exponents(left[0], right[0], places, self.widths) / sums
 
 
 class Delta(LogKernel):
@@ -288,17 +320,26 @@ class Product(LogKernel):
         super().__init__(first.backend, left, right)
         self.factors = tuple(factors)
         self.may_vanish = any(f.may_vanish for f in factors)
+        self.reaches_far = any(f.reaches_far for f in factors)
         self.floats_per_pair = max(f.floats_per_pair for f in factors)
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
         """Return the exponents of `left` rows against `right` rows."""
+        return self._sum(lambda factor, part: factor.evaluate(left[part], right[part]))
+
+    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
+        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
+        return self._sum(lambda factor, part: factor.relative(left[part], right[part], places))
+
+    def _sum(self, exponents: Callable[[LogKernel, slice], Array]) -> Array:
+        """Add up what a function makes of each factor and of its place among the features."""
         total: Array = None
         start = 0
         for factor in self.factors:
-            stop = start + len(factor.left)
-            part = factor.evaluate(left[start:stop], right[start:stop])
-            total = part if total is None else total + part
-            start = stop
+            part = slice(start, start + len(factor.left))
+            found = exponents(factor, part)
+            total = found if total is None else total + found
+            start = part.stop
         return total
 
     def diagonal(self) -> Array | None:
@@ -329,9 +370,12 @@ def product(factors: Sequence[LogKernel]) -> LogKernel:
 
 # Rounding of the expansion is about |z|^2 machine epsilons. The limits keep the exponent's error near 5e-12 in double
 # precision (results are promised to 1e-10) and 1e-5 in single precision (promised to 1e-4).
-_EXPANSION_LIMIT = {64: 1e4, 32: 50.0}
+EXACT_EXPONENT = {64: 1e4, 32: 50.0}
+"""Exponents up to this size, by the bits of their type, are exact to 5e-12 (double precision) or 1e-5 (single)."""
 # Pools for which pairs i < j, one by one, beat a matrix product.
 _SMALL_POOL, _FEW_COLUMNS = 128, 32
+# Half the squared distance, in widths, within which coordinates relative to one of the rows keep 11 digits.
+_SMALL_POOL_REACH = 5e9
 # A width beyond these would turn into 0, infinity, or a number of few digits in that floating type.
 _WIDTH_RANGE = {64: (2.3e-308, 1.7e308), 32: (1.2e-38, 3.4e38)}
 
@@ -346,14 +390,14 @@ def gaussian(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> L
             with np.errstate(over="ignore", invalid="ignore"):
                 # Near the data before dividing: far from the origin quotients have fewer digits than differences.
                 small = Condensed.of(backend, (values - values[0]) / widths)
-                # Not so where squares overflowed: NaN compares false.
-                if small.exponents.min() > -np.finfo(np.float64).max:
+                # Far from the first row quotients have few digits again. Where squares overflowed, NaN compares false.
+                if small.exponents.min() > -_SMALL_POOL_REACH:
                     return small
         scale = backend.from_numpy(widths, values)
         with np.errstate(over="ignore", invalid="ignore"):
             z = (values - backend.detach(values.mean(0))) / scale
             half_norm = 0.5 * (z * z).sum(1)[:, None]
-            if float(backend.detach(half_norm).max()) <= _EXPANSION_LIMIT[bits]:
+            if float(backend.detach(half_norm).max()) <= EXACT_EXPONENT[bits]:
                 return Expanded(backend, z, half_norm)
     return Differences(backend, *_safe_units(backend, values, widths))
 
@@ -393,3 +437,24 @@ def _squared_distances(backend: Backend, a: Array, b: Array, widths: Array) -> A
         return cdist(a, b, "sqeuclidean", w=1 / (widths * widths))
     difference = (a[:, None, :] - b[None, :, :]) / widths
     return backend.xp.sum(difference * difference, axis=-1)
+
+
+def _relative_exponents(a: Array, b: Array, places: Array, widths: Array) -> Array:
+    r"""Return :math:`(|a_j - b_r|^2 - |a_j - b_i|^2) / 2` in units of the widths, with r the place given for row j.
+
+    As :math:`\sum_c (b_{ic} - b_{rc}) ((a_{jc} - b_{ic}) + (a_{jc} - b_{rc})) / 2`: no digits are lost, however far a
+    row is from all the others. One column at a time, so that memory is that of the result.
+    """
+    total: Array = None
+    for c in range(a.shape[1]):
+        own, others = a[:, c : c + 1], b[:, c]
+        near = others[places][:, None]
+        part = ((others - near) / widths[c]) * (((own - others) + (own - near)) / widths[c])
+        total = part if total is None else total + part
+    return 0.5 * total
+
+
+def _entries(backend: Backend, table: Array, places: Array) -> Array:
+    """Return one entry of each row of a table, as a column."""
+    rows = np.arange(table.shape[0]) if backend.name == "numpy" else backend.xp.arange(table.shape[0])
+    return table[rows, places][:, None]

@@ -19,17 +19,22 @@ from condcs.core.arrays import Array, Backend, log_weights, logsumexp
 from condcs.core.errors import OverlapError, OverlapWarning, warn_caller
 from condcs.core.groups import Groups
 from condcs.kernels.log_kernels import LogKernel, product
+from condcs.kernels.mass_ratios import log_mass_ratios
 from condcs.kernels.row_sums import log_row_sums
 
 
 @dataclass(frozen=True)
 class RowMasses:
-    """Log kernel masses of every pooled row in every group: log A (x alone) and log B (x and y), both n x G."""
+    """Log kernel masses of every pooled row in every group: log A (x alone) and log B (x and y), both n x G.
+
+    Their difference log (B / A) is a member of its own: far from a group it has digits that the masses have not.
+    """
 
     backend: Backend
     groups: Groups
     log_a: Array
     log_b: Array
+    log_ratio: Array
 
 
 def row_masses(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups) -> RowMasses:
@@ -37,7 +42,8 @@ def row_masses(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups) -> RowM
     log_a, log_b = log_row_sums([kernel_x, product([kernel_x, kernel_y])], groups)
     if kernel_x.may_vanish or groups.weights is not None:
         log_a, log_b = _without_absent_rows(kernel_x.backend, groups, log_a, log_b)
-    return RowMasses(kernel_x.backend, groups, log_a, log_b)
+    log_ratio = log_mass_ratios(kernel_x, kernel_y, groups, log_a, log_b)
+    return RowMasses(kernel_x.backend, groups, log_a, log_b, log_ratio)
 
 
 def conditional_interaction(masses: RowMasses) -> Array:
@@ -45,7 +51,7 @@ def conditional_interaction(masses: RowMasses) -> Array:
     backend, groups = masses.backend, masses.groups
     rows = []
     for g, span in enumerate(groups.slices):
-        terms = masses.log_b[span] - masses.log_a[span] - masses.log_a[span, g : g + 1]
+        terms = masses.log_ratio[span] - masses.log_a[span, g : g + 1]
         rows.append(logsumexp(backend, weighted_terms(backend, groups, span, terms), axis=0))
     return _checked_overlap(backend, _stack(backend, rows))
 
@@ -60,10 +66,9 @@ def pooled_interaction(masses: RowMasses, g: int, h: int) -> Array:
     backend, groups = masses.backend, masses.groups
     concat = backend.concat
     spans = [groups.slices[g], groups.slices[h]]
-    log_a = concat([masses.log_a[s] for s in spans])
-    log_b = concat([masses.log_b[s] for s in spans])
+    log_b, log_ratio = (concat([table[s] for s in spans]) for table in (masses.log_b, masses.log_ratio))
     log_r = logsumexp(backend, _stack(backend, [log_b[:, g], log_b[:, h]]), axis=0)
-    ratio = {k: log_b[:, k] - log_a[:, k] for k in (g, h)}
+    ratio = {k: log_ratio[:, k] for k in (g, h)}
     rows = []
     for a in (g, h):
         row = []
