@@ -40,7 +40,15 @@ def jumping(rng, n):
     return x, x + rng.random((n, 2))
 
 
-STREAMS = [uniform, clustered, discrete, sticky, jumping]
+def with_rows_far_away(rng, n):
+    """A few rows 1e8 and more widths from all others: their exponents have no digits left for those of y."""
+    x, y = uniform(rng, n)
+    x[rng.random(n) < 0.05, 0] = 1e7
+    x[rng.random(n) < 0.05, 1] = -1e9
+    return x, y
+
+
+STREAMS = [uniform, clustered, discrete, sticky, jumping, with_rows_far_away]
 
 
 def difference(ours, reference, scale=1.0):

@@ -2,7 +2,8 @@
 
 A window is a tuple of plain arrays, so that other compiled code can carry it along. Each of its rows has four sums:
 kernel mass A on x in the old and in the new group, then mass B on x and y in the old and in the new group. A sum is
-kept as ``exp(shift) * sum``; the shift is 0 unless the plain sum would underflow.
+kept as ``exp(shift + rest) * sum``; the shift is 0 unless the plain sum would underflow. The rest is what a double
+cannot hold of the shift: far from all other rows exponents are so large that their last digit counts thousands.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ CANCELLED = 1e-3
 
 _LOW, _HIGH = 1e-200, 1e100
 _LARGEST_EXPONENT = 1e300
+_LARGEST_COMPENSATED = 1e250
+_SPLIT = 134217729.0
 
 compiled = numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 
@@ -38,8 +41,9 @@ class Window(NamedTuple):
         One over each bandwidth.
     group : array of shape (capacity,)
         0 for the old group, 1 for the new, -1 for an empty slot.
-    sums, peaks, shifts : arrays of shape (4, capacity)
-        A old, A new, B old, B new; the largest value of each sum since it was last summed afresh; its scale.
+    sums, peaks, shifts, rests : arrays of shape (4, capacity)
+        A old, A new, B old, B new; the largest value of each sum since it was last summed afresh; its scale, in two
+        parts.
     sizes : array of shape (6,)
         d_x, slots in use, rows of the old and of the new group, number of sums with a shift, next row to refresh.
     work : array of shape (7, capacity)
@@ -52,6 +56,7 @@ class Window(NamedTuple):
     sums: np.ndarray[Any, Any]
     peaks: np.ndarray[Any, Any]
     shifts: np.ndarray[Any, Any]
+    rests: np.ndarray[Any, Any]
     sizes: np.ndarray[Any, Any]
     work: np.ndarray[Any, Any]
 
@@ -64,6 +69,7 @@ def empty_window(capacity: int, dim_x: int, widths: np.ndarray[Any, Any]) -> Win
         np.zeros((len(widths), capacity)),
         1.0 / widths,
         np.full(capacity, -1, np.int64),
+        np.zeros((4, capacity)),
         np.zeros((4, capacity)),
         np.zeros((4, capacity)),
         np.zeros((4, capacity)),
@@ -110,6 +116,50 @@ def _exponents(window: Any, slot: int, ex: Any, exy: Any) -> None:
         exy[j] = max(ex[j] + exy[j], -_LARGEST_EXPONENT)
 
 
+# Without fastmath: a compiler that reorders sums would find all low parts to be 0.
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _two_sum(a: float, b: float) -> Any:
+    """Return the rounded sum of two numbers and what rounding took away."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _two_product(a: float, b: float) -> Any:
+    """Return the rounded product of two numbers and what rounding took away (Dekker's halves of 26 bits)."""
+    product = a * b
+    big = _SPLIT * a
+    a_high = big - (big - a)
+    big = _SPLIT * b
+    b_high = big - (big - b)
+    a_low, b_low = a - a_high, b - b_high
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _exponent_from(window: Any, slot: int, other: int, kernel: int, exponent: float, shift: float) -> float:
+    """Return the exponent of two rows minus a shift, in twice the precision: far from all rows both are huge.
+
+    `exponent` is the same in ordinary precision; it stands where the squares would overflow.
+    """
+    if exponent < -_LARGEST_COMPENSATED:
+        return exponent - shift
+    values, scales = window.values, window.inverse_widths
+    last = window.sizes[DIM_X] if kernel == 0 else values.shape[0]
+    high, low = -shift, 0.0
+    for c in range(last):
+        difference, rest = _two_sum(values[c, other], -values[c, slot])
+        square, error = _two_product(difference, difference)
+        error += 2.0 * difference * rest
+        # One rounded factor for all rows: a bandwidth that differs in its last digit.
+        factor = -0.5 * scales[c] * scales[c]
+        term, lost = _two_product(factor, square)
+        high, carried = _two_sum(high, term)
+        low += carried + (lost + factor * error)
+    return high + low
+
+
 @compiled  # type: ignore[untyped-decorator]
 def _kernel_row(window: Any, slot: int) -> None:
     """Fill the scratch rows 2 and 3 with the kernel values, and 0 and 1 with their exponents if any sum has a shift."""
@@ -123,12 +173,12 @@ def _kernel_row(window: Any, slot: int) -> None:
 
 
 @compiled  # type: ignore[untyped-decorator]
-def _add_kernel_row(window: Any, group: int, sign: float) -> None:
-    """Add the kernel row in the scratch space to the sums of every row in one group, or take it away."""
+def _add_kernel_row(window: Any, slot: int, group: int, sign: float) -> None:
+    """Add the kernel row of `slot` in the scratch space to the sums of every row in one group, or take it away."""
     n = window.sizes[ROWS]
     for kernel in range(2):
         s = 2 * kernel + group
-        total, peak, shift = window.sums[s], window.peaks[s], window.shifts[s]
+        total, peak, shift, rest = window.sums[s], window.peaks[s], window.shifts[s], window.rests[s]
         exponents, values = window.work[kernel], window.work[2 + kernel]
         if window.sizes[SHIFTED] == 0 and sign < 0.0:
             for j in range(n):
@@ -139,7 +189,9 @@ def _add_kernel_row(window: Any, group: int, sign: float) -> None:
                 peak[j] = max(peak[j], total[j])
         else:
             for j in range(n):
-                term = values[j] if shift[j] == 0.0 else math.exp(exponents[j] - shift[j])
+                term = values[j]
+                if shift[j] != 0.0:
+                    term = math.exp(_exponent_from(window, slot, j, kernel, exponents[j], shift[j]) - rest[j])
                 total[j] += sign * term
                 peak[j] = max(peak[j], total[j])
 
@@ -156,23 +208,28 @@ def refresh_row(window: Any, slot: int) -> None:
         exp_in_place(values[:n])
         for g in range(2):
             s = 2 * kernel + g
-            total, shift = 0.0, 0.0
+            total, shift, rest = 0.0, 0.0, 0.0
             for j in range(n):
                 total += values[j] if group[j] == g else 0.0
             if total < _LOW:
                 total = 0.0
                 if sizes[OLD + g] > 0:
-                    shift = -np.inf
+                    shift, rest = -np.inf, -np.inf
                     for j in range(n):
                         if group[j] == g:
                             shift = max(shift, exponents[j])
                     for j in range(n):
                         if group[j] == g:
-                            total += math.exp(exponents[j] - shift)
+                            values[j] = _exponent_from(window, slot, j, kernel, exponents[j], shift)
+                            rest = max(rest, values[j])
+                    for j in range(n):
+                        if group[j] == g:
+                            total += math.exp(values[j] - rest)
             sizes[SHIFTED] += (shift != 0.0) - (window.shifts[s, slot] != 0.0)
             window.sums[s, slot] = total
             window.peaks[s, slot] = total
             window.shifts[s, slot] = shift
+            window.rests[s, slot] = rest
 
 
 @compiled  # type: ignore[untyped-decorator]
@@ -191,7 +248,7 @@ def mend(window: Any) -> None:
             if sizes[OLD + g] == 0:
                 for j in range(n):
                     sizes[SHIFTED] -= shift[j] != 0.0
-                    total[j] = peak[j] = shift[j] = 0.0
+                    total[j] = peak[j] = shift[j] = window.rests[s, j] = 0.0
                 continue
             spoilt = 0
             for j in range(n):
@@ -206,7 +263,7 @@ def mend(window: Any) -> None:
 def take_out(window: Any, slot: int) -> None:
     """Take the row in `slot` out of its group; the slot must be filled again before anything is asked."""
     _kernel_row(window, slot)
-    _add_kernel_row(window, window.group[slot], -1.0)
+    _add_kernel_row(window, slot, window.group[slot], -1.0)
     window.sizes[OLD + window.group[slot]] -= 1
     window.group[slot] = -1
 
@@ -215,8 +272,8 @@ def take_out(window: Any, slot: int) -> None:
 def move(window: Any, slot: int, group: int) -> None:
     """Move the row in `slot` to the other group."""
     _kernel_row(window, slot)
-    _add_kernel_row(window, window.group[slot], -1.0)
-    _add_kernel_row(window, group, 1.0)
+    _add_kernel_row(window, slot, window.group[slot], -1.0)
+    _add_kernel_row(window, slot, group, 1.0)
     window.sizes[OLD + window.group[slot]] -= 1
     window.sizes[OLD + group] += 1
     window.group[slot] = group
@@ -230,7 +287,7 @@ def put_in(window: Any, slot: int, row: Any, group: int) -> None:
     for c in range(row.size):
         window.values[c, slot] = row[c]
     _kernel_row(window, slot)
-    _add_kernel_row(window, group, 1.0)
+    _add_kernel_row(window, slot, group, 1.0)
     window.group[slot] = group
     sizes[OLD + group] += 1
     for kernel in range(2):
@@ -243,7 +300,7 @@ def put_in(window: Any, slot: int, row: Any, group: int) -> None:
             s = 2 * kernel + g
             sizes[SHIFTED] -= window.shifts[s, slot] != 0.0
             window.sums[s, slot] = window.peaks[s, slot] = total
-            window.shifts[s, slot] = 0.0
+            window.shifts[s, slot] = window.rests[s, slot] = 0.0
 
 
 @compiled  # type: ignore[untyped-decorator]
@@ -311,12 +368,13 @@ def log_interaction(window: Any, out: Any) -> None:
     peaks, totals = np.full(4, -np.inf), np.zeros(4)
     for j in range(n):
         g = group[j]
-        log_a = math.log(window.sums[g, j]) + window.shifts[g, j]
+        log_a = math.log(window.sums[g, j]) + window.shifts[g, j] + window.rests[g, j]
         for h in range(2):
-            other_a = math.log(window.sums[h, j]) + window.shifts[h, j]
-            other_b = math.log(window.sums[2 + h, j]) + window.shifts[2 + h, j]
+            # Shifts by themselves: they are nearly equal, and huge far from a group.
+            ratio = math.log(window.sums[2 + h, j]) - math.log(window.sums[h, j])
+            ratio += (window.shifts[2 + h, j] - window.shifts[h, j]) + (window.rests[2 + h, j] - window.rests[h, j])
             t = 2 * g + h
-            peaks[t], totals[t] = _add_in_logs(peaks[t], totals[t], other_b - log_a - other_a)
+            peaks[t], totals[t] = _add_in_logs(peaks[t], totals[t], ratio - log_a)
     for t in range(4):
         out[t] = peaks[t] + math.log(totals[t])
 
@@ -342,7 +400,7 @@ def joint_mmd(window: Any) -> Any:
     """Squared MMD between the joint distributions of the two groups."""
     n, group = window.sizes[ROWS], window.group
     old, new = window.sizes[OLD], window.sizes[NEW]
-    B0, B1, shift0, shift1 = window.sums[2], window.sums[3], window.shifts[2], window.shifts[3]
+    B0, B1 = window.sums[2], window.sums[3]
     within_old, within_new, across = 0.0, 0.0, 0.0
     if window.sizes[SHIFTED] == 0:
         for j in range(n):
@@ -352,11 +410,13 @@ def joint_mmd(window: Any) -> Any:
             within_new += 0.0 if is_old else B1[j]
     else:
         for j in range(n):
+            first = math.exp(window.shifts[2, j] + window.rests[2, j])
+            second = math.exp(window.shifts[3, j] + window.rests[3, j])
             if group[j] == 0:
-                within_old += B0[j] * math.exp(shift0[j])
-                across += B1[j] * math.exp(shift1[j])
+                within_old += B0[j] * first
+                across += B1[j] * second
             else:
-                within_new += B1[j] * math.exp(shift1[j])
+                within_new += B1[j] * second
     return within_old / (old * old) + within_new / (new * new) - 2.0 * across / (old * new)
 
 

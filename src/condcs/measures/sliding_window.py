@@ -131,7 +131,8 @@ class SlidingWindow:
             raise _broken(f"{dim_x} columns of x among {len(widths)}")
         made = cls(values.shape[1], dim_x, len(widths) - dim_x, bandwidth_x=widths[:dim_x], bandwidth_y=widths[dim_x:])
         for name, array in made.arrays._asdict().items():
-            if name in ("work", "inverse_widths"):
+            # States of earlier versions have no rests; those of 0 go on as they did there.
+            if name in ("work", "inverse_widths") or (name == "rests" and name not in state):
                 continue
             given = _entry(state, name)
             if given.shape != array.shape or given.dtype.kind not in "fi":
