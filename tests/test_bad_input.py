@@ -129,11 +129,11 @@ ROWS = [
     Bad("bandwidth", "no sample", {"*": ()}, ShapeError, "samples", "Pass e.g. bandwidth(xp, xq)"),
     Bad(
         "cs",
-        "columns in another order",
-        lambda: {"yp": data_frame(a=Y, b=-Y), "yq": data_frame(b=-Y, a=Y)},
+        "columns of another name",
+        lambda: {"yp": data_frame(a=Y, b=-Y), "yq": data_frame(c=-Y, a=Y)},
         DataError,
         "yq",
-        "Pass `yq[yp.columns]`",
+        "Rename the columns, or pass arrays",
     ),
     Bad("cs", "numpy and torch", tensors(yp=Y), DataError, None, "Convert them first, e.g. with `torch.as_tensor`"),
     Bad(

@@ -69,12 +69,49 @@ def test_the_label_shown_is_the_one_that_is_no_number():
         condcs.cs([1.0, 2.0, "n/a"], Y)
 
 
-def test_data_frames_with_reordered_columns_are_refused(pd):
+def test_data_frames_with_reordered_columns_are_matched_by_name(pd):
     """Compared by position, age would meet dose without a word."""
     xp, xq = pd.DataFrame(X, columns=["age", "dose"]), pd.DataFrame(XQ, columns=["age", "dose"])
-    with pytest.raises(DataError, match=r"columns in the same order.*Pass `xq\[xp.columns\]`"):
-        condcs.conditional_cs(xp, Y, xq[["dose", "age"]], YQ)
-    assert condcs.conditional_cs(xp, Y, xq[["dose", "age"]][xp.columns], YQ) == EXPECTED
+    assert condcs.conditional_cs(xp, Y, xq[["dose", "age"]], YQ) == EXPECTED
+    groups = [(xp, Y), (xq[["dose", "age"]], YQ)]
+    assert condcs.pairwise(groups)[0, 1] == EXPECTED
+    tested = condcs.conditional_test(groups, null="permutation", n_resamples=1, rng=0)
+    assert tested.statistic == pytest.approx(EXPECTED, rel=1e-12)
+
+
+def test_data_frames_with_other_names_were_compared_by_place(pd):
+    """Which columns are missing is said; columns that are only numbered have no names."""
+    xp, xq = pd.DataFrame(X, columns=["age", "dose"]), pd.DataFrame(XQ, columns=["age", "height"])
+    with pytest.raises(DataError, match="`xq` lacks 'dose' and `xp` lacks 'height'. Rename the columns, or pass arr"):
+        condcs.conditional_cs(xp, Y, xq, YQ)
+    with pytest.raises(DataError, match="lacks 'dose'"):
+        condcs.pairwise([(xp, Y), (xq, YQ)])
+    with pytest.raises(DataError, match="lacks 'dose'"):
+        condcs.conditional_test([(xp, Y), (xp, Y), (xq, YQ)], n_resamples=1)
+    twice = pd.DataFrame(XQ, columns=["age", "age"])
+    with pytest.raises(DataError, match="each once"):
+        condcs.conditional_kl(xp, Y, twice, YQ)
+    assert condcs.conditional_cs(xp, Y, xq.to_numpy(), YQ) == EXPECTED
+    assert condcs.conditional_cs(xp, Y, pd.DataFrame(XQ), YQ) == EXPECTED
+
+
+def test_tables_of_pyarrow_raised_an_attribute_error(pd):
+    """Tables, batches and columns are accepted, with their names, missing values and categories."""
+    pa = pytest.importorskip("pyarrow")
+
+    def table(values, names=("age", "dose")):
+        return pa.table({name: values[:, c] for c, name in enumerate(names)})
+
+    xp, xq = table(X), table(XQ[:, ::-1], ("dose", "age")).to_batches()[0]
+    halves = pa.chunked_array([Y[:10], Y[10:]])
+    assert condcs.conditional_cs(xp, halves, xq, pa.array(YQ)) == EXPECTED
+    with pytest.raises(DataError, match="`xq` lacks 'dose'"):
+        condcs.conditional_cs(xp, Y, pd.DataFrame(XQ, columns=["age", "height"]), YQ)
+    gap = pa.table({"age": pa.array([1.0, None, 2.0])})
+    with pytest.raises(DataError, match="row 1, column 'age'"):
+        condcs.cs(gap, YQ)
+    labels = pa.table({"kind": pa.array(["a", "b", "b"]).dictionary_encode()})
+    assert condcs.cs(labels, ["a", "b", "b"], kernel="delta") == pytest.approx(0.0, abs=1e-12)
 
 
 def test_data_frames_with_other_names_are_compared_by_position(pd):
@@ -286,3 +323,29 @@ def test_the_wrong_number_of_kernels_names_the_option():
         ParameterError, match=r"`kernel_y` must name one kernel per column of `yp` and `yq` \(1\), got 2"
     ):
         condcs.conditional_cs(X, Y, XQ, YQ, kernel_y=["gaussian", "delta"])
+
+
+@pytest.mark.parametrize("container", ["array", "list", "series", "torch"])
+def test_times_in_seconds_beside_single_precision_were_rounded_to_minutes(container):
+    """float32 holds whole numbers up to 2^24: an x in single precision made unix seconds multiples of 128."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=100).astype(np.float32)
+    y = (1_700_000_000 + 200 * (x + rng.normal(size=100))).astype(np.int64)
+    expected = condcs.conditional_cs(x[:50].astype(float), y[:50], x[50:].astype(float), y[50:])
+    make = {"array": np.asarray, "list": list, "series": pytest.importorskip("pandas").Series}.get(container)
+    as_x = np.asarray
+    if container == "torch":
+        make = as_x = pytest.importorskip("torch").as_tensor
+    value = condcs.conditional_cs(as_x(x[:50]), make(y[:50]), as_x(x[50:]), make(y[50:]))
+    assert float(value) == pytest.approx(expected, rel=1e-12)
+    # Small integers are exact in single precision, which stays what it is.
+    small = condcs.conditional_cs(as_x(x[:50]), as_x(y[:50] % 7), as_x(x[50:]), as_x(y[50:] % 7))
+    assert "float32" in str(small.dtype)
+
+
+def test_large_integers_without_double_precision_are_refused():
+    """JAX computes in single precision unless told otherwise."""
+    jnp = pytest.importorskip("jax").numpy
+    y = 1_700_000_000 + jnp.arange(20)
+    with pytest.raises(DataError, match="`yp` must hold integers that float32 represents.*jax_enable_x64"):
+        condcs.cs(y[:10], y[10:])

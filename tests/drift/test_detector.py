@@ -119,14 +119,14 @@ def run_lengths(rng, *, stated, window, streams):
             new_y = new_y - detector._regression.predict(new_x)[:, 0]
             all_x, all_y = np.concatenate([recent_x, new_x]), np.concatenate([recent_y, new_y])
             inputs = detector._as_inputs(all_x)
-            K = _gram(np.concatenate([rows_x, inputs]) / width_x)
+            K = _gram(np.concatenate([rows_x, inputs]), width_x)
             nearest = np.array([nearest_rows(row) for row in -np.abs(inputs - detector._donors_x.T)])
             values = np.empty((len(detector._scales), 1 + detector.controls, len(all_x) - window + 1))
             for control in range(1 + detector.controls):
                 drawn = nearest[np.arange(len(nearest)), rng.integers(nearest.shape[1], size=len(nearest))]
                 response = detector._donors_y[drawn] if control else all_y[:, None]
                 for number, width in enumerate(widths_y):
-                    M = K * _gram(np.concatenate([rows_y, response]) / width)
+                    M = K * _gram(np.concatenate([rows_y, response]), width)
                     stream_divergences(K, M, m, window, values[number, control])
             differences = values[:, 0] - values[:, 1:].mean(axis=1)
             largest = ((differences.T - detector._centres) / detector._scales).max(axis=1)
@@ -343,3 +343,21 @@ def test_broken_states(detector_state):
     for broken in ({**settings, "generator": {"bit_generator": "PCG64"}}, {**settings, "window": None}):
         with pytest.raises(CondcsError, match="`state` must come from"):
             ConditionalDriftDetector.load({**detector_state, "settings": np.array(json.dumps(broken))})
+
+
+@pytest.mark.parametrize("ranks", [True, False])
+def test_a_common_offset_raised_false_alarms(ranks):
+    """The calibration lost the digits of its distances at an offset of 1e8; the stream did not."""
+    x, y = make_rows(500, np.random.default_rng(0))
+    found = []
+    # Powers of two, and values on a grid: the offset itself changes no digit.
+    x, y = np.round(x * 2**16) / 2**16, np.round(y * 2**16) / 2**16
+    for offset in (0.0, 2.0**33):
+        moved = x if ranks else x + offset
+        options = {"window": 40, "expected_run_length": 2000, "n_streams": 40, "bandwidth_y": 0.5, "rng": 0}
+        detector = ConditionalDriftDetector(
+            moved[:300], y[:300] + offset, adjust=False, ranks=ranks, controls=0, bandwidth_x=0.5, **options
+        )
+        detector.update_many(moved[300:], y[300:] + offset)
+        found.append((detector.threshold, detector.statistic))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9)

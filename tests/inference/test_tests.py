@@ -294,3 +294,16 @@ def test_adjusting_keeps_what_x1_does_not_explain():
         for adjust in (True, False)
     )
     assert with_it <= 0.02 < without
+
+
+@pytest.mark.parametrize("measure", ["conditional_cs", "conditional_kl"])
+def test_more_than_127_groups_crashed(measure):
+    """Labels above 127 became negative in an int8."""
+    rng = np.random.default_rng(0)
+    groups = [(x, x + 0.3 * rng.normal(size=(5, 1))) for x in rng.normal(size=(131, 5, 1))]
+    D = condcs.pairwise(groups, measure=measure)
+    result = condcs.conditional_test(groups, measure=measure, null="permutation", n_resamples=3, rng=0)
+    total = np.triu(D, 1).sum() + (np.tril(D, -1).sum() if measure == "conditional_kl" else 0.0)
+    assert result.statistic == pytest.approx(total, rel=1e-9)
+    assert 0.25 <= result.pvalue <= 1.0
+    assert condcs.conditional_test(groups, null="local", n_resamples=1, rng=0).pvalue >= 0.5

@@ -255,6 +255,12 @@ def test_large_batches_are_tiled(monkeypatch):
         torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-11)
 
 
+def test_median_of_more_than_2000_rows_differed_from_the_core():
+    """The same subsample, whoever asks."""
+    zs, _, zt, _ = batch(n=1500, m=1200)
+    assert exponents.width("bandwidth", "median", zs, zt).item() == pytest.approx(condcs.bandwidth(zs, zt), rel=1e-12)
+
+
 def test_rules_are_those_of_the_core():
     zs, _, zt, _ = batch()
     assert exponents.width("bandwidth", "median", zs, zt).item() == pytest.approx(condcs.bandwidth(zs, zt), rel=1e-12)

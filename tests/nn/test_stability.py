@@ -6,6 +6,7 @@ from condcs.core.errors import BandwidthError, CondcsError, DataError, Parameter
 
 torch = pytest.importorskip("torch")
 
+import condcs  # noqa: E402
 from condcs import nn as cnn  # noqa: E402
 from condcs.nn import functional as F  # noqa: E402
 from tests.nn.test_functional import LOSSES, batch  # noqa: E402
@@ -59,6 +60,27 @@ def test_autocast_does_not_reach_the_kernels(name):
         inside = LOSSES[name](*inputs)
     assert inside.dtype == torch.float32
     torch.testing.assert_close(inside, LOSSES[name](*inputs))
+
+
+@pytest.mark.parametrize("name", ["conditional_cs", "conditional_mmd", "cs", "mmd", "pairwise"])
+@pytest.mark.parametrize("rows", [30, 1200])
+def test_top_level_functions_under_autocast_were_wrong(name, rows):
+    """bfloat16 products left 0.00 of 0.65: autocast is off inside."""
+    zs, _, zt, _ = (a.float().requires_grad_() for a in batch(n=rows, m=rows))
+
+    def value():
+        if name == "pairwise":
+            return condcs.pairwise([(zs, zs[:, :1]), (zt, -zt[:, :1])])[0, 1]
+        if name in ("cs", "mmd"):
+            return getattr(condcs, name)(zs, zt)
+        return getattr(condcs, name)(zs, zs[:, :1], zt, -zt[:, :1])
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = value()
+    assert inside.dtype == torch.float32
+    torch.testing.assert_close(inside, value())
+    # Outside autocast, as torch asks for: backward passes follow the types of the forward pass.
+    assert torch.isfinite(torch.autograd.grad(inside, zs)[0]).all()
 
 
 def test_autocast_and_arguments_by_name():

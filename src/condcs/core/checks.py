@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from condcs.core.arrays import Array, Backend
-from condcs.core.errors import DataError, ParameterError, ShapeError
+from condcs.core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs.core.groups import Groups
 
 Parts = Sequence[tuple[str, Any]]
@@ -83,7 +83,7 @@ def check_variable(
             )
         if table.shape[0] < min_rows:
             raise ShapeError(_too_few_rows(name, tuple(table.shape), min_rows))
-    _check_column_order(parts)
+    tables = _matched_by_name(parts, tables)
     names = _column_names(parts, width, stem)
     flags = (labels,) * width if isinstance(labels, bool) else tuple(labels)
     if len(flags) != width:
@@ -156,23 +156,48 @@ def check_weights(parts: Parts, sizes: tuple[int, ...], backend: Backend, dtype:
 
 
 def float_type(backend: Backend, arrays: Iterable[Any]) -> tuple[Any, Any]:
-    """Return (type to compute in, type to return): the widest float given; halves are computed in single precision."""
+    """Return (type to compute in, type to return): the narrowest float that holds all that is given.
+
+    That is the widest float among the arrays, and double precision if there are integers that it would round, such as
+    times in seconds. Halves are computed in single precision.
+    """
+    given = [a for a in arrays if a is not None]
     if backend.name == "numpy":
-        # Columns of a DataFrame have a type each; extension types of pandas know their kind and size like numpy's.
-        types: list[Any] = []
-        for a in arrays:
-            types.extend(a.dtypes if hasattr(a, "columns") else [getattr(a, "dtype", None)])
-        size = max((t.itemsize for t in types if getattr(t, "kind", "") == "f"), default=8)
-        if size >= 8:
+        columns = [column for a in given for column in _typed_columns(a)]
+        size = max((c.dtype.itemsize for c in columns if c.dtype.kind == "f"), default=8)
+        if size >= 8 or not all(_fits_single(c) for c in columns):
             return np.dtype(np.float64), np.dtype(np.float64)
         return np.dtype(np.float32), np.dtype(f"f{size}")
     xp = backend.xp
-    given = [a.dtype for a in arrays if a is not None and "float" in str(a.dtype)]
-    if not given:
-        default = xp.asarray(0.0).dtype
-        return default, default
-    widest = max(given, key=lambda d: xp.finfo(d).bits)
+    default = xp.asarray(0.0).dtype
+    floats = [a.dtype for a in given if "float" in str(a.dtype)]
+    widest = max(floats, key=lambda d: xp.finfo(d).bits) if floats else default
+    if xp.finfo(widest).bits < 64 and not all(_holds_exactly(a, backend, xp.float32) for a in given):
+        # JAX has double precision only where it is switched on; it is the default there.
+        double = default if backend.name == "jax" else xp.float64
+        return double, double
     return (xp.float32 if xp.finfo(widest).bits < 32 else widest), widest
+
+
+def _typed_columns(a: Any) -> list[Any]:
+    """Return what has a type like numpy's: the array itself, each column of a DataFrame, or what a list becomes."""
+    if hasattr(a, "iloc") and hasattr(a, "columns"):
+        return [a.iloc[:, c] for c in range(a.shape[1])]
+    if hasattr(getattr(a, "dtype", None), "kind"):
+        return [a]
+    try:
+        return [_to_ndarray("", a)]
+    except CondcsError:
+        return []
+
+
+def _fits_single(column: Any) -> bool:
+    """Whether single precision holds all integers of a column; what is no integer decides by its type alone."""
+    if column.dtype.kind not in "iuO" or (column.dtype.kind != "O" and column.dtype.itemsize <= 2):
+        return True
+    numbers = [v for v in np.asarray(column).flat if isinstance(v, Integral)] if column.dtype.kind == "O" else column
+    limit = 2 / float(np.finfo(np.float32).eps)
+    return not len(numbers) or bool(-limit <= np.min(numbers) and np.max(numbers) <= limit)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
@@ -242,6 +267,8 @@ def _to_ndarray(name: str, value: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise DataError(f"`{name}` must have no masked values. Drop those rows or fill them with `{name}.filled(...)`.")
     try:
+        if type(value).__module__.partition(".")[0] == "pyarrow":
+            return _from_arrow(value)
         array = np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
         # numpy writes the numbers of a list with strings as strings too, and a missing label as "nan".
         return np.array(value, dtype=object) if array.dtype.kind in "US" and isinstance(value, list | tuple) else array
@@ -251,9 +278,34 @@ def _to_ndarray(name: str, value: Any) -> np.ndarray[Any, Any]:
         ) from error
 
 
+def _from_arrow(value: Any) -> np.ndarray[Any, Any]:
+    """Return a pyarrow Table or RecordBatch, or one column of it, as an array; missing values become NaN or None."""
+    if hasattr(value, "itercolumns"):
+        columns = [_from_arrow(column) for column in value.itercolumns()]
+        return np.stack(columns, axis=1) if columns else np.empty((value.num_rows, 0))
+    import pyarrow
+
+    # A dictionary holds categories: what counts are their values.
+    plain = value.cast(value.type.value_type) if pyarrow.types.is_dictionary(value.type) else value
+    chunks = plain.chunks if hasattr(plain, "chunks") else [plain]
+    return np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in chunks] or [np.empty(0)])
+
+
+def column_names(table: Any) -> list[Any] | None:
+    """Return the names of a table's columns (pandas, polars, pyarrow); None for arrays, and for columns only numbered."""
+    if type(table) is np.ndarray:
+        return None
+    schema = getattr(table, "schema", None)
+    names = getattr(schema, "names", None) if hasattr(schema, "names") else getattr(table, "columns", None)
+    if callable(names):
+        names = names()
+    found = None if names is None else list(names)
+    return None if found == list(range(len(found or ()))) else found
+
+
 def _column_names(parts: Parts, width: int, stem: str) -> tuple[str, ...]:
     for _, value in parts:
-        columns = getattr(value, "columns", None)
+        columns = column_names(value)
         if columns is not None and len(columns) == width:
             return tuple(str(c) for c in columns)
         if width == 1 and isinstance(getattr(value, "name", None), str):
@@ -261,16 +313,39 @@ def _column_names(parts: Parts, width: int, stem: str) -> tuple[str, ...]:
     return (stem,) if width == 1 else tuple(f"{stem}{i + 1}" for i in range(width))
 
 
-def _check_column_order(parts: Parts) -> None:
-    """Refuse DataFrames with the same columns in different orders: they would be compared crosswise."""
-    named = [(name, list(value.columns)) for name, value in parts if hasattr(value, "columns")]
-    for name, columns in named[1:]:
-        first, expected = named[0]
-        if columns != expected and sorted(map(str, columns)) == sorted(map(str, expected)):
-            raise DataError(
-                f"`{first}` and `{name}` must have their columns in the same order, got {expected} and {columns}. "
-                f"Pass `{name}[{first}.columns]`."
-            )
+def _matched_by_name(parts: Parts, tables: list[Any]) -> list[Any]:
+    """Bring the columns of tables with names into the order of the first; refuse tables with other names."""
+    named = {i: columns for i, (_, value) in enumerate(parts) if (columns := column_names(value)) is not None}
+    if len(named) < 2:
+        return tables
+    (first, expected), *others = named.items()
+    matched = list(tables)
+    for i, columns in others:
+        if columns != expected:
+            matched[i] = tables[i][:, column_order(parts[first][0], expected, parts[i][0], columns)]
+    return matched
+
+
+def unless_named_alike(first: Any, second: Any) -> Any:
+    """Return the second table without its names if they are not those of the first: it is then compared by place."""
+    names, others = column_names(first), column_names(second)
+    if names is None or others is None or set(names) == set(others):
+        return second
+    return _to_ndarray("", second)
+
+
+def column_order(first: str, expected: list[Any], name: str, columns: list[Any]) -> list[int]:
+    """Return where the expected columns stand among those of another table; refuse other names."""
+    missing, extra = ([str(c) for c in a if c not in b] for a, b in ((expected, columns), (columns, expected)))
+    if missing or extra or len(set(columns)) < len(columns):
+        differ = [f"`{name}` lacks {', '.join(map(repr, missing))}"] if missing else []
+        differ += [f"`{first}` lacks {', '.join(map(repr, extra))}"] if extra else []
+        raise DataError(
+            f"`{first}` and `{name}` must have the same column names, each once, got {expected} and {columns}"
+            f"{': ' if differ else ''}{' and '.join(differ)}. Rename the columns, or pass arrays, e.g. "
+            f"`{name}.to_numpy()`, to compare them by place."
+        )
+    return [columns.index(c) for c in expected]
 
 
 def _encode_labels(
@@ -337,6 +412,11 @@ def _as_float(
         if "complex" in str(table.dtype):
             raise DataError(
                 f"`{name}` must hold real numbers, got {table.dtype}. Split real and imaginary parts in two columns."
+            )
+        if backend.name == "jax" and not _holds_exactly(table, backend, dtype):
+            raise DataError(
+                f"`{name}` must hold integers that {dtype} represents, got larger ones. Subtract an offset, or switch "
+                'double precision on with jax.config.update("jax_enable_x64", True).'
             )
         return backend.xp.astype(table, dtype)
     if table.dtype.kind in "fiub":

@@ -6,7 +6,7 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,16 +56,33 @@ def warn_caller(message: str, category: type[CondcsWarning]) -> None:
     warnings.warn(message, category, stacklevel=depth + 1)
 
 
+def _autocast_device(arguments: tuple[Any, ...]) -> str | None:
+    """Kind of device of the first tensor among the arguments, or in lists of them, if autocast is on there."""
+    if (torch := sys.modules.get("torch")) is None:
+        return None
+    for value in arguments:
+        first = value[0] if isinstance(value, list | tuple) and value else value
+        first = first[0] if isinstance(first, list | tuple) and first else first
+        if isinstance(first, torch.Tensor):
+            kind: str = first.device.type
+            return kind if torch.is_autocast_enabled(kind) else None
+    return None
+
+
 def public(function: Callable[P, R]) -> Callable[P, R]:
-    """Prefix errors with the name of the public function they leave through.
+    """Make a function public: errors name the function they leave through, and torch's autocast is off inside.
 
     Checks deep inside know the argument but not the caller; the context is added once, at the boundary. A constructor
-    goes by the name of the class that is made.
+    goes by the name of the class that is made. Kernels live on differences of squared norms, of which half precision
+    leaves nothing.
     """
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            if (kind := _autocast_device((*args, *kwargs.values()))) is not None:
+                with sys.modules["torch"].autocast(kind, enabled=False):
+                    return function(*args, **kwargs)
             return function(*args, **kwargs)
         except CondcsError as error:
             if not getattr(error, "caller", None):

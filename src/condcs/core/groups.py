@@ -10,6 +10,11 @@ import numpy as np
 from condcs.core.arrays import Array
 
 
+def label_type(count: int) -> np.dtype[np.generic]:
+    """Return the integer type that labels 0 .. count - 1 are kept in: small, because a test holds hundreds of rows."""
+    return np.dtype(np.int8 if count <= 127 else np.int32)
+
+
 @dataclass(frozen=True)
 class Groups:
     """Disjoint groups that lie one after the other in the pool: a block-diagonal weight matrix W (n x G).

@@ -17,8 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from condcs.core.settings import current_settings
+from condcs.kernels.log_kernels import EXACT_EXPONENT
 from condcs.measures.sliding_window import ReferenceWindow
 
 FloatArray = np.ndarray[Any, Any]
@@ -71,7 +73,7 @@ def null_statistics(
     """
     n = len(x)
     length = min(n - rows, _STREAM_WINDOWS * window)
-    K, grams = _gram(x / width_x), [_gram(y / width) for width in widths_y]
+    K, grams = _gram(x, width_x), [_gram(y, width) for width in widths_y]
     orders = [np.concatenate([np.arange(rows), rows + generator.permutation(n - rows)[:length]]) for _ in range(count)]
     # No row is a control of itself.
     others = K[rows:, rows:] - 2 * np.eye(n - rows)
@@ -168,7 +170,13 @@ def _exact_divergences(
     return np.array(found)
 
 
-def _gram(scaled: FloatArray) -> FloatArray:
+def _gram(rows: FloatArray, widths: FloatArray) -> FloatArray:
+    scaled = rows / widths
     squares = (scaled**2).sum(axis=1)
+    if squares.max() > 2 * EXACT_EXPONENT[64]:
+        # The expansion below would cancel: a common offset of 1e8 left no digits of the distances. By differences,
+        # and near 0 before dividing.
+        scaled = (rows - np.median(rows, axis=0)) / widths
+        return np.asarray(np.exp(-0.5 * cdist(scaled, scaled, "sqeuclidean")))
     distances = squares[:, None] + squares - 2 * (scaled @ scaled.T)
     return np.asarray(np.exp(-0.5 * np.maximum(distances, 0.0)))

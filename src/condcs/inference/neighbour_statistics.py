@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from condcs.core.groups import label_type
 from condcs.inference.compiled import neighbour_divergences
 from condcs.inference.statistics import FloatArray, LabelArray, MeasuredPool, Regrouped, total_divergence
 from condcs.measures.directions import check_direction, directed
@@ -34,8 +35,8 @@ class NeighbourTable:
 
     def __call__(self, labels: LabelArray) -> FloatArray:
         """Return one value per row of `labels`."""
-        labels = np.ascontiguousarray(np.atleast_2d(labels), dtype=np.int8)
         count = len(self.pool.sizes)
+        labels = np.ascontiguousarray(np.atleast_2d(labels), dtype=label_type(count))
         parts = [neighbour_divergences(indices, logs, d, labels, self.k, count) for indices, logs, d in self.tables]
         pairs = directed(self.pool.problem.inputs.backend, parts[0] - parts[1], self.direction)
         values = total_divergence(pairs, symmetric=False)

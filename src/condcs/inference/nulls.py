@@ -18,6 +18,7 @@ import numpy as np
 
 from condcs.core.checks import check_choice, check_integer
 from condcs.core.errors import DataError, ParameterError, ShapeError
+from condcs.core.groups import label_type
 from condcs.inference.balanced_draws import in_deviations, local_draws, propensity_draws
 
 FloatArray = np.ndarray[Any, Any]
@@ -99,7 +100,7 @@ def label_sampler(
     sizes = np.bincount(groups, minlength=count)
     if sizes.min() < _SMALLEST_GROUP:
         raise DataError(f"every group must have at least 2 rows, got {int(sizes.min())}. Collect more observations.")
-    labels = groups.astype(np.int8 if count <= 127 else np.int32)
+    labels = groups.astype(label_type(count))
     if null == "permutation":
         return lambda number: rng.permuted(np.broadcast_to(labels, (number, len(labels))), axis=1)
     if null == "propensity" and propensity is not None and not hasattr(propensity, "fit"):

@@ -16,7 +16,7 @@ import numpy as np
 
 from condcs.core.arrays import Array
 from condcs.core.checks import Parts
-from condcs.core.groups import Groups
+from condcs.core.groups import Groups, label_type
 from condcs.measures.problem import (
     ConditionalProblem,
     MarginalProblem,
@@ -58,7 +58,7 @@ class MeasuredPool:
     @property
     def labels(self) -> LabelArray:
         """Labels as given: 0 for the rows of the first group, and so on."""
-        return np.repeat(np.arange(len(self.sizes), dtype=np.int8), self.sizes)
+        return np.repeat(np.arange(len(self.sizes), dtype=label_type(len(self.sizes))), self.sizes)
 
     @property
     def widths(self) -> dict[str, FloatArray]:

@@ -137,12 +137,17 @@ def _as_numbers(option: str, bandwidth: Any) -> np.ndarray[Any, Any]:
         ) from error
 
 
+def median_rows(n: int) -> slice | np.ndarray[Any, Any]:
+    """Return which of n pooled rows the median distance is taken over: all, or a subsample in ascending order."""
+    if n <= MEDIAN_ROWS:
+        return slice(None)
+    # A fixed seed: the width is a property of the data, and the same call must give the same answer.
+    return np.sort(np.random.default_rng(_MEDIAN_SEED).choice(n, MEDIAN_ROWS, replace=False))
+
+
 def _median(option: str, values: np.ndarray[Any, Any], title: str, names: tuple[str, ...], response: bool) -> float:
     """Square root of the median squared distance over all pairs i < j."""
-    if len(values) > MEDIAN_ROWS:
-        # A fixed seed: the width is a property of the data, and the same call must give the same answer.
-        chosen = np.random.default_rng(_MEDIAN_SEED).choice(len(values), MEDIAN_ROWS, replace=False)
-        values = values[np.sort(chosen)]
+    values = values[median_rows(len(values))]
     unit, (median, squared) = 1.0, _median_squared(values)
     if not 1e-200 < median < 1e200 and (peak := float(np.max(np.abs(values)))) > 0:
         # Squares overflow or underflow in these units: measure in units of the largest value (a power of two is exact).

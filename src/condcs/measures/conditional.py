@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from condcs.core.arrays import Array, logsumexp
-from condcs.core.checks import check_choice, check_same_rows
+from condcs.core.checks import check_choice, check_same_rows, unless_named_alike
 from condcs.core.errors import public
 from condcs.core.groups import Groups
 from condcs.kernels.bandwidths import Bandwidth
@@ -229,7 +229,8 @@ def conditional_cs_responses(
     check_choice("form", form, ("paper", "symmetric"))
     problem = conditional_problem(
         [("x", x), ("x", x)],
-        [("y1", y1), ("y2", y2)],
+        # Two variables, such as the truth and a prediction: other names are no mistake.
+        [("y1", y1), ("y2", unless_named_alike(y1, y2))],
         [("weights", weights), ("weights", weights)],
         kernel_x=kernel_x,
         kernel_y=kernel_y,

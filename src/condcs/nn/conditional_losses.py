@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from condcs.core.checks import check_choice, check_positive
+from condcs.core.errors import public
 from condcs.measures.conditional import conditional_cs_predictors, conditional_cs_responses
 from condcs.nn.batches import TILED
 from condcs.nn.exponents import (
@@ -20,10 +21,10 @@ from condcs.nn.exponents import (
     width,
 )
 from condcs.nn.reduction import Part, check_reduction, log_contrast, scaled
-from condcs.nn.tensors import check_table, check_weights, common, loss_function, unit_rows
+from condcs.nn.tensors import check_table, check_weights, common, unit_rows
 
 
-@loss_function
+@public
 def conditional_cs_loss(
     y_pred: Tensor,
     y_true: Tensor,
@@ -107,7 +108,7 @@ def conditional_cs_loss(
     return log_contrast(parts, n, reduction)
 
 
-@loss_function
+@public
 def conditional_independence_loss(
     y: Tensor,
     x1: Tensor,

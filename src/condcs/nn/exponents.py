@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from condcs.core.errors import BandwidthError
-from condcs.kernels.bandwidths import MEDIAN_ROWS
+from condcs.kernels.bandwidths import median_rows
 
 Width = float | str
 """A positive number, or a rule applied to each batch: "median" or "mean"."""
@@ -55,8 +55,7 @@ def _not_a_width(option: str, value: Any) -> str:
 @torch.compiler.disable  # type: ignore[misc, untyped-decorator, unused-ignore]
 def _rule(option: str, rule: str, tables: Sequence[Tensor]) -> float:
     pooled = torch.cat([t.detach() for t in tables]).double()
-    # The same rows whenever there are more than the rule looks at: the width is a property of the batch.
-    pooled = pooled[:: -(-len(pooled) // MEDIAN_ROWS)]
+    pooled = pooled[median_rows(len(pooled))]
     n = len(pooled)
     if rule == "mean":
         squared = 2 * n / (n - 1) * pooled.var(0, correction=0).sum()

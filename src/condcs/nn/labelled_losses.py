@@ -8,16 +8,17 @@ import torch
 from torch import Tensor
 
 from condcs.core.checks import check_choice
+from condcs.core.errors import public
 from condcs.measures.conditional import conditional_cs
 from condcs.measures.marginal import cs
 from condcs.measures.operator import conditional_mmd
 from condcs.nn.batches import TILED, Batch, labels_of
 from condcs.nn.exponents import Width, exponents, log_row_sums, width
 from condcs.nn.reduction import check_reduction, log_contrast, scaled
-from condcs.nn.tensors import check_pair, common, loss_function, unit_rows
+from condcs.nn.tensors import check_pair, common, unit_rows
 
 
-@loss_function
+@public
 def conditional_cs_alignment_loss(
     source: Tensor,
     y_source: Tensor,
@@ -92,7 +93,7 @@ def conditional_cs_alignment_loss(
     return log_contrast(parts, batch.n, reduction)
 
 
-@loss_function
+@public
 def cmmd_loss(
     source: Tensor,
     y_source: Tensor,
@@ -139,7 +140,7 @@ def cmmd_loss(
     return value
 
 
-@loss_function
+@public
 def djp_mmd_loss(
     source: Tensor,
     y_source: Tensor,

@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from condcs.core.checks import check_positive
-from condcs.core.errors import ParameterError, ShapeError
+from condcs.core.errors import ParameterError, ShapeError, public
 from condcs.measures.marginal import cs, mmd
 from condcs.nn.batches import TILED, Batch
 from condcs.nn.exponents import Width, exponents, log_row_sums, width
 from condcs.nn.reduction import Part, check_reduction, linear_contrast, log_contrast, scaled
-from condcs.nn.tensors import check_pair, loss_function, unit_rows
+from condcs.nn.tensors import check_pair, unit_rows
 
 
-@loss_function
+@public
 def cs_loss(
     source: Tensor,
     target: Tensor,
@@ -69,7 +69,7 @@ def cs_loss(
     return log_contrast(batch.marginal_parts(log_a), batch.n, reduction)
 
 
-@loss_function
+@public
 def mmd_loss(
     source: Tensor,
     target: Tensor,
@@ -103,7 +103,7 @@ def mmd_loss(
     return _kernel_means(source, target, bandwidth, (1.0,), normalize, weights_source, weights_target, reduction)
 
 
-@loss_function
+@public
 def mk_mmd_loss(
     source: Tensor,
     target: Tensor,
@@ -145,7 +145,7 @@ def mk_mmd_loss(
     return _kernel_means(source, target, bandwidth, factors, normalize, weights_source, weights_target, reduction)
 
 
-@loss_function
+@public
 def jmmd_loss(
     source: Sequence[Tensor],
     target: Sequence[Tensor],

@@ -2,45 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from condcs.core.errors import DataError, ShapeError, public
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def loss_function(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a public loss: autocast is off inside, and errors name the function they leave through.
-
-    Kernels live on differences of squared norms; in half precision nothing would be left of them.
-    """
-    guarded = public(function)
-
-    @functools.wraps(function)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        kind = _device_type((*args, *kwargs.values()))
-        if kind is None or not torch.is_autocast_enabled(kind):
-            return guarded(*args, **kwargs)
-        with torch.autocast(kind, enabled=False):
-            return guarded(*args, **kwargs)
-
-    return wrapper
-
-
-def _device_type(args: Any) -> str | None:
-    """Kind of device of the first tensor among the arguments, or among the layers that one of them lists."""
-    for value in args:
-        if isinstance(value, Tensor):
-            return value.device.type
-        if isinstance(value, list | tuple) and value and isinstance(value[0], Tensor):
-            return value[0].device.type
-    return None
+from condcs.core.errors import DataError, ShapeError
 
 
 def check_table(name: str, value: Any, *, rows: int | None = None, columns: int | None = None) -> Tensor:

@@ -96,17 +96,24 @@ def _underflows(masses: Any, n: int, m: int) -> bool:
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _log_mass(X: Any, Y: Any, start: int, step: int, count: int, cx: float, cy: float) -> Any:
-    """Logarithm of a row's (or column's) kernel mass, by its largest term."""
-    peak = -np.inf
+def _log_ratio(X: Any, Y: Any, start: int, step: int, count: int, cx: float, cy: float) -> Any:
+    """Logarithm of B / A of a row (or column): an average over Y, with weights by X in units of the largest.
+
+    Not the difference of log B and log A: far away both are so large that Y is lost in them.
+    """
+    nearest = X[start]
+    for k in range(1, count):
+        nearest = min(nearest, X[start + k * step])
+    peak, total = -np.inf, 0.0
     for k in range(count):
         at = start + k * step
-        peak = max(peak, cx * X[at] + cy * Y[at])
-    total = 0.0
+        peak = max(peak, cx * (X[at] - nearest) + cy * Y[at])
+        total += math.exp(cx * (X[at] - nearest))
+    weighted = 0.0
     for k in range(count):
         at = start + k * step
-        total += math.exp(cx * X[at] + cy * Y[at] - peak)
-    return peak + math.log(total)
+        weighted += math.exp(cx * (X[at] - nearest) + cy * Y[at] - peak)
+    return peak + math.log(weighted) - math.log(total)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -123,10 +130,11 @@ def _log_interaction(
         return math.log(total)
     terms = np.empty(n)
     for i in range(n):
-        start = i * row_step
-        log_a = math.log(a[i]) if a[i] >= _SAFE_SUM else _log_mass(X, Y, start, step, count, cx, 0.0)
-        log_b = math.log(b[i]) if b[i] >= _SAFE_SUM else _log_mass(X, Y, start, step, count, cx, cy)
-        terms[i] = log_b - log_a - math.log(own[i])
+        if min(a[i], b[i]) >= _SAFE_SUM:
+            ratio = math.log(b[i]) - math.log(a[i])
+        else:
+            ratio = _log_ratio(X, Y, i * row_step, step, count, cx, cy)
+        terms[i] = ratio - math.log(own[i])
     peak = terms.max()
     total = 0.0
     for i in range(n):
