@@ -82,7 +82,7 @@ def test_data_frames_with_reordered_columns_are_matched_by_name(pd):
 def test_data_frames_with_other_names_were_compared_by_place(pd):
     """Which columns are missing is said; columns that are only numbered have no names."""
     xp, xq = pd.DataFrame(X, columns=["age", "dose"]), pd.DataFrame(XQ, columns=["age", "height"])
-    with pytest.raises(DataError, match="`xq` lacks 'dose' and `xp` lacks 'height'. Rename the columns, or pass arr"):
+    with pytest.raises(DataError, match=r"`xq` lacks 'dose' and `xp` lacks 'height'. Rename the columns, or pass arr"):
         condcs.conditional_cs(xp, Y, xq, YQ)
     with pytest.raises(DataError, match="lacks 'dose'"):
         condcs.pairwise([(xp, Y), (xq, YQ)])
@@ -347,5 +347,5 @@ def test_large_integers_without_double_precision_are_refused():
     """JAX computes in single precision unless told otherwise."""
     jnp = pytest.importorskip("jax").numpy
     y = 1_700_000_000 + jnp.arange(20)
-    with pytest.raises(DataError, match="`yp` must hold integers that float32 represents.*jax_enable_x64"):
+    with pytest.raises(DataError, match=r"`yp` must hold integers that float32 represents.*jax_enable_x64"):
         condcs.cs(y[:10], y[10:])

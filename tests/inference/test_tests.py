@@ -307,3 +307,19 @@ def test_more_than_127_groups_crashed(measure):
     assert result.statistic == pytest.approx(total, rel=1e-9)
     assert 0.25 <= result.pvalue <= 1.0
     assert condcs.conditional_test(groups, null="local", n_resamples=1, rng=0).pvalue >= 0.5
+
+
+def test_how_far_an_outlier_is_does_not_decide_the_test():
+    """One x at 1e9 gave the smallest p-value, where the same row at 1e4 gave .8."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(160, 1))
+    y = x + 0.3 * rng.normal(size=(160, 1))
+    results = []
+    for outlier in (1e5, 1e9):
+        x[3] = outlier
+        options = {"null": "permutation", "bandwidth": 1.0, "n_resamples": 49, "rng": 0}
+        results.append(condcs.conditional_test(x[:80], y[:80], x[80:], y[80:], **options))
+    near, far = results
+    assert far.statistic == pytest.approx(near.statistic, abs=1e-9)
+    assert far.null_distribution == pytest.approx(near.null_distribution, abs=1e-9)
+    assert far.pvalue == near.pvalue

@@ -195,7 +195,9 @@ def _fits_single(column: Any) -> bool:
     """Whether single precision holds all integers of a column; what is no integer decides by its type alone."""
     if column.dtype.kind not in "iuO" or (column.dtype.kind != "O" and column.dtype.itemsize <= 2):
         return True
-    numbers = [v for v in np.asarray(column).flat if isinstance(v, Integral)] if column.dtype.kind == "O" else column
+    numbers: Any = (
+        [v for v in np.asarray(column).flat if isinstance(v, Integral)] if column.dtype.kind == "O" else column
+    )
     limit = 2 / float(np.finfo(np.float32).eps)
     return not len(numbers) or bool(-limit <= np.min(numbers) and np.max(numbers) <= limit)
 
@@ -292,7 +294,7 @@ def _from_arrow(value: Any) -> np.ndarray[Any, Any]:
 
 
 def column_names(table: Any) -> list[Any] | None:
-    """Return the names of a table's columns (pandas, polars, pyarrow); None for arrays, and for columns only numbered."""
+    """Return the names of a table's columns (pandas, polars, pyarrow); None for arrays and numbered columns."""
     if type(table) is np.ndarray:
         return None
     schema = getattr(table, "schema", None)

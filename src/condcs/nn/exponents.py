@@ -17,6 +17,7 @@ from torch import Tensor
 
 from condcs.core.errors import BandwidthError
 from condcs.kernels.bandwidths import median_rows
+from condcs.kernels.log_kernels import EXACT_EXPONENT
 
 Width = float | str
 """A positive number, or a rule applied to each batch: "median" or "mean"."""
@@ -26,10 +27,10 @@ RULES = ("median", "mean")
 DENSE_ROWS = 2_048
 """Up to this many pooled rows losses hold Gram matrices; above, the tiled row sums of the core take over."""
 
+# Beyond these exponents rounding shows: by 1e-4 in single, by 1e-11 in double precision.
+_FAR = {torch.float32: 1e3, torch.float64: 1e4}
 # Below these sums of kernel values the linear domain has lost digits.
 _FLOOR = {torch.float32: 1e-25, torch.float64: 1e-250}
-# Half squared norms, in bandwidths, up to which the expansion |a|^2 + |b|^2 - 2ab keeps an error of 1e-5 in its type.
-_EXPANSION_LIMIT = 50.0
 
 
 def width(option: str, value: Width, *tables: Tensor, scale: float = 1.0) -> Tensor:
@@ -82,11 +83,20 @@ def exponents(table: Tensor, sigma: Tensor) -> Tensor:
         half = 0.5 * (z * z).sum(1)
         return (z @ z.T - half[:, None] - half).to(table.dtype)
     z = (table - table.detach().mean(0)) / sigma
-    if z.dtype == torch.float32 and float((z * z).sum(1).detach().max()) > 2 * _EXPANSION_LIMIT:
+    if z.dtype == torch.float32 and is_far(z):
         # Far from the centre the expansion cancels: a double product is exact enough, and still one product.
         z = (table.double() - table.detach().double().mean(0)) / sigma.double()
+    if z.dtype == torch.float64 and is_far(z):
+        # Not even that: by differences, and from a centre that single far rows do not move.
+        z = (table.double() - table.detach().double().median(0).values) / sigma.double()
+        return (-0.5 * torch.cdist(z, z, compute_mode="donot_use_mm_for_euclid_dist").square()).to(table.dtype)
     found: Tensor = _Exponents.apply(z)  # type: ignore[no-untyped-call]
     return found.to(table.dtype)
+
+
+def is_far(z: Tensor) -> bool:
+    """Whether rows in units of the bandwidth are so far from 0 that the expansion loses digits of their type."""
+    return 0.5 * float((z * z).sum(1).detach().max()) > EXACT_EXPONENT[torch.finfo(z.dtype).bits]
 
 
 class _Exponents(torch.autograd.Function):
@@ -137,6 +147,14 @@ def log_row_sums(grids: Sequence[Tensor], weights: Sequence[Tensor | None], size
         )
         for grid in grids
     ]
+
+
+def has_far_rows(log_a: Tensor) -> bool:
+    """Whether rows are so far from a group that log B - log A has lost digits; `condcs.kernels.mass_ratios` has them.
+
+    Inside `torch.compile`, where values cannot be looked at, nothing is far.
+    """
+    return not torch.compiler.is_compiling() and float(log_a.detach().min()) < -_FAR[log_a.dtype]
 
 
 def _sums(kernel: Tensor, weights: Sequence[Tensor | None], sizes: Sequence[int]) -> Tensor:

@@ -13,7 +13,7 @@ from condcs.measures.conditional import conditional_cs
 from condcs.measures.marginal import cs
 from condcs.measures.operator import conditional_mmd
 from condcs.nn.batches import TILED, Batch, labels_of
-from condcs.nn.exponents import Width, exponents, log_row_sums, width
+from condcs.nn.exponents import Width, exponents, has_far_rows, log_row_sums, width
 from condcs.nn.reduction import check_reduction, log_contrast, scaled
 from condcs.nn.tensors import check_pair, common, unit_rows
 
@@ -80,14 +80,20 @@ def conditional_cs_alignment_loss(
     sigma = width("bandwidth", bandwidth, zs, zt)
     sigma_y = width("bandwidth_y", bandwidth_y, ys, yt)
     check_reduction(reduction, per_row=batch.dense, why=TILED)
-    if not batch.dense:
+
+    def by_the_core() -> Tensor:
         given: dict[str, Any] = {"weights_p": batch.weights[0], "weights_q": batch.weights[1]}
         value = marginal * cs(zs, zt, bandwidth=float(sigma), **given)
         widths: dict[str, Any] = {"bandwidth_x": float(sigma), "bandwidth_y": float(sigma_y)}
         value = value + conditional * conditional_cs(zs, ys, zt, yt, estimator=estimator, **widths, **given)
         return scaled(value, batch.n, reduction)
+
+    if not batch.dense:
+        return by_the_core()
     E = exponents(torch.cat([zs, zt]), sigma)
     log_a, log_b = log_row_sums([E, E + exponents(torch.cat([ys, yt]), sigma_y)], batch.weights, batch.sizes)
+    if reduction != "none" and has_far_rows(log_a):
+        return by_the_core()
     parts = batch.marginal_parts(log_a, marginal)
     parts += (batch.conditional_parts if estimator == "paper" else batch.pooled_parts)(log_a, log_b, conditional)
     return log_contrast(parts, batch.n, reduction)
