@@ -456,5 +456,5 @@ def _relative_exponents(a: Array, b: Array, places: Array, widths: Array) -> Arr
 
 def _entries(backend: Backend, table: Array, places: Array) -> Array:
     """Return one entry of each row of a table, as a column."""
-    rows = np.arange(table.shape[0]) if backend.name == "numpy" else backend.xp.arange(table.shape[0])
-    return table[rows, places][:, None]
+    place = {"device": table.device} if backend.name == "torch" else {}
+    return table[backend.xp.arange(table.shape[0], **place), places][:, None]

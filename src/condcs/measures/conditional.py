@@ -53,7 +53,7 @@ def conditional_cs(
     xp, yp : array, shape (n, d_x) and (n, d_y)
         First sample: rows are observations; 1-d arrays are one column.
     xq, yq : array, shape (m, d_x) and (m, d_y)
-        Second sample; ``n`` and ``m`` may differ.
+        Second sample; ``n`` and ``m`` may differ. Columns of tables (pandas, pyarrow) are matched by name.
     estimator : {"paper", "pooled", "p", "q"}
         How the integrals are estimated. "paper" averages both cross terms and can be slightly negative for tiny or very
         unequal samples; "pooled" estimates all three over both samples and is never negative; "p" and "q" use one cross
@@ -72,6 +72,9 @@ def conditional_cs(
 
     Notes
     -----
+    Computed in the widest floating type given, in single precision at least, whatever torch's autocast says, and in
+    double precision if there are integers that single precision would round.
+
     One outlier in x carries as much weight as a whole region, because its row mass is small: a single row at x = 10
     among 100 standard normal ones can raise D many times over. Finite is not the same as meaningful; look at the
     rows before trusting the number.
