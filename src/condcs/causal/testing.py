@@ -26,7 +26,7 @@ from condcs.core.settings import config_context
 from condcs.core.thread_limit import one_blas_thread
 from condcs.inference.nulls import circular_shifts, local_permutations, shifted_windows
 from condcs.inference.progress import progress_bar
-from condcs.inference.results import TestResult, pvalue
+from condcs.inference.results import ROUNDING, TestResult, check_numbers, pvalue
 
 NULLS = ("windows", "circular", "local", "analytic")
 
@@ -365,6 +365,7 @@ def block_orders(
 
 def _analytic(scorer: Scorer) -> LinkTests:
     found = np.array([f_test(*scorer.problem.parts(link)) for link in scorer.problem.links])
+    check_numbers(found[:, 1], "for the series as given")
     nothing = np.empty((len(found), 0))
     return LinkTests(found[:, 0], found[:, 0], nothing, found[:, 1], None, scorer.problem.rows, None)
 
@@ -373,5 +374,5 @@ def _finished(
     scorer: Scorer, statistics: FloatArray, nulls: FloatArray, window: int, offset: int | None, *, whole: bool = False
 ) -> LinkTests:
     scores = statistics if whole else scorer.on_everything()
-    pvalues = np.array([pvalue(float(s), null) for s, null in zip(statistics, nulls, strict=True)])
+    pvalues = np.array([pvalue(float(s), null, rounding=ROUNDING) for s, null in zip(statistics, nulls, strict=True)])
     return LinkTests(scores, statistics, nulls, pvalues, scorer.widths, window, offset)

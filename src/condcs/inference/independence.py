@@ -21,7 +21,7 @@ from condcs.inference.progress import progress_bar
 from condcs.inference.ranks import ranked
 from condcs.inference.regression import PoolRegression
 from condcs.inference.resampling import batch_values, drawn
-from condcs.inference.results import TestResult, pvalue
+from condcs.inference.results import ROUNDING, TestResult, check_numbers, pvalue
 from condcs.inference.shuffled_copy import check_options, copy_statistic
 from condcs.inference.statistics import FloatArray, as_numpy
 from condcs.kernels.bandwidths import Bandwidth
@@ -160,6 +160,7 @@ def independence_test(
             reference = _permutations(null, first, n, neighbours, 1, generator)[0]
             statistic = Shared(partial(copy_statistic, chosen, response, first, second, reference, options))
         observed = statistic.ready(np.arange(n)[None]).reshape(-1)
+        check_numbers(observed, "for the samples as given")
         batches = drawn(lambda count: _permutations(null, first, n, neighbours, count, generator), n_resamples, _BATCH)
         with progress_bar(n_resamples, progress, f"independence, {null} null") as advance:
             values = batch_values([statistic], batches, n_jobs=n_jobs, advance=advance)[0].reshape(n_resamples, -1).T
@@ -168,13 +169,14 @@ def independence_test(
         widths["bandwidth_x1"] = first.widths
     details: dict[str, Any] = {"adjust": adjust and first is not None, **({"form": form} if by_prop_4 else {})}
     if len(views) == 1:
-        combined = Combined(float(observed[0]), values[0], pvalue(float(observed[0]), values[0]), 0)
+        reached = pvalue(float(observed[0]), values[0], rounding=ROUNDING)
+        combined = Combined(float(observed[0]), values[0], reached, 0)
     else:
         combined = largest_studentised(observed, values)
         details |= {
             "views": tuple(views),
             "statistics": tuple(float(v) for v in observed),
-            "pvalues": tuple(pvalue(float(o), v) for o, v in zip(observed, values, strict=True)),
+            "pvalues": tuple(pvalue(float(o), v, rounding=ROUNDING) for o, v in zip(observed, values, strict=True)),
             "best_view": list(views)[combined.most_telling],
         }
         widths["bandwidth_x2"] = list(views.values())[combined.most_telling].variable.widths

@@ -16,7 +16,7 @@ from condcs.core.random import check_rng
 from condcs.core.settings import config_context
 from condcs.inference.aggregate import largest_studentised
 from condcs.inference.progress import progress_bar
-from condcs.inference.results import TestResult, pvalue
+from condcs.inference.results import ROUNDING, TestResult, check_numbers, pvalue
 from condcs.inference.statistics import (
     FloatArray,
     LabelArray,
@@ -61,6 +61,9 @@ def run_test(
         pools, multiples = _pools(measure, x_parts, y_parts, options, aggregate=aggregate)
         sampler = draw(pools[0], generator)
         observed = [float(total_divergence(p.observed(), symmetric=measure.symmetric)) for p in pools]
+        # Before the resamples: nothing that they could bring makes a p-value of a statistic that is not a number.
+        check_numbers(np.array(observed), "for the samples as given")
+        rounding = ROUNDING * pools[0].magnitude
         statistics = [Shared(partial(pool_statistic, pool)) for pool in pools]
         with progress_bar(n_resamples, progress, f"{measure.name}, {null} null") as advance:
             values = batch_values(statistics, drawn(sampler, n_resamples, _BATCH), n_jobs=n_jobs, advance=advance)
@@ -68,7 +71,7 @@ def run_test(
         return _aggregated(measure, pools, multiples, np.array(observed), values, null)
     return TestResult(
         statistic=observed[0],
-        pvalue=pvalue(observed[0], values[0]),
+        pvalue=pvalue(observed[0], values[0], rounding=rounding),
         null_distribution=values[0],
         measure=measure.name,
         null=null,
@@ -177,7 +180,7 @@ def _aggregated(
         "bandwidth": "aggregate",
         "multiples": tuple(shown),
         "statistics": tuple(float(v) for v in observed),
-        "pvalues": tuple(pvalue(o, v) for o, v in zip(observed, values, strict=True)),
+        "pvalues": tuple(pvalue(o, v, rounding=ROUNDING) for o, v in zip(observed, values, strict=True)),
         "best_multiple": shown[combined.most_telling],
     }
     return TestResult(

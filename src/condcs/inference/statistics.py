@@ -16,6 +16,7 @@ import numpy as np
 
 from condcs.core.arrays import Array
 from condcs.core.checks import Parts
+from condcs.core.errors import DataError
 from condcs.core.groups import Groups, label_type
 from condcs.measures.problem import (
     ConditionalProblem,
@@ -70,6 +71,28 @@ class MeasuredPool:
         else:
             found = {}
         return {name: widths for name, widths in found.items() if widths is not None}
+
+    @property
+    def magnitude(self) -> float:
+        """Size of the terms that the measure is a difference of, which its rounding error is relative to.
+
+        Kernels, logarithms and determinants have no unit: 1. The von Neumann divergence of covariances has that of a
+        variance.
+        """
+        if self.measure.name != "conditional_bregman":
+            return 1.0
+        covariances = self.options.get("matrix", "covariance") == "covariance"
+        if not covariances or self.options.get("generator", "von_neumann") != "von_neumann":
+            return 1.0
+        assert isinstance(self.problem, NumericProblem)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            total = sum(float(np.var(v.values, axis=0).sum()) for v in (self.problem.x, self.problem.y))
+        if not np.finfo(np.float64).tiny < total < np.inf:
+            raise DataError(
+                f"the variances of x and y must be numbers that double precision can hold, got a total of {total:g}. "
+                "Bring the data to another unit: multiply x and y by a constant."
+            )
+        return total
 
     def observed(self) -> FloatArray:
         """Return the divergences between all pairs of groups as given (G x G)."""
