@@ -14,6 +14,9 @@ from condcs.inference.ranks import ranked
 
 FloatArray = np.ndarray[Any, Any]
 
+_MOST_ABOVE = 1000
+"""Binary digits that the largest value may lie above the unit: 2**1024 is no double any more."""
+
 
 @dataclass(frozen=True)
 class Series:
@@ -24,11 +27,15 @@ class Series:
     name : str
         What messages, tables and pictures call it.
     values : array, shape (n, columns), float64
-        One row per time.
+        One row per time, in units of 2**exponent.
+    exponent : int
+        Of the unit. Checked series have one in which their median size is about 1: squares of values near 1e-160 or
+        1e160 would underflow or overflow, and a power of two changes no digit.
     """
 
     name: str
     values: FloatArray
+    exponent: int = 0
 
     def __len__(self) -> int:
         """Return the number of times."""
@@ -47,7 +54,7 @@ def check_one_series(argument: str, value: Array, name: str | None = None) -> Se
             "Pass one row per time and one column per component."
         )
     _check_values(argument, values, [str(c) for c in getattr(value, "columns", range(values.shape[1]))])
-    return Series(name or str(getattr(value, "name", None) or argument), values)
+    return _in_own_unit(name or str(getattr(value, "name", None) or argument), values)
 
 
 def check_series_table(argument: str, value: Array, names: Sequence[str] | None) -> list[Series]:
@@ -73,7 +80,7 @@ def check_series_table(argument: str, value: Array, names: Sequence[str] | None)
                     f"`{argument}` must hold different series, but columns {titles[i]!r} and {titles[j]!r} are equal. "
                     "Drop one of them: copies cannot be told apart."
                 )
-    return [Series(title, np.ascontiguousarray(table[:, [j]])) for j, title in enumerate(titles)]
+    return [_in_own_unit(title, np.ascontiguousarray(table[:, [j]])) for j, title in enumerate(titles)]
 
 
 def check_names(names: Sequence[str] | None, columns: list[str], count: int) -> list[str]:
@@ -118,6 +125,12 @@ def check_flag(argument: str, value: Any) -> bool:
     return value
 
 
+def in_common_unit(series: Sequence[Series]) -> tuple[Series, ...]:
+    """Bring all series to the largest of their units, for measures that compare values of one with those of another."""
+    largest = max(one.exponent for one in series)
+    return tuple(Series(one.name, np.ldexp(one.values, one.exponent - largest), largest) for one in series)
+
+
 def in_ranks(series: list[Series]) -> list[Series]:
     """Replace the values of each series by their ranks."""
     return [Series(one.name, ranked(one.values)) for one in series]
@@ -131,6 +144,14 @@ def check_same_length(first: Series, *others: Series) -> None:
                 f"`{first.name}` and `{other.name}` must have the same number of times, got {len(first)} and "
                 f"{len(other)}. Cut them to the times they share."
             )
+
+
+def _in_own_unit(name: str, values: FloatArray) -> Series:
+    sizes = np.abs(values[values != 0])
+    middle, largest = np.frexp([np.partition(sizes, len(sizes) // 2)[len(sizes) // 2], sizes.max()])[1]
+    # Not the largest value but the median counts, so that one outlier does not push the others out of range.
+    exponent = int(max(middle, largest - _MOST_ABOVE))
+    return Series(name, np.ldexp(values, -exponent), exponent)
 
 
 def _as_floats(argument: str, value: Any) -> FloatArray:

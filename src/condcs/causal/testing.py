@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,8 +15,16 @@ from condcs.causal.gram_scores import reordered_gram_scores, window_gram_scores
 from condcs.causal.linear_granger import f_test
 from condcs.causal.measures import CS, check_measure, prepared
 from condcs.causal.problem import CausalProblem, Link, reordered_scores, window_scores
-from condcs.causal.series import FloatArray, Series, check_flag, check_one_series, check_same_length, in_ranks
-from condcs.causal.widths import base_widths, chosen_levels
+from condcs.causal.series import (
+    FloatArray,
+    Series,
+    check_flag,
+    check_one_series,
+    check_same_length,
+    in_common_unit,
+    in_ranks,
+)
+from condcs.causal.widths import base_widths, chosen_levels, width_in_unit
 from condcs.core.arrays import Array
 from condcs.core.checks import check_choice, check_integer
 from condcs.core.errors import ParameterError, public
@@ -188,7 +196,7 @@ def two_series_problem(
 def _check_different(series: Sequence[Series]) -> None:
     for j, b in enumerate(series):
         for a in series[:j]:
-            if a.values.shape == b.values.shape and np.array_equal(a.values, b.values):
+            if a.exponent == b.exponent and np.array_equal(a.values, b.values):
                 raise ParameterError(
                     f"`{a.name}` and `{b.name}` must be different series, but they are equal. Leave one of them out."
                 )
@@ -232,8 +240,11 @@ class Scorer:
         self, problem: CausalProblem, measure: str, form: str, bandwidth: Any, options: Mapping[str, Any]
     ) -> None:
         self.problem, self.form = problem, form
-        if bandwidth is not None and measure == "kernel_granger":
-            options = {**options, "bandwidth": bandwidth}
+        if measure == "kernel_granger":
+            # One kernel for several series: they must be in one unit, and so must a width that was given.
+            self.problem = replace(problem, series=in_common_unit(problem.series))
+            if bandwidth is not None:
+                options = {**options, "bandwidth": width_in_unit(bandwidth, self.problem.series[0].exponent)}
         elif bandwidth is not None and measure != CS:
             raise ParameterError(f"`bandwidth` must be left out for measure={measure!r}, which has none.")
         self.measure = measure
@@ -243,7 +254,8 @@ class Scorer:
             base, choose = base_widths(problem, "predictive" if bandwidth is None else bandwidth)
             self._base = base
             self._levels = chosen_levels(problem, base) if choose else np.zeros(len(problem.links), np.int64)
-            self.widths = base * 2.0 ** (-self._levels[:, None] / 2)
+            exponents = [one.exponent for one in problem.series]
+            self.widths = np.ldexp(base * 2.0 ** (-self._levels[:, None] / 2), exponents)
 
     def on_windows(self, starts: Any, window: int, advance: Any = lambda count: None) -> FloatArray:
         """Return scores (links x starts)."""

@@ -40,7 +40,7 @@ PSEUDO_COUNT = 0.1
 
 
 def base_widths(problem: CausalProblem, bandwidth: Any) -> tuple[FloatArray, bool]:
-    """Return the width of each series, and whether the predictive rule has yet to narrow it."""
+    """Return the width of each series, in its unit, and whether the predictive rule has yet to narrow it."""
     if isinstance(bandwidth, str):
         if bandwidth not in RULES:
             raise BandwidthError(
@@ -49,7 +49,16 @@ def base_widths(problem: CausalProblem, bandwidth: Any) -> tuple[FloatArray, boo
             )
         medians = np.array([float(median_width(s.values)) for s in problem.series])
         return (WIDEST * medians, True) if bandwidth == "predictive" else (medians, False)
-    return np.full(len(problem.series), check_positive("bandwidth", bandwidth)), False
+    return np.array([width_in_unit(bandwidth, s.exponent) for s in problem.series]), False
+
+
+def width_in_unit(bandwidth: Any, exponent: int) -> Any:
+    """Express a width that was given as a number in units of 2**exponent; leave the name of a rule alone."""
+    if isinstance(bandwidth, str):
+        return bandwidth
+    # Beyond these bounds every kernel value is 1, or 0, and squares would leave the range of a double.
+    with np.errstate(over="ignore"):
+        return float(np.clip(np.ldexp(check_positive("bandwidth", bandwidth), -exponent), 2.0**-500, 2.0**500))
 
 
 def chosen_levels(problem: CausalProblem, widths: FloatArray) -> np.ndarray[Any, Any]:
