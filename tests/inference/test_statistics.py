@@ -1,5 +1,7 @@
 """Every fast statistic equals the plain way, labelling by labelling."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,53 @@ def test_masses_of_the_second_group_keep_their_digits(width):
     first, second = group_masses(gram, [1 - labels, labels])
     np.testing.assert_allclose(first, gram @ (1 - labels), rtol=1e-12)
     np.testing.assert_allclose(second, gram @ labels, rtol=1e-12)
+
+
+def outlying_pool(sizes, **options):
+    """Two rows far from all others, at different distances, and a few that are further apart than the rest."""
+    rng = np.random.default_rng(3)
+    n = sum(sizes)
+    x, y = rng.normal(size=(n, 2)), rng.normal(size=(n, 1))
+    x[0], x[-1], x[5:10] = 400.0, -900.0, 60 * rng.normal(size=(5, 2))
+    spans = np.cumsum((0, *sizes))
+    parts = [[(f"{name}{g}", v[a:b]) for g, (a, b) in enumerate(pairwise(spans))] for name, v in (("x", x), ("y", y))]
+    return measured_pool(MEASURES["conditional_cs"], *parts, {"bandwidth_x": 0.5, "bandwidth_y": 1.0, **options})
+
+
+@pytest.mark.parametrize(
+    ("estimator", "sizes"),
+    [("paper", (40, 30)), ("paper", (66, 4)), ("paper", (30, 25, 15)), ("pooled", (40, 30)), ("p", (40, 30))],
+)
+def test_one_outlier_does_not_redo_whole_labellings(monkeypatch, estimator, sizes):
+    """Rows whose masses underflow are done again, and nothing else; the values are those of the plain way."""
+    pool = outlying_pool(sizes, estimator=estimator)
+    rng = np.random.default_rng(1)
+    labels = np.array([rng.permutation(pool.labels) for _ in range(20)] + [pool.labels])
+    members = [np.flatnonzero(pool.labels == g) for g in range(len(sizes))]
+    rows = np.array([np.concatenate([rng.choice(m, len(m)) for m in members]) for _ in range(5)])
+    fast, plain = pool_statistic(pool), Regrouped(pool)
+    expected = plain(labels)
+    redrawn = total_divergence(np.array([plain.pairs(pool.labels, r) for r in rows]), symmetric=True)
+    monkeypatch.setattr(Regrouped, "pairs", lambda *a: pytest.fail("a whole labelling was done again"))
+    np.testing.assert_allclose(fast(labels), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(fast.redrawn(rows), redrawn, rtol=0, atol=1e-12)
+
+
+def test_labellings_that_take_too_many_rounds_are_done_the_plain_way(monkeypatch):
+    from condcs.inference import gram_statistics
+
+    pool = outlying_pool((66, 4))
+    labels = np.array([np.random.default_rng(s).permutation(pool.labels) for s in range(20)])
+    monkeypatch.setattr(gram_statistics, "_ROUNDS", 1)
+    np.testing.assert_allclose(pool_statistic(pool)(labels), Regrouped(pool)(labels), rtol=0, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::condcs.core.errors.OverlapWarning")
+def test_rows_of_an_absent_category_add_nothing():
+    rng = np.random.default_rng(4)
+    x, y = np.repeat(["a", "b", "c"], [30, 27, 3])[:, None], rng.normal(size=(60, 1))
+    order = rng.permutation(60)
+    parts = [[(name, v[order[:40]]), (name, v[order[40:]])] for name, v in (("x", x), ("y", y))]
+    pool = measured_pool(MEASURES["conditional_cs"], *parts, {"kernel_x": "delta", "bandwidth_y": 1.0})
+    labels = np.array([rng.permutation(pool.labels) for _ in range(30)])
+    np.testing.assert_allclose(pool_statistic(pool)(labels), Regrouped(pool)(labels), rtol=0, atol=1e-12)

@@ -19,8 +19,13 @@ from condcs.kernels.log_kernels import LogKernel, product
 from condcs.kernels.row_sums import exp_in_place
 from condcs.measures.problem import ConditionalProblem, MarginalProblem
 
+Rows = slice | LabelArray
+
+# Sums above this hold no digits lost to underflow.
 _SAFE_SUM = 1e-290
 _KEPT_SHARE = 1e-3
+# Products of this many rounds take about as long as the labellings one by one, if all rows are lost.
+_ROUNDS = 32
 _BATCH_FLOATS = 2**25
 """Largest number of entries of the indicator columns held at once (256 MB)."""
 
@@ -57,6 +62,7 @@ class _Tiled:
             return [gram[:, span] @ own[span] for own, span in zip(weights, spans, strict=True)]
 
         values = self._values(weights, masses)
+        # As below: sums over all rows that underflow are made again in logs.
         for i in np.flatnonzero(~np.isfinite(values)):
             pairs = self.plain.pairs(self.pool.labels, rows[i])
             values[i] = total_divergence(pairs, symmetric=self.pool.measure.symmetric)
@@ -66,13 +72,13 @@ class _Tiled:
         members = labels.T[None] == np.arange(self.count, dtype=labels.dtype)[:, None, None]
         indicators = [np.ascontiguousarray(m, dtype=np.float64) for m in members]
         values = self._values(indicators, lambda gram: group_masses(gram, indicators))
-        # Rows whose mass underflows under some labelling are rare; those labellings are done the plain way, in logs.
+        # Sums over all rows that underflow, as for responses very far apart, are made again in logs, as is what is NaN.
         for i in np.flatnonzero(~np.isfinite(values)):
             values[i] = self.plain(labels[i])[0]
         return values
 
     def _values(self, weights: list[FloatArray], masses: Callable[[FloatArray], list[FloatArray]]) -> FloatArray:
-        """Return one value per column of the groups' weights; not finite where masses underflow."""
+        """Return one value per column of the groups' weights; not finite where a sum over all rows underflows."""
         interaction = self._accumulate(weights, masses)
         with np.errstate(divide="ignore", invalid="ignore"):
             pairs = self.contrast(interaction, weights)
@@ -87,19 +93,19 @@ class _Tiled:
             grams = self.tile_exponents(rows)
             for tile in grams:
                 exp_in_place(tile)
-            return self.tile_sums([masses(g) for g in grams], [w[rows] for w in weights])
+            return self.tile_sums([masses(g) for g in grams], rows, weights)
 
         with one_blas_thread(), ThreadPoolExecutor(settings.n_threads) as threads:
             for part in threads.map(work, tiles):
                 total += part
         return total
 
-    def tile_exponents(self, rows: slice) -> list[FloatArray]:
+    def tile_exponents(self, rows: Rows) -> list[FloatArray]:
         """Return the exponents of some rows against all, one array per kernel."""
         return [np.array(k.block(rows, slice(0, self.n)), dtype=np.float64, order="C") for k in self.kernels]
 
-    def tile_sums(self, masses: list[list[FloatArray]], own: list[FloatArray]) -> FloatArray:
-        """Return the contribution of one row tile: masses[kernel][group] and own[group] are tile x P."""
+    def tile_sums(self, masses: list[list[FloatArray]], rows: slice, weights: list[FloatArray]) -> FloatArray:
+        """Return what some rows add: masses[kernel][group] are rows x P, weights[group] all rows x P."""
         raise NotImplementedError
 
     def contrast(self, interaction: FloatArray, weights: list[FloatArray]) -> FloatArray:
@@ -144,24 +150,65 @@ class ConditionalGram(_Tiled):
         super().__init__(pool, [pool.problem.x.kernel, pool.problem.y.kernel])
         self.estimator = pool.options.get("estimator", "paper")
 
-    def tile_exponents(self, rows: slice) -> list[FloatArray]:
+    def tile_exponents(self, rows: Rows) -> list[FloatArray]:
         """Return the exponents on x, and on x and y."""
         x, y = super().tile_exponents(rows)
         y += x
         return [x, y]
 
-    def tile_sums(self, masses: list[list[FloatArray]], own: list[FloatArray]) -> FloatArray:
+    def tile_sums(self, masses: list[list[FloatArray]], rows: slice, weights: list[FloatArray]) -> FloatArray:
         """Return T[g,h] = sum_j W[j,g] B[j,h] / (A[j,g] A[j,h]) over the rows of the tile."""
         a, b = masses
+        own = [w[rows] for w in weights]
         with np.errstate(divide="ignore", invalid="ignore"):
-            # NaN marks a lost row: it makes the whole labelling NaN, which is then done in the log domain.
-            ratio = [np.where(ah < _SAFE_SUM, np.nan, bh / ah) for ah, bh in zip(a, b, strict=True)]
+            ratio = [bh / ah for ah, bh in zip(a, b, strict=True)]
+            # A row in no group has weight 0 and whatever mass; a row's mass in its own group includes itself.
             if self.estimator == "pooled":
-                share = (own[0] + own[1]) / (b[0] + b[1])
-                rows = [[np.einsum("js,js,js->s", f, g, share) for g in ratio] for f in ratio]
-                return np.array(rows)
-            inverse = [np.where(w > 0, w / ag, 0.0) for w, ag in zip(own, a, strict=True)]
-        return np.array([[_masked_sum(i, r) for r in ratio] for i in inverse])
+                shares = [np.where(own[0] + own[1] > 0, (own[0] + own[1]) / (b[0] + b[1]), 0.0)]
+            else:
+                shares = [np.where(w > 0, w / ag, 0.0) for w, ag in zip(own, a, strict=True)]
+        lost = np.flatnonzero(np.min([ah.min(axis=1) for ah in a], axis=0) < _SAFE_SUM)
+        if len(lost):
+            for r, found in zip(ratio, self._lost_ratios(rows.start + lost, weights), strict=True):
+                r[lost] = found
+        if self.estimator == "pooled":
+            return np.array([[np.einsum("js,js,js->s", f, g, shares[0]) for g in ratio] for f in ratio])
+        return np.array([[np.einsum("js,js->s", i, r) for r in ratio] for i in shares])
+
+    def _lost_ratios(self, rows: LabelArray, weights: list[FloatArray]) -> list[FloatArray]:
+        """Return B[j,h] / A[j,h] (rows x P, per group) for rows with a mass that underflows under some labelling.
+
+        Masses are taken in units of the nearest row's kernel value. If a labelling puts all rows near it into another
+        group, those are left out and the next nearest gives the unit, until every labelling has a mass: one round for
+        most rows, because hardly any labelling misses a whole neighbourhood. Rows with no mass at all (a category that
+        a group does not have) get 0, which is what they add. What is not found in 32 rounds is NaN, and the labelling
+        is done the plain way.
+        """
+        x, xy = self.tile_exponents(rows)
+        ratios = [np.zeros((len(rows), w.shape[1])) for w in weights]
+        waiting = [np.ones(r.shape, bool) for r in ratios]
+        left = np.arange(len(rows))
+        for _ in range(_ROUNDS):
+            peak = x.max(axis=1, keepdims=True)
+            finite = np.isfinite(peak[:, 0])
+            left, peak, x, xy = left[finite], peak[finite], x[finite], xy[finite]
+            gram, joint = np.exp(x - peak), np.exp(xy - peak)
+            missing = np.zeros(len(left), bool)
+            for w, ratio, wait in zip(weights, ratios, waiting, strict=True):
+                a = gram @ w
+                here = wait[left] & (a >= _SAFE_SUM)
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    ratio[left] = np.where(here, joint @ w / a, ratio[left])
+                wait[left] &= ~here
+                missing |= wait[left].any(axis=1)
+            # Where a mass is still missing, none of its rows can be among these: each would have been enough.
+            x[gram >= _SAFE_SUM] = -np.inf
+            left, x, xy = left[missing], x[missing], np.where(x == -np.inf, x, xy)[missing]
+            if not len(left):
+                return ratios
+        for ratio, wait in zip(ratios, waiting, strict=True):
+            ratio[left] = np.where(wait[left], np.nan, ratio[left])
+        return ratios
 
     def contrast(self, interaction: FloatArray, weights: list[FloatArray]) -> FloatArray:
         """Return the divergences of all pairs (G x G x P)."""
@@ -173,13 +220,6 @@ class ConditionalGram(_Tiled):
             cross = log_t if self.estimator == "p" else np.swapaxes(log_t, 0, 1)
             return np.asarray(own[:, None] + own[None] - 2 * cross)
         return _log_contrast(interaction)
-
-
-def _masked_sum(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Sum weights times values over rows; a lost value counts only where its weight is not zero."""
-    if np.isnan(values).any():
-        values = np.where(weights > 0, values, 0.0)
-    return np.asarray(np.einsum("js,js->s", weights, values))
 
 
 class MarginalGram(_Tiled):
@@ -196,9 +236,9 @@ class MarginalGram(_Tiled):
         diagonal = kernel.diagonal()
         self.diagonal = np.ones(self.n) if diagonal is None else np.exp(diagonal)
 
-    def tile_sums(self, masses: list[list[FloatArray]], own: list[FloatArray]) -> FloatArray:
+    def tile_sums(self, masses: list[list[FloatArray]], rows: slice, weights: list[FloatArray]) -> FloatArray:
         """Return T[g,h] = sum_j W[j,g] (L W)[j,h] over the rows of the tile."""
-        return np.array([[np.einsum("js,js->s", w, s) for s in masses[0]] for w in own])
+        return np.array([[np.einsum("js,js->s", w[rows], s) for s in masses[0]] for w in weights])
 
     def contrast(self, interaction: FloatArray, weights: list[FloatArray]) -> FloatArray:
         """Return the divergences of all pairs (G x G x P)."""
