@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.inference.resampling import _bootstrap, _RedrawnRows
+from condcs.inference.resampling import Bootstrap, _RedrawnRows
 from condcs.inference.statistics import measured_pool
 from condcs.measures.registry import MEASURES
 
@@ -47,5 +47,5 @@ def test_rows_are_redrawn_within_groups():
     """With one distinct row in each group all redrawn samples are the same."""
     y = [("yp", np.zeros((5, 1))), ("yq", np.ones((7, 1)))]
     pool = measured_pool(MEASURES["cs"], [], y, {"bandwidth": 1.0})
-    values = _bootstrap(pool)(np.random.default_rng(0), 60)
+    values = Bootstrap(pool)(np.random.default_rng(0), 60)
     np.testing.assert_allclose(values, 1.0, rtol=1e-12)

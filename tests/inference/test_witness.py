@@ -7,6 +7,7 @@ from scipy.stats import norm
 from condcs.core.errors import OverlapError, OverlapWarning, ParameterError, ShapeError
 from condcs.datasets import make_local_shift
 from condcs.inference import local_divergence
+from condcs.inference.nulls import label_sampler
 from condcs.inference.witness import witness
 from tests.dense import gram
 
@@ -78,13 +79,29 @@ def test_the_band_is_the_quantile_of_redrawn_witnesses(samples):
     x, y = np.concatenate([xp, xq]), np.concatenate([yp, yq])
     chances = np.full(95, 0.5)
     found = witness(*samples, n_resamples=39, null="propensity", propensity=chances, bandwidth_x=0.7, bandwidth_y=0.9)
-    from condcs.inference.nulls import label_sampler
-
     groups = np.repeat([0, 1], [40, 55])
     labels = label_sampler("propensity", x, groups, propensity=chances, rng=np.random.default_rng(0))(39)
     draws = [dense_witness(x[g == 0], y[g == 0], x[g == 1], y[g == 1], x, 0.7, 0.9) for g in labels]
     assert np.allclose(found.band, np.sort(draws, axis=0)[37], rtol=1e-5, atol=1e-7)
     assert np.allclose(found.expected, np.mean(draws, axis=0), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("null", ["permutation", "propensity", "local"])
+def test_the_band_of_samples_of_unequal_size(null):
+    """60 and 140 rows that lie apart in x: labels redrawn directly from these sizes, each draw by the dense formula."""
+    rng = np.random.default_rng(0)
+    xp, xq = rng.normal(size=(60, 1)), rng.normal(1.0, 1, size=(140, 1))
+    yp, yq = (x + rng.exponential(size=x.shape) for x in (xp, xq))
+    x, y = np.concatenate([xp, xq]), np.concatenate([yp, yq])
+    at = np.linspace(-1, 2, 7)[:, None]
+    found = witness(xp, yp, xq, yq, at=at, n_resamples=39, null=null, bandwidth_x=0.4, bandwidth_y=0.8, rng=0)
+    groups = np.repeat([0, 1], [60, 140])
+    labels = label_sampler(null, x, groups, rng=np.random.default_rng(0))(39)
+    draws = [dense_witness(x[g == 0], y[g == 0], x[g == 1], y[g == 1], at, 0.4, 0.8) for g in labels]
+    assert np.allclose(found.band, np.sort(draws, axis=0)[37], rtol=1e-5, atol=1e-7)
+    assert np.allclose(found.expected, np.mean(draws, axis=0), rtol=1e-5, atol=1e-7)
+    sizes = (labels == 0).sum(axis=1)
+    assert np.all(np.abs(sizes - 60) < 20)
 
 
 def test_finds_the_region():

@@ -17,13 +17,14 @@ from condcs.causal.series import FloatArray, Series, check_flag, check_series_ta
 from condcs.causal.testing import N_WINDOWS, LinkTests, NullSettings, tested_links
 from condcs.core.arrays import Array
 from condcs.core.checks import check_integer
+from condcs.core.equality import ByValue
 from condcs.core.errors import ParameterError, public
 
 _LARGEST_LAG, _LARGEST_ORDER = 3, 4
 
 
-@dataclass(frozen=True)
-class CausalGraph:
+@dataclass(frozen=True, eq=False)
+class CausalGraph(ByValue):
     """Outcome of `causal_graph`; entry [i, j] of every matrix is for i -> j, the diagonal is NaN.
 
     Attributes

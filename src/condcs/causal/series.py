@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from condcs.core.arrays import Array, backend_of
+from condcs.core.equality import ByValue
 from condcs.core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs.inference.ranks import ranked
 
@@ -18,8 +19,8 @@ _MOST_ABOVE = 1000
 """Binary digits that the largest value may lie above the unit: 2**1024 is no double any more."""
 
 
-@dataclass(frozen=True)
-class Series:
+@dataclass(frozen=True, eq=False)
+class Series(ByValue):
     """One variable over time.
 
     Attributes

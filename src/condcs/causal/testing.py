@@ -27,6 +27,7 @@ from condcs.causal.series import (
 from condcs.causal.widths import base_widths, chosen_levels, width_in_unit
 from condcs.core.arrays import Array
 from condcs.core.checks import check_choice, check_integer
+from condcs.core.equality import ByValue
 from condcs.core.errors import ParameterError, public
 from condcs.core.parallel import Shared, active_workers, in_order, spread
 from condcs.core.random import check_rng
@@ -58,8 +59,8 @@ class NullSettings:
     block: int = 1
 
 
-@dataclass(frozen=True)
-class LinkTests:
+@dataclass(frozen=True, eq=False)
+class LinkTests(ByValue):
     """Outcome of testing several links: arrays with one entry (or row) per link."""
 
     scores: FloatArray

@@ -81,7 +81,7 @@ def print_comparison(found: Comparison, console: Terminal, report: Path | None) 
     for words, before, after in response_summary(pair.y, pair.yp, pair.yq, found.places.shown):
         values = f"{show_number(before)} before, {show_number(after)} now"
         console.print(f"Overall, {foreign(words)}: {values}.")
-    low, high = found.relation.overlap_interval or (0.0, 1.0)
+    low, high = found.relation.overlap_interval
     console.print(f"The overlap of p(y|x) lies between {low:.3f} and {high:.3f} (95% interval).")
     if found.relation_changed:
         console.print()

@@ -11,9 +11,9 @@ from condcs.cli.shifts import Shift, Tell, collected_warnings, compare_inputs, c
 from condcs.cli.tables.pair import Account, Pair
 from condcs.core.errors import ParameterError
 
-STEPS = 11
-"""How often `compare` tells where it is, at most: four widths of the inputs, five of the relation, the interval, the
-regions."""
+STEPS = 12
+"""How often `compare` tells where it is, at most: four widths of the inputs, five of the relation, an interval for
+each, the regions."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _shift(shift: Shift) -> dict[str, Any]:
         "pvalue": shift.pvalue,
         "overlap": shift.overlap,
         "overlap_by_chance": shift.chance_overlap,
-        "overlap_interval": list(shift.overlap_interval) if shift.overlap_interval else None,
+        "overlap_interval": list(shift.overlap_interval),
         "divergence": shift.divergences[shift.most_telling],
         "width_multiples": list(shift.multiples[shift.most_telling]),
         "widths": [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ import numpy as np
 import condcs
 from condcs.cli.tables.kinds import Column
 from condcs.cli.tables.pair import Pair
+from condcs.core.equality import ByValue
 from condcs.core.errors import BandwidthWarning, CondcsWarning
 from condcs.inference.aggregate import largest_studentised
 from condcs.inference.resampling import AGGREGATE_MULTIPLES, aggregate_multiples
-from condcs.inference.results import TestResult
+from condcs.inference.results import Estimate, TestResult
 
 FloatArray = np.ndarray[Any, Any]
 Tell = Callable[[str], None]
@@ -24,8 +25,8 @@ Tell = Callable[[str], None]
 INTERVAL_RESAMPLES = 100
 
 
-@dataclass(frozen=True)
-class Shift:
+@dataclass(frozen=True, eq=False)
+class Shift(ByValue):
     """Outcome of one comparison over several widths.
 
     Attributes
@@ -38,8 +39,8 @@ class Shift:
         What the median widths were multiplied by: that of x, or those of x and y.
     divergences, chances, pvalues : tuple of float
         For each of these: the divergence D, its mean under the null, and its own p-value.
-    interval : pair of float, or None
-        Where D lies at the most telling width, with 95% confidence.
+    estimate : Estimate
+        D at the most telling width without the bias of finite samples, and where it lies with 95% confidence.
     """
 
     pvalue: float
@@ -50,22 +51,22 @@ class Shift:
     chances: tuple[float, ...]
     pvalues: tuple[float, ...]
     most_telling: int
-    interval: tuple[float, float] | None = None
+    estimate: Estimate
 
     @property
     def overlap(self) -> float:
-        """Cosine between the two at the most telling width: 1 for equal ones."""
-        return _cosine(self.divergences[self.most_telling])
+        """Cosine between the two at the most telling width, without the bias of finite samples: 1 for equal ones."""
+        return _cosine(self.estimate.value)
 
     @property
     def chance_overlap(self) -> float:
-        """What the overlap would be on average if nothing had changed: samples of this size never overlap wholly."""
+        """What the overlap would be on average if nothing had changed, with its bias: samples never overlap wholly."""
         return _cosine(self.chances[self.most_telling])
 
     @property
-    def overlap_interval(self) -> tuple[float, float] | None:
-        """Where the overlap lies, with 95% confidence."""
-        return None if self.interval is None else (_cosine(self.interval[1]), _cosine(self.interval[0]))
+    def overlap_interval(self) -> tuple[float, float]:
+        """Where the overlap lies, with 95% confidence; `overlap` is always inside."""
+        return _cosine(self.estimate.high), _cosine(self.estimate.low)
 
 
 def compare_inputs(pair: Pair, *, resamples: int, seed: int, jobs: int | None, tell: Tell) -> Shift:
@@ -79,7 +80,9 @@ def compare_inputs(pair: Pair, *, resamples: int, seed: int, jobs: int | None, t
             xp, xq, kernel=kernels(pair.x), bandwidth=multiple * widths, n_resamples=resamples, rng=seed, n_jobs=jobs
         )
 
-    return _combined([at(m) for m in AGGREGATE_MULTIPLES], [(m,) for m in AGGREGATE_MULTIPLES])
+    results = [at(m) for m in AGGREGATE_MULTIPLES]
+    tell("inputs, how sure")
+    return _combined(results, [(m,) for m in AGGREGATE_MULTIPLES], seed)
 
 
 def compare_relation(pair: Pair, *, resamples: int, seed: int, jobs: int | None, tell: Tell) -> Shift:
@@ -107,10 +110,8 @@ def compare_relation(pair: Pair, *, resamples: int, seed: int, jobs: int | None,
     labels = [np.where([c.is_category for c in columns], np.nan, 1.0) for columns in (pair.x, pair.y)]
     multiples = aggregate_multiples(labels)
     results = [at(*pair_of) for pair_of in multiples]
-    shift = _combined(results, multiples)
-    tell("how sure")
-    interval = results[shift.most_telling].confidence_interval(n_resamples=INTERVAL_RESAMPLES, rng=seed)
-    return replace(shift, interval=(interval.low, interval.high))
+    tell("relation, how sure")
+    return _combined(results, multiples, seed)
 
 
 def kernels(columns: Sequence[Column]) -> str | tuple[str, ...]:
@@ -156,7 +157,7 @@ def collected_warnings(run: Callable[[], Any]) -> tuple[Any, tuple[str, ...]]:
     return result, tuple(first.values())
 
 
-def _combined(results: Sequence[TestResult], multiples: Sequence[tuple[float, ...]]) -> Shift:
+def _combined(results: Sequence[TestResult], multiples: Sequence[tuple[float, ...]], seed: int) -> Shift:
     """Combine widths: the largest studentised value against the largest of each redrawn sample.
 
     The same seed redraws the same labels at every width, so observed and redrawn columns are exchangeable under the
@@ -174,6 +175,7 @@ def _combined(results: Sequence[TestResult], multiples: Sequence[tuple[float, ..
         chances=tuple(float(np.mean(r.null_distribution)) for r in results),
         pvalues=tuple(r.pvalue for r in results),
         most_telling=combined.most_telling,
+        estimate=results[combined.most_telling].estimate(n_resamples=INTERVAL_RESAMPLES, rng=seed),
     )
 
 

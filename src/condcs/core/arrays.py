@@ -5,6 +5,7 @@ numpy is the fast path and is recognised first; torch and JAX are recognised wit
 
 from __future__ import annotations
 
+import importlib
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,10 @@ class Backend:
     name: str
     xp: Any
     device: Any = None
+
+    def __reduce__(self) -> tuple[Any, tuple[str, str, Any]]:
+        """Pickle the namespace by its name: modules have no pickle."""
+        return _unpickled, (self.name, self.xp.__name__, self.device)
 
     def detach(self, a: Array) -> Array:
         """Return `a` as a constant for differentiation."""
@@ -71,6 +76,10 @@ class Backend:
 
 
 NUMPY = Backend("numpy", np)
+
+
+def _unpickled(name: str, namespace: str, device: Any) -> Backend:
+    return Backend(name, importlib.import_module(namespace), device)
 
 
 def _library(a: Any) -> str:

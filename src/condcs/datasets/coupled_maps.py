@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_integer, check_positive
+from condcs.core.equality import ByValue
 from condcs.core.errors import DataError, ParameterError, public
 from condcs.core.random import check_rng
 
@@ -31,8 +32,8 @@ which may differ by 2**-52 between processors: on the grid that is lost, but for
 _DECIMAL = Context(prec=25)
 
 
-@dataclass(frozen=True)
-class DrivenSeries:
+@dataclass(frozen=True, eq=False)
+class DrivenSeries(ByValue):
     """Series with a known causal graph.
 
     Attributes

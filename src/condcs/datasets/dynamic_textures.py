@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_choice, check_integer, check_positive
+from condcs.core.equality import ByValue
 from condcs.core.errors import public
 from condcs.core.random import check_rng
 
@@ -15,7 +16,7 @@ FloatArray = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class DynamicTextures:
+class DynamicTextures(ByValue):
     """Clips of a few classes, and the systems they come from.
 
     Attributes

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_choice, check_integer, check_positive
+from condcs.core.equality import ByValue
 from condcs.core.errors import CondcsWarning, DataError, ParameterError, public, warn_caller
 from condcs.datasets.arrays import read_arrays
 from condcs.datasets.loading import DatasetError
@@ -45,8 +46,8 @@ _EXPORT_SHA256 = {"S4b_train.npz": "b9db42999203ede95f4eb37e6cd67d159512a341beb9
 _TRIAL_START, _CUES, _UNKNOWN = "768", {"769": 0, "770": 1}, "783"
 
 
-@dataclass(frozen=True)
-class EEGTrials:
+@dataclass(frozen=True, eq=False)
+class EEGTrials(ByValue):
     """Trials of one subject.
 
     Attributes

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_integer
+from condcs.core.equality import ByValue
 from condcs.core.errors import ParameterError, public
 from condcs.core.random import check_rng
 
 FloatArray = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class Environments:
+@dataclass(frozen=True, eq=False)
+class Environments(ByValue):
     """Pooled rows of several environments.
 
     Attributes

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_choice, check_integer
+from condcs.core.equality import ByValue
 from condcs.core.errors import public
 from condcs.core.random import check_rng
 
@@ -66,8 +67,8 @@ def make_regression_set(
     return x, (4.0 if name == "b" else 1.0) + signal + noise
 
 
-@dataclass(frozen=True)
-class CircularTasks:
+@dataclass(frozen=True, eq=False)
+class CircularTasks(ByValue):
     """Regression tasks whose weights lie on a circle.
 
     Attributes

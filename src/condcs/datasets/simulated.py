@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from condcs.core.equality import ByValue
 from condcs.core.random import check_rng
 
 
-@dataclass(frozen=True)
-class LocalShift:
+@dataclass(frozen=True, eq=False)
+class LocalShift(ByValue):
     """Two samples and the interval of x on which their conditionals differ."""
 
     xp: np.ndarray[Any, Any]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_choice, check_integer
+from condcs.core.equality import ByValue
 from condcs.core.errors import public
 from condcs.core.random import check_rng
 
@@ -109,8 +110,8 @@ SHIFTS: dict[str, Shift] = {
 """Shifts of the simulated benchmark, by name. Fixed before any method was run on them."""
 
 
-@dataclass(frozen=True)
-class Recordings:
+@dataclass(frozen=True, eq=False)
+class Recordings(ByValue):
     """Trials of two subjects.
 
     Attributes

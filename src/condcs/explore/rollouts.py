@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_choice, check_integer
+from condcs.core.equality import ByValue
 from condcs.core.errors import public
 from condcs.core.random import check_rng
 from condcs.explore.agents import histogram_bins
@@ -23,8 +24,8 @@ PREDICTOR_FEATURES, PREDICTOR_OUTPUTS = 64, 8
 """Size of the random network and of its predictor, where the reward is a prediction error."""
 
 
-@dataclass(frozen=True)
-class Rollout:
+@dataclass(frozen=True, eq=False)
+class Rollout(ByValue):
     """What came of a rollout.
 
     Attributes

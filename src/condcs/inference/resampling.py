@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -78,7 +79,7 @@ def run_test(
         sizes=pools[0].sizes,
         bandwidths=pools[0].widths,
         details={"nonnegative": measure.nonnegative},
-        _resample=_bootstrap(pools[0]),
+        _resample=Bootstrap(pools[0]),
     )
 
 
@@ -195,18 +196,25 @@ def _aggregated(
     )
 
 
-def _bootstrap(pool: MeasuredPool) -> Callable[[np.random.Generator, int], FloatArray]:
-    """Return a function that evaluates the measure on rows drawn with replacement within each group, many times."""
-    spans = pool.problem.groups.slices
+@dataclass(frozen=True)
+class Bootstrap:
+    """The measure on rows of a pool drawn with replacement within each group: data only, so that it can be pickled."""
 
-    def draw(generator: np.random.Generator) -> np.ndarray[Any, Any]:
-        return np.concatenate([s.start + generator.integers(s.stop - s.start, size=s.stop - s.start) for s in spans])
+    pool: MeasuredPool
 
-    def resample(generator: np.random.Generator, count: int) -> FloatArray:
-        batches = drawn(lambda n: np.array([draw(generator) for _ in range(n)]), count, _BOOTSTRAP_BATCH)
-        return np.asarray(batch_values([Shared(partial(_RedrawnRows, pool))], batches)[0])
+    def __call__(self, generator: np.random.Generator, count: int) -> FloatArray:
+        """Return the values on so many samples."""
+        spans = self.pool.problem.groups.slices
 
-    return resample
+        def draw(number: int) -> np.ndarray[Any, Any]:
+            taken = [
+                [s.start + generator.integers(s.stop - s.start, size=s.stop - s.start) for s in spans]
+                for _ in range(number)
+            ]
+            return np.array([np.concatenate(rows) for rows in taken])
+
+        batches = drawn(draw, count, _BOOTSTRAP_BATCH)
+        return np.asarray(batch_values([Shared(partial(_RedrawnRows, self.pool))], batches)[0])
 
 
 class _RedrawnRows:

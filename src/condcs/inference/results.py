@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condcs.core.checks import check_integer
+from condcs.core.equality import ByValue
 from condcs.core.errors import DataError, ParameterError, public
 from condcs.core.random import check_rng
 
@@ -33,9 +34,17 @@ class ConfidenceInterval(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True)
-class TestResult:
-    """Outcome of a resampling test.
+class Estimate(NamedTuple):
+    """An estimate without its bias, and the ends of its confidence interval: low <= value <= high."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class TestResult(ByValue):
+    """Outcome of a resampling test. Results compare by value, are hashable, and can be pickled.
 
     Attributes
     ----------
@@ -77,11 +86,11 @@ class TestResult:
     def confidence_interval(
         self, level: float = 0.95, *, n_resamples: int = 200, rng: int | np.random.Generator | None = None
     ) -> ConfidenceInterval:
-        """Bootstrap interval of the divergence itself.
+        """Bootstrap interval of the divergence itself, that of `estimate`.
 
-        Rows are drawn again with replacement within each sample, widths kept. The interval is the basic (reflected)
-        one: resampled divergences lie above the estimate by about as much as the estimate lies above the truth, because
-        repeated rows look alike; reflection takes that bias out. Measures that are never negative are cut off at 0.
+        Rows are drawn again with replacement within each sample, widths kept. How far the quantiles of the resampled
+        divergences lie from their median is reflected about the estimate, as in the basic bootstrap. Measures that are
+        never negative are cut off at 0.
 
         Parameters
         ----------
@@ -97,6 +106,44 @@ class TestResult:
         ConfidenceInterval
             ``low`` and ``high``.
         """
+        _, low, high = self._reflected(level, n_resamples, rng)
+        return ConfidenceInterval(low, high)
+
+    @public
+    def estimate(
+        self, level: float = 0.95, *, n_resamples: int = 200, rng: int | np.random.Generator | None = None
+    ) -> Estimate:
+        """Divergence without the bias of finite samples, with its bootstrap interval.
+
+        Samples of one distribution are never quite alike, so `statistic` lies above the divergence between the
+        distributions, the more so the smaller the samples and the narrower the kernels. The estimate is `statistic`
+        less the mean of `null_distribution`, which is what samples of these sizes show if nothing differs; it lies in
+        the interval by construction. (What bootstrap samples lie above `statistic` is no substitute: with narrow
+        kernels it is a fifth of the bias.)
+
+        Parameters
+        ----------
+        level, n_resamples, rng
+            As in `confidence_interval`.
+
+        Returns
+        -------
+        Estimate
+            ``value``, ``low`` and ``high``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from condcs import two_sample_test
+        >>> y = np.random.default_rng(0).normal(size=(2, 100))
+        >>> found = two_sample_test(y[0], y[1] + 1, n_resamples=99, rng=0).estimate(rng=0)
+        >>> found.low < found.value < found.high
+        True
+        """
+        return self._reflected(level, n_resamples, rng)
+
+    def _reflected(self, level: float, n_resamples: int, rng: int | np.random.Generator | None) -> Estimate:
+        """Take the mean under the null off the statistic, and reflect the bootstrap's spread about the result."""
         if not isinstance(level, float) or not 0 < level < 1:
             raise ParameterError(f"`level` must lie between 0 and 1, got {level!r}. Pass e.g. level=0.95.")
         check_integer("n_resamples", n_resamples, 20)
@@ -106,10 +153,10 @@ class TestResult:
             )
         generator = check_rng(rng)
         values = self._resample(generator, n_resamples)
-        low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
-        reflected = 2 * self.statistic - np.array([high, low])
+        low, middle, high = np.quantile(values, [(1 - level) / 2, 0.5, (1 + level) / 2])
+        value = self.statistic - float(np.mean(self.null_distribution))
         floor = 0.0 if self.details.get("nonnegative") else -np.inf
-        return ConfidenceInterval(float(max(reflected[0], floor)), float(max(reflected[1], floor)))
+        return Estimate(*(float(max(v, floor)) for v in (value, value - (high - middle), value + (middle - low))))
 
 
 def pvalue(statistic: float, null_distribution: FloatArray, *, rounding: float = 0.0) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from condcs.core.arrays import Array, backend_of
 from condcs.core.checks import Parts, Variable, check_choice, check_integer, check_variable
+from condcs.core.equality import ByValue
 from condcs.core.errors import ParameterError, public
 from condcs.core.random import check_rng
 from condcs.inference.local_divergence import LocalDivergence
@@ -23,8 +24,8 @@ from condcs.measures.problem import ConditionalProblem, conditional_problem
 FloatArray = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class Witness:
+@dataclass(frozen=True, eq=False)
+class Witness(ByValue):
     """The local divergence at points of x, as `witness` returns it.
 
     Attributes

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_choice, check_integer, check_positive
+from condcs.core.equality import ByValue
 from condcs.core.errors import DataError, ParameterError, ShapeError, public
 from condcs.core.random import check_rng
 
@@ -25,7 +26,7 @@ DENSE_SIZE = 1_200
 
 
 @dataclass(frozen=True, eq=False)
-class Clusters:
+class Clusters(ByValue):
     """A clustering and what it was made with.
 
     Attributes

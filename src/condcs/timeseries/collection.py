@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_choice
+from condcs.core.equality import ByValue
 from condcs.core.errors import DataError, ShapeError
 
 FloatArray = np.ndarray[Any, Any]
@@ -18,8 +19,8 @@ LAYOUTS = ("nct", "ntc")
 MISSING = ("error", "drop")
 
 
-@dataclass(frozen=True)
-class Collection:
+@dataclass(frozen=True, eq=False)
+class Collection(ByValue):
     """Time series of any lengths with the same channels.
 
     Attributes

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from condcs.core.equality import ByValue
 from condcs.timeseries.collection import Collection, FloatArray
 from condcs.timeseries.embedding import check_windows, embed_frames
 
 
-@dataclass(frozen=True)
-class Windowed:
+@dataclass(frozen=True, eq=False)
+class Windowed(ByValue):
     """Series and the times at which their windows start.
 
     Attributes
