@@ -14,7 +14,7 @@ import condcs
 from condcs.cli.tables.kinds import Column
 from condcs.cli.tables.pair import Pair
 from condcs.core.equality import ByValue
-from condcs.core.errors import BandwidthWarning, CondcsWarning
+from condcs.core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs.inference.aggregate import largest_studentised
 from condcs.inference.resampling import AGGREGATE_MULTIPLES, aggregate_multiples
 from condcs.inference.results import Estimate, TestResult
@@ -152,7 +152,8 @@ def collected_warnings(run: Callable[[], Any]) -> tuple[Any, tuple[str, ...]]:
         result = run()
     first: dict[type, str] = {}
     for warning in caught:
-        if issubclass(warning.category, CondcsWarning):
+        # What a run is going to cost is no news when it is over; the command shows its progress itself.
+        if issubclass(warning.category, CondcsWarning) and warning.category is not CostWarning:
             first.setdefault(warning.category, str(warning.message))
     return result, tuple(first.values())
 

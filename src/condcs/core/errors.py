@@ -48,6 +48,10 @@ class OverlapWarning(CondcsWarning):
     """Some rows have no counterpart in the other sample and were left out of the cross terms."""
 
 
+class CostWarning(CondcsWarning):
+    """A call is going to take long."""
+
+
 def warn_caller(message: str, category: type[CondcsWarning]) -> None:
     """Warn at the line outside condcs that made the call."""
     frame, depth = sys._getframe(1), 1

@@ -72,7 +72,8 @@ def conditional_test(
         Threads; all cores by default. Within ``joblib.parallel_config(backend="dask")``, or "loky", batches of
         resamples go to its workers; the answer is the same.
     progress : bool
-        Whether to show a progress bar.
+        Whether to show a progress bar. Without one, a `CostWarning` says so if the test is going to take longer than
+        two minutes, as estimated from its first steps.
     **options
         Options of the measure: bandwidths, kernels, ``estimator``, ``k``, ``regularization``. Plain ``bandwidth`` sets
         both widths; ``bandwidth="aggregate"`` needs no choice: it combines several multiples of the median widths in

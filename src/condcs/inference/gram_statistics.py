@@ -14,6 +14,7 @@ import numpy as np
 
 from condcs.core.settings import current_settings
 from condcs.core.thread_limit import one_blas_thread
+from condcs.inference.progress import report_done
 from condcs.inference.statistics import FloatArray, LabelArray, MeasuredPool, Regrouped, total_divergence
 from condcs.kernels.log_kernels import LogKernel, product
 from condcs.kernels.row_sums import exp_in_place
@@ -98,6 +99,7 @@ class _Tiled:
         with one_blas_thread(), ThreadPoolExecutor(settings.n_threads) as threads:
             for part in threads.map(work, tiles):
                 total += part
+                report_done(total.shape[2] / len(tiles))
         return total
 
     def tile_exponents(self, rows: Rows) -> list[FloatArray]:

@@ -17,7 +17,7 @@ from condcs.core.settings import config_context
 from condcs.inference.aggregate import Combined, largest_studentised
 from condcs.inference.nulls import circular_shifts, local_permutations
 from condcs.inference.predictor_statistic import Statistic, View, predictor_statistic
-from condcs.inference.progress import progress_bar
+from condcs.inference.progress import RESAMPLES_REMEDY, progress_bar
 from condcs.inference.ranks import ranked
 from condcs.inference.regression import PoolRegression
 from condcs.inference.resampling import batch_values, drawn
@@ -162,7 +162,8 @@ def independence_test(
         observed = statistic.ready(np.arange(n)[None]).reshape(-1)
         check_numbers(observed, "for the samples as given")
         batches = drawn(lambda count: _permutations(null, first, n, neighbours, count, generator), n_resamples, _BATCH)
-        with progress_bar(n_resamples, progress, f"independence, {null} null") as advance:
+        title = f"the test of independence with {n_resamples} resamples of {n:,} rows"
+        with progress_bar(n_resamples, progress, title, remedy=RESAMPLES_REMEDY) as advance:
             values = batch_values([statistic], batches, n_jobs=n_jobs, advance=advance)[0].reshape(n_resamples, -1).T
     widths = {"bandwidth_y": response.widths, "bandwidth_x2": second.widths}
     if first is not None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from condcs.core.groups import Groups
 from condcs.core.settings import current_settings
+from condcs.inference.progress import report_done
 from condcs.inference.statistics import FloatArray
 from condcs.kernels.log_kernels import LogKernel, product
 from condcs.kernels.row_sums import exp_in_place, row_sums
@@ -66,6 +67,7 @@ def predictor_statistic(y: LogKernel, x1: LogKernel | None, views: Sequence[View
                 sums = row_sums([*moved, *(product([m, y]) for m in moved)], groups)
                 rows = np.stack([s[:, 0] for s in sums])
                 results.append(value(rows[: len(views)], rows[len(views) :]))
+                report_done(1)
             return np.array(results)
 
         return visited

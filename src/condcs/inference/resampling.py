@@ -16,7 +16,7 @@ from condcs.core.parallel import Shared, active_workers, spread
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context
 from condcs.inference.aggregate import largest_studentised
-from condcs.inference.progress import progress_bar
+from condcs.inference.progress import RESAMPLES_REMEDY, Advance, progress_bar, steps_inside
 from condcs.inference.results import ROUNDING, TestResult, check_numbers, pvalue
 from condcs.inference.statistics import (
     FloatArray,
@@ -66,7 +66,8 @@ def run_test(
         check_numbers(np.array(observed), "for the samples as given")
         rounding = ROUNDING * pools[0].magnitude
         statistics = [Shared(partial(pool_statistic, pool)) for pool in pools]
-        with progress_bar(n_resamples, progress, f"{measure.name}, {null} null") as advance:
+        title = f"the test by {measure.name} with {n_resamples} resamples of {sum(pools[0].sizes):,} rows"
+        with progress_bar(n_resamples, progress, title, remedy=RESAMPLES_REMEDY) as advance:
             values = batch_values(statistics, drawn(sampler, n_resamples, _BATCH), n_jobs=n_jobs, advance=advance)
     if aggregate:
         return _aggregated(measure, pools, multiples, np.array(observed), values, null)
@@ -94,7 +95,7 @@ def batch_values(
     batches: Iterable[np.ndarray[Any, Any]],
     *,
     n_jobs: int | None = None,
-    advance: Callable[[int], None] = lambda count: None,
+    advance: Advance = lambda count: None,
 ) -> FloatArray:
     """Return the values of each statistic (rows) on all batches: computed here, or by the workers joblib has in force.
 
@@ -105,8 +106,11 @@ def batch_values(
     if workers is None:
         found = []
         for batch in batches:
-            found.append([statistic.ready(batch) for statistic in statistics])
-            advance(len(batch))
+            values_of_batch = []
+            for statistic in statistics:
+                with steps_inside(advance, len(batch) / len(statistics), 1 / len(statistics)):
+                    values_of_batch.append(statistic.ready(batch))
+            found.append(values_of_batch)
         return np.concatenate(found, axis=1)
     width = len(statistics)
     values: dict[int, FloatArray] = {}
@@ -214,7 +218,9 @@ class Bootstrap:
             return np.array([np.concatenate(rows) for rows in taken])
 
         batches = drawn(draw, count, _BOOTSTRAP_BATCH)
-        return np.asarray(batch_values([Shared(partial(_RedrawnRows, self.pool))], batches)[0])
+        title = f"the interval from {count} resamples of {sum(self.pool.sizes):,} rows"
+        with progress_bar(count, False, title, remedy=RESAMPLES_REMEDY) as advance:
+            return np.asarray(batch_values([Shared(partial(_RedrawnRows, self.pool))], batches, advance=advance)[0])
 
 
 class _RedrawnRows:
