@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from condcs.core.compiling import njit
 
 # Kernel values below this are set to 0. Each sum holds the row's own 1, so they cannot be seen in it, while products of
 # three values above it stay clear of subnormal numbers, on which a processor is slow.
 NEGLIGIBLE = 1e-50
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def band_exponents(values: Any, scale: float, first: int, out: Any) -> None:
     """Write out[a, k] = -scale |v_a - v_b|^2 with b = a + first + k; -1e4 where there is no row b."""
     n, columns = values.shape
@@ -29,7 +30,7 @@ def band_exponents(values: Any, scale: float, first: int, out: Any) -> None:
                 out[a, k] = -1e4
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, fastmath=True)
 def squared(K: Any) -> Any:
     """Return K * K element by element: the Gaussian kernel of a width smaller by sqrt(2)."""
     n, m = K.shape
@@ -41,7 +42,7 @@ def squared(K: Any) -> Any:
     return out
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, fastmath=True)
 def window_sums(K1: Any, K1L: Any, K2: Any, starts: Any, window: int, first: int, out: Any) -> None:
     """Add this band's part of the row sums of K1 * K2 and K1L * K2 in each pair of windows.
 
@@ -61,7 +62,7 @@ def window_sums(K1: Any, K1L: Any, K2: Any, starts: Any, window: int, first: int
             out[s, 1, a] += weighted
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, fastmath=True)
 def own_window_sums(K1: Any, K1L: Any, starts: Any, window: int, first: int, out: Any) -> None:
     """Add this band's part of the row sums of K1 and K1L in each window of K1; as `window_sums` without K2."""
     width = K1.shape[1]
@@ -78,7 +79,7 @@ def own_window_sums(K1: Any, K1L: Any, starts: Any, window: int, first: int, out
             out[s, 1, a] += weighted
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, fastmath=True)
 def reordered_sums(K1: Any, K1L: Any, K2: Any, orders: Any, levels: int) -> Any:
     """Return the row sums of K1 * K2[o, o] and K1L * K2[o, o] for each order o, and of their squares, fourth powers ...
 
@@ -109,7 +110,7 @@ def reordered_sums(K1: Any, K1L: Any, K2: Any, orders: Any, levels: int) -> Any:
     return out
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@njit(nogil=True, fastmath={"reassoc", "contract"})
 def pivoted_cholesky(points: Any, scale: float, tolerance: float, most: int) -> Any:
     """Return F with F F' close to the Gaussian Gram matrix exp(-scale |u - v|^2): what is left has a small trace."""
     n, columns = points.shape

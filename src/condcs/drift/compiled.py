@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
+
+from condcs.core.compiling import njit
 
 # A running sum that falls below this part of its peak has lost digits to cancellation and is summed again.
 _CANCELLED = 1e-3
 
-compiled = numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _slide(total: Any, peak: Any, gram: Any, first: int, stop: int, leaves: int, enters: int, window: int) -> None:
     """Move the running sums of some rows by one step of the window, which then ends with the row that enters."""
     plus, minus = gram[enters], gram[leaves]
@@ -27,7 +28,7 @@ def _slide(total: Any, peak: Any, gram: Any, first: int, stop: int, leaves: int,
             peak[j] = total[j]
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def stream_divergences(K: Any, M: Any, m: int, window: int, out: Any) -> None:
     """Write the conditional CS divergence of every full window of a stream from a reference.
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
+
+from condcs.core.compiling import njit
 
 MOUNTAIN_CAR, PENDULUM, MAZE, CHANGING = range(4)
 """Kinds of environments."""
@@ -22,7 +23,7 @@ GOAL_COLUMN, GOAL_ROW, WIND, PERIOD, SCREEN_COLUMN, SCREEN_ROW, SCREEN_SIZE, DOO
     10
 )
 
-exact = numba.njit(cache=True, nogil=True)
+exact = njit(nogil=True)
 
 
 class Environment(NamedTuple):
@@ -54,7 +55,7 @@ class Environment(NamedTuple):
     start: np.ndarray[Any, Any]
 
 
-@exact  # type: ignore[untyped-decorator]
+@exact
 def _mountain_car(state: Any, action: int) -> Any:
     position, velocity = state[0], state[1]
     velocity += (action - 1) * 0.001 + math.cos(3 * position) * (-0.0025)
@@ -67,13 +68,13 @@ def _mountain_car(state: Any, action: int) -> Any:
     return -1.0, position >= 0.5 and velocity >= 0.0
 
 
-@exact  # type: ignore[untyped-decorator]
+@exact
 def _from_upright(angle: float) -> float:
     """Return an angle in [-pi, pi)."""
     return ((angle + math.pi) % (2 * math.pi)) - math.pi
 
 
-@exact  # type: ignore[untyped-decorator]
+@exact
 def _pendulum(state: Any, torque: float, reach: float, two: float) -> Any:
     angle, speed = state[0], state[1]
     # The torque reaches gymnasium in single precision, and so do the products with it. Squares of numpy's scalars are
@@ -88,7 +89,7 @@ def _pendulum(state: Any, torque: float, reach: float, two: float) -> Any:
     return -cost, abs(_from_upright(angle)) < reach
 
 
-@exact  # type: ignore[untyped-decorator]
+@exact
 def _maze(state: Any, action: int, passages: Any, parameters: Any) -> Any:
     column, row = int(state[0]), int(state[1])
     if passages[row, column, action]:
@@ -99,7 +100,7 @@ def _maze(state: Any, action: int, passages: Any, parameters: Any) -> Any:
     return 1.0 if reached else 0.0, reached
 
 
-@exact  # type: ignore[untyped-decorator]
+@exact
 def _changing_room(state: Any, action: int, passages: Any, parameters: Any, time: int, rng: Any) -> Any:
     column, row = int(state[0]), int(state[1])
     is_shut = (
@@ -120,7 +121,7 @@ def _changing_room(state: Any, action: int, passages: Any, parameters: Any, time
     return 1.0 if reached else 0.0, reached
 
 
-@exact  # type: ignore[untyped-decorator]
+@exact
 def step(environment: Any, state: Any, action: int, time: int, rng: Any) -> Any:
     """Change `state` in place; return the reward and whether the goal is reached.
 
@@ -135,7 +136,7 @@ def step(environment: Any, state: Any, action: int, time: int, rng: Any) -> Any:
     return _changing_room(state, action, environment.passages, environment.parameters, time, rng)
 
 
-@exact  # type: ignore[untyped-decorator]
+@exact
 def observe(environment: Any, state: Any, out: Any) -> None:
     """Write what the kernel sees of a state: gymnasium's observation, in single precision, shifted and scaled."""
     if environment.kind == PENDULUM:

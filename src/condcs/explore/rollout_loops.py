@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
+from condcs.core.compiling import njit
 from condcs.explore import dynamics, value_loops
 from condcs.measures import sliding_loops
 
@@ -19,7 +19,7 @@ EPSILON, WIDTH = range(2)
 # Entries of `Agent.counters`.
 STEPS, PUSHED, VISITS, EPOCH = range(4)
 
-compiled = numba.njit(cache=True, nogil=True)
+compiled = njit(nogil=True)
 
 
 class Agent(NamedTuple):
@@ -61,7 +61,7 @@ class Agent(NamedTuple):
     counters: np.ndarray[Any, Any]
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def bin_of(seen: Any, bins: Any, resolution: Any) -> Any:
     """Return the number of the bin that holds a state."""
     index = 0
@@ -72,7 +72,7 @@ def bin_of(seen: Any, bins: Any, resolution: Any) -> Any:
     return index
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def prediction_error(agent: Any, seen: Any) -> Any:
     """Return the mean squared error of the predictor at a state, and take a normalised gradient step."""
     m, k = agent.phases.size, agent.target.shape[0]
@@ -95,7 +95,7 @@ def prediction_error(agent: Any, seen: Any) -> Any:
     return total / k
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def intrinsic(agent: Any, seen: Any, action: int, upcoming: Any, actions: Any, given: float) -> Any:
     """Record a transition and return the reward that the agent makes for itself."""
     if agent.reward == ENTROPY or agent.reward == RELATIVE_ENTROPY:
@@ -134,7 +134,7 @@ def intrinsic(agent: Any, seen: Any, action: int, upcoming: Any, actions: Any, g
     return 0.0
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def rollout(
     environment: Any, agent: Any, state: Any, steps: int, rng: Any, given: float, until_goal: bool, path: Any
 ) -> Any:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
+from condcs.core.compiling import njit
 from condcs.kernels.compiled import exp_in_place
 
 # Entries of `Values.options`.
@@ -18,7 +18,7 @@ INITIAL, LEARNING_RATE, DISCOUNT, MERGE_EXPONENT = range(4)
 # Entries of `Values.sizes`: centres in use, and which of the two scratch rows belongs to the current state.
 COUNT, CURRENT = range(2)
 
-compiled = numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
 
 
 class Values(NamedTuple):
@@ -60,7 +60,7 @@ class Values(NamedTuple):
     work: np.ndarray[Any, Any]
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def evaluate(values: Any, which: int) -> None:
     """Fill the values of all actions at state 0 (current) or 1 (next) after `states` was written there."""
     n = values.sizes[COUNT]
@@ -88,7 +88,7 @@ def evaluate(values: Any, which: int) -> None:
         q[a] = total
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def write_state(values: Any, which: int, state: Any, scale: float) -> None:
     """Write a state, in units of the kernel width."""
     slot = (values.sizes[CURRENT] + which) % 2
@@ -96,7 +96,7 @@ def write_state(values: Any, which: int, state: Any, scale: float) -> None:
         values.states[slot, c] = state[c] * scale
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def learn(values: Any, action: int, reward: float, is_terminal: bool) -> Any:
     """Move the value of `action` at the current state towards the target; return the temporal difference.
 
@@ -122,7 +122,7 @@ def learn(values: Any, action: int, reward: float, is_terminal: bool) -> Any:
     return difference
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _centre(values: Any, action: int) -> Any:
     """Return the centre that stands for the current state and `action`: a near one, else a new one.
 
@@ -150,13 +150,13 @@ def _centre(values: Any, action: int) -> Any:
     return n
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def advance(values: Any) -> None:
     """Make the next state the current one."""
     values.sizes[CURRENT] = 1 - values.sizes[CURRENT]
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def choose(q: Any, epsilon: float, rng: Any) -> Any:
     """Return the action of highest value, ties broken at random, or with probability `epsilon` any action."""
     if epsilon > 0.0 and rng.random() < epsilon:

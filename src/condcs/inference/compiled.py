@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from condcs.core.compiling import njit
 
 _ROWS_AT_ONCE = 8
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@njit(nogil=True, fastmath={"reassoc", "contract"})
 def permuted_row_sums(K1: Any, K1L: Any, K2: Any, orders: Any) -> Any:
     """Return the row sums of K1 * K2[v][order, order] and of K1L * K2[v][order, order] (both orders x views x n).
 
@@ -33,7 +34,7 @@ def permuted_row_sums(K1: Any, K1L: Any, K2: Any, orders: Any) -> Any:
     return a, b
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@njit(nogil=True, fastmath={"reassoc", "contract"})
 def permuted_rank_sums(K1: Any, K1L: Any, tables: Any, places: Any, orders: Any) -> Any:
     """Return what `permuted_row_sums` does where K2[v][i, j] = tables[v][|places[v][i] - places[v][j]|].
 
@@ -71,7 +72,7 @@ def permuted_rank_sums(K1: Any, K1L: Any, tables: Any, places: Any, orders: Any)
     return a, b
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def neighbour_divergences(indices: Any, logs: Any, d: int, labels: Any, k: int, count: int) -> Any:
     """Return D[s, g, h] = d / n_g sum over rows i of g of (log nu_k - log rho_k); NaN where a list was too short."""
     n_labellings, n = labels.shape

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from condcs.core.compiling import njit
 
-@numba.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+
+@njit(nogil=True, inline="always")
 def _advance(state: Any) -> Any:
     """Next state and a uniform number below 1, by splitmix64."""
     state = np.uint64(state + np.uint64(0x9E3779B97F4A7C15))
@@ -23,7 +24,7 @@ def _advance(state: Any) -> Any:
     return state, np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def swap_chains(
     start: Any, excess: Any, features: Any, logits: Any, cells: Any, first: Any, size: Any, members: Any, steps: int,
     seeds: Any, out: Any,
@@ -62,7 +63,7 @@ def swap_chains(
         out[c] = labels
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def assign_neighbours(neighbours: Any, seeds: Any, out: Any) -> None:
     """Give each row one of its neighbours, in random order and each at most once where possible (Runge 2018)."""
     n, k = neighbours.shape

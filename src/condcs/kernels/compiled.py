@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+from condcs.core.compiling import njit
 
 _LOG2_E = 1.4426950408889634
 # ln 2 in two parts: the first has trailing zeros, so that k * _LN2_HIGH is exact for every exponent k.
@@ -46,7 +47,7 @@ def double_of_bits(context: Any, x: Any) -> Any:
     return types.float64(types.int64), generate
 
 
-@numba.njit("void(float64[::1])", cache=True, nogil=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
+@njit("void(float64[::1])", nogil=True, fastmath={"contract"})
 def exp_in_place(tile: np.ndarray[Any, Any]) -> None:
     """Replace every (finite, not positive) number by its exponential, to one unit in the last place.
 
@@ -81,7 +82,7 @@ def exp_in_place(tile: np.ndarray[Any, Any]) -> None:
 _READ_ONLY_ROWS = types.Array(types.float64, 2, "C", readonly=True)
 
 
-@numba.njit(types.float64[::1](_READ_ONLY_ROWS), cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(types.float64[::1](_READ_ONLY_ROWS), nogil=True)
 def squared_distances(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the squared Euclidean distances of all pairs of rows i < j, in the order of scipy's `pdist`."""
     n, d = values.shape
@@ -118,7 +119,7 @@ def squared_distances(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 _SUMS_OF_GROUPS = types.float64[:, ::1](types.float64[::1], types.int64[::1])
 
 
-@numba.njit(_SUMS_OF_GROUPS, cache=True, nogil=True, fastmath={"reassoc"})  # type: ignore[untyped-decorator]
+@njit(_SUMS_OF_GROUPS, nogil=True, fastmath={"reassoc"})
 def condensed_row_sums(exponents: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return every row's sum of exponentials over the rows of each group, itself (exponent 0) included: n x G.
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
+from condcs.core.compiling import njit
 from condcs.kernels.compiled import exp_in_place
 
 # Entries of `Window.sizes`.
@@ -27,7 +27,7 @@ _LARGEST_EXPONENT = 1e300
 _LARGEST_COMPENSATED = 1e250
 _SPLIT = 134217729.0
 
-compiled = numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
 
 
 class Window(NamedTuple):
@@ -78,7 +78,7 @@ def empty_window(capacity: int, dim_x: int, widths: np.ndarray[Any, Any]) -> Win
     )
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _squared_distances(values: Any, scales: Any, first: int, last: int, slot: int, n: int, out: Any) -> None:
     """Write minus half the squared distances between the row in `slot` and all rows, over some columns.
 
@@ -104,7 +104,7 @@ def _squared_distances(values: Any, scales: Any, first: int, last: int, slot: in
         c += 2
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _exponents(window: Any, slot: int, ex: Any, exy: Any) -> None:
     """Write the log kernel values of the row in `slot` against all rows: x alone, and x and y."""
     values, scales, dim_x, n = window.values, window.inverse_widths, window.sizes[DIM_X], window.sizes[ROWS]
@@ -117,7 +117,7 @@ def _exponents(window: Any, slot: int, ex: Any, exy: Any) -> None:
 
 
 # Without fastmath: a compiler that reorders sums would find all low parts to be 0.
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _two_sum(a: float, b: float) -> Any:
     """Return the rounded sum of two numbers and what rounding took away."""
     total = a + b
@@ -125,7 +125,7 @@ def _two_sum(a: float, b: float) -> Any:
     return total, (a - (total - part)) + (b - part)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _two_product(a: float, b: float) -> Any:
     """Return the rounded product of two numbers and what rounding took away (Dekker's halves of 26 bits)."""
     product = a * b
@@ -137,7 +137,7 @@ def _two_product(a: float, b: float) -> Any:
     return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _exponent_from(window: Any, slot: int, other: int, kernel: int, exponent: float, shift: float) -> float:
     """Return the exponent of two rows minus a shift, in twice the precision: far from all rows both are huge.
 
@@ -160,7 +160,7 @@ def _exponent_from(window: Any, slot: int, other: int, kernel: int, exponent: fl
     return high + low
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _kernel_row(window: Any, slot: int) -> None:
     """Fill the scratch rows 2 and 3 with the kernel values, and 0 and 1 with their exponents if any sum has a shift."""
     n, work = window.sizes[ROWS], window.work
@@ -172,7 +172,7 @@ def _kernel_row(window: Any, slot: int) -> None:
         exp_in_place(work[2 + kernel, :n])
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _add_kernel_row(window: Any, slot: int, group: int, sign: float) -> None:
     """Add the kernel row of `slot` in the scratch space to the sums of every row in one group, or take it away."""
     n = window.sizes[ROWS]
@@ -196,7 +196,7 @@ def _add_kernel_row(window: Any, slot: int, group: int, sign: float) -> None:
                 peak[j] = max(peak[j], total[j])
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def refresh_row(window: Any, slot: int) -> None:
     """Sum the four sums of one row afresh."""
     n, work, group, sizes = window.sizes[ROWS], window.work, window.group, window.sizes
@@ -232,12 +232,12 @@ def refresh_row(window: Any, slot: int) -> None:
             window.rests[s, slot] = rest
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _is_spoilt(total: float, peak: float, shift: float) -> bool:
     return not total >= CANCELLED * peak or total > _HIGH or (shift == 0.0 and total < _LOW)
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def mend(window: Any) -> None:
     """Sum rows afresh whose sums lost digits to cancellation, or left the range in which their scale serves."""
     n, sizes = window.sizes[ROWS], window.sizes
@@ -259,7 +259,7 @@ def mend(window: Any) -> None:
                         refresh_row(window, j)
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def take_out(window: Any, slot: int) -> None:
     """Take the row in `slot` out of its group; the slot must be filled again before anything is asked."""
     _kernel_row(window, slot)
@@ -268,7 +268,7 @@ def take_out(window: Any, slot: int) -> None:
     window.group[slot] = -1
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def move(window: Any, slot: int, group: int) -> None:
     """Move the row in `slot` to the other group."""
     _kernel_row(window, slot)
@@ -279,7 +279,7 @@ def move(window: Any, slot: int, group: int) -> None:
     window.group[slot] = group
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def put_in(window: Any, slot: int, row: Any, group: int) -> None:
     """Put a row in an empty slot: the first unused one, or one that was taken out."""
     sizes = window.sizes
@@ -303,7 +303,7 @@ def put_in(window: Any, slot: int, row: Any, group: int) -> None:
             window.shifts[s, slot] = window.rests[s, slot] = 0.0
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def slide(window: Any, leaving: int, moving: int, row: Any) -> None:
     """One step of a full buffer: a row leaves the old group, one moves there from the new, and `row` enters the new."""
     take_out(window, leaving)
@@ -312,7 +312,7 @@ def slide(window: Any, leaving: int, moving: int, row: Any) -> None:
     mend(window)
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def push(window: Any, pushed: int, row: Any) -> None:
     """Push a row to a first-in-first-out buffer of an old and a new half; `pushed` counts the rows before it.
 
@@ -328,7 +328,7 @@ def push(window: Any, pushed: int, row: Any) -> None:
     mend(window)
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def exchange(window: Any, slot: int, row: Any, group: int) -> None:
     """Replace the row in `slot`, and refresh the sums of one row more: rows that stay for ever gather no rounding."""
     take_out(window, slot)
@@ -339,7 +339,7 @@ def exchange(window: Any, slot: int, row: Any, group: int) -> None:
     window.sizes[CURSOR] = cursor + 1
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _add_in_logs(peak: float, total: float, term: float) -> Any:
     """Add exp(term) to exp(peak) * total, peak kept the largest exponent."""
     if term <= peak:
@@ -347,7 +347,7 @@ def _add_in_logs(peak: float, total: float, term: float) -> Any:
     return term, total * math.exp(peak - term) + 1.0
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def log_interaction(window: Any, out: Any) -> None:
     """Write log T of Prop. 2 for the two groups: old-old, old-new, new-old, new-new."""
     n, group = window.sizes[ROWS], window.group
@@ -379,7 +379,7 @@ def log_interaction(window: Any, out: Any) -> None:
         out[t] = peaks[t] + math.log(totals[t])
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def conditional_cs(window: Any) -> Any:
     """Conditional CS divergence of the two groups."""
     t = np.empty(4)
@@ -387,7 +387,7 @@ def conditional_cs(window: Any) -> Any:
     return (t[0] - t[1]) + (t[3] - t[2])
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def conditional_euclidean(window: Any) -> Any:
     """Conditional Euclidean distance of the two groups."""
     t = np.empty(4)
@@ -395,7 +395,7 @@ def conditional_euclidean(window: Any) -> Any:
     return (math.exp(t[0]) - math.exp(t[1])) + (math.exp(t[3]) - math.exp(t[2]))
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def joint_mmd(window: Any) -> Any:
     """Squared MMD between the joint distributions of the two groups."""
     n, group = window.sizes[ROWS], window.group
@@ -420,7 +420,7 @@ def joint_mmd(window: Any) -> Any:
     return within_old / (old * old) + within_new / (new * new) - 2.0 * across / (old * new)
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def add_outer_products(G: Any, P: Any, v: Any, u: Any, tau: float) -> None:
     """Add tau v v' to G, and v u' + u v' to P."""
     n = v.size

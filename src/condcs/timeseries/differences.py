@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-
+from condcs.core.compiling import njit
 from condcs.timeseries.selection import middle_of, select, smallest_positive
 
 # Quantiles that stand for all numbers in the first guess, and how many of their differences there are.
@@ -18,7 +17,7 @@ _REACHES = (3, 12, 48)
 _BEYOND = 1e290
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def merge(first: Any, second: Any, out: Any) -> None:
     """Merge two sorted arrays."""
     i, j = 0, 0
@@ -31,7 +30,7 @@ def merge(first: Any, second: Any, out: Any) -> None:
             j += 1
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _collect_differences(values: Any, low: float, high: float, out: Any) -> Any:
     """Write the squared differences in [low, high); return how many there are, and how many lie below `low`.
 
@@ -54,7 +53,7 @@ def _collect_differences(values: Any, low: float, high: float, out: Any) -> Any:
     return found, below
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def median_squared_difference(values: Any, scratch: Any) -> Any:
     """Median of the squared differences over all pairs of sorted numbers, and how it came about.
 
@@ -91,6 +90,6 @@ def median_squared_difference(values: Any, scratch: Any) -> Any:
     return smallest_positive(candidates[:found])
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _quantile(values: Any, i: int) -> Any:
     return values[(2 * i + 1) * values.size // (2 * _QUANTILES)]

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 from numba import uintp
 
+from condcs.core.compiling import njit
 from condcs.timeseries.differences import median_squared_difference, merge
 from condcs.timeseries.powers import LOG2_E, power_of_two
 from condcs.timeseries.selection import GROUP_ENDS, group, median_of
@@ -85,7 +86,7 @@ def _own_masses(x: Any, y: Any, n: int, cx: float, cy: float, masses: Any) -> fl
     return total
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _underflows(masses: Any, n: int, m: int) -> bool:
     lowest = 1.0
     for i in range(n):
@@ -95,7 +96,7 @@ def _underflows(masses: Any, n: int, m: int) -> bool:
     return lowest < _SAFE_SUM
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _log_ratio(X: Any, Y: Any, start: int, step: int, count: int, cx: float, cy: float) -> Any:
     """Logarithm of B / A of a row (or column): an average over Y, with weights by X in units of the largest.
 
@@ -116,7 +117,7 @@ def _log_ratio(X: Any, Y: Any, start: int, step: int, count: int, cx: float, cy:
     return peak + math.log(weighted) - math.log(total)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _log_interaction(
     own: Any, a: Any, b: Any, n: int, X: Any, Y: Any, row_step: int, step: int, count: int, cx: float, cy: float
 ) -> Any:
@@ -194,7 +195,7 @@ class _Own(NamedTuple):
     totals: Any
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _prepare(
     series: Any, order: int, wide: bool, cx: float, cy: float, n_max: int, scratch: Any, X: Any, Y: Any
 ) -> Any:
@@ -242,14 +243,14 @@ def _prepare(
     return own
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _one(series: Any, i: int) -> Any:
     first, last = series.starts[i], series.starts[i + 1]
     windows = series.windows[series.window_starts[i] : series.window_starts[i + 1]]
     return series.frames[first:last], series.norms[first:last], windows
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _longest(starts: Any) -> int:
     longest = 0
     for i in range(starts.size - 1):
@@ -257,7 +258,7 @@ def _longest(starts: Any) -> int:
     return longest
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _pair_medians(p: Any, i: int, n: int, q: Any, j: int, m: int, X: Any, Y: Any, merged: Any, scratch: Any) -> Any:
     """Median squared distances over the windows of both series, and over their successors, and how they came about."""
     count, n_own, m_own, cross = (n + m) * (n + m - 1) // 2, n * (n - 1) // 2, m * (m - 1) // 2, n * padded(m)
@@ -274,7 +275,7 @@ def _pair_medians(p: Any, i: int, n: int, q: Any, j: int, m: int, X: Any, Y: Any
     return x, kind_x, y, kind_y
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def block_divergences(
     a: Any,
     b: Any,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from condcs.core.compiling import njit
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -27,7 +28,7 @@ def best_medoids(D: FloatArray, k: int, rng: np.random.Generator, starts: int = 
     return np.asarray(min(found, key=lambda start: float(start[1]))[0])
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def fasterpam(D: Any, medoids: Any) -> Any:
     """Swap medoids until no swap lowers the loss; returns the place of each row's medoid, and the loss.
 
@@ -71,7 +72,7 @@ def fasterpam(D: Any, medoids: Any) -> Any:
     return nearest, loss
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _assign(D: Any, medoids: Any, nearest: Any, first: Any, second: Any) -> Any:
     """Find each row's nearest medoid and the distances to it and to the second; returns the loss."""
     first[:] = np.inf

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 from numba import uintp
 
+from condcs.core.compiling import njit
 from condcs.kernels.compiled import bits_of_double
 
 FALLBACK_PERCENT = 51
@@ -33,13 +33,13 @@ GROUP_ENDS = _GROUPS + 2
 """Room for where the groups start, for where padding starts, and for the code of the first group."""
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _code(value: float) -> Any:
     # The bits of positive doubles, read as integers, are in the order of the doubles.
     return bits_of_double(value) >> _GROUP_SHIFT
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})  # type: ignore[untyped-decorator]
+@njit(nogil=True, fastmath={"nnan", "nsz"})
 def _largest(values: Any) -> float:
     largest = 0.0
     for value in values:
@@ -47,7 +47,7 @@ def _largest(values: Any) -> float:
     return largest
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def group(values: Any, out: Any, ends: Any) -> None:
     """Copy numbers that are not negative, smaller groups first, and padding after them.
 
@@ -71,12 +71,12 @@ def group(values: Any, out: Any, ends: Any) -> None:
     ends[_GROUPS + 1] = first
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _group_of(value: float, ends: Any) -> Any:
     return min(max(_code(value) - ends[_GROUPS + 1], 0), _GROUPS - 1)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _count_grouped(values: Any, ends: Any, limit: float) -> Any:
     """How many of the grouped numbers lie below `limit`."""
     g = _group_of(limit, ends)
@@ -86,14 +86,14 @@ def _count_grouped(values: Any, ends: Any, limit: float) -> Any:
     return below
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _collect_grouped(values: Any, ends: Any, low: float, high: float, out: Any, found: int) -> Any:
     first, last = _group_of(low, ends), _group_of(high, ends)
     found, below = _collect(values[ends[first] : ends[last + 1]], low, high, out, found)
     return found, below + ends[first]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _count_three(values: Any, low: float, middle: float, high: float) -> Any:
     below_low, below_middle, below_high = 0, 0, 0
     for i in range(values.size):
@@ -104,7 +104,7 @@ def _count_three(values: Any, low: float, middle: float, high: float) -> Any:
     return below_low, below_middle, below_high
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _collect(values: Any, low: float, high: float, out: Any, found: int) -> Any:
     """Append the values in [low, high) to `out`; return how many there are now, and how many lie below `low`.
 
@@ -128,7 +128,7 @@ def _collect(values: Any, low: float, high: float, out: Any, found: int) -> Any:
     return found, below
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def select(values: Any, rank: int) -> Any:
     """Return the value with `rank` others before it (quickselect, in place: none after it is smaller)."""
     left, right = 0, values.size
@@ -157,7 +157,7 @@ def select(values: Any, rank: int) -> Any:
     return values[rank]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _sample(first: Any, second: Any, third: Any, scratch: Any) -> Any:
     """Fill `scratch` with a sample and return its size; from each array in proportion.
 
@@ -175,12 +175,12 @@ def _sample(first: Any, second: Any, third: Any, scratch: Any) -> Any:
     return found
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _count_below(limit: float, first: Any, first_ends: Any, second: Any, second_ends: Any) -> Any:
     return _count_grouped(first, first_ends, limit) + _count_grouped(second, second_ends, limit)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third: Any, count: int, scratch: Any) -> Any:
     """Median of the `count` numbers below 1e290 in three arrays, and how it came about.
 
@@ -250,7 +250,7 @@ def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third:
     return smallest_positive(scratch[:found])
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _collect_all(
     first: Any, first_ends: Any, second: Any, second_ends: Any, third: Any, low: float, high: float, out: Any
 ) -> Any:
@@ -260,7 +260,7 @@ def _collect_all(
     return found, below + below_too + below_third
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def middle_of(values: Any, lower: int, upper: int) -> Any:
     """Mean of the values of ranks `lower` and `upper`, which are the same or neighbours; reorders the values."""
     middle = select(values, upper)
@@ -272,7 +272,7 @@ def middle_of(values: Any, lower: int, upper: int) -> Any:
     return 0.5 * (middle + largest)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def smallest_positive(values: Any) -> Any:
     """Lowest positive percentile above the median, with 1; if all values are 0, 1 with 2. Reorders the values."""
     found = 0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from condcs.core.compiling import njit
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+
+@njit(nogil=True, fastmath={"reassoc", "contract"})
 def log_densities(values: Any, present: Any, means: Any, precisions: Any, offsets: Any, floor: float) -> Any:
     """Return sum_f present[n, f] max(offsets[c, f] - precisions[c, f] (values[n, f] - means[c, f])^2, floor)."""
     n, width = values.shape

@@ -1,0 +1,58 @@
+"""Compilation by numba, with the result kept on disk wherever there is a place for it.
+
+Imported only by modules of compiled loops: numba itself takes half a second to load.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+
+
+def njit(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function as ``numba.njit(*signature, cache=True, **options)`` does, wherever condcs is installed.
+
+    numba keeps compiled code in ``NUMBA_CACHE_DIR``, beside the source, or in the user's home, and refuses to compile
+    if it may write to none of them. Then a folder of this user among the temporary files takes their place, and where
+    even that is not possible the code is compiled anew by every process.
+    """
+
+    def compile_function(function: Callable[..., Any]) -> Any:
+        try:
+            return numba.njit(*signature, cache=True, **options)(function)
+        except RuntimeError as error:
+            if "no locator available" not in str(error):
+                raise
+        folder = _temporary_folder()
+        if folder is None:
+            return numba.njit(*signature, **options)(function)
+        # Read when a function is decorated: functions of others are not concerned.
+        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+        try:
+            return numba.njit(*signature, cache=True, **options)(function)
+        finally:
+            numba.config.CACHE_DIR = before
+
+    return compile_function
+
+
+def _temporary_folder() -> Path | None:
+    """Return a folder that this user alone can write to, or None: what numba finds in its cache, it runs."""
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    try:
+        folder = Path(tempfile.gettempdir()) / f"condcs-numba-{user}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        # A name that everybody can guess: somebody else may have made it first, or put a link there.
+        if not stat.S_ISDIR(found.st_mode) or (user != "user" and (found.st_uid != user or found.st_mode & 0o077)):
+            return None
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return None
