@@ -14,7 +14,8 @@ import pytest
 import condcs
 
 PACKAGE = Path(condcs.__file__).parent
-CODE = "import condcs; print(condcs.conditional_cs([0.0, 1, 2], [0.0, 1, 2], [0.0, 1, 2], [2.0, 1, 0], bandwidth_x=1, bandwidth_y=1))"
+SAMPLES = [0.0, 1, 2], [0.0, 1, 2], [0.0, 1, 2], [2.0, 1, 0]
+CODE = f"import condcs; print(condcs.conditional_cs(*{SAMPLES}, bandwidth_x=1, bandwidth_y=1))"
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def first_call(install, temporary, **more):
     return float(done.stdout)
 
 
-EXPECTED = condcs.conditional_cs([0.0, 1, 2], [0.0, 1, 2], [0.0, 1, 2], [2.0, 1, 0], bandwidth_x=1, bandwidth_y=1)
+EXPECTED = condcs.conditional_cs(*SAMPLES, bandwidth_x=1, bandwidth_y=1)
 
 
 def test_first_call_of_a_read_only_install_without_a_home_gives_a_number(read_only_install, tmp_path):

@@ -1,10 +1,14 @@
 """The store of trials: what is on disk is whole, and belongs to one specification."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from condcs.core.files import WriteError
 from condcs.experiments import StoreError, Task, TrialStore, experiment_named
 
 EXPERIMENT = experiment_named("table3").version(quick=True)
@@ -57,6 +61,63 @@ def test_damaged_line_is_named(tmp_path):
         TrialStore(path, EXPERIMENT)
 
 
+def test_changed_byte_is_never_loaded_as_another_value(tmp_path):
+    """Every byte of the file in turn: the store is refused, or gives what was stored.
+
+    A newline at the end that is no longer one makes the last line a torn one, whose trial is run again.
+    """
+    path = filled(tmp_path / "trials.jsonl")
+    whole = path.read_bytes()
+    with TrialStore(path, EXPERIMENT) as store:
+        stored = {**store.results}
+    changes = np.random.default_rng(0).integers(1, 256, size=len(whole))
+    refused = []
+    for place, change in enumerate(changes):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ int(change)]) + whole[place + 1 :])
+        try:
+            with TrialStore(path, EXPERIMENT) as store:
+                assert store.results.items() <= stored.items(), place
+                assert len(store.results) >= len(stored) - 1
+        except StoreError as error:
+            refused.append(str(error))
+    assert len(refused) == len(whole) - 1
+    assert all("--fresh" in message for message in refused)
+
+
+@pytest.mark.parametrize("wrong", ["file/store/trials.jsonl", "folder"])
+def test_store_in_a_wrong_place_is_a_message(tmp_path, wrong):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(WriteError, match=r"could not be written: .*name another place"):
+        TrialStore(tmp_path / wrong, EXPERIMENT)
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from tests.experiments.test_store import EXPERIMENT, TASKS, TrialStore, WriteError
+with TrialStore(Path(sys.argv[1]), EXPERIMENT) as store:
+    store.append(TASKS[0], {"value": 0.0}, 0.5)
+    size = store.path.stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, size + 20))
+    try:
+        store.append(TASKS[1], {"value": 0.1}, 0.5)
+    except WriteError as error:
+        print(error)
+"""
+
+
+def test_trial_that_found_no_space_costs_no_other(tmp_path):
+    """A part of its line gets onto the disk, and is dropped by the next run as a torn one."""
+    pytest.importorskip("resource")
+    path = tmp_path / "trials.jsonl"
+    done = subprocess.run([sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True)
+    assert "could not be written: File too large" in done.stdout, done.stderr
+    assert not path.read_bytes().endswith(b"\n")
+    with TrialStore(path, EXPERIMENT) as store:
+        assert set(store.results) == {TASKS[0].key}
+
+
 @pytest.mark.parametrize(
     ("other", "named"),
     [
@@ -86,7 +147,6 @@ def test_repeats_do_not_change_the_specification():
 
 
 def test_store_in_use_is_refused(tmp_path):
-    pytest.importorskip("fcntl")
     path = tmp_path / "trials.jsonl"
     with TrialStore(path, EXPERIMENT), pytest.raises(StoreError, match="in use by another run"):
         TrialStore(path, EXPERIMENT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from pathlib import Path
@@ -10,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from condcs.core.errors import CondcsError
+from condcs.core.files import InUseError, lock, sealed_line, unsealed_line, writing
 from condcs.experiments.spec import Experiment, Result, Task
 
 REMEDY = "Pass --fresh to start it again, or --out DIR to keep both."
@@ -22,8 +22,9 @@ class StoreError(CondcsError):
 class TrialStore:
     """Results by task, appended as they come; what was stored survives a kill at any moment.
 
-    The first line says which specification the trials belong to, every other line is a trial. A line that was cut off
-    by a kill is dropped when the file is opened again.
+    The first line says which specification the trials belong to, every other line is a trial, and each ends with its
+    own checksum. A last line that was cut off by a kill is dropped when the file is opened again; a line that has
+    changed otherwise is an error.
 
     Parameters
     ----------
@@ -39,13 +40,20 @@ class TrialStore:
         self.path = path
         self.results: dict[str, Result] = {}
         self.seconds: dict[str, float] = {}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab+")
+        with writing(str(path)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Without a buffer: what could not be written would be tried again, in vain, when the file is closed.
+            self._file = path.open("ab+", buffering=0)
         try:
-            self._lock()
+            lock(self._file)
             if fresh:
                 self._file.truncate(0)
             self._load(experiment)
+        except InUseError:
+            self._file.close()
+            raise StoreError(
+                f"{self.path} is in use by another run. Wait for it, or pass --out DIR to keep both."
+            ) from None
         except BaseException:
             self._file.close()
             raise
@@ -63,63 +71,52 @@ class TrialStore:
 
     def append(self, task: Task, result: Result, seconds: float) -> None:
         """Store one finished trial; when this returns, it is on the disk."""
-        line = json.dumps({"trial": task.key, "seconds": round(seconds, 4), "result": result}, allow_nan=False)
+        line = sealed_line({"trial": task.key, "seconds": round(seconds, 4), "result": result})
         self._write(line)
         # Read back what was written: a resumed run sees the same numbers as one that never stopped.
         self.results[task.key], self.seconds[task.key] = json.loads(line)["result"], seconds
 
-    def _write(self, line: str) -> None:
-        self._file.write(line.encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def _lock(self) -> None:
-        # An advisory lock ends with its process, however that dies; a lock file would stay behind.
-        with contextlib.suppress(ImportError):
-            import fcntl
-
-            try:
-                fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise StoreError(
-                    f"{self.path} is in use by another run. Wait for it, or pass --out DIR to keep both."
-                ) from None
+    def _write(self, line: bytes) -> None:
+        with writing(str(self.path)):
+            # A disk that is nearly full takes a part of it.
+            while line:
+                line = line[self._file.write(line) :]
+            os.fsync(self._file.fileno())
 
     def _load(self, experiment: Experiment) -> None:
         self._file.seek(0)
         content = self._file.read()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
-            self._file.truncate(whole)
-        lines = content[:whole].splitlines()
+            with writing(str(self.path)):
+                self._file.truncate(whole)
+        lines = content[:whole].split(b"\n")[:-1]
         if not lines:
             header = {"fingerprint": experiment.fingerprint(), "specification": experiment.description()}
-            self._write(json.dumps(header))
+            self._write(sealed_line(header))
             return
-        self._check_header(_parsed(lines[0]), experiment)
+        self._check_header(unsealed_line(lines[0]), experiment)
         for number, line in enumerate(lines[1:], start=2):
-            record = _parsed(line)
-            if record is None or not {"trial", "result", "seconds"} <= record.keys():
-                raise StoreError(f"{self.path} is damaged at line {number}. {REMEDY}")
+            record = unsealed_line(line)
+            if record is None:
+                raise StoreError(
+                    f"{self.path} is damaged at line {number}: its checksum is missing or wrong. Delete the line to "
+                    f"run that trial again. {REMEDY}"
+                )
             self.results[record["trial"]], self.seconds[record["trial"]] = record["result"], record["seconds"]
 
     def _check_header(self, header: dict[str, Any] | None, experiment: Experiment) -> None:
         if header is None or "fingerprint" not in header:
-            raise StoreError(f"{self.path} is not a store of trials: its first line names no experiment. {REMEDY}")
+            raise StoreError(
+                f"{self.path} is not a store of trials: its first line must name the experiment and have a checksum, "
+                f"but does not, or not any more. {REMEDY}"
+            )
         if header["fingerprint"] != experiment.fingerprint():
             changed = _differences(header.get("specification", {}), experiment.description())
             raise StoreError(
                 f"{self.path} holds trials of another specification ({changed}); results of the two must not be mixed. "
                 f"{REMEDY}"
             )
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _differences(stored: Any, wanted: dict[str, Any], prefix: str = "") -> str:
