@@ -12,7 +12,8 @@ import joblib
 import numpy as np
 import pytest
 
-from condcs.core.errors import ParameterError
+from condcs.core.errors import CondcsWarning, ParameterError
+from condcs.core.files import WriteError, locked
 from condcs.timeseries import ccs_pairwise_distance, matrix
 
 SETTINGS = {"order": 2, "factor": 0.5}
@@ -115,7 +116,7 @@ def test_a_run_cut_short_continues_from_its_folder(X, D, tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             ccs_pairwise_distance(X, **SETTINGS, store=folder, n_jobs=1)
     done = np.load(folder / "done.npy")
-    assert done.sum() == 9
+    assert np.count_nonzero(done) == 9
 
     resumed = []
 
@@ -153,6 +154,99 @@ def test_a_folder_of_another_problem_is_refused(X, tmp_path):
     with pytest.raises(ParameterError, match="holds other things"):
         ccs_pairwise_distance(X[:4], order=2, store=other)
     assert (other / "notes.txt").read_text() == "mine"
+
+
+def truncate(folder):
+    with (folder / "distances.npy").open("r+b") as file:
+        file.truncate(2000)
+
+
+def change(name, *places):
+    def damage(folder):
+        content = bytearray((folder / name).read_bytes())
+        for place in places:
+            content[place] ^= 0x10
+        (folder / name).write_bytes(content)
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        truncate,
+        lambda folder: (folder / "distances.npy").write_bytes(b""),
+        lambda folder: (folder / "distances.npy").unlink(),
+        lambda folder: np.save(folder / "distances.npy", np.zeros((3, 3), np.float32)),
+        change("distances.npy", 128 + 8 * 7),  # row 0, column 7: above the diagonal
+        change("distances.npy", 128 + 8 * 30 * 7),  # its mirror image
+        change("distances.npy", 10, 40, -5),  # the header too
+        change("done.npy", 128, 140),
+    ],
+)
+@pytest.mark.usefixtures("many_blocks")
+def test_damaged_blocks_are_computed_again_not_trusted(X, D, tmp_path, damage):
+    """Cut off, emptied, of another type, or changed by one bit: the resumed run says so, and gives the same matrix."""
+    folder = tmp_path / "run"
+    ccs_pairwise_distance(X, **SETTINGS, store=folder)
+    damage(folder)
+    with pytest.warns(CondcsWarning, match=r"of 36 finished blocks of distances in .* are computed again") as told:
+        assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS, store=folder), D)
+    assert told[0].filename == __file__
+    # Mended: the next run has nothing to complain about.
+    assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS, store=folder), D)
+
+
+@pytest.mark.usefixtures("many_blocks")
+def test_lost_notes_of_finished_blocks_cost_time_only(X, D, tmp_path):
+    ccs_pairwise_distance(X, **SETTINGS, store=tmp_path / "run")
+    (tmp_path / "run" / "done.npy").unlink()
+    assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS, store=tmp_path / "run"), D)
+
+
+def test_damaged_description_of_a_store_is_a_message(X, tmp_path):
+    folder = tmp_path / "run"
+    ccs_pairwise_distance(X[:4], order=2, store=folder)
+    whole = (folder / "problem.json").read_bytes()
+    for damaged in (b"", whole[:-5], whole.replace(b'"side": 1', b'"side": 0'), b'{"side": 1}', b"\xff\x00"):
+        assert damaged != whole
+        (folder / "problem.json").write_bytes(damaged)
+        with pytest.raises(ParameterError, match=r"`store` must be .* is damaged .* delete this one"):
+            ccs_pairwise_distance(X[:4], order=2, store=folder)
+
+
+def test_a_folder_in_use_is_refused(X, tmp_path):
+    with locked(tmp_path / ".lock"), pytest.raises(ParameterError, match="no other process is using"):
+        ccs_pairwise_distance(X[:4], order=2, store=tmp_path)
+
+
+def test_a_folder_that_cannot_be_made_is_a_message(X, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WriteError, match=r"`store` .*could not be written: "):
+        ccs_pairwise_distance(X[:4], order=2, store=tmp_path / "file" / "run")
+
+
+FULL_DISK = """
+import resource, sys
+import numpy as np
+from condcs.core.errors import CondcsError
+from condcs.timeseries import ccs_pairwise_distance
+X = np.random.default_rng(5).normal(size=(200, 1, 6))
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    ccs_pairwise_distance(X, order=1, store=sys.argv[1], n_jobs=1)
+except CondcsError as error:
+    print(error)
+"""
+
+
+def test_full_disk_is_a_message_before_any_work_not_a_crash(tmp_path):
+    """The matrix takes 320 kB; a limit on the size of files stands for the end of the disk."""
+    pytest.importorskip("resource")
+    words = [sys.executable, "-c", FULL_DISK, tmp_path / "run"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "could not be written: File too large. Free some space" in done.stdout
 
 
 def test_a_folder_whose_making_was_cut_short_is_begun_again(X, tmp_path):

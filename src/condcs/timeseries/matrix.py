@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,29 +70,28 @@ def distance_matrix(
     other = a if b is None else b
     side = block_side(job, a, other)
     shape = (a.count, other.count)
-    if store is None:
-        out, kept = np.zeros(shape, dtype), None
-    else:
-        kept = MatrixStore.open(store, job, a, b, np.dtype(dtype), side)
-        out, side = kept.values, kept.side
-    blocks = _blocks(job, a, b, side)
-    if kept is not None:
-        blocks = (block for block in blocks if not kept.is_done(block[0] // side, block[1] // side))
-    total = a.count * (a.count - 1) // 2 if b is None and job.symmetric else shape[0] * shape[1]
-    fallbacks = Fallbacks()
-    computed = _computed(job, a, other, b is None, side, blocks, n_jobs)
-    try:
-        with progress_bar(total, progress, "distances") as advance, one_blas_thread() if job.wide else nullcontext():
-            for row, column, values, fell_back in computed:
-                _write(out, row, column, values, mirrored=b is None and job.symmetric)
-                fallbacks += fell_back
-                if kept is not None:
-                    kept.mark(row // side, column // side)
-                advance(values.size if row != column else values.size // 2)
-    finally:
+    with ExitStack() as stack:
+        kept = None
+        if store is not None:
+            kept = stack.enter_context(MatrixStore.open(store, job, a, b, dtype, side))
+            kept.forget_damaged()
+            side = kept.side
+        out = np.zeros(shape, dtype) if kept is None else kept.values
+        blocks = _blocks(job, a, b, side)
         if kept is not None:
-            kept.flush()
-    return (out if kept is None else kept.close()), fallbacks
+            blocks = (block for block in blocks if not kept.is_done(block[0] // side, block[1] // side))
+        total = a.count * (a.count - 1) // 2 if b is None and job.symmetric else shape[0] * shape[1]
+        fallbacks = Fallbacks()
+        computed = _computed(job, a, other, b is None, side, blocks, n_jobs)
+        advance = stack.enter_context(progress_bar(total, progress, "distances"))
+        stack.enter_context(one_blas_thread() if job.wide else nullcontext())
+        for row, column, values, fell_back in computed:
+            _write(out, row, column, values, mirrored=b is None and job.symmetric)
+            fallbacks += fell_back
+            if kept is not None:
+                kept.mark(row // side, column // side)
+            advance(values.size if row != column else values.size // 2)
+    return (out if kept is None else kept.matrix()), fallbacks
 
 
 def _write(out: FloatArray, row: int, column: int, values: FloatArray, *, mirrored: bool) -> None:
