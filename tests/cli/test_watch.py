@@ -8,13 +8,18 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from condcs.cli import watch
 from condcs.cli.app import app
+from condcs.cli.tables.pair import ReadOptions
+from condcs.core.files import locked, sealed
 from tests.cli.house_prices import house_prices
 
 OPTIONS = ["--y", "price", "--x", "area,district", "--window", "30", "--run-length", "2000"]
@@ -77,10 +82,137 @@ def test_a_saved_state_goes_on_where_it_stopped(reference, tmp_path):
 def test_gaps(reference):
     frame = house_prices(40, 9)
     frame.loc[3, "area"] = np.nan
-    refused = run(reference, given=as_csv(frame))
-    assert refused.exit_code == 2
-    assert "got one in row 4" in refused.stderr
-    assert "40 rows, 1 with gaps left out" in run(reference, "--drop-missing", given=as_csv(frame)).stderr
+    named = run(reference, given=as_csv(frame))
+    assert named.exit_code == 0
+    assert "Row 4 of standard input is left out: it has a gap in 'area'" in named.stderr
+    silent = run(reference, "--drop-missing", given=as_csv(frame))
+    assert "is left out" not in silent.stderr
+    for result in (named, silent):
+        assert "40 rows, 1 with gaps left out, 0 alarms" in result.stderr
+
+
+def test_bad_rows_are_counted_and_named_not_fatal(reference):
+    """A word where a number is due, too few cells, a zero byte: the alarms are those of the stream without them."""
+    frame = pd.concat([house_prices(60, 2), house_prices(90, 3, changed=True)])
+    header, *rows = as_csv(frame).decode().splitlines()
+    places = [frame.columns.get_loc(name) for name in ("area", "price")]
+    bad = [",".join("?" if k in places else "1" for k in range(len(frame.columns))), "1,2", "\0" + rows[0]]
+    bad += ["1"] * 9
+    mixed = "\n".join([header, *rows[:20], *bad, *rows[20:], ""]).encode()
+    clean, result = run(reference, "--json", given=as_csv(frame)), run(reference, "--json", given=mixed)
+    assert result.exit_code == clean.exit_code == 1
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    assert found == [{**alarm, "row": alarm["row"] + 12} for alarm in map(json.loads, clean.stdout.splitlines())]
+    said = " ".join(result.stderr.split())
+    assert "Row 21 of standard input is left out: standard input must hold a number" in said
+    assert f"Row 22 of standard input is left out: standard input must have {frame.shape[1]} cells" in said
+    assert "got 2 in line 23" in said
+    assert "zero byte" in said
+    assert said.count("is left out") == 5
+    assert "Further rows that cannot be used are only counted" in said
+    assert "162 rows, 12 that could not be read left out" in said
+
+
+def test_bad_lines_of_json_are_not_fatal(reference):
+    first, *rest = house_prices(40, 4).to_json(orient="records", lines=True).splitlines()
+    given = "\n".join([first, "{broken", "[1]", '{"area": [1], "district": "north", "price": 1}', *rest]).encode()
+    result = run(reference, "--format", "jsonl", given=given)
+    assert result.exit_code == 0, result.stderr
+    assert "43 rows, 3 that could not be read left out, 0 alarms" in " ".join(result.stderr.split())
+
+
+def test_state_of_other_settings_is_refused_not_gone_on_from(reference, tmp_path):
+    """Each difference is named with both values; the state stays as it was."""
+    state, other = tmp_path / "state.npz", tmp_path / "other.csv"
+    house_prices(240, 2).to_csv(other, index=False)
+    given = as_csv(house_prices(40, 4))
+    assert run(reference, "--state", state, given=given).exit_code == 0
+    kept = state.read_bytes()
+    for place, words, named in (
+        (reference, ["--window", "20"], "--window: stored 30, asked 20"),
+        (reference, ["--run-length", "900"], "--run-length: stored 2000.0, asked 900.0"),
+        (reference, ["--seed", "5"], "--seed: stored 0, asked 5"),
+        (reference, ["--x", "!district"], "--x: stored area (number), district (category), asked area (number). Name"),
+        (reference, ["--y", "sold"], "--y: stored price (number), asked price (number), sold (category)"),
+        (other, [], f"the reference: stored 240 rows of {reference} ("),
+        (tmp_path / "absent.csv", [], "could not be read: No such file"),
+    ):
+        result = run(place, *words, "--state", state, given=given)
+        said = " ".join(result.stderr.split())
+        assert result.exit_code == 2, named
+        assert named in said
+        if place != tmp_path / "absent.csv":
+            assert "Name another --state, or delete it" in said
+        assert state.read_bytes() == kept
+    both = run(reference, "--window", "20", "--seed", "5", "--state", state, given=given)
+    assert "--window: stored 30, asked 20; --seed: stored 0, asked 5" in " ".join(both.stderr.split())
+    # The same rows under another name are the same reference.
+    house_prices(240, 1).to_csv(other, index=False)
+    assert run(other, "--state", state, given=given).exit_code == 0
+
+
+def test_damaged_state_is_a_message_not_a_fault(reference, tmp_path):
+    state = tmp_path / "state.npz"
+    assert run(reference, "--state", state, given=as_csv(house_prices(40, 4))).exit_code == 0
+    whole, rng = state.read_bytes(), np.random.default_rng(0)
+    np.savez(tmp_path / "other.npz", about=np.arange(3))
+    np.savez(tmp_path / "pickle.npz", about=np.array([{}], dtype=object))
+    foreign = [(tmp_path / name).read_bytes() for name in ("other.npz", "pickle.npz")]
+    damaged = [b"", b"PK", whole[:-1], whole[: len(whole) // 2], whole + b"x", *foreign]
+    damaged += map(sealed, [*foreign, b"", b"PK\3\4"])
+    for place in rng.integers(len(whole), size=12):
+        damaged.append(whole[:place] + bytes([whole[place] ^ 1 << int(rng.integers(8))]) + whole[place + 1 :])
+    for content in damaged:
+        state.write_bytes(content)
+        result = run(reference, "--state", state, given=as_csv(house_prices(40, 4)))
+        assert result.exit_code == 2, result.output
+        said = " ".join(result.stderr.split())
+        assert "must be a state that condcs watch wrote, and whole" in said
+        assert "Name another --state, or delete it" in said
+        assert "Traceback" not in result.output
+        assert state.read_bytes() == content
+
+
+def test_state_in_use_is_refused(reference, tmp_path):
+    with locked(tmp_path / ".state.npz.lock"):
+        result = run(reference, "--state", tmp_path / "state.npz", given=as_csv(house_prices(40, 4)))
+    assert result.exit_code == 2
+    assert "another one is running" in " ".join(result.stderr.split())
+
+
+def test_state_is_written_though_no_more_rows_come(reference, tmp_path, monkeypatch):
+    """The last rows of a burst get old while nothing happens that could write them."""
+    monkeypatch.setattr(watch, "SAVED_SECONDS", 0.05)
+    state = tmp_path / "state.npz"
+    header, *rows = as_csv(house_prices(4, 4)).splitlines(keepends=True)
+
+    class Waiting(io.RawIOBase):
+        """Gives some rows, and the end only when they are in the state."""
+
+        def __init__(self):
+            self.parts = [header + b"".join(rows)]
+
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            if not self.parts:
+                while rows_in(state) < 4:
+                    time.sleep(0.01)
+                return 0
+            part = self.parts.pop()
+            buffer[: len(part)] = part
+            return len(part)
+
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(Waiting())))
+    options = ReadOptions(x=["area"], y=["price"])
+    watch.run(str(reference), options, window=30, run_length=2000, state=state, as_machine=True, form=None)
+    assert rows_in(state) == 4
+
+
+def rows_in(state):
+    with np.load(state, allow_pickle=False) as stored:
+        return json.loads(str(stored["about"]))["rows"]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +223,7 @@ def test_gaps(reference):
         ([], b"area,district,price\nbig,north,1\n", "must hold a number in every cell of column 'area'"),
         (["--window", "100"], b"a\n", "at least four windows of rows"),
         (["--state", __file__], b"a\n", "must be a state that condcs watch wrote"),
+        (["--state", str(Path(__file__).parent)], b"a\n", "must be a file"),
         (["--y", "prize"], b"a\n", "Did you mean 'price'?"),
         (["--state", "/dev/null/x.npz"], as_csv(house_prices(20, 1)), "could not be written"),
     ],
@@ -102,25 +235,58 @@ def test_errors_end_with_two(reference, words, given, message):
     assert "Traceback" not in result.output
 
 
-def test_ctrl_c_leaves_a_state(reference, tmp_path):
+def start(reference, *words, **streams):
+    command = [sys.executable, "-c", "from condcs.cli import main; main()", "watch", reference, *OPTIONS, *words]
+    return subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stderr=subprocess.PIPE, **streams)
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_signals_leave_a_state(reference, tmp_path, name):
     """The process has certainly begun to watch when the pipe, which holds 64 kB, has taken more."""
+    number = getattr(signal, name, None)
+    if number is None:
+        pytest.skip(f"no {name} here")
     state = tmp_path / "state.npz"
-    words = [
-        sys.executable,
-        "-c",
-        "from condcs.cli import main; main()",
-        "watch",
-        reference,
-        *OPTIONS,
-        "--state",
-        state,
-    ]
-    process = subprocess.Popen(list(map(str, words)), stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = start(reference, "--state", state)
     process.stdin.write(as_csv(house_prices(2000, 10)))
     process.stdin.flush()
-    os.kill(process.pid, signal.SIGINT)
+    process.send_signal(number)
     _, said = process.communicate()
-    assert process.returncode == 130, said
+    assert process.returncode == 128 + number, said
     assert b"the same command goes on from there" in b" ".join(said.split())
-    with np.load(state, allow_pickle=False) as stored:
-        assert json.loads(str(stored["about"]))["rows"] > 0
+    assert rows_in(state) > 0
+
+
+ALARMS = as_csv(house_prices(60, 2), house_prices(240, 3, changed=True))
+
+
+@pytest.mark.parametrize("words", [["--json"], []])
+def test_closed_standard_output_is_not_blamed_on_standard_input(reference, tmp_path, words):
+    """``watch | head``: no message, the exit code of a closed pipe; the alarm that nobody has seen is told again."""
+    state = tmp_path / "state.npz"
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = start(reference, "--state", state, *words, stdout=writing)
+    os.close(writing)
+    _, said = process.communicate(ALARMS, timeout=120)
+    assert process.returncode == 141, said
+    assert said.decode().split() == ["Calibrating", "on", "the", "reference", "..."]
+    seen = rows_in(state)
+    assert 60 < seen < 300
+    rest = ALARMS.splitlines(keepends=True)
+    again = run(reference, "--state", state, "--json", given=b"".join([rest[0], *rest[1 + seen :]]))
+    whole = run(reference, "--json", given=ALARMS)
+    assert again.stdout == whole.stdout
+    assert json.loads(again.stdout.splitlines()[0])["row"] == seen
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full here")
+def test_full_standard_output_is_a_message_and_leaves_the_state(reference, tmp_path):
+    state = tmp_path / "state.npz"
+    with open("/dev/full", "wb") as full:
+        process = start(reference, "--state", state, stdout=full)
+        _, said = process.communicate(ALARMS, timeout=120)
+    assert process.returncode == 2
+    assert b"standard output could not be written: No space left on device" in b" ".join(said.split())
+    assert b"Exception ignored" not in said
+    assert rows_in(state) > 60

@@ -278,8 +278,8 @@ def watch(
 ) -> None:
     """Read rows from standard input and report when their relation of y to x leaves that of the reference.
 
-    After an alarm the window starts empty. Ctrl-C leaves the state in --state. Exit code: 0 = no alarm, 1 = alarms,
-    2 = error.
+    After an alarm the window starts empty. The state is kept in --state as rows come in, so that the same command goes
+    on after any end. Exit code: 0 = no alarm, 1 = alarms, 2 = error.
     """
     from condcs.cli.tables.pair import ReadOptions
     from condcs.cli.watch import run

@@ -1,106 +1,366 @@
-"""``condcs watch``: rows from standard input, and a word when their relation leaves that of the reference."""
+"""``condcs watch``: rows from standard input, and a word when their relation leaves that of the reference.
+
+A watch runs for weeks and can be stopped by anything. Its state is therefore kept on disk as rows come in, always that
+between two rows and never within one; signals end it after the row in hand; a row that cannot be used does not end it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
+import signal
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType, TracebackType
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import typer
 
-from condcs.cli.boundary import CHANGED, INTERRUPTED
+from condcs.cli.boundary import CHANGED
 from condcs.cli.tables.missing import is_missing
 from condcs.cli.tables.one_hot import LABEL_WIDTH, OneHot
 from condcs.cli.tables.pair import ReadOptions, read_sample, tell_columns
 from condcs.cli.tables.selection import choose_x_and_y
-from condcs.cli.tables.sources import open_table
-from condcs.cli.terminal import Terminal, foreign
+from condcs.cli.tables.sources import Row, RowError, Table, open_table
+from condcs.cli.terminal import Terminal, abandon_output, foreign
 from condcs.core.errors import CondcsError, DataError
+from condcs.core.files import InUseError, atomic_write, locked, remove_parts, sealed, unsealed, writing
 from condcs.drift import ConditionalDriftDetector
+
+SIGNALLED, OUTPUT_CLOSED = 128, 141
+"""Exit codes as of any program that a signal ends: its number is added. 141 is that of a closed pipe."""
+
+SAVED_ROWS, SAVED_SECONDS = 1000, 5.0
+"""The state on disk is at most this old."""
+
+NAMED = 5
+"""So many rows that cannot be used are named; further ones are counted."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The reference as numbers, and the settings that a state must have been made with.
+
+    Attributes
+    ----------
+    x, y : OneHot
+        Columns.
+    rows_x, rows_y : array
+        Their values.
+    about : dict
+        Plain JSON values: columns and kinds, window, run length, seed, and a hash of the rows.
+    """
+
+    x: OneHot
+    y: OneHot
+    rows_x: np.ndarray[Any, Any]
+    rows_y: np.ndarray[Any, Any]
+    about: dict[str, Any]
+
+
+class Gap(DataError):
+    """A row has a gap in a column that is watched."""
 
 
 class Watcher:
-    """A detector together with the columns it reads."""
+    """A detector together with the columns it reads, and a count of what became of the rows."""
 
-    def __init__(self, detector: ConditionalDriftDetector, x: OneHot, y: OneHot) -> None:
-        self.detector, self.x, self.y = detector, x, y
-        self.rows = self.gaps = self.alarms = 0
+    def __init__(self, detector: ConditionalDriftDetector, reference: Reference) -> None:
+        self.detector, self.x, self.y, self.about = detector, reference.x, reference.y, reference.about
+        self.rows = self.gaps = self.bad = self.alarms = 0
+        self.untold: dict[str, Any] | None = None
 
     @property
     def names(self) -> list[str]:
         """Columns of x, then of y."""
         return [c.name for c in (*self.x.columns, *self.y.columns)]
 
-    def see(self, row: Any, title: str) -> bool:
-        """Take in a row of cells; returns whether it raised an alarm."""
+    def see(self, row: Row | RowError, title: str) -> None:
+        """Take in a row of cells and note an alarm; an error, counted, if the row cannot be used."""
         self.rows += 1
-        if any(map(is_missing, row)):
+        if isinstance(row, RowError):
+            self.bad += 1
+            raise row
+        gap = next((name for name, cell in zip(self.names, row, strict=True) if is_missing(cell)), None)
+        if gap is not None:
             self.gaps += 1
-            return False
+            raise Gap(f"it has a gap in {gap!r}. With --drop-missing such rows are left out without a word.")
         split = len(self.x.columns)
-        x, y = self.x.encode([row[:split]], title), self.y.encode([row[split:]], title)
-        alarm = self.detector.update(x[0], y[0]).drift_detected
-        self.alarms += alarm
-        return alarm
-
-    def save(self, path: Path) -> None:
-        """Write everything to a file that `open_watcher` continues from."""
-        about: dict[str, Any] = {"x": self.x.describe(), "y": self.y.describe()}
-        about |= {"rows": self.rows, "gaps": self.gaps, "alarms": self.alarms}
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
-            try:
-                with part.open("wb") as file:
-                    arrays: dict[str, Any] = {"about": np.array(json.dumps(about)), **self.detector.state_dict()}
-                    np.savez(file, **arrays)
-                part.replace(path)
-            finally:
-                part.unlink(missing_ok=True)
+            x, y = self.x.encode([row[:split]], title), self.y.encode([row[split:]], title)
+            self.detector.update(x[0], y[0])
+        except DataError:
+            self.bad += 1
+            raise
+        if self.detector.drift_detected:
+            self.alarms += 1
+            self.untold = {
+                "row": self.rows,
+                "statistic": self.detector.statistic,
+                "threshold": self.detector.threshold,
+                "outside": self.detector.n_outside,
+            }
+
+    def to_bytes(self) -> bytes:
+        """Return everything as an npz file with a checksum."""
+        counts = {name: getattr(self, name) for name in ("rows", "gaps", "bad", "alarms", "untold")}
+        about = np.array(json.dumps({"settings": self.about, **counts}))
+        arrays: dict[str, Any] = {"about": about, **self.detector.state_dict()}
+        content = io.BytesIO()
+        np.savez(content, **arrays)
+        return sealed(content.getvalue())
+
+    @classmethod
+    def from_bytes(cls, content: bytes, reference: Reference, path: Path) -> Watcher:
+        """Undo `to_bytes`; an error if the content is damaged, or was made with other settings."""
+        try:
+            with np.load(io.BytesIO(unsealed(content)), allow_pickle=False) as stored:
+                state = {name: stored[name] for name in stored.files}
+            about = json.loads(str(state.pop("about").item()))
+            differing = _differences(about["settings"], reference.about)
+            watcher = cls(ConditionalDriftDetector.load(state), reference)
+            watcher.rows, watcher.gaps, watcher.bad, watcher.alarms = (
+                int(about[name]) for name in ("rows", "gaps", "bad", "alarms")
+            )
+            watcher.untold = about["untold"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile) as error:
+            raise DataError(
+                f"`--state` {path} must be a state that condcs watch wrote, and whole, got something else: {error}. "
+                "Name another --state, or delete it."
+            ) from error
+        if differing:
+            raise DataError(
+                f"`--state` {path} must have been made with the same reference and settings, but they differ: "
+                f"{'; '.join(differing)}. Name another --state, or delete it to start again."
+            )
+        return watcher
+
+
+class StateFile:
+    """The state on disk: locked, replaced as a whole, and never much older than the watcher.
+
+    Rows are taken in under `between_rows`, so that no state is written in the middle of one.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    watcher : Watcher
+        Whose state it is.
+    """
+
+    def __init__(self, path: Path, watcher: Watcher) -> None:
+        self._path, self._watcher = path, watcher
+        self._unsaved, self._saved_at = 0, time.monotonic()
+        self._lock, self._closing = threading.Lock(), threading.Event()
+        self._error: CondcsError | None = None
+        # A thread, because rows may stop coming: the last ones would then never get old enough.
+        self._thread = threading.Thread(target=self._save_in_time, daemon=True)
+
+    def __enter__(self) -> StateFile:
+        self.save()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        self._thread.join()
+        # Any other error may have come in the middle of a row.
+        if kind is None or issubclass(kind, CondcsError | Stopped | OutputClosed):
+            self.save()
+
+    @contextmanager
+    def between_rows(self) -> Iterator[None]:
+        """Keep the state from being written within a ``with`` block, and count a row more."""
+        with self._lock:
+            yield
+            self._unsaved += 1
+            if self._unsaved >= SAVED_ROWS:
+                self._write()
+        if self._error is not None:
+            raise self._error
+
+    def save(self) -> None:
+        """Write the state."""
+        with self._lock:
+            self._write()
+
+    def _write(self) -> None:
+        with writing(f"`--state` {self._path}"), atomic_write(self._path) as file:
+            file.write(self._watcher.to_bytes())
+        self._unsaved, self._saved_at = 0, time.monotonic()
+
+    def _save_in_time(self) -> None:
+        while not self._closing.wait(SAVED_SECONDS / 5):
+            with self._lock:
+                if self._unsaved and time.monotonic() - self._saved_at >= SAVED_SECONDS:
+                    try:
+                        self._write()
+                    except CondcsError as error:
+                        self._error = error
+                        return
+
+
+class Stopped(BaseException):
+    """A signal asks the watch to end; like KeyboardInterrupt, not for handlers of errors."""
+
+
+class Stops:
+    """Signals that end the watch: at once while it waits, else as soon as it would wait again.
+
+    Attributes
+    ----------
+    caught : int
+        Number of the signal; 0 if none came.
+    """
+
+    def __init__(self) -> None:
+        self.caught = 0
+        self._waiting = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Stops:
+        if threading.current_thread() is threading.main_thread():
+            for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):  # not all of them are everywhere
+                number = getattr(signal, name, None)
+                # What the caller has told this process to ignore (nohup), it ignores.
+                if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Let a signal end what is done within a ``with`` block."""
+        # In this order: a signal between the two lines is seen by the second.
+        self._waiting = True
+        if self.caught:
+            raise Stopped
+        try:
+            yield
+        finally:
+            self._waiting = False
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.caught = number
+        if self._waiting:
+            self._waiting = False
+            raise Stopped
+
+
+class OutputClosed(Exception):
+    """Nobody reads standard output any more."""
+
+
+class Output:
+    """Alarms on standard output, as sentences or as JSON."""
+
+    def __init__(self, window: int, *, as_machine: bool) -> None:
+        self._window, self._as_machine, self._console = window, as_machine, Terminal()
+
+    def tell(self, found: dict[str, Any]) -> None:
+        """Print an alarm; its reader has it when this returns."""
+        try:
+            # Within the block: rich writes too, if only nothing.
+            sys.stdout.write(json.dumps(found) + "\n" if self._as_machine else self._sentence(found))
+            sys.stdout.flush()
         except OSError as error:
+            abandon_output()
+            if isinstance(error, BrokenPipeError):
+                raise OutputClosed from None
             raise CondcsError(
-                f"`--state` {path} could not be written: {error.strerror or error}. Name another place."
+                f"standard output could not be written: {error.strerror or error}. Make room for it, or send it "
+                "somewhere else."
             ) from error
 
-
-def open_watcher(path: Path) -> Watcher:
-    """Continue from a saved state."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            state = {name: stored[name] for name in stored.files}
-        about = json.loads(str(state.pop("about").item()))
-        watcher = Watcher(
-            ConditionalDriftDetector.load(state),
-            OneHot.from_description(about["x"]),
-            OneHot.from_description(about["y"]),
-        )
-        watcher.rows, watcher.gaps, watcher.alarms = (int(about[name]) for name in ("rows", "gaps", "alarms"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(
-            f"`--state` {path} must be a state that condcs watch wrote, got something else ({error}). Remove it."
-        ) from error
-    return watcher
+    def _sentence(self, found: dict[str, Any]) -> str:
+        count = found["outside"]
+        outside = f"; {count} of them with inputs outside its range" if count else ""
+        with self._console.capture() as capture:
+            self._console.print(
+                f"[bold red]row {found['row']:,}[/bold red]: the relation of the last {self._window} rows has left "
+                f"that of the reference ({found['statistic']:.3g} > {found['threshold']:.3g}){outside}"
+            )
+        return str(capture.get())
 
 
-def new_watcher(reference: str, options: ReadOptions, *, window: int, run_length: float) -> Watcher:
-    """Read the reference and calibrate a detector on it."""
-    with options.open(reference) as table:
+class Notes:
+    """Words on standard error beside the alarms; whoever has closed it does not want them."""
+
+    def __init__(self) -> None:
+        self._console = Terminal(stderr=True)
+        self._bad = 0
+        self.first_bad = ""
+
+    def say(self, words: str, style: str = "dim") -> None:
+        """Print a line."""
+        # rich turns a closed pipe into SystemExit(1), which would mean an alarm.
+        with suppress(OSError, SystemExit):
+            self._console.print(f"[{style}]{foreign(words)}[/{style}]", soft_wrap=True)
+
+    def left_out(self, row: int, why: str) -> None:
+        """Name a row that cannot be used, if not too many have been."""
+        self._bad += 1
+        self.first_bad = self.first_bad or why
+        if self._bad <= NAMED:
+            self.say(f"Row {row:,} of standard input is left out: {why}", "yellow")
+        elif self._bad == NAMED + 1:
+            self.say("Further rows that cannot be used are only counted.", "yellow")
+
+
+def read_reference(path: str, options: ReadOptions, *, window: int, run_length: float) -> Reference:
+    """Read the reference, and describe what a detector on it depends on."""
+    with options.open(path) as table:
         x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
         sample = read_sample(table, [*x, *y], options, 0)
         title = table.title
     columns = tell_columns([*x, *y], [(table, sample)], options, responses=set(y))
     inputs, responses = OneHot(tuple(columns[: len(x)])), OneHot(tuple(columns[len(x) :]))
+    rows_x = inputs.encode([row[: len(x)] for row in sample.rows], title)
+    rows_y = responses.encode([row[len(x) :] for row in sample.rows], title)
+    digest = hashlib.sha256(json.dumps([inputs.describe(), responses.describe()]).encode())
+    for rows in (rows_x, rows_y):
+        digest.update(np.ascontiguousarray(rows, "<f8").data)
+    about = {
+        "x": ", ".join(f"{c.name} ({c.kind})" for c in inputs.columns),
+        "y": ", ".join(f"{c.name} ({c.kind})" for c in responses.columns),
+        "window": window,
+        "run_length": run_length,
+        "seed": options.seed,
+        "rows": len(rows_x),
+        "title": title,
+        "hash": digest.hexdigest()[:16],
+    }
+    return Reference(inputs, responses, rows_x, rows_y, about)
+
+
+def new_watcher(reference: Reference) -> Watcher:
+    """Calibrate a detector on the reference."""
     detector = ConditionalDriftDetector(
-        inputs.encode([row[: len(x)] for row in sample.rows], title),
-        responses.encode([row[len(x) :] for row in sample.rows], title),
-        window=window,
-        expected_run_length=run_length,
-        bandwidth_y=LABEL_WIDTH if responses.all_labels else "median",
-        rng=options.seed,
+        reference.rows_x,
+        reference.rows_y,
+        window=reference.about["window"],
+        expected_run_length=reference.about["run_length"],
+        bandwidth_y=LABEL_WIDTH if reference.y.all_labels else "median",
+        rng=reference.about["seed"],
     )
-    return Watcher(detector, inputs, responses)
+    return Watcher(detector, reference)
 
 
 def run(
@@ -113,60 +373,127 @@ def run(
     as_machine: bool,
     form: str | None,
 ) -> None:
-    """Watch standard input; ends with 1 if there was an alarm, 0 if not, 2 on errors."""
-    console, errors = Terminal(), Terminal(stderr=True)
-    watcher: Watcher | None = None
-    try:
-        if state is not None and state.exists():
-            watcher = open_watcher(state)
-            errors.print(f"[dim]Going on after row {watcher.rows:,}.[/dim]")
-        else:
-            errors.print("[dim]Calibrating on the reference ...[/dim]")
-            watcher = new_watcher(reference, options, window=window, run_length=run_length)
-        with open_table("-", form=form, encoding=options.encoding, missing=options.missing) as table:
-            missing = [name for name in watcher.names if name not in table.names]
-            if missing:
-                raise DataError(f"standard input must have the columns of the reference, but lacks {missing[0]!r}.")
-            places = [table.names.index(name) for name in watcher.names]
-            for batch in table.batches(places, 1):
-                if watcher.see(batch[0], table.title):
-                    _tell(watcher, console, as_machine)
-                if watcher.gaps and not options.drop_missing:
-                    raise DataError(
-                        f"standard input must have no gaps in the columns watched, got one in row {watcher.rows}. "
-                        "Leave such rows out with --drop-missing."
-                    )
-        if state is not None:
-            watcher.save(state)
-    except KeyboardInterrupt:
-        words = "Stopped."
-        if watcher is not None and state is not None:
-            watcher.save(state)
-            words = f"Stopped; the state is in {state}, and the same command goes on from there."
-        errors.print(f"[yellow]{foreign(words)}[/yellow]", soft_wrap=True)
-        raise typer.Exit(INTERRUPTED) from None
-    left = f", {watcher.gaps:,} with gaps left out" if watcher.gaps else ""
-    errors.print(f"[dim]{watcher.rows:,} rows{left}, {watcher.alarms:,} alarms.[/dim]")
+    """Watch standard input; ends with 1 if there was an alarm, 0 if not, 2 on errors, 128 + its number by a signal."""
+    notes = Notes()
+    with Stops() as stops:
+        try:
+            with stops.waiting():
+                read = read_reference(reference, options, window=window, run_length=run_length)
+            with ExitStack() as stack:
+                watcher, file = _begin(read, state, stops, notes, stack)
+                _watch(watcher, file, options, form, stops, Output(window, as_machine=as_machine), notes)
+        except Stopped:
+            kept = f"; the state is in {state}, and the same command goes on from there" if state is not None else ""
+            notes.say(f"Stopped{kept}.", "yellow")
+            raise typer.Exit(SIGNALLED + stops.caught) from None
+        except OutputClosed:
+            raise typer.Exit(OUTPUT_CLOSED) from None
+    parts = [f"{watcher.gaps:,} with gaps"] if watcher.gaps else []
+    parts += [f"{watcher.bad:,} that could not be read"] if watcher.bad else []
+    left = f", {' and '.join(parts)} left out" if parts else ""
+    notes.say(f"{watcher.rows:,} rows{left}, {watcher.alarms:,} alarms.")
     if watcher.alarms:
         raise typer.Exit(CHANGED)
 
 
-def _tell(watcher: Watcher, console: Terminal, as_machine: bool) -> None:
-    detector = watcher.detector
-    if as_machine:
-        found = {
-            "row": watcher.rows,
-            "statistic": detector.statistic,
-            "threshold": detector.threshold,
-            "outside": detector.n_outside,
-        }
-        sys.stdout.write(json.dumps(found) + "\n")
-        sys.stdout.flush()
+def _begin(
+    reference: Reference, path: Path | None, stops: Stops, notes: Notes, stack: ExitStack
+) -> tuple[Watcher, StateFile | None]:
+    """Go on from a state, or calibrate a new detector; from then on, the state is kept."""
+    if path is not None:
+        try:
+            with writing(f"`--state` {path}"):
+                stack.enter_context(locked(path.with_name(f".{path.name}.lock")))
+                remove_parts(path)
+        except InUseError:
+            raise DataError(
+                f"`--state` {path} must be used by one condcs watch at a time, and another one is running. "
+                "Wait for it, or name another --state."
+            ) from None
+    if path is not None and path.exists():
+        if not path.is_file():
+            raise DataError(f"`--state` {path} must be a file, got something else. Name another --state.")
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise DataError(
+                f"`--state` {path} could not be read: {error.strerror or error}. Check its permissions."
+            ) from error
+        watcher = Watcher.from_bytes(content, reference, path)
+        notes.say(f"Going on after row {watcher.rows:,}.")
     else:
-        count = detector.n_outside
-        outside = f"; {count} of them with inputs outside its range" if count else ""
-        console.print(
-            f"[bold red]row {watcher.rows:,}[/bold red]: the relation of the last {detector.window} rows has left that "
-            f"of the reference ({detector.statistic:.3g} > {detector.threshold:.3g}){outside}",
-            highlight=False,
-        )
+        notes.say("Calibrating on the reference ...")
+        with stops.waiting():
+            watcher = new_watcher(reference)
+    return watcher, None if path is None else stack.enter_context(StateFile(path, watcher))
+
+
+def _watch(
+    watcher: Watcher,
+    file: StateFile | None,
+    options: ReadOptions,
+    form: str | None,
+    stops: Stops,
+    output: Output,
+    notes: Notes,
+) -> None:
+    """Take in all rows of standard input."""
+    _tell(watcher, output)
+    used = row = 0
+    with ExitStack() as stack:
+        with stops.waiting():
+            table = stack.enter_context(open_table("-", form=form, encoding=options.encoding, missing=options.missing))
+        for row, cells in enumerate(_rows(table, watcher.names, stops), start=1):
+            with nullcontext() if file is None else file.between_rows():
+                try:
+                    watcher.see(cells, table.title)
+                    used += 1
+                except DataError as error:
+                    if not (isinstance(error, Gap) and options.drop_missing):
+                        notes.left_out(row, str(error))
+                _tell(watcher, output)
+    if row and not used and notes.first_bad:
+        raise DataError(f"standard input must have rows that can be used, got none in {row:,}. {notes.first_bad}")
+
+
+def _rows(table: Table, names: list[str], stops: Stops) -> Iterator[Row | RowError]:
+    """Yield the rows one by one, and the error of a row that cannot be read in its place."""
+    missing = [name for name in names if name not in table.names]
+    if missing:
+        lacking = ", ".join(map(repr, missing))
+        raise DataError(f"standard input must have the columns of the reference, but lacks {lacking}.")
+    places = [table.names.index(name) for name in names]
+    batches = table.batches(places, 1)
+    while True:
+        try:
+            with stops.waiting():
+                batch = next(batches, None)
+        except RowError as error:
+            yield error
+            batches = table.batches(places, 1)
+            continue
+        if batch is None:
+            return
+        yield from batch
+
+
+def _tell(watcher: Watcher, output: Output) -> None:
+    """Print the alarm that has not been printed yet, if there is one; a state says so until it has been."""
+    if watcher.untold is not None:
+        output.tell(watcher.untold)
+        watcher.untold = None
+
+
+def _differences(stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
+    """Say which settings differ, with both values."""
+    options = {name: f"--{name.replace('_', '-')}" for name in ("x", "y", "window", "run_length", "seed")}
+    found = [
+        f"{option}: stored {stored[name]}, asked {asked[name]}"
+        for name, option in options.items()
+        if stored[name] != asked[name]
+    ]
+    # Other columns make other rows.
+    if stored["hash"] != asked["hash"] and (stored["x"], stored["y"]) == (asked["x"], asked["y"]):
+        values = (f"{about['rows']:,} rows of {about['title']} ({about['hash']})" for about in (stored, asked))
+        found.append("the reference: stored {}, asked {}".format(*values))
+    return found

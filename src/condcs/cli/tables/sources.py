@@ -52,6 +52,10 @@ BATCH_BYTES = 1 << 22
 Row = Sequence[Any]
 
 
+class RowError(DataError):
+    """One row of a table cannot be read; calling `Table.batches` again goes on with the row after it."""
+
+
 class Batch(list[Row]):
     """Rows, and for each the line of the file that it starts in, or its number."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
-from condcs.cli.tables.sources import BATCH_BYTES, Batch, batch_rows
+from condcs.cli.tables.sources import BATCH_BYTES, Batch, RowError, batch_rows
 from condcs.core.errors import DataError
 
 LONGEST_LINE = 1 << 22
@@ -41,23 +42,19 @@ class Lines:
             raise StopIteration
         self.number += 1
         self.characters += len(line)
-        if len(line) == LONGEST_LINE:
-            self.refuse_length()
-        if "\0" in line:
+        if self.characters >= LONGEST_LINE:
             raise DataError(
+                f"{self._title} must have lines of less than {LONGEST_LINE >> 20} million characters, got more in line "
+                f"{self.number}. Look for a quote that is never closed, or name its --format if it is no text."
+            )
+        if "\0" in line:
+            raise RowError(
                 f"{self._title} must be text, got a zero byte. If it is UTF-16, pass --encoding utf-16; else name "
                 "--format."
             )
         if not line.isascii():
             check_characters(line, self._title, self.number)
         return line
-
-    def refuse_length(self) -> None:
-        """Say that a line is too long."""
-        raise DataError(
-            f"{self._title} must have lines of less than {LONGEST_LINE >> 20} million characters, got more in line "
-            f"{self.number}. Look for a quote that is never closed, or name its --format if it is no text."
-        )
 
 
 class CsvTable:
@@ -75,8 +72,9 @@ class CsvTable:
         if not first:
             raise DataError(f"{title} is empty. A table needs a header and rows.")
         self._separator = max(_SEPARATORS, key=first.count)
-        # Strict: a quote that is never closed would otherwise swallow the rest of the file as one cell.
-        self._reader = csv.reader(_chain(first, self._lines), delimiter=self._separator, strict=True)
+        # Strict: a quote that is never closed would otherwise swallow the rest of the file as one cell. Not a generator
+        # in front: one that has raised an error cannot go on.
+        self._reader = csv.reader(itertools.chain([first], self._lines), delimiter=self._separator, strict=True)
         self.names = check_names(self._next() or [], title)
 
     def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
@@ -86,7 +84,7 @@ class CsvTable:
         while (row := self._next()) is not None:
             if row:
                 if len(row) != width:
-                    raise DataError(
+                    raise RowError(
                         f"{self.title} must have {width} cells in every row, got {len(row)} in line {start}. "
                         "Quote cells that hold the separator, or mend the line."
                     )
@@ -105,7 +103,7 @@ class CsvTable:
         try:
             return next(self._reader, None)
         except csv.Error as error:
-            raise DataError(
+            raise RowError(
                 f"{self.title} must be csv, got something else by line {self._lines.number}: {error}. "
                 "Look for a quote that is never closed, or name the format with --format."
             ) from error
@@ -127,33 +125,36 @@ class JsonLinesTable:
     def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
         """Yield rows of strings, numbers, booleans and None."""
         keys = [self.names[c] for c in columns]
-        batch = Batch()
+        batch, read = Batch(), 0
         most = most or batch_rows(len(columns))
-        record = self._first
+        record, self._first = self._first or self._next(), None
         while record is not None:
             batch.append([self._scalar(record.get(key), key) for key in keys])
             batch.lines.append(self._lines.number)
-            if len(batch) == most or self._lines.characters > BATCH_BYTES:
+            read += self._lines.characters
+            if len(batch) == most or read > BATCH_BYTES:
                 yield batch
-                batch, self._lines.characters = Batch(), 0
+                batch, read = Batch(), 0
             record = self._next()
         if batch:
             yield batch
 
     def _next(self) -> dict[str, Any] | None:
+        self._lines.characters = 0
         for line in self._lines:
             if not line.strip():
+                self._lines.characters = 0
                 continue
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError) as error:
                 # ValueError: no JSON, or an integer of thousands of digits, which Python does not read.
-                raise DataError(
+                raise RowError(
                     f"{self.title} must hold one JSON object per line, got something else in line "
                     f"{self._lines.number}: {error}. Mend the line, or name the format with --format."
                 ) from error
             if not isinstance(record, dict):
-                raise DataError(
+                raise RowError(
                     f"{self.title} must hold one JSON object per line, got {type(record).__name__} in line "
                     f"{self._lines.number}. "
                     'Write rows as {"name": value, ...}.'
@@ -165,7 +166,7 @@ class JsonLinesTable:
 
     def _scalar(self, value: Any, key: str) -> Any:
         if isinstance(value, list | dict):
-            raise DataError(
+            raise RowError(
                 f"{self.title} must hold numbers or text in column {key!r}, got a {type(value).__name__} in line "
                 f"{self._lines.number}. Flatten it, or leave the column out of --x."
             )
@@ -190,15 +191,7 @@ def check_characters(text: str, title: str, line: int) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise DataError(
+        raise RowError(
             f"{title} must be text, got half of a character (U+{ord(text[error.start]):04X}) in line {line}. Mend the "
             "line, or name its --encoding."
         ) from error
-
-
-def _chain(first: str, rest: Lines) -> Iterator[str]:
-    yield first
-    for line in rest:
-        if rest.characters > LONGEST_LINE:
-            rest.refuse_length()
-        yield line
