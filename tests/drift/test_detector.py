@@ -361,3 +361,17 @@ def test_a_common_offset_raised_false_alarms(ranks):
         detector.update_many(moved[300:], y[300:] + offset)
         found.append((detector.threshold, detector.statistic))
     np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["sorted", "donors_x", "donors_y", "centres", "scales"])
+@pytest.mark.parametrize("change", [lambda a: a[:0], lambda a: a[0], lambda a: a * np.nan, lambda a: a.astype(complex)])
+def test_damaged_arrays_of_a_state_are_refused_not_worked_with(detector_state, name, change):
+    with pytest.raises(CondcsError, match="`state` must come from"):
+        ConditionalDriftDetector.load({**detector_state, name: change(detector_state[name])})
+
+
+@pytest.mark.parametrize("change", [{"controls": -1}, {"threshold": float("nan")}, {"window": 31}, {"seen": 1e400}])
+def test_damaged_settings_of_a_state_are_refused_not_worked_with(detector_state, change):
+    settings = {**json.loads(str(detector_state["settings"])), **change}
+    with pytest.raises(CondcsError, match="`state` must come from"):
+        ConditionalDriftDetector.load({**detector_state, "settings": np.array(json.dumps(settings))})

@@ -1,6 +1,9 @@
 """The quick version of every experiment, through the command line."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -76,6 +79,52 @@ def test_other_specification_is_a_plain_message(tmp_path):
     assert done.exit_code == 2
     assert "--fresh" in done.output + done.stderr
     assert trials.read_text().count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["table3", "all"])
+def test_wrong_out_is_a_plain_message(tmp_path, name):
+    (tmp_path / "file").write_text("")
+    done = reproduce(name, "--quick", "--trials", 1, "--jobs", 1, "--out", tmp_path / "file" / "results")
+    assert done.exit_code == 2
+    assert "could not be written: " in " ".join(done.stderr.split())
+    assert "Traceback" not in done.output
+    assert done.stderr.count("could not be written") == 1
+
+
+COMMAND = [sys.executable, "-c", "from condcs.cli import main; main()", "reproduce", "table3", "--quick"]
+COMMAND += ["--trials", "1", "--only", "CS"]
+LIMITED = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+from condcs.cli import main
+main()
+"""
+
+
+def test_full_out_is_a_plain_message(tmp_path):
+    """The trials find room; a limit on the size of files stops the picture, of which nothing is left."""
+    pytest.importorskip("resource")
+    reproduce("table3", "--quick", "--trials", 1, "--only", "CS", "--jobs", 1, "--out", tmp_path)
+    for picture in [*tmp_path.rglob("*.png"), *tmp_path.rglob("*.svg")]:
+        picture.unlink()
+    words = [*COMMAND[:2], LIMITED, *COMMAND[3:], "--jobs", "1", "--out", tmp_path]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert "could not be written: File too large" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert {entry.suffix for entry in (tmp_path / "table3-quick").iterdir()} == {".jsonl", ".json", ".md"}
+
+
+def test_reproduce_works_where_no_processes_can_be_started(tmp_path):
+    """Without /dev/shm there are no semaphores, and joblib no processes; its own switch for that stands for it."""
+    environment = {**os.environ, "JOBLIB_MULTIPROCESSING": "0"}
+    words = [*COMMAND, "--jobs", "2", "--out", tmp_path / "one"]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "No processes can be started here" in " ".join(done.stderr.split())
+    reproduce("table3", "--quick", "--trials", 1, "--only", "CS", "--jobs", 1, "--out", tmp_path / "two")
+    reports = [(tmp_path / name / "table3-quick" / "table3.json").read_text() for name in ("one", "two")]
+    assert reports[0] == reports[1]
 
 
 def test_paper_has_a_number_for_every_cell_of_table2():

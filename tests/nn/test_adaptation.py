@@ -107,6 +107,10 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path):
     other.set_params(module=lambda: BottleneckNetwork(torch.nn.Identity(), 4, 2, bottleneck=(5,)))
     with pytest.raises(ParameterError, match="`checkpoint` must belong"):
         other.fit(xs, ys, xt, resume=True)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:900] + bytes([whole[900] ^ 1]) + whole[901:])  # a weight, say
+    with pytest.raises(ParameterError, match=r"must be a file that fit wrote, and whole.*checksum"):
+        adapter(epochs=2, checkpoint=path).fit(xs, ys, xt, resume=True)
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(ParameterError, match="must be a file that fit wrote"):
         adapter(epochs=2, checkpoint=path).fit(xs, ys, xt, resume=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 import sys
 import time
@@ -16,6 +17,7 @@ from rich.table import Table
 from condcs.cli.boundary import tell_stop
 from condcs.cli.outputs import check_folder
 from condcs.cli.terminal import Terminal, foreign
+from condcs.core.files import atomic_write, writing
 from condcs.experiments.registry import experiment_named, experiment_names
 from condcs.experiments.report import Report
 from condcs.experiments.runner import Interrupted, run
@@ -59,11 +61,11 @@ def reproduce(
     try:
         with shown_progress(experiment, errors) as tell:
             results, seconds = run(experiment, out, jobs=jobs, fresh=fresh, only=only, progress=tell)
+        report = with_facts(experiment, experiment.summarise(experiment, results), results)
+        folder = out / experiment.folder_name
+        write(experiment, report, results, folder)
     except Interrupted as stopped:
         tell_stop(str(stopped))
-    report = with_facts(experiment, experiment.summarise(experiment, results), results)
-    folder = out / experiment.folder_name
-    write(experiment, report, results, folder)
     if quick:
         console.print(f"\n[yellow]{QUICK}[/yellow]")
     console.print(f"\n[bold]{foreign(report.title)}[/bold]\n{foreign(experiment.reproduces)}\n")
@@ -84,18 +86,25 @@ def write(experiment: Experiment, report: Report, results: Results, folder: Path
     matplotlib.use("Agg")
     from matplotlib.figure import Figure
 
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{experiment.name}.json").write_text(report.to_json(), encoding="utf-8", newline="\n")
     command = f"Made by `{command_of(experiment)}` on seed {experiment.seed}."
-    (folder / f"{experiment.name}.md").write_text(
-        f"{report.to_markdown()}\n{command}\n", encoding="utf-8", newline="\n"
-    )
     figure = Figure(layout="constrained")
     experiment.draw(experiment, results, figure)
+    png, svg = io.BytesIO(), io.BytesIO()
     # No date and no random ids in the SVG: equal trials give equal files.
     with matplotlib.rc_context({"svg.hashsalt": "condcs"}):
-        figure.savefig(folder / f"{experiment.name}.png", dpi=150)
-        figure.savefig(folder / f"{experiment.name}.svg", metadata={"Date": None})
+        figure.savefig(png, format="png", dpi=150)
+        figure.savefig(svg, format="svg", metadata={"Date": None})
+    contents = {
+        "json": report.to_json().encode(),
+        "md": f"{report.to_markdown()}\n{command}\n".encode(),
+        "png": png.getvalue(),
+        "svg": svg.getvalue(),
+    }
+    with writing(f"`--out` {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for ending, content in contents.items():
+            with atomic_write(folder / f"{experiment.name}.{ending}") as file:
+                file.write(content)
 
 
 def command_of(experiment: Experiment) -> str:

@@ -13,6 +13,7 @@ from condcs.cli.boundary import FAILED, tell_stop
 from condcs.cli.outputs import check_folder
 from condcs.cli.reproduce import shown_progress, with_facts, write
 from condcs.cli.terminal import Terminal, foreign
+from condcs.core.files import WriteError
 from condcs.datasets import DatasetError
 from condcs.experiments.registry import experiment_named, experiment_names
 from condcs.experiments.runner import Interrupted, run
@@ -77,7 +78,7 @@ def _run_one(
         if error.name is not None and error.name.partition(".")[0] == "condcs":
             return Left(name, str(error), failed=True)
         return Left(name, f"needs the package {error.name!r}, which is not installed", failed=False)
-    except (Interrupted, KeyboardInterrupt):
+    except (Interrupted, KeyboardInterrupt, WriteError):  # what cannot be written for one cannot be for the others
         raise
     except Exception as error:  # one experiment that fails must not cost the others
         return Left(name, f"{type(error).__name__}: {error}", failed=True)

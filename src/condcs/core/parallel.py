@@ -34,7 +34,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
-from condcs.core.errors import CondcsError, ParameterError
+from condcs.core.errors import CondcsError, CondcsWarning, ParameterError, warn_caller
 from condcs.core.thread_limit import one_thread
 
 T = TypeVar("T")
@@ -135,7 +135,19 @@ def spread(
         If the cluster is lost, or a call has brought down several workers in a row.
     """
     from joblib import Parallel, delayed, parallel_config
+    from joblib.parallel import BACKENDS
 
+    if workers.client is None and "loky" not in BACKENDS:
+        warn_caller(
+            "No processes can be started here: the system has no shared memory for semaphores (/dev/shm), or "
+            "JOBLIB_MULTIPROCESSING is 0. The work is done in this process, with the same result.",
+            CondcsWarning,
+        )
+        for index, arguments in enumerate(calls):
+            with one_thread():
+                result = function(*(a.ready if isinstance(a, Shared) else a for a in arguments))
+            yield index, result
+        return
     run = uuid4().hex
     futures: dict[str, Any] = {}
 

@@ -262,14 +262,20 @@ class ConditionalDriftDetector:
             made._generator = np.random.Generator(np.random.PCG64())
             made._generator.bit_generator.state = settings["generator"]
             made._ranks = bool(settings["ranks"])
-            made._sorted, made._statistic = np.asarray(state["sorted"], np.float64), float(state["statistic"])
-            made._donors_x, made._donors_y = (np.asarray(state[f"donors_{name}"], np.float64) for name in "xy")
-            made._centres, made._scales = (np.asarray(state[name], np.float64) for name in ("centres", "scales"))
-            if made._centres.shape != made._scales.shape or made._scales.ndim != 1 or not np.all(made._scales > 0):
+            made._statistic = float(np.asarray(state["statistic"]).item())
+            made._sorted, made._donors_x, made._donors_y = (
+                _stored(state, name, 2) for name in ("sorted", "donors_x", "donors_y")
+            )
+            made._centres, made._scales = _stored(state, "centres", 1), _stored(state, "scales", 1)
+            if made._centres.shape != made._scales.shape or not np.all(made._scales > 0):
                 raise ValueError("centres and scales that do not fit")
+            if len(made._donors_x) != len(made._donors_y) or made._sorted.shape[1] != made._donors_x.shape[1]:
+                raise ValueError("reference rows that do not fit")
+            if made.controls < 0 or np.isnan(made.threshold):
+                raise ValueError(f"{made.controls} controls and a threshold of {made.threshold}")
             dims = made._donors_x.shape[1], made._donors_y.shape[1]
             made._regression = regression_from(state, *dims) if settings["adjust"] else None
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             raise DataError(
                 f"`state` must come from `state_dict()` of a detector, got something else ({error}). Save it again."
             ) from error
@@ -278,6 +284,11 @@ class ConditionalDriftDetector:
             start = f"window_{number}_"
             part = {name.removeprefix(start): state[name] for name in state if name.startswith(start)}
             made._windows.append(ReferenceWindow.from_state(part))
+            if made._windows[-1].size != made.window:
+                raise DataError(
+                    f"`state` must come from `state_dict()` of a detector, got a window of {made.window} rows and one "
+                    f"of {made._windows[-1].size}. Save it again."
+                )
         made._width_x = np.asarray(state["window_0_widths"])[: dims[0]]
         return made
 
@@ -337,6 +348,13 @@ class ConditionalDriftDetector:
 def _names(table: Any) -> list[str] | None:
     columns = getattr(table, "columns", None)
     return None if columns is None else [str(column) for column in columns]
+
+
+def _stored(state: Mapping[str, FloatArray], name: str, ndim: int) -> FloatArray:
+    array = np.asarray(state[name])
+    if array.dtype.kind not in "fiu" or array.ndim != ndim or not array.size or not np.isfinite(array).all():
+        raise ValueError(f"{name} of type {array.dtype} and shape {array.shape}, or not finite")
+    return array.astype(np.float64)
 
 
 def _widths(option: str, bandwidth: Bandwidth, values: FloatArray, *, scaled: bool = True) -> FloatArray:

@@ -1,24 +1,27 @@
-"""Checkpoints of a training run: plain tensors and numbers, written whole or not at all, never unpickled freely."""
+"""Checkpoints of a training run: plain tensors and numbers, whole or absent, checked and never unpickled freely."""
 
 from __future__ import annotations
 
 import hashlib
-import os
+import io
 import pickle
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from condcs.core.errors import ParameterError
+from condcs.core.errors import DataError, ParameterError
+from condcs.core.files import atomic_write, sealed, unsealed, writing
 
 
 def save_checkpoint(path: Path, content: dict[str, Any]) -> None:
     """Write a checkpoint; a run killed in the middle leaves the last whole one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".part")
-    torch.save(content, unfinished)
-    os.replace(unfinished, path)
+    written = io.BytesIO()
+    torch.save(content, written)
+    with writing(f"`checkpoint` {path}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as file:
+            file.write(sealed(written.getvalue()))
 
 
 def load_checkpoint(path: Path, run: str) -> dict[str, Any] | None:
@@ -34,9 +37,11 @@ def load_checkpoint(path: Path, run: str) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        content: dict[str, Any] = torch.load(path, weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
-        raise ParameterError(f"`checkpoint` must be a file that fit wrote, {path} is not. Delete it.") from error
+        content: dict[str, Any] = torch.load(io.BytesIO(unsealed(path.read_bytes())), weights_only=True)
+    except (pickle.UnpicklingError, DataError, RuntimeError, EOFError, OSError) as error:
+        raise ParameterError(
+            f"`checkpoint` must be a file that fit wrote, and whole, {path} is not ({error}). Delete it."
+        ) from error
     if content.get("run") != run:
         raise ParameterError(
             f"`checkpoint` must belong to the same settings and data, {path} does not. Use another file, or pass "
