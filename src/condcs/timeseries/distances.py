@@ -123,7 +123,8 @@ def ccs_pairwise_distance(
         Type of the matrix; computed in double precision either way.
     store : path, optional
         Folder for a matrix on disk. The same call with the same folder continues where a killed run stopped, and
-        returns the matrix memory-mapped.
+        returns the matrix memory-mapped. Finished blocks have checksums: those that the disk has changed or lost are
+        computed again, with a warning.
     progress : bool
         Show a progress bar (where `rich` is installed).
     **options
