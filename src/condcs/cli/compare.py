@@ -69,7 +69,7 @@ def print_comparison(found: Comparison, console: Terminal, report: Path | None) 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title, justify in (("question", "left"), ("answer", "left"), ("p-value", "right"), ("overlap", "right")):
         table.add_column(title, justify=justify, style="cyan" if title == "question" else None)  # type: ignore[arg-type]
-    table.add_column("by chance", justify="right", style="dim")
+    table.add_column("95% interval", style="dim")
     table.add_row("is p(x) the same?", _answer(found.inputs_shifted, "shifted", "no evidence"), *_numbers(found.inputs))
     table.add_row(
         "is p(y|x) the same?", _answer(found.relation_changed, "changed", "no evidence"), *_numbers(found.relation)
@@ -81,8 +81,6 @@ def print_comparison(found: Comparison, console: Terminal, report: Path | None) 
     for words, before, after in response_summary(pair.y, pair.yp, pair.yq, found.places.shown):
         values = f"{show_number(before)} before, {show_number(after)} now"
         console.print(f"Overall, {foreign(words)}: {values}.")
-    low, high = found.relation.overlap_interval
-    console.print(f"The overlap of p(y|x) lies between {low:.3f} and {high:.3f} (95% interval).")
     if found.relation_changed:
         console.print()
         console.print(console.fitted(_region_table(found)))
@@ -131,7 +129,8 @@ def _answer(yes: bool, word: str, no_word: str) -> str:
 
 
 def _numbers(shift: Shift) -> tuple[str, str, str]:
-    return show_p(shift.pvalue), f"{shift.overlap:.3f}", f"{shift.chance_overlap:.3f}"
+    low, high = shift.overlap_interval
+    return show_p(shift.pvalue), f"{shift.overlap:.3f}", f"{low:.3f} to {high:.3f}"
 
 
 @contextmanager

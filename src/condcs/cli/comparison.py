@@ -132,7 +132,6 @@ def _shift(shift: Shift) -> dict[str, Any]:
     return {
         "pvalue": shift.pvalue,
         "overlap": shift.overlap,
-        "overlap_by_chance": shift.chance_overlap,
         "overlap_interval": list(shift.overlap_interval),
         "divergence": shift.divergences[shift.most_telling],
         "width_multiples": list(shift.multiples[shift.most_telling]),

@@ -59,11 +59,6 @@ class Shift(ByValue):
         return _cosine(self.estimate.value)
 
     @property
-    def chance_overlap(self) -> float:
-        """What the overlap would be on average if nothing had changed, with its bias: samples never overlap wholly."""
-        return _cosine(self.chances[self.most_telling])
-
-    @property
     def overlap_interval(self) -> tuple[float, float]:
         """Where the overlap lies, with 95% confidence; `overlap` is always inside."""
         return _cosine(self.estimate.high), _cosine(self.estimate.low)

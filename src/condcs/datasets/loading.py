@@ -13,6 +13,7 @@ import numpy as np
 
 from condcs.core.checks import check_choice
 from condcs.core.errors import CondcsError, DataError, public
+from condcs.core.files import atomic_write, writing
 from condcs.datasets.arrays import read_arrays
 from condcs.datasets.catalogue import CATALOGUE, Entry
 from condcs.datasets.downloads import CONTENT_TOLERANCE, DOWNLOADS, Arrays, content_sums
@@ -186,10 +187,8 @@ def _fetch(name: str, entry: Entry) -> Arrays:
     check_content(name, entry, arrays)
     path = cache / entry.path
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside and moved: a killed download never leaves half a file under the final name.
-    part = path.with_name(f"{path.stem}.{os.getpid()}.part.npz")
-    np.savez_compressed(part, **arrays)  # type: ignore[arg-type]
-    part.replace(path)
+    with writing(f"{path}"), atomic_write(path) as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
     return arrays
 
 

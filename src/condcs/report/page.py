@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import math
-import os
 import platform
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +15,8 @@ from typing import Any
 
 import condcs
 from condcs.core.checks import check_choice
-from condcs.core.errors import CondcsError, DataError, ShapeError
+from condcs.core.errors import DataError, ShapeError
+from condcs.core.files import atomic_write, writing
 from condcs.report.pictures import Picture, embed_figure, embed_file
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib")
@@ -202,21 +202,12 @@ class Page:
 def write_whole(path: str | Path, text: str) -> Path:
     """Write a text file, replacing an older one only once the new one is complete."""
     path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with writing(f"`{path}`"):
         if path.exists() and not path.is_file():  # a pipe or a device cannot be replaced
             path.write_text(text, encoding="utf-8")
-            return path
-        try:
-            part.write_text(text, encoding="utf-8", newline="\n")
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise CondcsError(
-            f"`{path}` could not be written: {error.strerror or error}. "
-            "Free some space, or name another place that you may write to."
-        ) from error
+        else:
+            with atomic_write(path) as file:
+                file.write(text.encode())
     return path
 
 

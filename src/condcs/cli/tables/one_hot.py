@@ -40,10 +40,5 @@ class OneHot:
         return all(column.is_category for column in self.columns)
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return plain JSON values from which `from_description` makes the same."""
+        """Return the columns as plain JSON values."""
         return [{"name": c.name, "kind": c.kind, "labels": list(c.labels), "decimal": c.decimal} for c in self.columns]
-
-    @classmethod
-    def from_description(cls, described: Sequence[dict[str, Any]]) -> OneHot:
-        """Undo `describe`."""
-        return cls(tuple(Column(d["name"], d["kind"], tuple(d["labels"]), d.get("decimal", ".")) for d in described))
