@@ -180,21 +180,27 @@ class ConditionalGram(_Tiled):
     def _lost_ratios(self, rows: LabelArray, weights: list[FloatArray]) -> list[FloatArray]:
         """Return B[j,h] / A[j,h] (rows x P, per group) for rows with a mass that underflows under some labelling.
 
-        Masses are taken in units of the nearest row's kernel value. If a labelling puts all rows near it into another
-        group, those are left out and the next nearest gives the unit, until every labelling has a mass: one round for
-        most rows, because hardly any labelling misses a whole neighbourhood. Rows with no mass at all (a category that
-        a group does not have) get 0, which is what they add. What is not found in 32 rounds is NaN, and the labelling
-        is done the plain way.
+        Masses are taken in units of the nearest row's kernel value, and exponents relative to its own, as in
+        `condcs.kernels.mass_ratios`: far away they have no digits left for differences. If a labelling puts all rows
+        near it into another group, those are left out and the next nearest gives the unit, until every labelling has a
+        mass: few rounds for most rows, because hardly any labelling misses a whole neighbourhood. Rows with no mass at
+        all (a category that a group does not have) get 0, which is what they add. What is not found in 32 rounds is
+        NaN, and the labelling is done the plain way.
         """
-        x, xy = self.tile_exponents(rows)
+        kernel_x = self.kernels[0]
+        everywhere = slice(0, self.n)
+        x, y = (np.array(k.block(rows, everywhere), dtype=np.float64) for k in self.kernels)
         ratios = [np.zeros((len(rows), w.shape[1])) for w in weights]
         waiting = [np.ones(r.shape, bool) for r in ratios]
-        left = np.arange(len(rows))
+        left, passed = np.arange(len(rows)), np.zeros(x.shape, bool)
         for _ in range(_ROUNDS):
-            peak = x.max(axis=1, keepdims=True)
-            finite = np.isfinite(peak[:, 0])
-            left, peak, x, xy = left[finite], peak[finite], x[finite], xy[finite]
-            gram, joint = np.exp(x - peak), np.exp(xy - peak)
+            finite = x.max(axis=1) > -np.inf
+            left, x, y, passed = left[finite], x[finite], y[finite], passed[finite]
+            features = tuple(a[rows[left]] for a in kernel_x.left)
+            # Rounding may hide which row is the nearest at first; relative to one of the near rows it is plain to see.
+            for _ in range(2):
+                x = np.where(passed, -np.inf, kernel_x.relative(features, kernel_x.right, x.argmax(axis=1)))
+            gram, joint = np.exp(x), np.exp(x + y)
             missing = np.zeros(len(left), bool)
             for w, ratio, wait in zip(weights, ratios, waiting, strict=True):
                 a = gram @ w
@@ -204,8 +210,9 @@ class ConditionalGram(_Tiled):
                 wait[left] &= ~here
                 missing |= wait[left].any(axis=1)
             # Where a mass is still missing, none of its rows can be among these: each would have been enough.
-            x[gram >= _SAFE_SUM] = -np.inf
-            left, x, xy = left[missing], x[missing], np.where(x == -np.inf, x, xy)[missing]
+            passed |= gram >= _SAFE_SUM
+            x = np.where(passed, -np.inf, x)
+            left, x, y, passed = left[missing], x[missing], y[missing], passed[missing]
             if not len(left):
                 return ratios
         for ratio, wait in zip(ratios, waiting, strict=True):
