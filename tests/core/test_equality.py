@@ -107,7 +107,7 @@ def test_confidence_interval_works_after_pickling(measure):
 
 def test_results_come_back_from_processes():
     """Joblib pickles what a process returns."""
-    with joblib.parallel_config(backend="multiprocessing", n_jobs=2):
+    with joblib.parallel_config(backend="loky", n_jobs=2):
         found = joblib.Parallel()(joblib.delayed(two_samples)(shift) for shift in (0.0, 1.0))
     assert found == [two_samples(0.0), two_samples(1.0)]
     assert found[1].estimate(n_resamples=20, rng=0) == two_samples(1.0).estimate(n_resamples=20, rng=0)

@@ -38,9 +38,8 @@ def check_folder(option: str, path: Path) -> None:
 
 def _check_writable(option: str, folder: Path) -> None:
     if not folder.is_dir():
-        raise ParameterError(
-            f"`{option}` must lie in a folder, but {folder} does not exist. Make it, or mend the path."
-        )
+        what = "is none" if folder.exists() else "does not exist"
+        raise ParameterError(f"`{option}` must lie in a folder, but {folder} {what}. Make it, or mend the path.")
     try:
         # Tried: permissions alone do not tell of read-only disks.
         with tempfile.TemporaryFile(dir=folder):
