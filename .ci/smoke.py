@@ -104,10 +104,11 @@ def main(wheel: str) -> None:
         constraints = Path(folder) / "constraints.txt"
         constraints.write_text("\n".join(["torch==2.13.0", *lock]))
         clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        uv = [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", python, "-c", str(constraints)]
         for extra, use in USES.items():
-            target = f"{path}[{extra}]" if extra else str(path)
-            pip = [python, "-m", "pip", "install", "-qq", "--no-compile", "-c", str(constraints), target]
-            subprocess.run(pip, check=True, cwd=folder, env=clean)
+            if extra == "torch":  # by pip, which takes the CPU build from wherever it is set up to look for it
+                subprocess.run([python, "-m", "pip", "install", "-qq", "torch==2.13.0"], check=True, env=clean)
+            subprocess.run([*uv, f"{path}[{extra}]" if extra else str(path)], check=True, cwd=folder, env=clean)
             done = subprocess.run([python, "-W", "ignore", "-c", use], cwd=folder, env=clean, check=False)
             if done.returncode:
                 sys.exit(f"condcs[{extra}]: what it promises does not work")
