@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -11,6 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+# A shell that starts the tests in the background, or nohup, has signals ignored, and so do the processes that tests
+# start and then interrupt.
+for name in ("SIGINT", "SIGHUP"):
+    number = getattr(signal, name, None)
+    if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
 
 GOLDEN = Path(__file__).parent / "golden" / "estimators.json"
 

@@ -170,10 +170,10 @@ def test_a_full_disk_leaves_the_older_page(tmp_path, monkeypatch):
     path = tmp_path / "page.html"
     path.write_text("older")
 
-    def fail(self, *args, **kwargs):
+    def fail(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.write_text", fail)
+    monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(CondcsError, match="No space left on device"):
         Page("t").write(path)
     assert path.read_bytes() == b"older"
