@@ -24,7 +24,7 @@ help:
 	@echo "make format  rewrite the sources in the house format"
 	@echo "make bench   speed and memory against the dense way and the floor"
 	@echo "make docs    build the documentation into site/"
-	@echo "make wheel   build the sdist and the wheel, and try the wheel alone, extra by extra"
+	@echo "make wheel   build the sdists and the wheels, and try the wheels alone, extra by extra"
 	@echo "make lock    choose the versions that the tests run with anew, into requirements-dev.lock"
 	@echo "make clean   remove .venv and everything generated"
 
@@ -44,7 +44,7 @@ test: $(VENV)/.installed-dev
 test-portable: export NPY_DISABLE_CPU_FEATURES = AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR
 test-portable: export OPENBLAS_CORETYPE = Haswell
 test-portable: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist=worksteal src/condcs tests/docs/test_code_blocks.py tests/test_golden.py $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist=worksteal src/condcs reproduction/src tests/docs/test_code_blocks.py tests/test_golden.py $(ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -59,11 +59,12 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
-# The sdist, the wheel made from it, and what every extra promises, in an environment that has the wheel alone.
+# The sdists, the wheels made from them, and what every extra promises, in an environment that has the wheels alone.
 wheel: $(VENV)/.installed-dev
 	rm -rf dist
 	$(BIN)/python -m build -o dist . > /dev/null
-	$(BIN)/python .ci/smoke.py dist/condcs-*.whl
+	$(BIN)/python -m build -o dist reproduction > /dev/null
+	$(BIN)/python .ci/smoke.py dist/condcs-*.whl dist/condcs_reproduction-*.whl
 
 # Not --quiet: it hides the warnings that --strict counts.
 docs: export NO_MKDOCS_2_WARNING = 1
@@ -76,24 +77,26 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps live in .venv, so they vanish with it. Every install is editable: demo and test share .venv, and a plain
-# install from one of them would leave the other running an old copy of the sources.
+# install from one of them would leave the other running an old copy of the sources. The experiments of the paper come
+# without torch and the like: one that needs a package which is absent says so.
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("condcs needs Python 3.11 or newer, but $(PYTHON) is %d.%d: name another one, as in make PYTHON=python3.11" % v[:2])'
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.installed-cli: pyproject.toml constraints.txt | $(VENV)/.created
+$(VENV)/.installed-cli: pyproject.toml reproduction/pyproject.toml constraints.txt | $(VENV)/.created
 	@echo "Installing condcs[cli] into $(VENV) (about a minute the first time)"
 	@$(PIP_INSTALL) -e '.[cli]'
+	@$(PIP_INSTALL) --no-deps -e reproduction
 	@touch $@
 
 # The tests run with the versions of requirements-dev.lock, whose files are checked by their hashes; torch is not among
 # them, because it comes in many builds (constraints.txt). The extra `dev` includes `cli`, hence both stamps.
-$(VENV)/.installed-dev: pyproject.toml constraints.txt requirements-dev.lock | $(VENV)/.created
+$(VENV)/.installed-dev: pyproject.toml reproduction/pyproject.toml constraints.txt requirements-dev.lock | $(VENV)/.created
 	@echo "Installing condcs[dev] into $(VENV) (a few minutes the first time)"
 	@$(PIP_INSTALL) torch
 	@$(PIP_INSTALL) --no-deps --require-hashes -r requirements-dev.lock
-	@$(PIP_INSTALL) --no-deps -e .
+	@$(PIP_INSTALL) --no-deps -e . -e reproduction
 	@touch $(VENV)/.installed-cli $@
 
 # For every platform and Python version at once. CUDA belongs to the build of torch that is left out.

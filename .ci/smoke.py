@@ -1,8 +1,8 @@
-"""Install the built wheel into an environment of its own, extra by extra, and run what each extra promises.
+"""Install the built wheels into an environment of their own, extra by extra, and run what each extra promises.
 
-The environment lies outside the repository, so that nothing is found there but what the wheel holds.
+The environment lies outside the repository, so that nothing is found there but what the wheels hold.
 
-    python .ci/smoke.py dist/condcs-*.whl
+    python .ci/smoke.py dist/condcs-*.whl dist/condcs_reproduction-*.whl
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ command = [str(pathlib.Path(sys.executable).with_name("condcs"))]
 assert subprocess.run([*command, "--version"]).returncode == 0
 assert subprocess.run([*command, "demo", "--rows", "60"], stdout=subprocess.DEVNULL).returncode == 0
 assert subprocess.run([*command, "compare", "none.csv", "none.csv", "--y", "y"], capture_output=True).returncode == 2
+absent = subprocess.run([*command, "reproduce", "fig5", "--quick"], capture_output=True, text=True)
+assert absent.returncode == 2 and "pip install condcs-reproduction" in absent.stderr, absent
 """,
     "timeseries": """
 import numpy as np
@@ -91,10 +93,19 @@ from condcs.nn import DomainAdapter
 """,
 }
 
+REPRODUCTION = """
+import subprocess, sys, pathlib
+command = [str(pathlib.Path(sys.executable).with_name("condcs")), "reproduce", "fig5", "--quick"]
+assert subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0
+"""
 
-def main(wheel: str) -> None:
-    """Install and try each extra in turn; `torch` by the version of constraints.txt."""
-    path = Path(wheel).resolve()
+
+def main(library: str, reproduction: str) -> None:
+    """Install and try each extra in turn, then the experiments; `torch` by the version of constraints.txt."""
+    path = Path(library).resolve()
+    suffixes = {f"[{extra}]" if extra else "": use for extra, use in USES.items()}
+    steps = [(f"condcs{suffix}", f"{path}{suffix}", use) for suffix, use in suffixes.items()]
+    steps.append(("condcs-reproduction", str(Path(reproduction).resolve()), REPRODUCTION))
     # What the tests run with, without its hashes: of the wheel itself there is none.
     lines = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8").splitlines()
     lock = [line.removesuffix(" \\") for line in lines if "==" in line]
@@ -105,15 +116,15 @@ def main(wheel: str) -> None:
         constraints.write_text("\n".join(["torch==2.13.0", *lock]))
         clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         uv = [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", python, "-c", str(constraints)]
-        for extra, use in USES.items():
-            if extra == "torch":  # by pip, which takes the CPU build from wherever it is set up to look for it
+        for name, target, use in steps:
+            if name == "condcs[torch]":  # by pip, which takes the CPU build from wherever it is set up to look for it
                 subprocess.run([python, "-m", "pip", "install", "-qq", "torch==2.13.0"], check=True, env=clean)
-            subprocess.run([*uv, f"{path}[{extra}]" if extra else str(path)], check=True, cwd=folder, env=clean)
+            subprocess.run([*uv, target], check=True, cwd=folder, env=clean)
             done = subprocess.run([python, "-W", "ignore", "-c", use], cwd=folder, env=clean, check=False)
             if done.returncode:
-                sys.exit(f"condcs[{extra}]: what it promises does not work")
-            print(f"condcs[{extra}]: works" if extra else "condcs: works", flush=True)
+                sys.exit(f"{name}: what it promises does not work")
+            print(f"{name}: works", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

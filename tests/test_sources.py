@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
+SOURCES = sorted(path for root in ("src", "reproduction/src") for path in (ROOT / root).rglob("*.py"))
 
 
 def test_an_install_hint_named_an_extra_that_does_not_exist():

@@ -15,7 +15,6 @@ SUBPACKAGES = (
     "drift",
     "adapters",
     "datasets",
-    "experiments",
     "report",
 )
 

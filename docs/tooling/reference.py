@@ -31,7 +31,6 @@ _TITLES = {
     "drift": "Drift",
     "adapters": "Adapters",
     "datasets": "Data sets",
-    "experiments": "Experiments",
     "report": "Reports",
 }
 

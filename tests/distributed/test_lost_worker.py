@@ -11,7 +11,7 @@ import pytest
 
 import condcs
 from condcs.core.parallel import ClusterError, dask_cluster, spread
-from condcs.experiments import experiment_named, run
+from condcs_reproduction import experiment_named, run
 
 from .conftest import start, start_scheduler
 

@@ -15,8 +15,8 @@ from condcs.cli.explore import ExploreOptions, explore
 from condcs.core.errors import DataError
 from condcs.core.parallel import active_workers, dask_cluster, spread
 from condcs.datasets import make_nlvar3
-from condcs.experiments import experiment_named, run
-from condcs.experiments.runner import Interrupted
+from condcs_reproduction import experiment_named, run
+from condcs_reproduction.runner import Interrupted
 
 QUICK = experiment_named("table3").version(quick=True, trials=1)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from condcs.experiments import experiment_named, fig3, netsim
+from condcs_reproduction import experiment_named, fig3, netsim
 
 needs_netsim = pytest.mark.skipif(
     not Path(os.environ.get("CONDCS_DATA", "/nowhere"), "netsim", "netsim.npz").exists(),

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from condcs.experiments import experiment_named
-from condcs.experiments.clustering_report import reached, rows_by_the_papers_windows, standing, tck_words
-from condcs.experiments.fig9 import closest_pairs, communities, kilometres, separation
-from condcs.experiments.series_clustering import (
+from condcs_reproduction import experiment_named
+from condcs_reproduction.clustering_report import reached, rows_by_the_papers_windows, standing, tck_words
+from condcs_reproduction.fig9 import closest_pairs, communities, kilometres, separation
+from condcs_reproduction.series_clustering import (
     MEASURES,
     PAPER,
     PAPER_ROWS,
@@ -128,7 +128,7 @@ def test_our_tck_is_measured_against_the_papers():
 
 def test_standing_counts_the_rows_that_conditional_cs_leads(monkeypatch):
     """Two rows that are there: ahead in one, behind in the other; the paper's 1.0 and 0.743 are reached in one."""
-    monkeypatch.setattr("condcs.experiments.clustering_report.is_present", lambda name: name in ("coffee", "diatom"))
+    monkeypatch.setattr("condcs_reproduction.clustering_report.is_present", lambda name: name in ("coffee", "diatom"))
     p, results = TABLE4.parameters, {}
     for name, ours, dtw in (("coffee", 1.0, 0.7), ("diatom", 0.6, 0.8)):
         setting = settings_of(p, name, "conditional_cs")[0]

@@ -5,8 +5,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from condcs.experiments import eeg_domains, fairness, fig2, invariance, table7
-from condcs.experiments.tradeoffs import best_at
+from condcs_reproduction import eeg_domains, fairness, fig2, invariance, table7
+from condcs_reproduction.tradeoffs import best_at
 
 
 def test_images_are_turned_about_their_centre():

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from condcs.experiments import experiment_named
-from condcs.experiments.table6 import mean_cell, rate_cell
-from condcs.experiments.table6b import difference_cell
 from condcs.explore.changing_rooms import ROOMS, SIZE, changing_room
+from condcs_reproduction import experiment_named
+from condcs_reproduction.table6 import mean_cell, rate_cell
+from condcs_reproduction.table6b import difference_cell
 
 
 def test_every_method_of_the_paper_has_its_numbers():

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from condcs.experiments.report import Cell, Grid, Report, judged, rate_error
+from condcs_reproduction.report import Cell, Grid, Report, judged, rate_error
 
 REPORT = Report(
     "A title",

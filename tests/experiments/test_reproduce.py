@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from condcs.experiments import experiment_named, experiment_names
+from condcs_reproduction import experiment_named, experiment_names
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -16,7 +16,7 @@ pytest.importorskip("matplotlib")
 from typer.testing import CliRunner
 
 from condcs.cli.app import app
-from condcs.experiments.series_clustering import is_present
+from condcs_reproduction.series_clustering import is_present
 
 NEEDS_DATA = {"table4": "robot_lp2", "table5": "robot_lp2", "table8": "coffee", "fig9": "temperature"}
 """Experiments that compare nothing with the paper unless this data set is at hand."""

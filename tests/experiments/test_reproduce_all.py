@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from condcs.cli.app import app
 from condcs.datasets import DatasetError
-from condcs.experiments import fig1
-from condcs.report.index_page import duration
+from condcs_reproduction import fig1
+from condcs_reproduction.index_page import duration
 from tests.browser import chromium, problems
 
 
@@ -42,8 +42,8 @@ TRIALS = {"fig1": fig1.trial, "robots": _without_data, "faulty": _failing, "part
 def names(monkeypatch):
     def choose(*chosen):
         made = {name: replace(fig1.EXPERIMENT, name=name, trial=TRIALS[name]) for name in chosen}
-        monkeypatch.setattr("condcs.cli.reproduce_all.experiment_names", lambda: chosen)
-        monkeypatch.setattr("condcs.cli.reproduce_all.experiment_named", made.__getitem__)
+        monkeypatch.setattr("condcs_reproduction.reproduce_all.experiment_names", lambda: chosen)
+        monkeypatch.setattr("condcs_reproduction.reproduce_all.experiment_named", made.__getitem__)
 
     return choose
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from condcs.core.errors import ParameterError
-from condcs.experiments import experiment_named, run
-from condcs.experiments.runner import Interrupted
+from condcs_reproduction import experiment_named, run
+from condcs_reproduction.runner import Interrupted
 
 QUICK = experiment_named("table3").version(quick=True, trials=2)
 COMMAND = "from condcs.cli import main; main()"

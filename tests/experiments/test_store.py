@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from condcs.core.files import WriteError
-from condcs.experiments import StoreError, Task, TrialStore, experiment_named
+from condcs_reproduction import StoreError, Task, TrialStore, experiment_named
 
 EXPERIMENT = experiment_named("table3").version(quick=True)
 TASKS = [Task("case", repeat, (repeat,)) for repeat in range(3)]

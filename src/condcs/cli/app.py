@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 import condcs
 from condcs.cli.boundary import Commands
+from condcs.cli.workers import Dask
 
 app = typer.Typer(
     cls=Commands,
@@ -17,12 +19,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
 )
-
-
-Dask = Annotated[
-    str | None,
-    typer.Option("--dask", help="Spread the work over the Dask cluster with this scheduler, tcp://host:port."),
-]
 
 Decimal = Annotated[str, typer.Option("--decimal", help="Decimal sign of numbers in text: . or ,")]
 Missing = Annotated[
@@ -298,34 +294,29 @@ def watch(
     run(reference, options, window=window, run_length=run_length, state=state, as_machine=as_json, form=form)
 
 
-@app.command()
-def reproduce(
-    name: Annotated[str | None, typer.Argument(help="Which experiment, or all; none lists them.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small data and few trials: seconds.")] = False,
-    trials: Annotated[int | None, typer.Option(min=1, help="Repetitions of each cell instead of the paper's.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")] = None,
-    dask: Dask = None,
-    out: Annotated[Path, typer.Option(help="Folder of all results.")] = Path("results"),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget stored trials and start again.")] = False,
-    only: Annotated[
-        list[str] | None, typer.Option(help="Run only cases whose name contains this, e.g. conditional_cs; repeatable.")
-    ] = None,
-) -> None:
-    """Run a table or figure of the paper and show ours beside the paper's numbers.
+def _add_commands() -> None:
+    """Add the commands of other packages: functions that these name as entry points of the group condcs.commands."""
+    found = entry_points(group="condcs.commands")
+    for entry in found:
+        try:
+            app.command(entry.name)(entry.load())
+        except Exception as error:  # a damaged package must not take the other commands with it
+            _say_why_not(entry.name, error)
+    if "reproduce" not in found.names:
+        words = (
+            "`condcs reproduce` comes with the package 'condcs-reproduction', which is not installed. Install it with: "
+        )
+        words += "pip install condcs-reproduction (in a clone: pip install ./reproduction)"
+        _say_why_not("reproduce", ImportError(words))
 
-    Finished trials are stored as they end: after Ctrl-C or a crash, the same command continues where it stopped.
-    """
-    from condcs.cli.reproduce import list_experiments
-    from condcs.cli.reproduce import reproduce as run_experiment
-    from condcs.cli.workers import on_workers
 
-    if name is None:
-        list_experiments()
-    elif name == "all":
-        from condcs.cli.reproduce_all import reproduce_all
+def _say_why_not(name: str, error: Exception) -> None:
+    """Add a command that fails with an error, whatever its arguments are, and that no help page shows."""
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
 
-        with on_workers(dask):
-            reproduce_all(quick=quick, trials=trials, jobs=jobs, out=out, fresh=fresh, only=only or [])
-    else:
-        with on_workers(dask):
-            run_experiment(name, quick=quick, trials=trials, jobs=jobs, out=out, fresh=fresh, only=only or [])
+    @app.command(name, hidden=True, add_help_option=False, context_settings=anything)
+    def fail() -> None:
+        raise error
+
+
+_add_commands()

@@ -5,9 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from typing import Annotated
+
+import typer
 
 from condcs.cli.terminal import Terminal, foreign
 from condcs.core.parallel import dask_cluster
+
+Dask = Annotated[
+    str | None,
+    typer.Option("--dask", help="Spread the work over the Dask cluster with this scheduler, tcp://host:port."),
+]
+"""The option of every command whose work can be spread."""
 
 
 @contextmanager

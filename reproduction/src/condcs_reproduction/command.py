@@ -1,0 +1,40 @@
+"""The command ``condcs reproduce``: its options. condcs finds it through the entry point in pyproject.toml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from condcs.cli.workers import Dask, on_workers
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="Which experiment, or all; none lists them.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small data and few trials: seconds.")] = False,
+    trials: Annotated[int | None, typer.Option(min=1, help="Repetitions of each cell instead of the paper's.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")] = None,
+    dask: Dask = None,
+    out: Annotated[Path, typer.Option(help="Folder of all results.")] = Path("results"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget stored trials and start again.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Run only cases whose name contains this, e.g. conditional_cs; repeatable.")
+    ] = None,
+) -> None:
+    """Run a table or figure of the paper and show ours beside the paper's numbers.
+
+    Finished trials are stored as they end: after Ctrl-C or a crash, the same command continues where it stopped.
+    """
+    from condcs_reproduction.reproduce import list_experiments, reproduce_one
+
+    if name is None:
+        list_experiments()
+    elif name == "all":
+        from condcs_reproduction.reproduce_all import reproduce_all
+
+        with on_workers(dask):
+            reproduce_all(quick=quick, trials=trials, jobs=jobs, out=out, fresh=fresh, only=only or [])
+    else:
+        with on_workers(dask):
+            reproduce_one(name, quick=quick, trials=trials, jobs=jobs, out=out, fresh=fresh, only=only or [])

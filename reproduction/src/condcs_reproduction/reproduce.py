@@ -1,0 +1,155 @@
+"""Run the paper's experiments: progress while they run, ours beside the paper's when they are done."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from condcs.cli.boundary import tell_stop
+from condcs.cli.outputs import check_folder
+from condcs.cli.terminal import Terminal, foreign
+from condcs.core.files import atomic_write, writing
+from condcs_reproduction.registry import experiment_named, experiment_names
+from condcs_reproduction.report import Report
+from condcs_reproduction.runner import Interrupted, run
+from condcs_reproduction.spec import Experiment, Results
+
+QUICK = (
+    "Quick version: smaller data and few trials. It shows that things run; its verdicts say nothing about the paper."
+)
+
+
+def list_experiments() -> None:
+    """Print the names of all experiments and what they reproduce."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("name", style="cyan")
+    table.add_column("reproduces")
+    table.add_column("trials", justify="right")
+    for name in experiment_names():
+        experiment = experiment_named(name)
+        count = len(experiment.tasks(experiment.parameters, experiment.repeats))
+        table.add_row(name, experiment.reproduces, str(count))
+    console = Terminal()
+    console.print(console.fitted(table))
+    console.print("\nRun one with [bold]condcs reproduce NAME[/bold]; add --quick for a version of seconds.")
+
+
+def reproduce_one(
+    name: str,
+    *,
+    quick: bool,
+    trials: int | None,
+    jobs: int | None,
+    out: Path,
+    fresh: bool,
+    only: list[str],
+) -> None:
+    """Run an experiment, print its tables and write its files."""
+    console, errors = Terminal(), Terminal(stderr=True)
+    start = time.perf_counter()
+    experiment = experiment_named(name).version(quick=quick, trials=trials)
+    check_folder("--out", out)
+    try:
+        with shown_progress(experiment, errors) as tell:
+            results, seconds = run(experiment, out, jobs=jobs, fresh=fresh, only=only, progress=tell)
+        report = with_facts(experiment, experiment.summarise(experiment, results), results)
+        folder = out / experiment.folder_name
+        write(experiment, report, results, folder)
+    except Interrupted as stopped:
+        tell_stop(str(stopped))
+    if quick:
+        console.print(f"\n[yellow]{QUICK}[/yellow]")
+    console.print(f"\n[bold]{foreign(report.title)}[/bold]\n{foreign(experiment.reproduces)}\n")
+    for table in report.to_rich():
+        console.print(console.fitted(table))
+        console.print()
+    console.print(report.conclusion(), markup=False)
+    for note in (n for n in report.notes if n != QUICK):
+        console.print(f"[dim]- {foreign(note)}[/dim]")
+    spent = f"{time.perf_counter() - start:.0f} s now; {sum(seconds.values()):.0f} s of computing in all stored trials"
+    console.print(f"\nWritten to [bold]{foreign(folder)}[/bold] ({spent}).", soft_wrap=True)
+
+
+def write(experiment: Experiment, report: Report, results: Results, folder: Path) -> None:
+    """Write the report as JSON and Markdown and the figure as PNG and SVG."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib.figure import Figure
+
+    command = f"Made by `{command_of(experiment)}` on seed {experiment.seed}."
+    figure = Figure(layout="constrained")
+    experiment.draw(experiment, results, figure)
+    png, svg = io.BytesIO(), io.BytesIO()
+    # No date and no random ids in the SVG: equal trials give equal files.
+    with matplotlib.rc_context({"svg.hashsalt": "condcs"}):
+        figure.savefig(png, format="png", dpi=150)
+        figure.savefig(svg, format="svg", metadata={"Date": None})
+    contents = {
+        "json": report.to_json().encode(),
+        "md": f"{report.to_markdown()}\n{command}\n".encode(),
+        "png": png.getvalue(),
+        "svg": svg.getvalue(),
+    }
+    with writing(f"`--out` {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for ending, content in contents.items():
+            with atomic_write(folder / f"{experiment.name}.{ending}") as file:
+                file.write(content)
+
+
+def command_of(experiment: Experiment) -> str:
+    """Return the command that runs this version of an experiment."""
+    words = ["condcs", "reproduce", experiment.name, *(["--quick"] if experiment.is_quick else [])]
+    return shlex.join([*words, "--trials", str(experiment.repeats)])
+
+
+def with_facts(experiment: Experiment, report: Report, results: Results) -> Report:
+    """Add to a report what it was made from."""
+    facts = {
+        "fingerprint": experiment.fingerprint(),
+        "specification": experiment.description(),
+        "trials": sum(len(repeats) for repeats in results.values()),
+        "command": command_of(experiment),
+    }
+    notes = [QUICK, *report.notes] if experiment.is_quick else report.notes
+    return replace(report, facts={**facts, **report.facts}, notes=notes)
+
+
+@contextmanager
+def shown_progress(experiment: Experiment, console: Terminal) -> Iterator[Callable[[int, int, str], None]]:
+    """Show a live bar in a terminal, and a line per tenth of the work elsewhere."""
+    if not console.is_interactive:
+        yield _plain_progress(experiment.name)
+        return
+    columns = [TextColumn("[cyan]{task.fields[name]}"), BarColumn(None), MofNCompleteColumn()]
+    columns += [TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("[dim]{task.fields[case]}")]
+    with Progress(*columns, console=console, transient=False) as bar:
+        shown = bar.add_task("trials", name=experiment.name, case="", total=None)
+
+        def tell(done: int, total: int, case: str) -> None:
+            bar.update(shown, completed=done, total=total, case=case)
+
+        yield tell
+
+
+def _plain_progress(name: str) -> Callable[[int, int, str], None]:
+    said = -1
+
+    def tell(done: int, total: int, case: str) -> None:
+        nonlocal said
+        tenth = 10 * done // max(1, total)
+        if tenth > said:
+            said = tenth
+            print(f"{name}: {done} of {total} trials", file=sys.stderr, flush=True)
+
+    return tell

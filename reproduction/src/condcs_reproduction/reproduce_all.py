@@ -1,0 +1,95 @@
+"""Run every experiment, one after the other, and write one page of them all."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from condcs.cli.boundary import FAILED, tell_stop
+from condcs.cli.outputs import check_folder
+from condcs.cli.terminal import Terminal, foreign
+from condcs.core.files import WriteError
+from condcs.datasets import DatasetError
+from condcs_reproduction.index_page import Done, Left, index_page
+from condcs_reproduction.registry import experiment_named, experiment_names
+from condcs_reproduction.reproduce import shown_progress, with_facts, write
+from condcs_reproduction.runner import Interrupted, run
+
+INDEX = "index.html"
+
+
+def reproduce_all(
+    *, quick: bool, trials: int | None, jobs: int | None, out: Path, fresh: bool, only: Sequence[str]
+) -> None:
+    """Run what is missing of every experiment; what needs data or packages that are absent is skipped by name.
+
+    Ends with 2 if an experiment failed, though the others were run; Ctrl-C keeps what is done.
+    """
+    check_folder("--out", out)
+    errors = Terminal(stderr=True)
+    start = time.perf_counter()
+    outcomes: list[Done | Left] = []
+    try:
+        for name in experiment_names():
+            outcomes.append(_run_one(name, quick, trials, jobs, out, fresh, only, errors))
+            _tell(outcomes[-1], errors)
+        words = ["condcs", "reproduce", "all", *(["--quick"] if quick else [])]
+        words += [] if trials is None else ["--trials", str(trials)]
+        out.mkdir(exist_ok=True)
+        path = index_page(outcomes, shlex.join(words), quick=quick).write(out / INDEX)
+    except Interrupted as stopped:
+        tell_stop(str(stopped))
+    except KeyboardInterrupt:
+        tell_stop("Interrupted. What is done is stored: the same command continues.")
+    left = [o for o in outcomes if isinstance(o, Left)]
+    console = Terminal()
+    console.print(
+        f"{len(outcomes) - len(left)} experiments in {time.perf_counter() - start:.0f} s; {len(left)} left out."
+    )
+    console.print(f"Page: [bold]{foreign(str(path))}[/bold]", soft_wrap=True)
+    if any(o.failed for o in left):
+        raise typer.Exit(FAILED)
+
+
+def _run_one(
+    name: str,
+    quick: bool,
+    trials: int | None,
+    jobs: int | None,
+    out: Path,
+    fresh: bool,
+    only: Sequence[str],
+    errors: Terminal,
+) -> Done | Left:
+    try:
+        experiment = experiment_named(name).version(quick=quick, trials=trials)
+        with shown_progress(experiment, errors) as tell:
+            results, seconds = run(experiment, out, jobs=jobs, fresh=fresh, only=only, progress=tell)
+        report = with_facts(experiment, experiment.summarise(experiment, results), results)
+        folder = out / experiment.folder_name
+        write(experiment, report, results, folder)
+    except DatasetError as error:
+        return Left(name, str(error), failed=False)
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] in ("condcs", "condcs_reproduction"):
+            return Left(name, str(error), failed=True)
+        return Left(name, f"needs the package {error.name!r}, which is not installed", failed=False)
+    except (Interrupted, KeyboardInterrupt, WriteError):  # what cannot be written for one cannot be for the others
+        raise
+    except Exception as error:  # one experiment that fails must not cost the others
+        return Left(name, f"{type(error).__name__}: {error}", failed=True)
+    return Done(experiment, report, folder, sum(seconds.values()))
+
+
+def _tell(outcome: Done | Left, errors: Terminal) -> None:
+    if isinstance(outcome, Left):
+        word, colour = ("failed", "red") if outcome.failed else ("skipped", "yellow")
+        errors.print(f"[{colour}]{outcome.name} {word}: {foreign(outcome.reason)}[/{colour}]")
+        return
+    agree, judged = outcome.report.agreement()
+    verdict = f"{agree} of {judged} {outcome.report.agreement_label()}" if judged else "nothing to compare with"
+    errors.print(f"[green]{outcome.experiment.name}[/green]: {verdict}")

@@ -1,0 +1,31 @@
+"""The package of the experiments beside the library: one version, one licence, and needs that the lock file covers."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import condcs
+import condcs_reproduction
+
+packaging = pytest.importorskip("packaging.requirements")
+
+ROOT = Path(__file__).parents[2]
+
+
+def project(folder: Path) -> dict:
+    return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_both_packages_have_the_same_version_and_licence():
+    assert condcs_reproduction.__version__ == condcs.__version__
+    assert (ROOT / "LICENSE").read_bytes() == (ROOT / "reproduction" / "LICENSE").read_bytes()
+
+
+def test_the_experiments_need_this_version_of_the_library_and_what_the_tests_install():
+    """`make lock` reads the needs of `condcs[dev]` alone, which holds `condcs[all]`."""
+    (need,) = (packaging.Requirement(line) for line in project(ROOT / "reproduction")["dependencies"])
+    assert need.name == "condcs"
+    assert str(need.specifier) == f"=={condcs.__version__}"
+    (everything,) = project(ROOT)["optional-dependencies"]["all"]
+    assert need.extras <= packaging.Requirement(everything).extras
