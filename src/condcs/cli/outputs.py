@@ -37,9 +37,12 @@ def check_folder(option: str, path: Path) -> None:
 
 
 def _check_writable(option: str, folder: Path) -> None:
+    if folder.is_file():
+        raise ParameterError(f"`{option}` must lie in a folder, but {folder} is a file. Name another place.")
     if not folder.is_dir():
-        what = "is none" if folder.exists() else "does not exist"
-        raise ParameterError(f"`{option}` must lie in a folder, but {folder} {what}. Make it, or mend the path.")
+        raise ParameterError(
+            f"`{option}` must lie in a folder, but {folder} does not exist. Make it, or mend the path."
+        )
     try:
         # Tried: permissions alone do not tell of read-only disks.
         with tempfile.TemporaryFile(dir=folder):
