@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from condcs.explore.changing_rooms import ROOMS, SIZE, changing_room
 from condcs_reproduction import experiment_named
+from condcs_reproduction.changing_rooms import ROOMS, SIZE, changing_room
 from condcs_reproduction.table6 import mean_cell, rate_cell
 from condcs_reproduction.table6b import difference_cell
 

@@ -13,8 +13,8 @@ pytest.importorskip("matplotlib")
 from typer.testing import CliRunner
 
 from condcs.cli.app import app
-from condcs.datasets import DatasetError
 from condcs_reproduction import fig1
+from condcs_reproduction.data import DatasetError
 from condcs_reproduction.index_page import duration
 from tests.browser import chromium, problems
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from condcs.datasets import make_circular_tasks
+from condcs_reproduction.data import make_circular_tasks
 from condcs_reproduction.task_graphs import fiedler_vector, geodesic_distance, laplacian, neighbour_graph, planar_layout
 from condcs_reproduction.task_graphs import true_graph as circle_graph
 

@@ -227,7 +227,7 @@ def _rows(
 
 def _electricity(parameters: Parameters, rng: np.random.Generator) -> tuple[Rows, Rows, dict[str, Rows]]:
     """Half-hours of the first 15,000 as the reference and the quiet stream, of the last 15,000 as the drift."""
-    from condcs.datasets import load
+    from condcs_reproduction.data import load
 
     data = load("electricity")
     names = [str(name) for name in data.feature_names]

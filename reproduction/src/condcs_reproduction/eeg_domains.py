@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.datasets import load, load_bci3b, load_seed, make_two_subject_eeg
+from condcs.datasets import make_two_subject_eeg
+from condcs_reproduction.data import load, load_bci3b, load_seed
 from condcs_reproduction.spec import Parameters
 
 

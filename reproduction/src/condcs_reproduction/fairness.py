@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.datasets import load
+from condcs_reproduction.data import load
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results
 from condcs_reproduction.tradeoffs import PLAIN, best_at, case_of, curve, draw_curves, mean_of, tasks, train

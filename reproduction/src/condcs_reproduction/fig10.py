@@ -25,9 +25,9 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     import torch
     from torch import nn
 
-    from condcs.datasets import load
     from condcs.nn import BottleneckNetwork, DomainAdapter
     from condcs.nn.functional import conditional_cs_alignment_loss
+    from condcs_reproduction.data import load
 
     data = load("eeg")
     (xs, ys), (xt, yt) = ((log_euclidean(data.X[s - 1]), data.y[s - 1]) for s in parameters["subjects"])

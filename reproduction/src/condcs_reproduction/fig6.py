@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.datasets import load, make_dynamic_textures
+from condcs_reproduction.data import load, make_dynamic_textures
 from condcs_reproduction.report import Cell, Grid, Report
 from condcs_reproduction.series_clustering import is_present
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.datasets import make_environments
+from condcs_reproduction.data import make_environments
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 from condcs_reproduction.tradeoffs import PLAIN, case_of, draw_curves, mean_of, train

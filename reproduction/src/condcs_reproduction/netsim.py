@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from condcs.causal import causal_graph
-from condcs.datasets import load
+from condcs_reproduction.data import load
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 

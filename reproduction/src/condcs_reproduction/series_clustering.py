@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from condcs.core.errors import BandwidthWarning
-from condcs.datasets import DatasetError, load, make_dynamic_textures
-from condcs.datasets.catalogue import CATALOGUE
-from condcs.datasets.loading import cache_folder
 from condcs.measures.pairwise import pairwise
 from condcs.timeseries.baselines import baseline_pairwise_distance
 from condcs.timeseries.clustering import adjusted_rand_index, cluster, median_distance, normalized_mutual_information
 from condcs.timeseries.distances import ccs_pairwise_distance
 from condcs.timeseries.embedding import embed
 from condcs.timeseries.prediction import self_prediction
+from condcs_reproduction.data import DatasetError, load, make_dynamic_textures
+from condcs_reproduction.data.catalogue import CATALOGUE
+from condcs_reproduction.data.loading import cache_folder
 from condcs_reproduction.spec import Parameters, Result, Task
 
 FloatArray = np.ndarray[Any, Any]

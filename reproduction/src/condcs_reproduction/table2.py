@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.datasets import make_regression_set
 from condcs.inference.conditional import conditional_test
+from condcs_reproduction.data import make_regression_set
 from condcs_reproduction.report import MISSING, Cell, Grid, Report, judged, rate_error
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 

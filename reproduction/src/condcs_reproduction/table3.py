@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.datasets import make_circular_tasks
 from condcs.measures.pairwise import pairwise
+from condcs_reproduction.data import make_circular_tasks
 from condcs_reproduction.report import MISSING, Cell, Grid, Report, judged
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 from condcs_reproduction.task_graphs import geodesic_distance, neighbour_graph, true_graph

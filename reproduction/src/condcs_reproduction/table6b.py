@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.explore.changing_rooms import EXPECTED, METHODS, ROOMS, SHARED, STEPS
+from condcs_reproduction.changing_rooms import EXPECTED, METHODS, ROOMS, SHARED, STEPS
 from condcs_reproduction.report import MISSING, SPREAD_FACTOR, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
@@ -42,9 +42,9 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Let one method look for the goal of one room."""
-    from condcs.explore.changing_rooms import changing_room
     from condcs.explore.rollouts import rollout
     from condcs.explore.settings import Hyperparameters
+    from condcs_reproduction.changing_rooms import changing_room
 
     settings = Hyperparameters(**{**parameters["shared"], **parameters["methods"][arguments["method"]]})
     done = rollout(changing_room(arguments["room"]), settings, steps=parameters["steps"], rng=rng)
@@ -99,7 +99,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
     ]
     notes = [
         "In brackets is not the paper's result (it has no such experiment) but what was expected before any run; "
-        "rooms, methods and expectations were fixed first (condcs.explore.changing_rooms). Square brackets: mean "
+        "rooms, methods and expectations were fixed first (condcs_reproduction.changing_rooms). Square brackets: mean "
         "difference of the steps run by run, with its 99% confidence interval.",
         "still: nothing changes. wind: a wind to the left that comes and goes. screen: random numbers in one corner "
         "that never change their distribution. door: a door that opens late. A run that misses the goal counts as "

@@ -46,7 +46,7 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Load a data set and count."""
-    from condcs.datasets import load
+    from condcs_reproduction.data import load
 
     data = load(arguments["data"], download=False)
     series, dimension, length = data.X.shape
@@ -84,7 +84,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         rows[TITLES[name]] = row
     columns = [*COLUMNS.values(), "cluster sizes", "values", "repeated series"]
     notes = [
-        "Traffic and UCLA are given out by their authors only (`condcs.datasets.load` says where).",
+        "Traffic and UCLA are given out by their authors only (`condcs_reproduction.data.load` says where).",
         "uWave: 200 series of the same pool and size, but not known to be the paper's 200.",
         "ECG5000: the two largest of five classes, which gives the paper's 469 series.",
         "Robot failure LP2 and LP3 are the same series with other labels.",
@@ -94,7 +94,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
 
 def draw(experiment: Experiment, results: Results, figure: Any) -> None:
     """Draw the first series of the first two classes of each set."""
-    from condcs.datasets import load
+    from condcs_reproduction.data import load
 
     names = [n for n in experiment.parameters["sets"] if n in results]
     columns = 4

@@ -35,7 +35,7 @@ class Environment(NamedTuple):
         Which dynamics.
     parameters : array
         Mountain car: none. Pendulum: angle from upright within which the goal is reached, 2. Maze: column and row of
-        the exit. Changing room: see `condcs.explore.changing_rooms`.
+        the exit. Changing room: an entry for each of `GOAL_COLUMN` to `DOOR_TIME`.
     passages : array of shape (rows, columns, 4)
         Whether one can go left, right, up and down from each cell of a maze.
     actions : array of shape (n_actions, d_a)

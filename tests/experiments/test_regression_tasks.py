@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from condcs.core.errors import ParameterError
-from condcs.datasets import make_circular_tasks, make_regression_set
+from condcs_reproduction.data import make_circular_tasks, make_regression_set
 
 N = 40_000
 

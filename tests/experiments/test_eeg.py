@@ -5,9 +5,9 @@ import pytest
 from scipy.io import savemat
 
 from condcs.core.errors import CondcsWarning, DataError, ParameterError
-from condcs.datasets import DatasetError
-from condcs.datasets.eeg import load_bci3b, load_seed
-from tests.datasets.gdf_file import write_gdf
+from condcs_reproduction.data import DatasetError
+from condcs_reproduction.data.eeg import load_bci3b, load_seed
+from tests.experiments.gdf_file import write_gdf
 
 RATE = 125
 

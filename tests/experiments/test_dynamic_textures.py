@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from condcs.core.errors import DataError, ParameterError, ShapeError
-from condcs.datasets import load, load_frames, make_dynamic_textures
+from condcs_reproduction.data import load, load_frames, make_dynamic_textures
 
 SMALL = {"height": 6, "width": 5, "n_frames": 12}
 

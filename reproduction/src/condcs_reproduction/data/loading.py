@@ -15,9 +15,9 @@ from condcs.core.checks import check_choice
 from condcs.core.errors import CondcsError, DataError, public
 from condcs.core.files import atomic_write, writing
 from condcs.datasets.arrays import read_arrays
-from condcs.datasets.catalogue import CATALOGUE, Entry
-from condcs.datasets.downloads import CONTENT_TOLERANCE, DOWNLOADS, Arrays, content_sums
-from condcs.datasets.frames import load_frames
+from condcs_reproduction.data.catalogue import CATALOGUE, Entry
+from condcs_reproduction.data.downloads import CONTENT_TOLERANCE, DOWNLOADS, Arrays, content_sums
+from condcs_reproduction.data.frames import load_frames
 
 LAYOUTS = ("nct", "ntc")
 """Orders of the axes of a collection of series: n series, c channels, t times."""

@@ -18,7 +18,7 @@ from condcs.core.checks import check_choice, check_integer, check_positive
 from condcs.core.equality import ByValue
 from condcs.core.errors import CondcsWarning, DataError, ParameterError, public, warn_caller
 from condcs.datasets.arrays import read_arrays
-from condcs.datasets.loading import DatasetError
+from condcs_reproduction.data.loading import DatasetError
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -122,7 +122,7 @@ def _from_gdf(path: Path, labels: Iterable[int] | None, seconds: float) -> EEGTr
     try:
         mne = import_module("mne")
     except ImportError as error:
-        raise ImportError("GDF files are read through mne: pip install 'condcs[adapt]'") from error
+        raise ImportError("GDF files are read through mne: pip install mne") from error
     raw = mne.io.read_raw_gdf(path, verbose="error")
     rate = float(raw.info["sfreq"])
     marks = [(round(float(a["onset"]) * rate), str(a["description"])) for a in raw.annotations]

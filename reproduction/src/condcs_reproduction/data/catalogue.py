@@ -24,9 +24,9 @@ class Entry:
     keys : mapping
         Arrays of the file that become `X` and `y`, where they are called otherwise.
     download : tuple
-        Name of a function of `condcs.datasets.downloads` and its arguments; empty if it can only be fetched by hand.
+        Name of a function of `data.downloads` and its arguments; empty if it can only be fetched by hand.
     content : tuple of float
-        Two numbers that a download must reproduce: see `condcs.datasets.downloads.content_sums`.
+        Two numbers that a download must reproduce: see `data.downloads.content_sums`.
     """
 
     title: str
