@@ -51,7 +51,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
 
     from condcs.kernels.bandwidths import bandwidth
     from condcs.nn import ConditionalCSLoss
-    from condcs.nn.networks import multilayer_perceptron
+    from condcs_reproduction.perceptron import multilayer_perceptron
 
     x, y, x_test, y_test = (torch.as_tensor(a, dtype=torch.float32) for a in _split(arguments["data"], parameters, rng))
     # Targets in units of their spread: the widths of the kernels, and the steps of plain SGD, then mean the same.

@@ -42,7 +42,7 @@ def train(
     """
     import torch
 
-    from condcs.nn.networks import multilayer_perceptron
+    from condcs_reproduction.perceptron import multilayer_perceptron
 
     x, y, group = (torch.as_tensor(a) for a in data)
     x, labels = x.float(), y.float()

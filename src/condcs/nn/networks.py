@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -54,11 +53,3 @@ class BottleneckNetwork(nn.Module):
             z = torch.relu(linear(z))
             layers.append(z)
         return self.classifier(z), layers or [z]
-
-
-def multilayer_perceptron(sizes: Sequence[int], activation: type[nn.Module] = nn.Sigmoid) -> nn.Sequential:
-    """Return linear layers of the given sizes with an activation between them, none at the end."""
-    layers: list[Any] = []
-    for a, b in pairwise(sizes):
-        layers += [nn.Linear(a, b), activation()]
-    return nn.Sequential(*layers[:-1])

@@ -122,7 +122,7 @@ def _from_gdf(path: Path, labels: Iterable[int] | None, seconds: float) -> EEGTr
     try:
         mne = import_module("mne")
     except ImportError as error:
-        raise ImportError("GDF files are read through mne: pip install mne") from error
+        raise ImportError("GDF files are read through mne: pip install 'condcs-reproduction[eeg]'") from error
     raw = mne.io.read_raw_gdf(path, verbose="error")
     rate = float(raw.info["sfreq"])
     marks = [(round(float(a["onset"]) * rate), str(a["description"])) for a in raw.annotations]
