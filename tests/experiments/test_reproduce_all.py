@@ -31,11 +31,22 @@ def _unpacked(parameters, arguments, rng):
     import package_that_is_absent  # noqa: F401
 
 
+def _damaged(parameters, arguments, rng):
+    import condcs_reproduction.module_that_is_absent  # noqa: F401
+
+
 def _stopped(parameters, arguments, rng):
     raise KeyboardInterrupt
 
 
-TRIALS = {"fig1": fig1.trial, "robots": _without_data, "faulty": _failing, "partner": _unpacked, "slow": _stopped}
+TRIALS = {
+    "fig1": fig1.trial,
+    "robots": _without_data,
+    "faulty": _failing,
+    "partner": _unpacked,
+    "damaged": _damaged,
+    "slow": _stopped,
+}
 
 
 @pytest.fixture
@@ -79,6 +90,15 @@ def test_a_failure_ends_with_two_after_the_rest_has_run(names, tmp_path):
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "no &lt;b&gt;" in page
     assert "weights follow K_ij" in page
+
+
+def test_a_module_of_its_own_that_is_absent_is_a_failure_not_a_missing_partner(names, tmp_path):
+    names("damaged")
+    done = run(tmp_path)
+    assert done.exit_code == 2
+    assert "damaged failed: No module named 'condcs_reproduction.module_that_is_absent'" in " ".join(
+        done.stderr.split()
+    )
 
 
 def test_ctrl_c_keeps_what_is_done(names, tmp_path):

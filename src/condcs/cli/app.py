@@ -303,10 +303,8 @@ def _add_commands() -> None:
         except Exception as error:  # a damaged package must not take the other commands with it
             _say_why_not(entry.name, error)
     if "reproduce" not in found.names:
-        words = (
-            "`condcs reproduce` comes with the package 'condcs-reproduction', which is not installed. Install it with: "
-        )
-        words += "pip install condcs-reproduction (in a clone: pip install ./reproduction)"
+        words = "`condcs reproduce` comes with the package 'condcs-reproduction', which is not installed. "
+        words += "Install it with: pip install condcs-reproduction (in a clone: pip install ./reproduction)"
         _say_why_not("reproduce", ImportError(words))
 
 
