@@ -18,10 +18,10 @@ from condcs.cli.app import app
 from condcs.cli.comparison import compare
 from condcs.cli.regions import find_places, label_order
 from condcs.cli.shifts import compare_inputs, compare_relation, standardised
-from condcs.cli.tables.kinds import Column
-from condcs.cli.tables.pair import Account, Pair, ReadOptions, read_pair
+from condcs.tables.kinds import Column
+from condcs.tables.pair import Account, Pair, ReadOptions, read_pair
 from tests.browser import chromium, problems
-from tests.cli.house_prices import house_prices
+from tests.house_prices import house_prices
 
 QUICK = ["--resamples", "39", "--jobs", "1"]
 

@@ -18,9 +18,9 @@ import pytest
 from typer.testing import CliRunner
 
 from condcs.cli.app import app
-from condcs.cli.tables.pair import ReadOptions, read_pair
-from condcs.cli.tables.sources import open_table
 from condcs.core.errors import CondcsError, DataError
+from condcs.tables.pair import ReadOptions, read_pair
+from condcs.tables.sources import open_table
 
 pa = pytest.importorskip("pyarrow")
 ipc = pytest.importorskip("pyarrow.ipc")
@@ -384,7 +384,7 @@ def test_a_quote_that_is_never_closed_does_not_swallow_the_rest(tmp_path):
 
 def test_a_duplicate_name_among_many_columns_is_not_quadratic(tmp_path):
     """80,000 columns took 94 seconds: here the names are looked at once each."""
-    from condcs.cli.tables.text import check_names
+    from condcs.tables.text import check_names
 
     class Counted(str):
         looks = 0

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from condcs.cli.app import app
 from condcs.cli.boundary import in_options, install_hint
-from tests.cli.house_prices import house_prices
+from tests.house_prices import house_prices
 
 COMPARE = ["compare", "march.csv", "changed.csv", "--y", "price"]
 CLUSTER = ["cluster", "waves.csv", "--k", "2"]

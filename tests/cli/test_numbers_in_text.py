@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from condcs.cli.app import app
-from condcs.cli.tables.kinds import as_number, tell_kind
-from condcs.cli.tables.pair import ReadOptions, read_pair
 from condcs.core.errors import DataError
+from condcs.tables.kinds import as_number, tell_kind
+from condcs.tables.pair import ReadOptions, read_pair
 
 
 @pytest.fixture

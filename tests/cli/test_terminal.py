@@ -15,7 +15,7 @@ import typer
 
 from condcs.cli.app import app
 from condcs.cli.terminal import STAND_INS, Terminal, foreign, harmless
-from tests.cli.house_prices import house_prices
+from tests.house_prices import house_prices
 
 ESC = "\x1b"
 

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from condcs.cli import watch
 from condcs.cli.app import app
-from condcs.cli.tables.pair import ReadOptions
 from condcs.core.files import locked, sealed
-from tests.cli.house_prices import house_prices
+from condcs.tables.pair import ReadOptions
+from tests.house_prices import house_prices
 
 OPTIONS = ["--y", "price", "--x", "area,district", "--window", "30", "--run-length", "2000"]
 

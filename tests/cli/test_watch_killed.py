@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.cli.house_prices import house_prices
+from tests.house_prices import house_prices
 
 KILLS = 30
 OPTIONS = ["--y", "price", "--x", "area,district", "--window", "30", "--run-length", "2000", "--json"]

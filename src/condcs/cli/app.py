@@ -91,8 +91,8 @@ def compare(
     import sys
 
     from condcs.cli.compare import run
-    from condcs.cli.tables.pair import ReadOptions
     from condcs.cli.workers import on_workers
+    from condcs.tables.pair import ReadOptions
 
     options = ReadOptions(
         x=x or (),
@@ -277,8 +277,8 @@ def watch(
     After an alarm the window starts empty. The state is kept in --state as rows come in, so that the same command goes
     on after any end. Exit code: 0 = no alarm, 1 = alarms, 2 = error.
     """
-    from condcs.cli.tables.pair import ReadOptions
     from condcs.cli.watch import run
+    from condcs.tables.pair import ReadOptions
 
     options = ReadOptions(
         x=x or (),

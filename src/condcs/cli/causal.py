@@ -17,14 +17,14 @@ from rich.table import Table as PrintedTable
 from condcs.causal import CausalGraph, causal_graph
 from condcs.cli.comparison import check_alpha
 from condcs.cli.outputs import check_file
-from condcs.cli.tables.kinds import DECIMALS, as_day, as_number, meant_as_numbers, remedy
-from condcs.cli.tables.missing import is_missing
-from condcs.cli.tables.pair import refuse_columns
-from condcs.cli.tables.selection import MOST_COLUMNS, select_columns
-from condcs.cli.tables.sources import Table, open_table
 from condcs.cli.terminal import Terminal, foreign
 from condcs.core.checks import check_choice
 from condcs.core.errors import DataError, ParameterError
+from condcs.tables.kinds import DECIMALS, as_day, as_number, meant_as_numbers, remedy
+from condcs.tables.missing import is_missing
+from condcs.tables.pair import refuse_columns
+from condcs.tables.selection import MOST_COLUMNS, select_columns
+from condcs.tables.sources import Table, open_table
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -55,7 +55,7 @@ class CausalOptions:
     jobs : int, optional
         Threads.
     form, encoding, decimal, missing : str or tuple of str
-        How the table is read: as in `condcs.cli.tables.pair.ReadOptions`.
+        How the table is read: as in `condcs.tables.pair.ReadOptions`.
     """
 
     columns: tuple[str, ...] = ()

@@ -16,9 +16,9 @@ from condcs.cli.comparison import STEPS, Comparison, as_json, check_level, compa
 from condcs.cli.outputs import check_file
 from condcs.cli.regions import response_summary, show_number
 from condcs.cli.shifts import Shift, Tell
-from condcs.cli.tables.kinds import Column
-from condcs.cli.tables.pair import Account, ReadOptions, read_pair
 from condcs.cli.terminal import Terminal, foreign
+from condcs.tables.kinds import Column
+from condcs.tables.pair import Account, ReadOptions, read_pair
 
 
 def run(

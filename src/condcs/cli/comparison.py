@@ -8,8 +8,8 @@ from typing import Any
 import condcs
 from condcs.cli.regions import Places, find_places, response_summary
 from condcs.cli.shifts import Shift, Tell, collected_warnings, compare_inputs, compare_relation
-from condcs.cli.tables.pair import Account, Pair
 from condcs.core.errors import ParameterError
+from condcs.tables.pair import Account, Pair
 
 STEPS = 12
 """How often `compare` tells where it is, at most: four widths of the inputs, five of the relation, an interval for

@@ -10,10 +10,10 @@ import numpy as np
 
 import condcs
 from condcs.cli.shifts import kernels, median_widths
-from condcs.cli.tables.kinds import Column
-from condcs.cli.tables.pair import Pair
 from condcs.inference.explain import Region
 from condcs.inference.witness import Witness
+from condcs.tables.kinds import Column
+from condcs.tables.pair import Pair
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from condcs.cli.tables.kinds import as_number
-from condcs.cli.tables.missing import is_missing
 from condcs.core.checks import check_choice
 from condcs.core.errors import CondcsError, DataError, ShapeError
 from condcs.datasets.arrays import read_arrays
+from condcs.tables.kinds import as_number
+from condcs.tables.missing import is_missing
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 import condcs
-from condcs.cli.tables.kinds import Column
-from condcs.cli.tables.pair import Pair
 from condcs.core.equality import ByValue
 from condcs.core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs.inference.aggregate import largest_studentised
 from condcs.inference.resampling import AGGREGATE_MULTIPLES, aggregate_multiples
 from condcs.inference.results import Estimate, TestResult
+from condcs.tables.kinds import Column
+from condcs.tables.pair import Pair
 
 FloatArray = np.ndarray[Any, Any]
 Tell = Callable[[str], None]

@@ -25,15 +25,15 @@ import numpy as np
 import typer
 
 from condcs.cli.boundary import CHANGED
-from condcs.cli.tables.missing import is_missing
-from condcs.cli.tables.one_hot import LABEL_WIDTH, OneHot
-from condcs.cli.tables.pair import ReadOptions, read_sample, tell_columns
-from condcs.cli.tables.selection import choose_x_and_y
-from condcs.cli.tables.sources import Row, RowError, Table, open_table
 from condcs.cli.terminal import Terminal, abandon_output, foreign
 from condcs.core.errors import CondcsError, DataError
 from condcs.core.files import InUseError, atomic_write, locked, remove_parts, sealed, unsealed, writing
 from condcs.drift import ConditionalDriftDetector
+from condcs.tables.missing import is_missing
+from condcs.tables.one_hot import LABEL_WIDTH, OneHot
+from condcs.tables.pair import ReadOptions, read_sample, tell_columns
+from condcs.tables.selection import choose_x_and_y
+from condcs.tables.sources import Row, RowError, Table, open_table
 
 SIGNALLED, OUTPUT_CLOSED = 128, 141
 """Exit codes as of any program that a signal ends: its number is added. 141 is that of a closed pipe."""

@@ -9,10 +9,10 @@ import numpy as np
 from condcs.cli.comparison import Comparison
 from condcs.cli.regions import Places, show
 from condcs.cli.shifts import Shift
-from condcs.cli.tables.kinds import Column
-from condcs.cli.tables.pair import Pair
 from condcs.inference.plots import bin_means, most_telling
 from condcs.inference.witness import Witness
+from condcs.tables.kinds import Column
+from condcs.tables.pair import Pair
 
 FloatArray = np.ndarray[Any, Any]
 

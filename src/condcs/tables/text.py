@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
-from condcs.cli.tables.sources import BATCH_BYTES, Batch, RowError, batch_rows
 from condcs.core.errors import DataError
+from condcs.tables.sources import BATCH_BYTES, Batch, RowError, batch_rows
 
 LONGEST_LINE = 1 << 22
 """Characters of a line, or of a record of several lines; a longer one is no table, and would not fit in memory."""

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from condcs.cli.tables.kinds import tell_kind
-from condcs.cli.tables.missing import is_missing
-from condcs.cli.tables.pair import ReadOptions, read_pair
-from condcs.cli.tables.sampling import sample_rows
-from condcs.cli.tables.selection import choose_x_and_y, select_columns
-from condcs.cli.tables.sources import Batch, open_table
 from condcs.core.errors import CondcsError, DataError, OverlapError, ParameterError
-from tests.cli.house_prices import house_prices
+from condcs.tables.kinds import tell_kind
+from condcs.tables.missing import is_missing
+from condcs.tables.pair import ReadOptions, read_pair
+from condcs.tables.sampling import sample_rows
+from condcs.tables.selection import choose_x_and_y, select_columns
+from condcs.tables.sources import Batch, open_table
+from tests.house_prices import house_prices
 
 
 def rows_of(path, **options):
@@ -142,7 +142,7 @@ def test_a_read_error_on_the_way(tmp_path, monkeypatch):
             buffer[:8] = b"a,b\n1,2\n"
             return 8
 
-    monkeypatch.setattr("condcs.cli.tables.sources._raw_stream", lambda *_: io.BufferedReader(Broken()))
+    monkeypatch.setattr("condcs.tables.sources._raw_stream", lambda *_: io.BufferedReader(Broken()))
     with pytest.raises(DataError, match="could not be read: Input/output error"):
         rows_of(tmp_path / "table.csv")
 

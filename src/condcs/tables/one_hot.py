@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.cli.tables.kinds import Column
+from condcs.tables.kinds import Column
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from condcs.cli.tables.kinds import DECIMALS, Column, tell_kind
-from condcs.cli.tables.sampling import Sample, sample_rows
-from condcs.cli.tables.selection import choose_x_and_y, select_columns
-from condcs.cli.tables.sources import Table, open_table
 from condcs.core.checks import check_choice
 from condcs.core.errors import DataError, OverlapError, ParameterError
+from condcs.tables.kinds import DECIMALS, Column, tell_kind
+from condcs.tables.sampling import Sample, sample_rows
+from condcs.tables.selection import choose_x_and_y, select_columns
+from condcs.tables.sources import Table, open_table
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any, BinaryIO
 
-from condcs.cli.tables.sources import Batch, batch_rows
-from condcs.cli.tables.text import check_names
 from condcs.core.errors import CondcsError, DataError
+from condcs.tables.sources import Batch, batch_rows
+from condcs.tables.text import check_names
 
 _EXPORT = "save the sheet as CSV UTF-8 in the spreadsheet"
 _MOST_BYTES = 1 << 26

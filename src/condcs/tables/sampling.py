@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from condcs.cli.tables.missing import is_missing
-from condcs.cli.tables.sources import Batch, Row
 from condcs.core.errors import DataError
+from condcs.tables.missing import is_missing
+from condcs.tables.sources import Batch, Row
 
 _ROW_OVERHEAD = 120
 """Bytes of a row beside its cells, its key included."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import Any, BinaryIO
 
-from condcs.cli.tables.sources import BATCH_BYTES, Batch, batch_rows
-from condcs.cli.tables.text import check_names
 from condcs.core.errors import CondcsError, DataError
+from condcs.tables.sources import BATCH_BYTES, Batch, batch_rows
+from condcs.tables.text import check_names
 
 _LABEL_BYTES, _CODE_BYTES = 1 << 23, 4
 """What the labels of a column of a row group may take up to be read as such, and the code of a row."""

@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from condcs.cli.tables.missing import gap_marks
 from condcs.core.checks import check_choice
 from condcs.core.errors import DataError
+from condcs.tables.missing import gap_marks
 
 FORMATS = ("csv", "jsonl", "parquet", "arrow", "xlsx")
 
@@ -159,20 +159,20 @@ def _table(stream: io.BufferedReader, path: str, title: str, form: str | None, e
     _check_kind(head, title, form)
     form = form or _form(name, head)
     if form == "xlsx":
-        from condcs.cli.tables.excel import ExcelTable
+        from condcs.tables.excel import ExcelTable
 
         if text is not stream or path == "-":
             raise DataError(f"{title} must be a file of its own to be read as Excel. Unpack it, or save it to a file.")
         return ExcelTable(stream, title)
     if form in ("parquet", "arrow"):
-        from condcs.cli.tables.columnar import arrow_table, parquet_table
+        from condcs.tables.columnar import arrow_table, parquet_table
 
         if text is not stream:
             raise DataError(f"{title} must not be compressed as a whole: {form} compresses inside. Run gunzip on it.")
         if form == "parquet":
             return parquet_table(stream, title, piped=path == "-")
         return arrow_table(stream, title, piped=path == "-", is_file=head.startswith(_ARROW_FILE))
-    from condcs.cli.tables.text import CsvTable, JsonLinesTable
+    from condcs.tables.text import CsvTable, JsonLinesTable
 
     codec = _checked_codec(encoding)
     lines = io.TextIOWrapper(cast(Any, _Unclosed(text)), encoding=codec, newline="")
