@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 import condcs
 from condcs.cli.app import app
-from condcs.cli.comparison import compare
-from condcs.cli.regions import find_places, label_order
-from condcs.cli.shifts import compare_inputs, compare_relation, standardised
+from condcs.comparison.regions import find_places, label_order
+from condcs.comparison.result import compare
+from condcs.comparison.shifts import compare_inputs, compare_relation, standardised
 from condcs.tables.kinds import Column
 from condcs.tables.pair import Account, Pair, ReadOptions, read_pair
 from tests.browser import chromium, problems
@@ -247,6 +247,6 @@ def test_every_step_is_told_once(tables):
     )
     steps: list[str] = []
     compare(pair, alpha=0.05, resamples=19, seed=0, jobs=1, tell=steps.append)
-    from condcs.cli.comparison import STEPS
+    from condcs.comparison.result import STEPS
 
     assert len(steps) == len(set(steps)) == STEPS

@@ -12,13 +12,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from condcs.cli.boundary import CHANGED
-from condcs.cli.comparison import STEPS, Comparison, as_json, check_level, compare, show_p
 from condcs.cli.outputs import check_file
-from condcs.cli.regions import response_summary, show_number
-from condcs.cli.shifts import Shift, Tell
 from condcs.cli.terminal import Terminal, foreign
-from condcs.tables.kinds import Column
-from condcs.tables.pair import Account, ReadOptions, read_pair
+from condcs.comparison.regions import response_summary
+from condcs.comparison.result import STEPS, Comparison, as_json, check_level, compare
+from condcs.comparison.shifts import Shift, Tell
+from condcs.comparison.wording import account_words, column_words, show_number, show_p
+from condcs.tables.pair import ReadOptions, read_pair
 
 
 def run(
@@ -43,7 +43,7 @@ def run(
     with _progress(errors) as tell:
         found = compare(pair, alpha=alpha, resamples=resamples, seed=options.seed, jobs=jobs, tell=tell)
     if report is not None:
-        from condcs.report.compare_page import compare_page
+        from condcs.comparison.compare_page import compare_page
 
         compare_page(found, command).write(report)
     if as_machine:
@@ -88,25 +88,6 @@ def print_comparison(found: Comparison, console: Terminal, report: Path | None) 
         console.print(f"[yellow]- {foreign(note)}[/yellow]")
     if report is not None:
         console.print(f"\nReport: [bold]{foreign(str(report))}[/bold]")
-
-
-def account_words(account: Account, seed: int) -> str:
-    """Say what became of a table's rows."""
-    words = f"{account.used:,} rows"
-    if account.sampled:
-        words += f", sampled with seed {seed} from {account.seen - account.gaps:,}"
-    if account.short_of_memory:
-        words += " (limited by --memory)"
-    if account.gaps:
-        words += f"; {account.gaps:,} with gaps left out"
-    return words
-
-
-def column_words(columns: tuple[Column, ...], most: int = 8) -> str:
-    """Name columns and their kinds."""
-    shown = [f"{c.name} ({len(c.labels)} categories)" if c.is_category else f"{c.name} ({c.kind})" for c in columns]
-    more = f" and {len(shown) - most} more" if len(shown) > most else ""
-    return ", ".join(shown[:most]) + more
 
 
 def _region_table(found: Comparison) -> Table:

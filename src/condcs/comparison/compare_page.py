@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from condcs.cli.compare import account_words, column_words
-from condcs.cli.comparison import Comparison, as_json, show_p
-from condcs.cli.regions import response_summary
-from condcs.cli.shifts import Shift
-from condcs.report.compare_pictures import band_words, input_figure, null_figure, response_title, telling_columns
+from condcs.comparison.compare_pictures import band_words, input_figure, null_figure, response_title, telling_columns
+from condcs.comparison.regions import response_summary
+from condcs.comparison.result import Comparison, as_json
+from condcs.comparison.shifts import Shift
+from condcs.comparison.wording import account_words, column_words, show_p
 from condcs.report.page import Page
 
 _METHOD = """

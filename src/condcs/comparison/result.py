@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import condcs
-from condcs.cli.regions import Places, find_places, response_summary
-from condcs.cli.shifts import Shift, Tell, collected_warnings, compare_inputs, compare_relation
+from condcs.comparison.regions import Places, find_places, response_summary
+from condcs.comparison.shifts import Shift, Tell, collected_warnings, compare_inputs, compare_relation
+from condcs.comparison.wording import show_p
 from condcs.core.errors import ParameterError
 from condcs.tables.pair import Account, Pair
 
@@ -117,11 +118,6 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "seed": comparison.seed,
         "notes": list(comparison.notes),
     }
-
-
-def show_p(pvalue: float) -> str:
-    """Write a p-value."""
-    return f"{pvalue:.3f}" if pvalue >= 0.0995 or pvalue >= 0.001 else f"{pvalue:.1g}"
 
 
 def _account(account: Account) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import condcs
-from condcs.cli.shifts import kernels, median_widths
+from condcs.comparison.shifts import kernels, median_widths
+from condcs.comparison.wording import show
 from condcs.inference.explain import Region
 from condcs.inference.witness import Witness
 from condcs.tables.kinds import Column
@@ -189,15 +190,3 @@ def _bound(column: Column, low: float, high: float) -> str:
     if high == np.inf:
         return f"{column.name} > {show(column, low)}"
     return f"{show(column, low)} < {column.name} ≤ {show(column, high)}"
-
-
-def show(column: Column, value: float) -> str:
-    """Write a number, or a date for what it is."""
-    if column.kind == "date":
-        return str(np.datetime64("1970-01-01") + np.timedelta64(int(np.floor(value)), "D"))
-    return show_number(value)
-
-
-def show_number(value: float) -> str:
-    """Write a number with four digits, or whole from a thousand on."""
-    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.4g}"

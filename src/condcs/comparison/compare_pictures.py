@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from condcs.cli.comparison import Comparison
-from condcs.cli.regions import Places, show
-from condcs.cli.shifts import Shift
+from condcs.comparison.regions import Places
+from condcs.comparison.result import Comparison
+from condcs.comparison.shifts import Shift
+from condcs.comparison.wording import show
 from condcs.inference.plots import bin_means, most_telling
 from condcs.inference.witness import Witness
 from condcs.tables.kinds import Column
