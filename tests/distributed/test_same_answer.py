@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 import condcs
 from condcs.causal import causal_graph
 from condcs.cli.app import app
-from condcs.cli.explore import ExploreOptions, explore
 from condcs.core.errors import DataError
 from condcs.core.parallel import active_workers, dask_cluster, spread
 from condcs.datasets import make_nlvar3
+from condcs.explore.trials import ExploreOptions, explore
 from condcs_reproduction import experiment_named, run
 from condcs_reproduction.runner import Interrupted
 

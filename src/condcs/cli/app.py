@@ -242,8 +242,9 @@ def explore(
     import shlex
     import sys
 
-    from condcs.cli.explore import ExploreOptions, run
+    from condcs.cli.explore import run
     from condcs.cli.workers import on_workers
+    from condcs.explore.trials import ExploreOptions
 
     options = ExploreOptions(environment, tuple(method or ["dtg-cs"]), seeds, seed, steps, rows, jobs)
     with on_workers(dask):

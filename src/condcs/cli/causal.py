@@ -95,7 +95,8 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
         graph = tested(table, options)
     from condcs.report.causal_page import causal_page
 
-    causal_page(table, graph, options, command).write(out)
+    page = causal_page(graph, table.values, title=table.title, alpha=options.alpha, seed=options.seed, command=command)
+    page.write(out)
     if as_machine:
         print(json.dumps(as_json(table, graph), indent=1, ensure_ascii=True, allow_nan=False))
         return

@@ -18,13 +18,10 @@ from condcs.cli.series_files import SeriesFile, read_series
 from condcs.cli.terminal import Terminal, foreign
 from condcs.core.checks import check_choice
 from condcs.core.errors import BandwidthWarning
+from condcs.report.cluster_page import Clustering, cluster_page
+from condcs.report.page import write_whole
 from condcs.timeseries.baselines import SETTINGS, baseline_pairwise_distance
-from condcs.timeseries.clustering import (
-    Clusters,
-    adjusted_rand_index,
-    cluster,
-    normalized_mutual_information,
-)
+from condcs.timeseries.clustering import cluster
 from condcs.timeseries.distances import ccs_pairwise_distance
 from condcs.timeseries.prediction import choose_factor
 
@@ -66,72 +63,12 @@ class ClusterOptions:
     jobs: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Clustering:
-    """What was found.
-
-    Attributes
-    ----------
-    file : SeriesFile
-        The series.
-    D : array, shape (n, n)
-        Distances.
-    clusters : Clusters
-        Labels, medoids and silhouette.
-    settings : dict
-        What was used, in words.
-    """
-
-    file: SeriesFile
-    D: FloatArray
-    clusters: Clusters
-    settings: dict[str, str]
-
-    columns = ("cluster", "series", "most central", "mean distance inside", "to the nearest cluster")
-
-    def rows(self) -> list[list[Any]]:
-        """Return a line per cluster: number, size, medoid, mean distances inside and to the nearest other cluster."""
-        labels, D = self.clusters.labels, self.D
-        present = np.unique(labels)
-        lines: list[list[Any]] = []
-        for c in present:
-            inside = labels == c
-            size = int(inside.sum())
-            within = float(D[np.ix_(inside, inside)].sum() / (size * (size - 1))) if size > 1 else 0.0
-            between = min((float(D[np.ix_(inside, labels == o)].mean()) for o in present if o != c), default=0.0)
-            medoid = int(self.clusters.medoids[list(present).index(c)])
-            lines.append([int(c) + 1, size, medoid + 1, within, between])
-        return lines
-
-    def agreement(self) -> dict[str, float]:
-        """Return how well the clusters agree with known classes; empty if there are none."""
-        if self.file.labels is None:
-            return {}
-        return {
-            "NMI": normalized_mutual_information(self.file.labels, self.clusters.labels),
-            "ARI": adjusted_rand_index(self.file.labels, self.clusters.labels),
-        }
-
-    def crossing(self) -> tuple[list[str], list[list[Any]]]:
-        """Return the counts of clusters against known classes: titles and rows."""
-        assert self.file.labels is not None
-        classes = sorted(set(self.file.labels.tolist()))
-        rows = [
-            [int(c) + 1, *(int(((self.clusters.labels == c) & (self.file.labels == name)).sum()) for name in classes)]
-            for c in np.unique(self.clusters.labels)
-        ]
-        return ["cluster", *classes], rows
-
-
 def run(path: Path, options: ClusterOptions, *, labels: str | None, layout: str, out: Path, command: str) -> None:
     """Cluster a file, print a table and write the folder."""
     check_folder("--out", out)
     file = read_series(path, labels=labels, layout=layout)
     with Terminal(stderr=True).working(f"Measuring {len(file.X) * (len(file.X) - 1) // 2:,} pairs of series ..."):
         found = cluster_file(file, options)
-    from condcs.report.cluster_page import cluster_page
-    from condcs.report.page import write_whole
-
     out.mkdir(exist_ok=True)
     write_whole(out / "labels.csv", labels_table(found))
     cluster_page(found, command).write(out / "clusters.html")
@@ -165,7 +102,7 @@ def cluster_file(file: SeriesFile, options: ClusterOptions) -> Clustering:
         settings["clustering"] = f"spectral, A = exp(-D / b), b = {clusters.scale:.4g} by the silhouette"
     else:
         settings["clustering"] = "k-medoids"
-    return Clustering(file, D, clusters, settings)
+    return Clustering(file.title, file.X, file.labels, D, clusters, settings)
 
 
 def default_order(file: SeriesFile) -> int:
@@ -192,7 +129,7 @@ def labels_table(found: Clustering) -> str:
     """Return a line per series: its number, cluster, distance from the cluster's most central series, and class."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    known = found.file.labels
+    known = found.classes
     writer.writerow(["series", "cluster", "distance_to_most_central", *(["label"] if known is not None else [])])
     centres = dict(zip(np.unique(found.clusters.labels).tolist(), found.clusters.medoids.tolist(), strict=True))
     for i, c in enumerate(found.clusters.labels.tolist()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,19 +12,20 @@ from condcs.report.page import Page
 
 if TYPE_CHECKING:
     from condcs.causal import CausalGraph
-    from condcs.cli.causal import CausalOptions, SeriesTable
+
+FloatArray = np.ndarray[Any, Any]
 
 MOST_SERIES, MOST_TIMES = 12, 400
 
 
-def causal_page(table: SeriesTable, graph: CausalGraph, options: CausalOptions, command: str) -> Page:
+def causal_page(graph: CausalGraph, series: FloatArray, *, title: str, alpha: float, seed: int, command: str) -> Page:
     """Return the page: links in a table, the graph, the matrix of scores, the series, and what was done."""
-    found = graph.adjacency(options.alpha)
+    found = graph.adjacency(alpha)
     count = int(found.sum())
     words = "No series drives another" if not count else f"{count} of {len(graph.rows())} possible links"
     page = Page(
-        f"What drives what in {table.title}",
-        f"{words} at a false discovery rate of {options.alpha:g}. A link means that the past of one series says "
+        f"What drives what in {title}",
+        f"{words} at a false discovery rate of {alpha:g}. A link means that the past of one series says "
         "something about the next value of another which that series' own past does not.",
     )
     page.section("Links")
@@ -34,19 +36,19 @@ def causal_page(table: SeriesTable, graph: CausalGraph, options: CausalOptions, 
             r["score"],
             f"{r['pvalue']:.4f}",
             f"{r['pvalue_adjusted']:.4f}",
-            "drives" if r["pvalue_adjusted"] <= options.alpha else "",
+            "drives" if r["pvalue_adjusted"] <= alpha else "",
         ]
         for r in graph.rows()
     ]
     page.table(["source", "target", "score", "p", "adjusted p", ""], rows, "All ordered pairs, most certain first")
     page.figure(
         _links_figure(graph, found),
-        "Graph of the links found: " + ("; ".join(f"{a} drives {b}" for a, b in graph.links(options.alpha)) or "none"),
-        f"Links with an adjusted p-value of at most {options.alpha:g}; wider arrows have larger scores.",
+        "Graph of the links found: " + ("; ".join(f"{a} drives {b}" for a, b in graph.links(alpha)) or "none"),
+        f"Links with an adjusted p-value of at most {alpha:g}; wider arrows have larger scores.",
     )
     page.figure(_matrix_figure(graph, found), "Matrix of the scores, sources in rows and targets in columns", "Scores.")
     page.section("Series")
-    page.figure(_series_figure(table), "The series over time", _series_caption(table))
+    page.figure(_series_figure(graph.names, series), "The series over time", _series_caption(series))
     page.section("How to read this")
     page.points(
         [
@@ -61,12 +63,12 @@ def causal_page(table: SeriesTable, graph: CausalGraph, options: CausalOptions, 
     e = graph.embedding
     page.facts(
         {
-            "series": f"{len(table.names)} of {len(table.values):,} times",
+            "series": f"{series.shape[1]} of {len(series):,} times",
             "measure": graph.measure,
             "lag, order": f"{e.lag}, {e.order_x}",
             "null": f"{graph.null}, {graph.null_distributions.shape[-1]} surrogates on {graph.window:,} rows",
             "adjusted for": f"{len(rows)} tests (Benjamini-Hochberg)",
-            "seed": options.seed,
+            "seed": seed,
         }
     )
     page.command(command)
@@ -89,13 +91,13 @@ def _matrix_figure(graph: CausalGraph, found: Any) -> Any:
     return figure
 
 
-def _series_figure(table: SeriesTable) -> Any:
+def _series_figure(names: Sequence[str], series: FloatArray) -> Any:
     from matplotlib.figure import Figure
 
-    names = table.names[:MOST_SERIES]
+    names = names[:MOST_SERIES]
     figure = Figure(figsize=(8, 0.9 + 0.62 * len(names)), layout="constrained")
     axes = np.atleast_1d(figure.subplots(len(names), 1, sharex=True))
-    for axis, name, column in zip(axes, names, table.values.T, strict=False):
+    for axis, name, column in zip(axes, names, series.T, strict=False):
         axis.plot(column[:MOST_TIMES], color=BLUE, lw=0.9)
         axis.set_ylabel(
             plain(name if len(name) <= 14 else f"{name[:13]}…"), rotation=0, ha="right", va="center", fontsize=8
@@ -106,6 +108,6 @@ def _series_figure(table: SeriesTable) -> Any:
     return figure
 
 
-def _series_caption(table: SeriesTable) -> str:
-    words = f"The first {min(MOST_TIMES, len(table.values)):,} of {len(table.values):,} times"
-    return f"{words}, the first {MOST_SERIES} series." if len(table.names) > MOST_SERIES else f"{words}."
+def _series_caption(series: FloatArray) -> str:
+    words = f"The first {min(MOST_TIMES, len(series)):,} of {len(series):,} times"
+    return f"{words}, the first {MOST_SERIES} series." if series.shape[1] > MOST_SERIES else f"{words}."

@@ -2,22 +2,88 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from condcs.report.cluster_pictures import MOST_LINES, MOST_PANELS, MOST_SHOWN, draw_distances, draw_map, draw_series
 from condcs.report.page import Page
+from condcs.timeseries.clustering import Clusters, adjusted_rand_index, normalized_mutual_information
 
-if TYPE_CHECKING:
-    from condcs.cli.cluster import Clustering
+FloatArray = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Clustering:
+    """What was found, for the page and for the terminal.
+
+    Attributes
+    ----------
+    title : str
+        Where the series came from.
+    X : list of array
+        The series.
+    classes : array or None
+        Known classes.
+    D : array, shape (n, n)
+        Distances.
+    clusters : Clusters
+        Labels, medoids and silhouette.
+    settings : dict
+        What was used, in words.
+    """
+
+    title: str
+    X: list[FloatArray]
+    classes: FloatArray | None
+    D: FloatArray
+    clusters: Clusters
+    settings: dict[str, str]
+
+    columns = ("cluster", "series", "most central", "mean distance inside", "to the nearest cluster")
+
+    def rows(self) -> list[list[Any]]:
+        """Return a line per cluster: number, size, medoid, mean distances inside and to the nearest other cluster."""
+        labels, D = self.clusters.labels, self.D
+        present = np.unique(labels)
+        lines: list[list[Any]] = []
+        for c in present:
+            inside = labels == c
+            size = int(inside.sum())
+            within = float(D[np.ix_(inside, inside)].sum() / (size * (size - 1))) if size > 1 else 0.0
+            between = min((float(D[np.ix_(inside, labels == o)].mean()) for o in present if o != c), default=0.0)
+            medoid = int(self.clusters.medoids[list(present).index(c)])
+            lines.append([int(c) + 1, size, medoid + 1, within, between])
+        return lines
+
+    def agreement(self) -> dict[str, float]:
+        """Return how well the clusters agree with known classes; empty if there are none."""
+        if self.classes is None:
+            return {}
+        return {
+            "NMI": normalized_mutual_information(self.classes, self.clusters.labels),
+            "ARI": adjusted_rand_index(self.classes, self.clusters.labels),
+        }
+
+    def crossing(self) -> tuple[list[str], list[list[Any]]]:
+        """Return the counts of clusters against known classes: titles and rows."""
+        assert self.classes is not None
+        classes = sorted(set(self.classes.tolist()))
+        rows = [
+            [int(c) + 1, *(int(((self.clusters.labels == c) & (self.classes == name)).sum()) for name in classes)]
+            for c in np.unique(self.clusters.labels)
+        ]
+        return ["cluster", *classes], rows
 
 
 def cluster_page(found: Clustering, command: str) -> Page:
     """Return the page: clusters in numbers, distances, map, series, and what was done."""
-    file, clusters = found.file, found.clusters
+    clusters = found.clusters
     rows = found.rows()
     page = Page(
-        f"Clusters of {file.title}",
-        f"{len(file.X):,} series in {len(rows)} clusters by "
+        f"Clusters of {found.title}",
+        f"{len(found.X):,} series in {len(rows)} clusters by "
         + ("the divergence of their dynamics." if "window K" in found.settings else f"{found.settings['measure']}."),
     )
     page.section("Clusters")
@@ -32,7 +98,7 @@ def cluster_page(found: Clustering, command: str) -> Page:
         page.facts({name: f"{value:.3f}" for name, value in agreement.items()})
         page.table(*found.crossing(), "Series of each class in each cluster")
     page.section("Distances")
-    sampled = f" {MOST_SHOWN} of {len(file.X):,} series are shown." if len(file.X) > MOST_SHOWN else ""
+    sampled = f" {MOST_SHOWN} of {len(found.X):,} series are shown." if len(found.X) > MOST_SHOWN else ""
     page.figure(
         draw_distances(found.D, clusters.labels),
         "Matrix of the distances between series, sorted by cluster",
@@ -46,7 +112,7 @@ def cluster_page(found: Clustering, command: str) -> Page:
     page.section("Series")
     few = f" The first {MOST_PANELS} clusters are shown." if len(rows) > MOST_PANELS else ""
     page.figure(
-        draw_series(file.X, clusters.labels, clusters.medoids),
+        draw_series(found.X, clusters.labels, clusters.medoids),
         "Series of each cluster over time",
         f"Up to {MOST_LINES} series of each cluster; the most central one is black.{few}",
     )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from condcs.explore.settings import METHODS, hyperparameters
+from condcs.explore.trials import COLUMNS, ExploreOptions, MethodRuns, curve_steps, rows_of
 from condcs.report.page import Page
-
-if TYPE_CHECKING:
-    from condcs.cli.explore import ExploreOptions, MethodRuns
 
 COLOURS = {
     "random": "#a0aec0",
@@ -35,8 +33,6 @@ _GOALS = {"mountain-car": "the flag", "pendulum": "the upright position", "maze"
 
 def explore_page(options: ExploreOptions, found: dict[str, MethodRuns], command: str) -> Page:
     """Return the page: results, learning curves, heat maps, and what was done."""
-    from condcs.cli.explore import COLUMNS, curve_steps, rows_of
-
     name = options.environment.replace("-", " ")
     page = Page(
         f"Exploring the {name}",
