@@ -23,6 +23,12 @@ _RESULTS = (
     "condcs.inference.explain.Explanation",
     "condcs.inference.explain.Region",
 )
+_COMPARED = (
+    "condcs.comparison.result.Comparison",
+    "condcs.comparison.shifts.Shift",
+    "condcs.comparison.regions.ChangedRegion",
+    "condcs.tables.pair.FileOptions",
+)
 _TITLES = {
     "timeseries": "Time series",
     "causal": "Causality",
@@ -38,7 +44,7 @@ _TITLES = {
 def pages() -> dict[str, tuple[str, str]]:
     """Map the file of each page to its title and text."""
     top = exports("condcs")
-    measures = [path for name, path in top.items() if name not in _TESTS]
+    measures = [path for name, path in top.items() if name not in (*_TESTS, "compare")]
     made = {
         "reference/divergences.md": _page(
             "Divergences",
@@ -55,6 +61,11 @@ def pages() -> dict[str, tuple[str, str]]:
             [*(top[name] for name in _TESTS), *_RESULTS],
         ),
     }
+    made["reference/compare.md"] = _page(
+        "Comparing tables",
+        "Two tables in, an answer out. [A guide](../how-to/dataframes.md) shows it at work.",
+        [top["compare"], *_COMPARED],
+    )
     for package in SUBPACKAGES:
         module = f"condcs.{package}"
         if names := exports(module):

@@ -1,5 +1,7 @@
 """condcs: how far apart are two conditional distributions p(y|x) and q(y|x)? An answer from samples alone."""
 
+from typing import TYPE_CHECKING
+
 from condcs.core.settings import config_context
 from condcs.inference.conditional import conditional_test, two_sample_test
 from condcs.inference.explain import explain
@@ -19,10 +21,14 @@ from condcs.measures.neighbours import conditional_kl
 from condcs.measures.operator import conditional_mmd, mcmd
 from condcs.measures.pairwise import pairwise
 
+if TYPE_CHECKING:
+    from condcs.comparison.comparing import compare
+
 __version__ = "0.1.0"
 
 __all__ = [
     "bandwidth",
+    "compare",
     "conditional_bregman",
     "conditional_cs",
     "conditional_cs_predictors",
@@ -43,3 +49,20 @@ __all__ = [
     "two_sample_test",
     "witness",
 ]
+
+_HOMES = {"compare": "comparison.comparing"}
+"""Names that are imported when they are first used, and where they live."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'condcs' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"condcs.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__} - {"TYPE_CHECKING"})

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 import condcs
 from condcs.cli.app import app
+from condcs.comparison.comparing import STEPS, compare
 from condcs.comparison.regions import find_places, label_order
-from condcs.comparison.result import compare
 from condcs.comparison.shifts import compare_inputs, compare_relation, standardised
 from condcs.tables.kinds import Column
 from condcs.tables.pair import Account, Pair, ReadOptions, read_pair
@@ -242,11 +242,7 @@ def test_the_page_shows_columns_as_text_and_nothing_leaves_it(tables, tmp_path):
 
 
 def test_every_step_is_told_once(tables):
-    pair = read_pair(
-        str(tables / "march.csv"), str(tables / "changed.csv"), ReadOptions(y=["price"], x=["area"], max_rows=40)
-    )
     steps: list[str] = []
-    compare(pair, alpha=0.05, resamples=19, seed=0, jobs=1, tell=steps.append)
-    from condcs.comparison.result import STEPS
-
+    paths = tables / "march.csv", tables / "changed.csv"
+    compare(*paths, y="price", x="area", max_rows=40, n_resamples=19, n_jobs=1, progress=steps.append)
     assert len(steps) == len(set(steps)) == STEPS

@@ -352,7 +352,7 @@ def test_there_are_enough_malformed_files():
 
 @pytest.mark.parametrize("command", ["compare", "causal"])
 def test_malformed_tables(tmp_path, command, monkeypatch):
-    monkeypatch.setattr("condcs.cli.compare.compare", _stop)
+    monkeypatch.setattr("condcs.comparison.comparing.compare_pair", _stop)
     monkeypatch.setattr("condcs.cli.causal.tested", _stop)
     found = {}
     for name, content in TABLES.items():

@@ -205,7 +205,7 @@ def test_an_error_nobody_expected_ends_with_two(monkeypatch, error, words):
     def fail(*args, **kwargs):
         raise error
 
-    monkeypatch.setattr("condcs.cli.compare.read_pair", fail)
+    monkeypatch.setattr("condcs.cli.compare.compare", fail)
     ended = CliRunner().invoke(app, COMPARE)
     assert ended.exit_code == 2
     assert words in ended.stderr
@@ -219,7 +219,7 @@ def test_ctrl_c_ends_with_130(monkeypatch):
     def fail(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("condcs.cli.compare.read_pair", fail)
+    monkeypatch.setattr("condcs.cli.compare.compare", fail)
     ended = CliRunner().invoke(app, COMPARE)
     assert ended.exit_code == 130
     assert ended.stderr == "Stopped; nothing was written.\n"

@@ -34,18 +34,18 @@ def decimal_commas(values):
     [
         (
             decimal_commas,
-            r"but for 80 of 80 cells that are none, the first '\d+,\d+' in line 2 of .*p\.csv.*--decimal ,",
+            r"but for 80 of 80 cells that are none, the first '\d+,\d+' in line 2 of .*p\.csv.*decimal=','",
         ),
         (
             lambda v: ["?" if i == 5 else f"{x:.2f}" for i, x in enumerate(v)],
-            r"2 of 80 .*'\?' in line 7 of .*--missing '\?'",
+            r"2 of 80 .*'\?' in line 7 of .*gaps='\?'",
         ),
-        (lambda v: ["?" if i % 2 else f"{x:.2f}" for i, x in enumerate(v)], r"40 of 80 .*--missing '\?'"),
+        (lambda v: ["?" if i % 2 else f"{x:.2f}" for i, x in enumerate(v)], r"40 of 80 .*gaps='\?'"),
         (lambda v: [f"${1000 + i},000" for i in range(40)], "without thousands separators, currency"),
-        (lambda v: [f"{1 + i},200" for i in range(40)], r"--decimal , if .* or write 1200 for 1,200"),
+        (lambda v: [f"{1 + i},200" for i in range(40)], r"decimal=','\) if .* or write 1200 for 1,200"),
         (lambda v: [f"1,{i + 100}.5" for i in range(40)], "without thousands separators"),
         (lambda v: [f"{x:.1f}%" for x in v], "percent signs"),
-        (lambda v: ["12a" if i == 3 else f"{x:.0f}" for i, x in enumerate(v)], "--category a"),
+        (lambda v: ["12a" if i == 3 else f"{x:.0f}" for i, x in enumerate(v)], "category='a'"),
     ],
 )
 def test_a_column_of_numbers_does_not_silently_become_a_category(tmp_path, frame, write, words):
@@ -65,7 +65,7 @@ def test_decimal_commas_are_read_where_they_are_named(tmp_path, frame):
 def test_a_point_is_no_decimal_sign_beside_a_decimal_comma(cell):
     with pytest.raises(ValueError, match=r"no number|could not convert"):
         as_number(cell, ",")
-    with pytest.raises(DataError, match=r"--decimal out|thousands|--missing|[Mm]end"):
+    with pytest.raises(DataError, match=r"`decimal` out|thousands|gaps=|[Mm]end"):
         tell_kind("a", [["1,5"] * 20 + [cell]], category=None, response=False, decimal=",")
 
 

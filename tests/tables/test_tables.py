@@ -88,8 +88,8 @@ def test_standard_input(tmp_path, monkeypatch, form):
         (b"\n\n", {}, "is empty"),
         (b"a,b\n1,2\n1\n", {}, "2 cells in every row, got 1 in line 3"),
         (b"a,a\n1,2\n", {}, "must name each column once, got 'a'"),
-        ("näme,b\n1,2\n".encode("latin-1"), {}, "must be text in utf-8, got byte 0xe4.*--encoding"),
-        ("a,b\n1,2\n".encode("utf-16"), {}, "--encoding"),
+        ("näme,b\n1,2\n".encode("latin-1"), {}, "must be text in utf-8, got byte 0xe4.*encoding="),
+        ("a,b\n1,2\n".encode("utf-16"), {}, "encoding"),
         (b"a,b\n1,\x002\n", {}, "zero byte"),
         (b'a,b\n"1,2\n' + b"3,4\n" * 50_000, {}, "a quote that is never closed"),
         (b'{"a": 1}\n{"a": \n', {}, "one JSON object per line, got something else in line 2"),
@@ -98,8 +98,8 @@ def test_standard_input(tmp_path, monkeypatch, form):
         (b"PAR1 and then nothing", {}, "must be parquet"),
         (b"ARROW1 and then nothing", {}, "must be Arrow"),
         (b"\x1f\x8b and then nothing", {}, "gzip"),
-        (b"a\n1\n", {"encoding": "klingon"}, "`--encoding` must be the name of a text encoding"),
-        (b"a\n1\n", {"form": "yaml"}, "`--format` must be one of"),
+        (b"a\n1\n", {"encoding": "klingon"}, "`encoding` must be the name of a text encoding"),
+        (b"a\n1\n", {"form": "yaml"}, "`format` must be one of"),
     ],
 )
 def test_damaged_tables_are_named(tmp_path, content, options, words):
@@ -199,7 +199,7 @@ def test_a_small_budget_keeps_a_uniform_sample():
 
 
 def test_no_room_for_a_single_row():
-    with pytest.raises(DataError, match="`--memory` must have room"):
+    with pytest.raises(DataError, match="`memory` must have room"):
         sample_rows([Batch([["x" * 10_000]], [1])], 1, most=10, memory=1000, seed=(0, 0))
 
 
@@ -250,18 +250,18 @@ def test_a_table_far_larger_than_the_budget_is_streamed(tmp_path, monkeypatch):
 )
 def test_columns_by_name_and_glob(patterns, expected):
     names = ("area", "rooms", "rate", "a,b", "*")
-    found = select_columns("--x", patterns, names, "t.csv")
+    found = select_columns("x", patterns, names, "t.csv")
     # A column that is called "*" is meant by its name first.
     assert found == (["*"] if patterns == ["*,!r*"] else expected)
 
 
 def test_columns_that_are_not_there():
     names = ("area", "rooms")
-    with pytest.raises(ParameterError, match=r"`--x` must name columns of t\.csv, got 'aera'\. Did you mean 'area'"):
-        select_columns("--x", ["aera"], names, "t.csv")
+    with pytest.raises(ParameterError, match=r"`x` must name columns of t\.csv, got 'aera'\. Did you mean 'area'"):
+        select_columns("x", ["aera"], names, "t.csv")
     with pytest.raises(ParameterError, match="Its columns are 'area', 'rooms'"):
-        select_columns("--x", ["zzz"], names, "t.csv")
-    with pytest.raises(ParameterError, match="`--x` must leave at least one column beside --y"):
+        select_columns("x", ["zzz"], names, "t.csv")
+    with pytest.raises(ParameterError, match="`x` must leave at least one column beside `y`"):
         choose_x_and_y([], ["price"], ("price",), "t.csv")
 
 
@@ -330,7 +330,7 @@ def test_rows_with_gaps_are_counted_and_dropped_on_request(tables):
     frame.loc[[3, 5], "area"] = np.nan
     frame.loc[5, "district"] = None
     frame.to_csv(tables[1], index=False)
-    with pytest.raises(DataError, match=r"got 2 of 40 rows with one: 'area' \(2\), 'district' \(1\).*--drop-missing"):
+    with pytest.raises(DataError, match=r"got 2 of 40 rows with one: 'area' \(2\), 'district' \(1\).*missing='drop'"):
         read_pair(*tables, ReadOptions(y=["price"]))
     pair = read_pair(*tables, ReadOptions(y=["price"], drop_missing=True))
     assert (pair.current.gaps, pair.current.used) == (2, 38)
@@ -354,9 +354,9 @@ def test_a_sample_has_a_seed(tables):
         (lambda f: f.drop(columns="area"), {}, DataError, "but lacks 'area'"),
         (lambda f: f.assign(area=f.area + 1e4), {}, OverlapError, "column 'area' has no value in common"),
         (lambda f: f.assign(district="moon"), {}, OverlapError, "column 'district' has no value in common"),
-        (lambda f: f, {"x": ["nothing"]}, ParameterError, "`--x` must name columns"),
-        (lambda f: f, {"y": ["nothing"]}, ParameterError, "`--y` must name columns"),
-        (lambda f: f, {"number": ["district"]}, DataError, "`--number` must name columns of numbers"),
+        (lambda f: f, {"x": ["nothing"]}, ParameterError, "`x` must name columns"),
+        (lambda f: f, {"y": ["nothing"]}, ParameterError, "`y` must name columns"),
+        (lambda f: f, {"number": ["district"]}, DataError, "`number` must name columns of numbers"),
         (lambda f: f.assign(area=[f"house {i}" for i in range(40)]), {}, DataError, "hardly repeats"),
     ],
 )
@@ -372,9 +372,9 @@ def test_constant_columns(tables):
     pair = read_pair(*tables, ReadOptions(y=["price"]))
     assert [c.name for c in pair.x] == ["district", "sold"]
     assert pair.notes == ("Column 'area' has the same value in all rows and was left out.",)
-    with pytest.raises(DataError, match="every column of --x has the same value"):
+    with pytest.raises(DataError, match="every column of `x` has the same value"):
         read_pair(*tables, ReadOptions(y=["price"], x=["area"]))
-    with pytest.raises(DataError, match="`--y` must vary"):
+    with pytest.raises(DataError, match="`y` must vary"):
         read_pair(*tables, ReadOptions(y=["area"]))
 
 

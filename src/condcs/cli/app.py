@@ -92,30 +92,23 @@ def compare(
 
     from condcs.cli.compare import run
     from condcs.cli.workers import on_workers
-    from condcs.tables.pair import ReadOptions
+    from condcs.tables import FileOptions
 
-    options = ReadOptions(
-        x=x or (),
-        y=y,
-        category=category or (),
-        number=number or (),
-        drop_missing=drop_missing,
-        max_rows=max_rows,
-        memory=memory,
-        seed=seed,
-        form=form,
-        encoding=encoding,
-        decimal=decimal,
-        missing=missing or (),
-    )
     with on_workers(dask):
         run(
             reference,
             current,
-            options,
+            y=y,
+            x=x,
             alpha=alpha,
-            resamples=resamples,
-            jobs=jobs,
+            n_resamples=resamples,
+            rng=seed,
+            n_jobs=jobs,
+            max_rows=max_rows,
+            category=category or (),
+            number=number or (),
+            missing="drop" if drop_missing else "error",
+            files=FileOptions(form, encoding, decimal, missing or (), memory),
             as_machine=as_json,
             report=report,
             command=shlex.join(["condcs", *sys.argv[1:]]),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import traceback
 import warnings
@@ -35,6 +36,8 @@ _ALIASES = {
     "n_resamples": "resamples",
     "rng": "seed",
     "expected_run_length": "run_length",
+    "format": "form",
+    "gaps": "missing",
     "X": "file",
     "series": "file",
     "x_ref": "reference",
@@ -44,6 +47,7 @@ _ALIASES = {
     "yp": "y",
     "yq": "y",
 }
+_FILES = re.compile(r"""files=FileOptions\((\w+=(?:"[^"]*"|'[^']*'))\)""")
 _MISSING = re.compile(r"""`?missing`?=["']drop["']""")
 _ASSIGNED = re.compile(r"""(?P<tick>`?)\b(?P<name>\w+)(?P=tick)=(?P<value>"[^"]*"|'[^']*'|[-\w.]*\w)""")
 _OPTION = re.compile(r"""(--[\w-]+)=(?:"([^"]*)"|'([^']*)')""")
@@ -145,9 +149,10 @@ def in_options(message: str, options: Mapping[str, str], flags: frozenset[str] =
         name, tick = found["name"], found["tick"]
         if name not in options:
             return found[0]
-        value = "" if name in flags else f" {found['value'].strip(chr(34) + chr(39))}"
+        value = "" if name in flags else f" {shlex.quote(found['value'].strip(chr(34) + chr(39)))}"
         return f"{tick}{options[name]}{value}{tick}"
 
+    message = _FILES.sub(r"\1", message)
     if "drop_missing" in options:
         message = _MISSING.sub(options["drop_missing"], message)
     message = _OPTION.sub(r"\1 \2\3", _ASSIGNED.sub(assigned, message))

@@ -1,11 +1,12 @@
-"""``condcs compare``: read, compare, print, and answer with an exit code."""
+"""``condcs compare``: compare, print, and answer with an exit code."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -14,40 +15,37 @@ from rich.table import Table
 from condcs.cli.boundary import CHANGED
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
-from condcs.comparison.regions import response_summary
-from condcs.comparison.result import STEPS, Comparison, as_json, check_level, compare
-from condcs.comparison.shifts import Shift, Tell
-from condcs.comparison.wording import account_words, column_words, show_number, show_p
-from condcs.tables.pair import ReadOptions, read_pair
+from condcs.comparison.comparing import STEPS, compare
+from condcs.comparison.result import Comparison
+from condcs.comparison.summary import Lines, answers, responses, sizes, variables, where
+
+_STYLES = {"shifted": "bold red", "changed": "bold red", "no evidence": "green"}
 
 
-def run(
-    reference: str,
-    current: str,
-    options: ReadOptions,
-    *,
-    alpha: float,
-    resamples: int,
-    jobs: int | None,
-    as_machine: bool,
-    report: Path | None,
-    command: str,
-) -> None:
-    """Compare two tables and end with 0 (no evidence of a change), 1 (changed) or 2 (error)."""
-    errors = Terminal(stderr=True)
-    check_level(alpha, resamples)
+def run(reference: str, current: str, *, as_machine: bool, report: Path | None, command: str, **options: Any) -> None:
+    """Compare two tables and end with 0 (no evidence of a change), 1 (changed) or 2 (error).
+
+    Parameters
+    ----------
+    reference, current : str
+        Paths, or "-".
+    as_machine : bool
+        Whether to print JSON.
+    report : Path, optional
+        Page to write.
+    command : str
+        The command line, for the page.
+    **options
+        As of `condcs.compare`.
+    """
     if report is not None:
         check_file("--report", report)
-    with errors.working("Reading ..."):
-        pair = read_pair(reference, current, options)
-    with _progress(errors) as tell:
-        found = compare(pair, alpha=alpha, resamples=resamples, seed=options.seed, jobs=jobs, tell=tell)
+    with _progress(Terminal(stderr=True)) as tell:
+        found = compare(reference, current, progress=tell, **options)
     if report is not None:
-        from condcs.comparison.compare_page import compare_page
-
-        compare_page(found, command).write(report)
+        found.report(report, command=command)
     if as_machine:
-        print(json.dumps(as_json(found), ensure_ascii=True))
+        print(json.dumps(found.to_dict(), ensure_ascii=True))
     else:
         print_comparison(found, Terminal(), report)
     if found.relation_changed:
@@ -56,66 +54,44 @@ def run(
 
 def print_comparison(found: Comparison, console: Terminal, report: Path | None) -> None:
     """Print sizes, both answers, what y does, and the regions."""
-    pair = found.pair
-    sizes = Table.grid(padding=(0, 2))
+    accounts = Table.grid(padding=(0, 2))
     for _ in range(3):
-        sizes.add_column(overflow="fold")
-    for role, account in (("reference", pair.reference), ("current", pair.current)):
-        sizes.add_row(f"[dim]{role}[/dim]", foreign(account.title), account_words(account, found.seed))
+        accounts.add_column(overflow="fold")
+    for role, title, rows in sizes(found).rows:
+        accounts.add_row(f"[dim]{role}[/dim]", foreign(title), foreign(rows))
     console.print()
-    console.print(sizes)
-    console.print(f"[dim]y[/dim]          {foreign(column_words(pair.y))}")
-    console.print(f"[dim]given x[/dim]    {foreign(column_words(pair.x))}")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title, justify in (("question", "left"), ("answer", "left"), ("p-value", "right"), ("overlap", "right")):
-        table.add_column(title, justify=justify, style="cyan" if title == "question" else None)  # type: ignore[arg-type]
-    table.add_column("95% interval", style="dim")
-    table.add_row("is p(x) the same?", _answer(found.inputs_shifted, "shifted", "no evidence"), *_numbers(found.inputs))
-    table.add_row(
-        "is p(y|x) the same?", _answer(found.relation_changed, "changed", "no evidence"), *_numbers(found.relation)
-    )
+    console.print(accounts)
+    for name, words in variables(found):
+        console.print(f"[dim]{name:<9}[/dim]  {foreign(words)}")
     console.print()
-    console.print(console.fitted(table))
+    console.print(console.fitted(_table(answers(found))))
     console.print()
     console.print(f"[bold]{foreign(found.verdict)}[/bold]")
-    for words, before, after in response_summary(pair.y, pair.yp, pair.yq, found.places.shown):
-        values = f"{show_number(before)} before, {show_number(after)} now"
-        console.print(f"Overall, {foreign(words)}: {values}.")
+    for line in responses(found):
+        console.print(foreign(line))
     if found.relation_changed:
         console.print()
-        console.print(console.fitted(_region_table(found)))
+        console.print(console.fitted(_table(where(found))))
     for note in found.notes:
         console.print(f"[yellow]- {foreign(note)}[/yellow]")
     if report is not None:
         console.print(f"\nReport: [bold]{foreign(str(report))}[/bold]")
 
 
-def _region_table(found: Comparison) -> Table:
+def _table(lines: Lines) -> Table:
+    """Return a table for the terminal."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("where the relation changed", style="cyan", overflow="fold")
-    table.add_column("times average", justify="right")
-    table.add_column("rows", justify="right", no_wrap=True)
-    regions = found.places.regions
-    for words, _, _ in regions[0].response[:2]:
-        table.add_column(foreign(words), justify="right", no_wrap=True)
-    for region in regions:
-        values = [f"{show_number(before)} → {show_number(after)}" for _, before, after in region.response[:2]]
-        shares = f"{region.share_p:.0%} → {region.share_q:.0%}"
-        table.add_row(foreign(region.words), f"{region.ratio:.1f}", shares, *values)
+    for place, title in enumerate(lines.columns):
+        style = "cyan" if place == 0 else "dim" if title == "95% interval" else None
+        justify: Any = "right" if title in lines.numbers else "left"
+        table.add_column(foreign(title), justify=justify, overflow="fold" if place == 0 else "ellipsis", style=style)
+    for row in lines.rows:
+        table.add_row(*(f"[{_STYLES[cell]}]{cell}[/]" if cell in _STYLES else foreign(cell) for cell in row))
     return table
 
 
-def _answer(yes: bool, word: str, no_word: str) -> str:
-    return f"[bold red]{word}[/bold red]" if yes else f"[green]{no_word}[/green]"
-
-
-def _numbers(shift: Shift) -> tuple[str, str, str]:
-    low, high = shift.overlap_interval
-    return show_p(shift.pvalue), f"{shift.overlap:.3f}", f"{low:.3f} to {high:.3f}"
-
-
 @contextmanager
-def _progress(console: Terminal) -> Iterator[Tell]:
+def _progress(console: Terminal) -> Iterator[Callable[[str], None]]:
     """Show a bar in a terminal, a line per step in a dumb one, and nothing elsewhere: a pipeline has no use for it."""
     if not console.is_interactive:
         yield lambda step: console.print(step, style="dim") if console.is_terminal else None

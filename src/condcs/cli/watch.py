@@ -24,7 +24,7 @@ from zipfile import BadZipFile
 import numpy as np
 import typer
 
-from condcs.cli.boundary import CHANGED
+from condcs.cli.boundary import CHANGED, in_options
 from condcs.cli.terminal import Terminal, abandon_output, foreign
 from condcs.core.errors import CondcsError, DataError
 from condcs.core.files import InUseError, atomic_write, locked, remove_parts, sealed, unsealed, writing
@@ -43,6 +43,9 @@ SAVED_ROWS, SAVED_SECONDS = 1000, 5.0
 
 NAMED = 5
 """So many rows that cannot be used are named; further ones are counted."""
+
+_OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ("x", "y", "window", "run_length", "seed", "encoding")}
+_OPTIONS |= {"format": "--format", "gaps": "--missing"}
 
 
 @dataclass(frozen=True)
@@ -449,7 +452,7 @@ def _watch(
                     used += 1
                 except DataError as error:
                     if not (isinstance(error, Gap) and options.drop_missing):
-                        notes.left_out(row, str(error))
+                        notes.left_out(row, in_options(str(error), _OPTIONS))
                 _tell(watcher, output)
     if row and not used and notes.first_bad:
         raise DataError(f"standard input must have rows that can be used, got none in {row:,}. {notes.first_bad}")
@@ -485,11 +488,10 @@ def _tell(watcher: Watcher, output: Output) -> None:
 
 def _differences(stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
     """Say which settings differ, with both values."""
-    options = {name: f"--{name.replace('_', '-')}" for name in ("x", "y", "window", "run_length", "seed")}
     found = [
         f"{option}: stored {stored[name]}, asked {asked[name]}"
-        for name, option in options.items()
-        if stored[name] != asked[name]
+        for name, option in _OPTIONS.items()
+        if name in stored and stored[name] != asked[name]
     ]
     # Other columns make other rows.
     if stored["hash"] != asked["hash"] and (stored["x"], stored["y"]) == (asked["x"], asked["y"]):

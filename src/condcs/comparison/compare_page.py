@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from condcs.comparison.compare_pictures import band_words, input_figure, null_figure, response_title, telling_columns
-from condcs.comparison.regions import response_summary
-from condcs.comparison.result import Comparison, as_json
+from condcs.comparison.result import Comparison
 from condcs.comparison.shifts import Shift
 from condcs.comparison.wording import account_words, column_words, show_p
 from condcs.report.page import Page
@@ -36,7 +35,7 @@ _ASSUMPTIONS = (
 )
 
 
-def compare_page(found: Comparison, command: str) -> Page:
+def compare_page(found: Comparison, command: str | None = None) -> Page:
     """Write up a comparison."""
     pair = found.pair
     y = ", ".join(column.name for column in pair.y)
@@ -50,12 +49,11 @@ def compare_page(found: Comparison, command: str) -> Page:
     page.text(_METHOD)
     page.points(_ASSUMPTIONS)
     _reproduce(page, found, command)
-    page.data("condcs-comparison", as_json(found))
+    page.data("condcs-comparison", found.to_dict())
     return page
 
 
 def _answers(page: Page, found: Comparison) -> None:
-    pair = found.pair
     page.section("The two questions")
     rows = [
         ("Are the inputs distributed as before?", "shifted" if found.inputs_shifted else "no evidence", found.inputs),
@@ -76,10 +74,7 @@ def _answers(page: Page, found: Comparison) -> None:
     )
     page.table(
         ["all rows", "before", "now"],
-        [
-            [words, before, after]
-            for words, before, after in response_summary(pair.y, pair.yp, pair.yq, found.places.shown)
-        ],
+        [[words, before, after] for words, before, after in found.response],
     )
 
 
@@ -152,9 +147,9 @@ def _evidence(page: Page, found: Comparison) -> None:
         )
 
 
-def _reproduce(page: Page, found: Comparison, command: str) -> None:
+def _reproduce(page: Page, found: Comparison, command: str | None) -> None:
     pair = found.pair
-    page.section("Data and command")
+    page.section("Data and command" if command else "Data")
     page.facts(
         {
             "reference": f"{pair.reference.title}: {account_words(pair.reference, found.seed)}",
@@ -163,13 +158,14 @@ def _reproduce(page: Page, found: Comparison, command: str) -> None:
             "x": column_words(pair.x, 50),
             "kernels": "Gaussian on standardised numbers, delta (equal or not) on categories",
             "level": found.alpha,
-            "redrawn tables": found.resamples,
+            "redrawn tables": found.n_resamples,
             "seed": found.seed,
         }
     )
     if found.notes:
         page.points(found.notes)
-    page.command(command)
+    if command:
+        page.command(command)
 
 
 def _changed(found: Comparison) -> str:

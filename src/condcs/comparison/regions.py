@@ -11,6 +11,7 @@ import numpy as np
 import condcs
 from condcs.comparison.shifts import kernels, median_widths
 from condcs.comparison.wording import show
+from condcs.core.equality import ByValue
 from condcs.inference.explain import Region
 from condcs.inference.witness import Witness
 from condcs.tables.kinds import Column
@@ -48,8 +49,8 @@ class ChangedRegion:
     above: float
 
 
-@dataclass(frozen=True)
-class Places:
+@dataclass(frozen=True, eq=False)
+class Places(ByValue):
     """Regions, and what they were found from.
 
     Attributes

@@ -1,32 +1,51 @@
-"""The comparison of two tables, from arrays to a verdict."""
+"""What the comparison of two tables found, as text, plain values, a page or a picture."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import condcs
-from condcs.comparison.regions import Places, find_places, response_summary
-from condcs.comparison.shifts import Shift, Tell, collected_warnings, compare_inputs, compare_relation
+from condcs.comparison.regions import ChangedRegion, Places, response_summary
+from condcs.comparison.shifts import Shift
 from condcs.comparison.wording import show_p
-from condcs.core.errors import ParameterError
+from condcs.core.equality import ByValue
+from condcs.core.errors import ParameterError, public
 from condcs.tables.pair import Account, Pair
 
-STEPS = 12
-"""How often `compare` tells where it is, at most: four widths of the inputs, five of the relation, an interval for
-each, the regions."""
+if TYPE_CHECKING:
+    from condcs.report.page import Page
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What `condcs compare` found out."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(ByValue):
+    """What `condcs.compare` found out.
+
+    ``print(comparison)`` shows what ``condcs compare`` prints; a notebook shows the page.
+
+    Attributes
+    ----------
+    inputs, relation : Shift
+        The tests of p(x) and of p(y|x): `pvalue`, `overlap`, `overlap_interval`, and each width by itself.
+    places : Places
+        The regions, with the local divergence that they were found from.
+    pair : Pair
+        The two tables as they were compared: columns, arrays, and what became of the rows.
+    alpha : float
+        Level of the tests.
+    n_resamples, seed : int
+        Resamples of each test, and the seed of the sample and of the tests.
+    notes : tuple of str
+        What a reader should know: columns left out, rows without a counterpart.
+    """
 
     pair: Pair
     inputs: Shift
     relation: Shift
     places: Places
     alpha: float
-    resamples: int
+    n_resamples: int
     seed: int
     notes: tuple[str, ...]
 
@@ -39,6 +58,16 @@ class Comparison:
     def inputs_shifted(self) -> bool:
         """Whether p(x) changed, at the level alpha."""
         return self.inputs.pvalue <= self.alpha
+
+    @property
+    def regions(self) -> tuple[ChangedRegion, ...]:
+        """Regions of x, those where the relations differ most first; they describe, and test nothing."""
+        return self.places.regions
+
+    @property
+    def response(self) -> tuple[tuple[str, float, float], ...]:
+        """What y does over all rows: words, and its value in the reference and in the current table."""
+        return response_summary(self.pair.y, self.pair.yp, self.pair.yq, self.places.shown)
 
     @property
     def verdict(self) -> str:
@@ -55,69 +84,97 @@ class Comparison:
         )
         return f"No evidence that the relation of {y} to the inputs changed ({p}); {inputs}."
 
+    def __repr__(self) -> str:
+        return f"<Comparison: {self.verdict}>"
 
-def compare(pair: Pair, *, alpha: float, resamples: int, seed: int, jobs: int | None, tell: Tell) -> Comparison:
-    """Compare two tables."""
-    check_level(alpha, resamples)
+    def __str__(self) -> str:
+        from condcs.comparison.summary import as_text
 
-    def run() -> tuple[Shift, Shift, Places]:
-        inputs = compare_inputs(pair, resamples=resamples, seed=seed, jobs=jobs, tell=tell)
-        relation = compare_relation(pair, resamples=resamples, seed=seed, jobs=jobs, tell=tell)
-        tell("where")
-        return inputs, relation, find_places(pair, seed=seed)
+        return as_text(self)
 
-    (inputs, relation, places), said = collected_warnings(run)
-    return Comparison(pair, inputs, relation, places, alpha, resamples, seed, (*pair.notes, *said))
+    def _repr_html_(self) -> str | None:
+        try:
+            return self._page().framed()
+        except ModuleNotFoundError:
+            # Without matplotlib a notebook shows the text.
+            return None
 
+    @public
+    def report(self, path: str | Path, *, command: str | None = None) -> Path:
+        """Write a page about it: one HTML file that needs nothing from the network.
 
-def check_alpha(alpha: float) -> None:
-    """Check that a level is one."""
-    if not 0 < alpha < 1:
-        raise ParameterError(f"`--alpha` must lie between 0 and 1, got {alpha:g}. Pass e.g. --alpha 0.05.")
+        Parameters
+        ----------
+        path : str or Path
+            The file, which is replaced if it exists; its folder must exist.
+        command : str, optional
+            The command that made it, to be shown at the end.
 
+        Returns
+        -------
+        Path
+            The file.
+        """
+        return self._page(command).write(path)
 
-def check_level(alpha: float, resamples: int) -> None:
-    """Check that a level is one, and that this many resamples can reach it."""
-    check_alpha(alpha)
-    if 1 / (1 + resamples) > alpha:
-        least = int(1 / alpha)
-        raise ParameterError(
-            f"`--resamples` must be at least {least} for a p-value to reach --alpha {alpha:g}, got {resamples}. "
-            f"Pass --resamples {2 * least}."
-        )
+    @public
+    def plot(self, column: str | None = None) -> Any:
+        """Draw what y does over one input in both tables, and below it where the relations differ.
 
+        Parameters
+        ----------
+        column : str, optional
+            The input; by default the one that the difference depends on most.
 
-def as_json(comparison: Comparison) -> dict[str, Any]:
-    """Return everything that was found as plain values."""
-    pair = comparison.pair
-    return {
-        "condcs": condcs.__version__,
-        "changed": comparison.relation_changed,
-        "inputs_shifted": comparison.inputs_shifted,
-        "verdict": comparison.verdict,
-        "alpha": comparison.alpha,
-        "reference": _account(pair.reference),
-        "current": _account(pair.current),
-        "x": [{"name": c.name, "kind": c.kind} for c in pair.x],
-        "y": [{"name": c.name, "kind": c.kind} for c in pair.y],
-        "inputs": _shift(comparison.inputs),
-        "relation": _shift(comparison.relation),
-        "response": _responses(response_summary(pair.y, pair.yp, pair.yq, comparison.places.shown)),
-        "regions": [
-            {
-                "where": region.words,
-                "times_average": region.ratio,
-                "share_reference": region.share_p,
-                "share_current": region.share_q,
-                "above_band": region.above,
-                "response": _responses(region.response),
-            }
-            for region in comparison.places.regions
-        ],
-        "resamples": comparison.resamples,
-        "seed": comparison.seed,
-        "notes": list(comparison.notes),
-    }
+        Returns
+        -------
+        matplotlib figure
+            Not shown; save it with ``figure.savefig("change.png")``.
+        """
+        from condcs.comparison.compare_pictures import input_figure, telling_columns
+
+        names = [c.name for c in self.pair.x]
+        if column is not None and column not in names:
+            known = ", ".join(map(repr, names[:12]))
+            raise ParameterError(f"`column` must be an input, got {column!r}. The inputs are {known}.")
+        return input_figure(self, telling_columns(self, 1)[0] if column is None else names.index(column))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything that was found as plain values: what ``condcs compare --json`` prints."""
+        pair = self.pair
+        return {
+            "condcs": condcs.__version__,
+            "changed": self.relation_changed,
+            "inputs_shifted": self.inputs_shifted,
+            "verdict": self.verdict,
+            "alpha": self.alpha,
+            "reference": _account(pair.reference),
+            "current": _account(pair.current),
+            "x": [{"name": c.name, "kind": c.kind} for c in pair.x],
+            "y": [{"name": c.name, "kind": c.kind} for c in pair.y],
+            "inputs": _shift(self.inputs),
+            "relation": _shift(self.relation),
+            "response": _responses(self.response),
+            "regions": [
+                {
+                    "where": region.words,
+                    "times_average": region.ratio,
+                    "share_reference": region.share_p,
+                    "share_current": region.share_q,
+                    "above_band": region.above,
+                    "response": _responses(region.response),
+                }
+                for region in self.regions
+            ],
+            "resamples": self.n_resamples,
+            "seed": self.seed,
+            "notes": list(self.notes),
+        }
+
+    def _page(self, command: str | None = None) -> Page:
+        from condcs.comparison.compare_page import compare_page
+
+        return compare_page(self, command)
 
 
 def _account(account: Account) -> dict[str, Any]:

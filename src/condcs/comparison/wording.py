@@ -14,7 +14,7 @@ def account_words(account: Account, seed: int) -> str:
     if account.sampled:
         words += f", sampled with seed {seed} from {account.seen - account.gaps:,}"
     if account.short_of_memory:
-        words += " (limited by --memory)"
+        words += " (limited by memory)"
     if account.gaps:
         words += f"; {account.gaps:,} with gaps left out"
     return words

@@ -390,7 +390,7 @@ def _label_codes(title: str, column: np.ndarray[Any, Any], name: str) -> np.ndar
             f"{title} must hold labels that can be compared, such as strings or numbers, got "
             f"{type(labels[0]).__name__} in column {name!r}. Convert them first, e.g. with `str`."
         ) from error
-    missing = sum(_is_missing(label) for label in labels) if any(map(_is_missing, codes)) else 0
+    missing = sum(is_missing_value(label) for label in labels) if any(map(is_missing_value, codes)) else 0
     if missing:
         raise DataError(
             f"{title} must have no missing labels, got {missing} in column {name!r}. "
@@ -399,7 +399,7 @@ def _label_codes(title: str, column: np.ndarray[Any, Any], name: str) -> np.ndar
     return coded
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing_value(value: Any) -> bool:
     """Whether a value is None, NaN, NaT or pandas.NA (which alone refuses to be compared)."""
     try:
         return value is None or bool(value != value)
@@ -432,7 +432,7 @@ def _as_float(
 def _not_numeric(name: str, table: Any, names: tuple[str, ...], kernel_option: str | None) -> str:
     row, column = next((int(i), int(c)) for i, c in np.ndindex(table.shape) if not _is_number(table[i, c]))
     value, where = table[row, column], f"row {row}, column {names[column]!r}"
-    if _is_missing(value):
+    if is_missing_value(value):
         return f"`{name}` must have no missing values, got {value!r} in {where}. Drop those rows, or impute them."
     if isinstance(value, int):
         return f"`{name}` must fit in a float, got an integer of {value.bit_length()} bits in {where}. Rescale it."

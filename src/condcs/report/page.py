@@ -167,6 +167,13 @@ class Page:
             ]
         )
 
+    def framed(self, height: int = 600) -> str:
+        """Return the page as an element of another page, such as a notebook, which it can neither style nor script."""
+        return (
+            f'<iframe sandbox title="{_escape(self._title)}" srcdoc="{html.escape(self.html(), quote=True)}" '
+            f'style="width: 100%; height: {height}px; border: 0"></iframe>'
+        )
+
     def write(self, path: str | Path) -> Path:
         """Write the file and return its path; an older file is replaced only once the new one is complete."""
         return write_whole(path, self.html())

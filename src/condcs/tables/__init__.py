@@ -1,1 +1,5 @@
-"""Tables from files and pipes: formats, a sample within a memory budget, types of columns, arrays for the kernels."""
+"""Tables from files, pipes and memory: a sample within a memory budget, types of columns, arrays for the kernels."""
+
+from condcs.tables.pair import FileOptions
+
+__all__ = ["FileOptions"]

@@ -49,7 +49,7 @@ class ColumnarTable:
             raise DataError(
                 f"{self.title} must hold numbers or text in "
                 f"{', '.join(f'column {name!r}, got {kind}' for name, kind in odd[:5])}. "
-                "Flatten it, or leave the column out of --x."
+                "Flatten it, or leave the column out of `x`."
             )
 
     def _values(self, column: Any, place: int, row: int) -> Sequence[Any]:
@@ -67,7 +67,7 @@ class ColumnarTable:
             raise DataError(
                 f"{self.title} must hold values that can be read in column {self.names[place]!r} (dates: years 1 to "
                 f"9999), got {column.type} that cannot between rows {row:,} and {row + len(column) - 1:,}: "
-                f"{_first_line(error)}. Mend it, or leave the column out of --x."
+                f"{_first_line(error)}. Mend it, or leave the column out of `x`."
             ) from error
 
 
@@ -95,7 +95,7 @@ def parquet_table(stream: BinaryIO, title: str, *, piped: bool) -> ColumnarTable
                 # A page of such cells, which is unpacked as a whole, has no bound that is of use.
                 raise DataError(
                     f"{title} must have cells of less than {_LONGEST_CELL:,} bytes, got {size:,} on average in column "
-                    f"{name!r}. Leave the column out of --x."
+                    f"{name!r}. Leave the column out of `x`."
                 )
         rows = max(1, min(most, BATCH_BYTES // max(1, sum(sizes.values()))))
         if fronts & set(names):

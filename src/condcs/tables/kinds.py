@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from condcs.core.errors import DataError
 FloatArray = np.ndarray[Any, Any]
 
 DECIMALS = (".", ",")
-"""Decimal signs that can be told with --decimal."""
+"""Decimal signs that can be told."""
 
 _DAY = 86_400.0
 # A category that hardly repeats matches nothing: an identifier, or a date written in words.
@@ -134,11 +133,11 @@ def tell_kind(
             texts = Counter(_label(cell) for _, _, cell in odd)
             if category is False or meant_as_numbers(texts, total):
                 rule, otherwise = (
-                    (f"`--number` must name columns of numbers, but {name!r} has", "leave it out of --number")
+                    (f"`number` must name columns of numbers, but {name!r} has", "leave it out of `number`")
                     if category is False
                     else (
                         f"column {name!r} holds numbers, but for",
-                        f"pass --category {shlex.quote(name)} if they are no numbers at all",
+                        f"pass category={name!r} if they are no numbers at all",
                     )
                 )
                 raise DataError(
@@ -152,7 +151,7 @@ def tell_kind(
     if len(counts) > max(2.0, total / _FEWEST_REPEATS):
         raise DataError(
             f"column {name!r} holds text that hardly repeats ({len(counts):,} different values in {total:,} rows), so "
-            f"as a category nothing could be compared. Leave it out with --x '!{name}', or turn it into a number."
+            f"as a category nothing could be compared. Leave it out with x={f'!{name}'!r}, or turn it into a number."
         )
     labels = sorted(counts)
     return Column(name, "category", tuple(labels), decimal, note, {label: code for code, label in enumerate(labels)})
@@ -187,21 +186,22 @@ def remedy(texts: Iterable[str], points: bool, decimal: str) -> str:
     advice = []
     if decimal == "," and others and all(_reads(as_number, text) for text in others):
         advice.append(
-            "leave --decimal out if points are decimal signs, or write 1200 for 1.200 if they separate thousands"
+            "leave `decimal` out if points are decimal signs, or write 1200 for 1.200 if they separate thousands"
         )
     elif others or (commas and points):
         shown = (others or commas)[0]
         advice.append(f"write numbers without thousands separators, currency and percent signs, not as {shown!r}")
     elif commas and all(_THOUSANDS.fullmatch(text) for text in commas):
         advice.append(
-            "pass --decimal , if commas are decimal signs, or write 1200 for 1,200 if they separate thousands"
+            "pass files=FileOptions(decimal=',') if commas are decimal signs, or write 1200 for 1,200 if they separate "
+            "thousands"
         )
     elif commas:
-        advice.append("pass --decimal , for decimal commas")
+        advice.append("pass files=FileOptions(decimal=',') for decimal commas")
     if len(marks) > _MOST_MARKS or any("," in mark for mark in marks):
         advice.append("mend these cells")
     elif marks:
-        advice.append(f"pass --missing {shlex.quote(','.join(marks))} if that stands for a gap")
+        advice.append(f"pass files=FileOptions(gaps={','.join(marks)!r}) if that stands for a gap")
     sentence = "; ".join(advice)
     return sentence[:1].upper() + sentence[1:]
 

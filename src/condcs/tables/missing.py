@@ -27,7 +27,7 @@ def is_missing(cell: Any) -> bool:
 
 
 def gap_marks(given: Sequence[str]) -> Callable[[Any], bool]:
-    """Return what tells the marks of ``--missing``, comma-separated texts, from other cells.
+    """Return what tells marks of gaps, comma-separated texts, from other cells.
 
     Text counts as it is written, but for blanks around it and capitals; typed numbers count by their value.
     """

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_choice
+from condcs.core.equality import ByValue
 from condcs.core.errors import DataError, OverlapError, ParameterError
 from condcs.tables.kinds import DECIMALS, Column, tell_kind
 from condcs.tables.sampling import Sample, sample_rows
@@ -24,8 +25,33 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
+class FileOptions:
+    """How files, and text in tables, are read.
+
+    Parameters
+    ----------
+    format : {"csv", "jsonl", "parquet", "arrow", "xlsx"}, optional
+        By default a file's first bytes and its ending tell.
+    encoding : str
+        Of csv and jsonl.
+    decimal : {".", ","}
+        Decimal sign of numbers that are written as text.
+    gaps : str or sequence of str
+        Texts that stand for a missing value, beside the usual ones; each perhaps several with commas between them.
+    memory : int
+        Megabytes that the sampled rows may take up.
+    """
+
+    format: str | None = None
+    encoding: str = "utf-8"
+    decimal: str = "."
+    gaps: str | Sequence[str] = ()
+    memory: int = 500
+
+
+@dataclass(frozen=True)
 class ReadOptions:
-    """How tables are read: see `condcs compare --help`."""
+    """Which columns and rows of two tables are wanted, and how they are read."""
 
     x: Sequence[str] = ()
     y: Sequence[str] = ()
@@ -40,9 +66,9 @@ class ReadOptions:
     decimal: str = "."
     missing: Sequence[str] = ()
 
-    def open(self, path: str) -> AbstractContextManager[Table]:
+    def open(self, source: str | Table) -> AbstractContextManager[Table]:
         """Open a table that is to be read in this way."""
-        return open_table(path, form=self.form, encoding=self.encoding, missing=self.missing)
+        return open_table(source, form=self.form, encoding=self.encoding, missing=self.missing)
 
 
 @dataclass(frozen=True)
@@ -61,8 +87,8 @@ class Account:
         return self.used < self.seen - self.gaps
 
 
-@dataclass(frozen=True)
-class Pair:
+@dataclass(frozen=True, eq=False)
+class Pair(ByValue):
     """Two tables, read.
 
     Attributes
@@ -88,15 +114,15 @@ class Pair:
     notes: tuple[str, ...] = ()
 
 
-def read_pair(reference: str, current: str, options: ReadOptions) -> Pair:
+def read_pair(reference: str | Table, current: str | Table, options: ReadOptions) -> Pair:
     """Read two tables; the columns of the first decide, and the second must have them too."""
     if reference == current == "-":
         raise ParameterError("only one of the two tables can come from standard input. Name a file for the other.")
     samples: list[tuple[Table, Sample]] = []
     x: list[str] = []
     y: list[str] = []
-    for place, path in enumerate((reference, current)):
-        with options.open(path) as table:
+    for place, source in enumerate((reference, current)):
+        with options.open(source) as table:
             if place == 0:
                 x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
             samples.append((table, read_sample(table, [*x, *y], options, place)))
@@ -111,7 +137,7 @@ def read_pair(reference: str, current: str, options: ReadOptions) -> Pair:
     inputs = [place for place, (i, _) in enumerate(columns) if i < len(x)]
     others = [place for place, (i, _) in enumerate(columns) if i >= len(x)]
     if not inputs:
-        raise DataError("every column of --x has the same value in all rows: there is nothing to condition on.")
+        raise DataError("every column of `x` has the same value in all rows: there is nothing to condition on.")
     kinds = [column for _, column in columns]
     _check_overlap([kinds[i] for i in inputs], arrays[0][:, inputs], arrays[1][:, inputs])
     accounts = [Account(t.title, s.seen, s.gaps, len(s.rows), s.short_of_memory) for t, s in samples]
@@ -137,7 +163,7 @@ def read_sample(table: Table, names: list[str], options: ReadOptions, place: int
         more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
         raise DataError(
             f"{table.title} must have the columns of the reference, but lacks "
-            f"{', '.join(map(repr, missing[:_SHOWN]))}{more}. Name the columns to compare with --x."
+            f"{', '.join(map(repr, missing[:_SHOWN]))}{more}. Name the columns to compare with `x`."
         )
     places = [found[name] for name in names]
     memory = options.memory * _MEGABYTE // 2
@@ -149,7 +175,7 @@ def read_sample(table: Table, names: list[str], options: ReadOptions, place: int
         told = ", ".join(f"{name!r} ({count:,})" for name, count in worst[:_SHOWN] if count)
         raise DataError(
             f"{table.title} must have no gaps in the columns compared, got {sample.gaps:,} of {sample.seen:,} rows "
-            f"with one: {told}. Leave such rows out with --drop-missing, or fill the gaps first."
+            f"with one: {told}. Leave such rows out with missing='drop', or fill the gaps first."
         )
     if len(sample.rows) < FEWEST_ROWS:
         whole = (
@@ -163,9 +189,9 @@ def tell_columns(
     names: Sequence[str], samples: Sequence[tuple[Table, Sample]], options: ReadOptions, responses: set[str]
 ) -> list[Column]:
     """Find out what the columns are; all that cannot be used are named in one error."""
-    check_choice("--decimal", options.decimal, DECIMALS)
-    category = set(select_columns("--category", options.category, names, "the columns compared"))
-    number = set(select_columns("--number", options.number, names, "the columns compared"))
+    check_choice("decimal", options.decimal, DECIMALS)
+    category = set(select_columns("category", options.category, names, "the columns compared"))
+    number = set(select_columns("number", options.number, names, "the columns compared"))
 
     def where(place: int, row: int) -> str:
         table, sample = samples[place]
@@ -206,7 +232,7 @@ def _varying(
             kept.append((place, column))
             notes += [column.note] if column.note else []
         elif name in responses:
-            faults.append((name, f"`--y` must vary, but {name!r} has the same value in all rows. Name another column."))
+            faults.append((name, f"`y` must vary, but {name!r} has the same value in all rows. Name another column."))
         else:
             notes.append(f"Column {name!r} has the same value in all rows and was left out.")
     refuse_columns(faults)
@@ -223,6 +249,6 @@ def _check_overlap(columns: Sequence[Column], xp: FloatArray, xq: FloatArray) ->
         have = f"column {apart[0]!r} has" if len(apart) == 1 else f"columns {', '.join(map(repr, apart))} have"
         raise OverlapError(
             f"{have} no value in common between the two tables, so no rows with equal inputs can be compared. Leave "
-            f"{'it' if len(apart) == 1 else 'them'} out with --x '{','.join(f'!{name}' for name in apart)}' (a date or "
+            f"{'it' if len(apart) == 1 else 'them'} out with x={','.join(f'!{name}' for name in apart)!r} (a date or "
             "a running number is no input)."
         )

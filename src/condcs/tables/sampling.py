@@ -96,8 +96,8 @@ def sample_rows(batches: Iterable[Batch], columns: int, *, most: int, memory: in
                 size -= kept.pop()[3]
             if not kept:
                 raise DataError(
-                    "`--memory` must have room for a few rows, but a single one is larger. Choose fewer columns with "
-                    "--x, or give more memory."
+                    "`memory` must have room for a few rows, but a single one is larger. Choose fewer columns with "
+                    "`x`, or give more memory."
                 )
             limit, bound, short = len(kept), kept[-1][0], True
     kept.sort(key=lambda entry: entry[1])

@@ -47,20 +47,20 @@ def select_columns(option: str, patterns: Sequence[str], names: Sequence[str], t
 
 def choose_x_and_y(x: Sequence[str], y: Sequence[str], names: Sequence[str], title: str) -> tuple[list[str], list[str]]:
     """Return the columns of x and of y; x is everything but y where it is not given."""
-    responses = select_columns("--y", y, names, title)
+    responses = select_columns("y", y, names, title)
     if not responses:
-        raise ParameterError(f"`--y` must name a column of {title}, got none. {_remedy('', names)}")
+        raise ParameterError(f"`y` must name a column of {title}, got none. {_remedy('', names)}")
     taken = set(responses)
-    inputs = [name for name in select_columns("--x", x or ["*"], names, title) if name not in taken]
+    inputs = [name for name in select_columns("x", x or ["*"], names, title) if name not in taken]
     if not inputs:
         raise ParameterError(
-            f"`--x` must leave at least one column beside --y, got none of the {len(names)} columns of {title}. "
+            f"`x` must leave at least one column beside `y`, got none of the {len(names)} columns of {title}. "
             f"{_remedy('', names)}"
         )
     if len(inputs) > MOST_COLUMNS:
         raise ParameterError(
-            f"`--x` must name at most {MOST_COLUMNS} columns, got {len(inputs):,}. Name the ones that matter, e.g. "
-            f"--x {','.join(inputs[:3])}, or a glob such as --x '{inputs[0][:4]}*'."
+            f"`x` must name at most {MOST_COLUMNS} columns, got {len(inputs):,}. Name the ones that matter, e.g. "
+            f"x={','.join(inputs[:3])!r}, or a glob such as x={inputs[0][:4] + '*'!r}."
         )
     return inputs, responses
 

@@ -7,7 +7,7 @@ import io
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -81,14 +81,14 @@ class Table(Protocol):
 
 
 def open_table(
-    path: str, *, form: str | None = None, encoding: str = "utf-8", missing: Sequence[str] = ()
+    source: str | Table, *, form: str | None = None, encoding: str = "utf-8", missing: Sequence[str] = ()
 ) -> AbstractContextManager[Table]:
     """Open a table for reading.
 
     Parameters
     ----------
-    path : str
-        A file, or "-" for standard input.
+    source : str or Table
+        A file, "-" for standard input, or a table that is open already.
     form : {"csv", "jsonl", "parquet", "arrow", "xlsx"}, optional
         The format; by default the file's ending and its first bytes tell.
     encoding : str
@@ -102,8 +102,10 @@ def open_table(
         Gives the `Table`, and closes the file.
     """
     if form is not None:
-        check_choice("--format", form, FORMATS)
-    return _opened(path, form, encoding, missing)
+        check_choice("format", form, FORMATS)
+    if isinstance(source, str):
+        return _opened(source, form, encoding, missing)
+    return nullcontext(_Marked(source, missing) if missing else source)
 
 
 @contextmanager
@@ -124,7 +126,8 @@ def _opened(path: str, form: str | None, encoding: str, missing: Sequence[str]) 
             f"byte 0x{error.object[error.start]:02x} which is none" if isinstance(error, UnicodeDecodeError) else error
         )
         raise DataError(
-            f"{title} must be text in {encoding}, got {what}. Name its encoding, e.g. --encoding latin-1 or utf-8."
+            f"{title} must be text in {encoding}, got {what}. Name its encoding, e.g. "
+            "files=FileOptions(encoding='latin-1')."
         ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{title} must be a whole gzip file, got a damaged one ({error}). Fetch it again.") from error
@@ -188,7 +191,7 @@ def _check_kind(head: bytes, title: str, form: str | None) -> None:
         )
     if head.startswith(_ZIP) and form not in (None, "xlsx"):
         raise DataError(
-            f"{title} must be {form}, got a zip archive or an Excel file. Unpack it, or leave --format out."
+            f"{title} must be {form}, got a zip archive or an Excel file. Unpack it, or leave `format` out."
         )
 
 
@@ -208,7 +211,7 @@ def _checked_codec(encoding: str) -> str:
         "".encode(encoding)
     except (LookupError, ValueError) as error:
         raise DataError(
-            f"`--encoding` must be the name of a text encoding, got {encoding!r}. Pass e.g. --encoding latin-1."
+            f"`encoding` must be the name of a text encoding, got {encoding!r}. Pass e.g. encoding='latin-1'."
         ) from error
     # A byte order mark at the start is no part of the first name.
     return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding

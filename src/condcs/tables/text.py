@@ -45,12 +45,12 @@ class Lines:
         if self.characters >= LONGEST_LINE:
             raise DataError(
                 f"{self._title} must have lines of less than {LONGEST_LINE >> 20} million characters, got more in line "
-                f"{self.number}. Look for a quote that is never closed, or name its --format if it is no text."
+                f"{self.number}. Look for a quote that is never closed, or name its `format` if it is no text."
             )
         if "\0" in line:
             raise RowError(
-                f"{self._title} must be text, got a zero byte. If it is UTF-16, pass --encoding utf-16; else name "
-                "--format."
+                f"{self._title} must be text, got a zero byte. If it is UTF-16, pass "
+                "files=FileOptions(encoding='utf-16'); else name its `format`."
             )
         if not line.isascii():
             check_characters(line, self._title, self.number)
@@ -105,7 +105,7 @@ class CsvTable:
         except csv.Error as error:
             raise RowError(
                 f"{self.title} must be csv, got something else by line {self._lines.number}: {error}. "
-                "Look for a quote that is never closed, or name the format with --format."
+                "Look for a quote that is never closed, or name its `format`."
             ) from error
 
 
@@ -151,7 +151,7 @@ class JsonLinesTable:
                 # ValueError: no JSON, or an integer of thousands of digits, which Python does not read.
                 raise RowError(
                     f"{self.title} must hold one JSON object per line, got something else in line "
-                    f"{self._lines.number}: {error}. Mend the line, or name the format with --format."
+                    f"{self._lines.number}: {error}. Mend the line, or name its `format`."
                 ) from error
             if not isinstance(record, dict):
                 raise RowError(
@@ -168,7 +168,7 @@ class JsonLinesTable:
         if isinstance(value, list | dict):
             raise RowError(
                 f"{self.title} must hold numbers or text in column {key!r}, got a {type(value).__name__} in line "
-                f"{self._lines.number}. Flatten it, or leave the column out of --x."
+                f"{self._lines.number}. Flatten it, or leave the column out of `x`."
             )
         return value
 
@@ -193,5 +193,5 @@ def check_characters(text: str, title: str, line: int) -> None:
     except UnicodeEncodeError as error:
         raise RowError(
             f"{title} must be text, got half of a character (U+{ord(text[error.start]):04X}) in line {line}. Mend the "
-            "line, or name its --encoding."
+            "line, or name its `encoding`."
         ) from error
