@@ -1,0 +1,87 @@
+"""What a comparison is made of: the library's own tests, an effect size with its interval, regions of x."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import condcs
+from condcs.comparison.comparing import STEPS
+from condcs.comparison.regions import label_order
+from condcs.comparison.shifts import compare_inputs, compare_relation, standardised
+from condcs.tables.kinds import Column
+from condcs.tables.pair import Account, Pair
+from tests.house_prices import house_prices
+
+
+def numbers_pair(xp, yp, xq, yq):
+    account = Account("t", len(xp), 0, len(xp), False)
+    x = tuple(Column(f"x{i}", "number") for i in range(xp.shape[1]))
+    return Pair(x, (Column("y", "number"),), xp, yp, xq, yq, account, account)
+
+
+def test_the_tests_are_those_of_the_library():
+    """On standardised numbers the answers equal bandwidth="aggregate" of `conditional_test` and `two_sample_test`."""
+    rng = np.random.default_rng(0)
+    xp, xq = rng.normal(size=(60, 2)), rng.normal(0.4, 1, size=(50, 2))
+    yp, yq = xp[:, :1] + rng.normal(size=(60, 1)), 1.5 * xq[:, :1] + rng.normal(size=(50, 1))
+    pair = numbers_pair(xp * [1, 1000] + 5, yp, xq * [1, 1000] + 5, yq)
+    zp, zq = standardised(pair.x, pair.xp, pair.xq)
+    np.testing.assert_allclose(np.concatenate([zp, zq]).std(axis=0), 1)
+    sp, sq = standardised(pair.y, yp, yq)
+    options = {"resamples": 59, "seed": 3, "jobs": 1, "tell": lambda step: None}
+    ours = compare_relation(pair, **options)
+    theirs = condcs.conditional_test(zp, sp, zq, sq, bandwidth="aggregate", n_resamples=59, rng=3)
+    assert ours.pvalue == theirs.pvalue
+    np.testing.assert_allclose(ours.divergences, theirs.details["statistics"])
+    excess = ours.divergences[ours.most_telling] - ours.chances[ours.most_telling]
+    assert ours.overlap == pytest.approx(min(1.0, np.exp(-excess / 2)))
+    inputs = compare_inputs(pair, **options)
+    theirs = condcs.two_sample_test(zp, zq, bandwidth="aggregate", n_resamples=59, rng=3)
+    assert inputs.pvalue == theirs.pvalue
+
+
+@pytest.mark.parametrize("change", [0.0, 0.5, 3.0])
+def test_overlap_lies_inside_its_own_interval(change):
+    """Where nothing changed, the interval reaches 1 as often as it promises.
+
+    At the narrow widths of `compare` samples of one relation overlap by 0.6 to 0.9, which is no effect. An interval of
+    95% misses an overlap of 1 in at most 5% of the samples: more than 5 of 20 have probability 0.0003.
+    """
+    reached = 0
+    for seed in range(20):
+        rng = np.random.default_rng([11, seed])
+        xp, xq = rng.normal(size=(50, 2)), rng.normal(0.3, 1, size=(60, 2))
+        yp, yq = xp[:, :1] + rng.normal(size=(50, 1)), xq[:, :1] + rng.normal(size=(60, 1))
+        yq += change * (xq[:, :1] > 0)
+        pair = numbers_pair(xp, yp, xq, yq)
+        found = compare_relation(pair, resamples=39, seed=seed, jobs=1, tell=lambda step: None)
+        low, high = found.overlap_interval
+        assert 0 <= low <= found.overlap <= high <= 1
+        reached += high == 1
+    assert reached >= 15 if change == 0 else reached < 20
+
+
+def test_labels_are_ordered_by_the_change():
+    """Label 2 fell by 3, label 0 stayed, label 1 rose by 5."""
+    values = np.array([0, 1, 2, 0, 1, 2])
+    response = np.array([1.0, 1.0, 1.0, 1.0, 6.0, -2.0])
+    assert label_order(values, response, np.repeat([0, 1], 3), 3) == [2, 0, 1]
+
+
+def test_region_means_are_those_of_the_rows():
+    frames = house_prices(160, 1), house_prices(160, 3, changed=True)
+    region = condcs.compare(*frames, y="price", x="area,district", n_resamples=19, n_jobs=1).regions[0]
+    bound = float(region.words.partition("area > ")[2].split(" ")[0])
+    inside = [f[(f.area > bound) & (f.district == "harbour")] for f in frames]
+    assert region.share_p == pytest.approx(len(inside[0]) / 160, abs=2 / 160)  # the bound is printed with 4 digits
+    name, before, after = region.response[0]
+    assert name == "mean price"
+    assert (before, after) == pytest.approx([f.price.mean() for f in inside], rel=0.02)
+
+
+def test_every_step_is_told_once():
+    steps: list[str] = []
+    frames = house_prices(160, 1), house_prices(160, 3, changed=True)
+    condcs.compare(*frames, y="price", x="area", max_rows=40, n_resamples=19, n_jobs=1, progress=steps.append)
+    assert len(steps) == len(set(steps)) == STEPS
