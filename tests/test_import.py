@@ -5,7 +5,7 @@ import subprocess
 import sys
 from functools import lru_cache
 
-LATER = ("torch", "jax", "numba", "pandas", "matplotlib", "sklearn", "joblib")
+LATER = ("torch", "jax", "numba", "pandas", "pyarrow", "matplotlib", "sklearn", "joblib", "typer", "rich")
 """Partners that are loaded when they are first used."""
 
 
@@ -31,6 +31,13 @@ def test_import_loads_few_modules_of_its_own():
     assert {"condcs.core.checks", "condcs.kernels.row_sums", "condcs.measures.conditional"} <= own
     assert not own & {"condcs.cli", "condcs.datasets", "condcs.kernels.compiled", "condcs.kernels.differentiable"}
     assert {name.split(".")[1] for name in own if "." in name} == {"core", "kernels", "measures", "inference"}
+
+
+def test_compare_is_imported_when_it_is_asked_for():
+    """And then brings neither the command line nor what reads tables and draws."""
+    loaded = modules_after("import condcs; condcs.compare")
+    assert "condcs.comparison.comparing" in loaded - modules_after("import condcs")
+    assert not loaded & {"pandas", "pyarrow", "matplotlib", "typer", "rich", "condcs.cli", "condcs.report"}
 
 
 def test_numpy_arrays_bring_in_no_array_library():

@@ -14,7 +14,8 @@ import pytest
 import typer
 
 from condcs.cli.app import app
-from condcs.cli.terminal import STAND_INS, Terminal, foreign, harmless
+from condcs.cli.terminal import STAND_INS, Terminal, foreign
+from condcs.core.printable import harmless
 from tests.house_prices import house_prices
 
 ESC = "\x1b"

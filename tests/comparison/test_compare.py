@@ -83,7 +83,7 @@ def test_columns_of_an_array_go_by_number(frames):
     arrays = [frame[["area", "price"]].to_numpy() for frame in frames]
     first = condcs.compare(*arrays, y=1, **QUICK)
     assert [c.name for c in (*first.pair.x, *first.pair.y)] == ["column 0", "column 1"]
-    assert condcs.compare(*arrays, y=-1, x=[0], **QUICK) == first
+    assert condcs.compare(*arrays, y=-1, x=np.array([0]), **QUICK) == first
     named = condcs.compare(*(frame[["area", "price"]] for frame in frames), y="price", **QUICK)
     assert named.relation.pvalue == first.relation.pvalue
     assert named.relation.divergences == first.relation.divergences
@@ -151,6 +151,13 @@ def test_markup_in_names_cannot_leave_the_frame_of_a_notebook(frames):
     assert "<script" not in shown
 
 
+def test_names_cannot_send_commands_to_the_terminal(frames):
+    renamed = [frame[["area", "price"]].rename(columns={"price": "price\x1b[2J\n\u202e"}) for frame in frames]
+    lines = str(condcs.compare(*renamed, y="price*", **QUICK)).split("\n")
+    assert all(line.isprintable() for line in lines)
+    assert lines[2] == r"y          price\x1b[2J\n\u202e (number)"
+
+
 def test_the_picture_is_of_the_input_that_tells_most(found):
     assert found.plot().axes[1].get_xlabel() in ("area", "district")
     assert found.plot("area").axes[1].get_xlabel() == "area"
@@ -194,6 +201,7 @@ GOOD = {"x": np.arange(30.0), "y": np.arange(30.0) ** 2}
         (GOOD, {"max_rows": 3}, "`max_rows` must be an integer of at least 10"),
         (GOOD, {"missing": "fill"}, "`missing` must be one of 'error', 'drop', got 'fill'"),
         (GOOD, {"rng": -1}, "`rng` must be a non-negative integer"),
+        (GOOD, {"files": {"decimal": ","}}, "`files` must be a FileOptions, got dict"),
         (GOOD, {"files": FileOptions(decimal=";")}, r"`decimal` must be one of '\.', ','"),
     ],
 )

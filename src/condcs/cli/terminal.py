@@ -14,6 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from condcs.core.printable import harmless
+
 # Signs that condcs prints, for consoles that lack them. What files bring along is shown as an escape instead: letters
 # that were merely replaced could make two names look the same.
 STAND_INS = {
@@ -27,29 +29,6 @@ STAND_IN = "condcs-stand-in"
 
 WIDEST_WRAPPED = 16
 """Columns of words may be folded to this width before a table is taken apart."""
-
-
-def harmless(text: str, keep: str = "") -> str:
-    r"""Show characters that a terminal would obey, or hide, as the escapes that `repr` writes for them.
-
-    These are the control characters (escape sequences begin with one), marks that turn the direction of writing, other
-    invisible characters, and surrogates, which no encoding has.
-
-    Parameters
-    ----------
-    text : str
-        Any text.
-    keep : str
-        Characters to leave as they are.
-
-    Examples
-    --------
-    >>> print(harmless("price\x1b[2J\u202e"))
-    price\x1b[2J\u202e
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def foreign(text: object) -> str:

@@ -100,7 +100,12 @@ def compare(
     """
     check_level(alpha, n_resamples)
     check_choice("missing", missing, ("error", "drop"))
-    files = files or FileOptions()
+    files = FileOptions() if files is None else files
+    if not isinstance(files, FileOptions):
+        raise ParameterError(
+            f"`files` must be a FileOptions, got {type(files).__name__}. Pass e.g. "
+            "files=FileOptions(encoding='latin-1')."
+        )
     generator = check_rng(rng)
     seed = int(rng) if isinstance(rng, Integral) else int(generator.integers(2**31))
     tables = as_table("reference", reference), as_table("current", current)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from condcs.comparison.result import Comparison
 from condcs.comparison.shifts import Shift
 from condcs.comparison.wording import account_words, column_words, show_number, show_p
+from condcs.core.printable import harmless
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def as_text(found: Comparison) -> str:
         _set(where(found)) if found.relation_changed else [],
         [f"- {note}" for note in found.notes],
     ]
-    return "\n\n".join("\n".join(lines) for lines in blocks if lines)
+    return "\n\n".join("\n".join(map(harmless, lines)) for lines in blocks if lines)
 
 
 def _set(table: Lines, header: bool = True) -> list[str]:

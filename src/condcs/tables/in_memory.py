@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,7 +120,7 @@ def column_patterns(option: str, given: Any, table: str | TableInMemory) -> list
     """
     if given is None:
         return []
-    listed = list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else [given]
+    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     patterns = []
     for item in listed:
         key = item.item() if isinstance(item, np.generic) else item
