@@ -63,8 +63,9 @@ def without_titles(values):
         lambda frame: pa.Table.from_pandas(frame.astype({"district": "category"})),
         lambda frame: frame.to_dict("list"),
         lambda frame: {name: frame[name].to_numpy() for name in frame},
+        lambda frame: dict(frame.set_index(np.linspace(5, 6, len(frame)))),
     ],
-    ids=["frame", "reordered", "arrow-backed", "categorical", "pyarrow", "dictionary", "lists", "arrays"],
+    ids=["frame", "reordered", "arrow-backed", "categorical", "pyarrow", "dictionary", "lists", "arrays", "series"],
 )
 def test_tables_in_memory_give_the_numbers_of_the_command(frames, command, as_table):
     ours = condcs.compare(*map(as_table, frames), y="price", x="area,district", **QUICK)
@@ -185,6 +186,8 @@ GOOD = {"x": np.arange(30.0), "y": np.arange(30.0) ** 2}
         ({"x": np.zeros((30, 2)), "y": np.zeros(30)}, {}, r"one-dimensional columns, got shape \(30, 2\) for 'x'"),
         ({"x": np.zeros(20), "y": np.zeros(30)}, {}, "columns of one length, got 30 rows of 'y' and 20 of the first"),
         ({"x": "text", "y": np.zeros(30)}, {}, "must hold columns of values, got str for 'x'"),
+        ({"x": 5, "y": np.zeros(30)}, {}, "must hold columns of values, got int for 'x'"),
+        ({"x": np.array(5.0), "y": np.zeros(30)}, {}, r"one-dimensional columns, got shape \(\) for 'x'"),
         ({"x": [[1]] * 30, "y": GOOD["y"]}, {}, r"numbers or text in column 'x', got a list in row 1\. Flatten it"),
         (pd.DataFrame(np.zeros((30, 2)), columns=["x", "x"]), {}, "must name each column once, got 'x'"),
         ({}, {}, "`y` must name columns of reference"),

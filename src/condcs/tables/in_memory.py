@@ -34,9 +34,15 @@ class TableInMemory:
         self.title = title
         self.names = check_names([_name(key) for key in columns], title)
         self._by_key = dict(zip(columns, self.names, strict=True))
-        self._columns = list(columns.values())
+        # Of pandas the values themselves: slices of a Series may go by its index.
+        self._columns = [column.array if hasattr(column, "iloc") else column for column in columns.values()]
         for name, column in zip(self.names, self._columns, strict=True):
-            _check_column(title, name, column, len(self._columns[0]))
+            _check_column(title, name, column)
+            if len(column) != len(self):
+                raise ShapeError(
+                    f"{title} must hold columns of one length, got {len(column):,} rows of {name!r} and {len(self):,} "
+                    "of the first. Rows are observations."
+                )
 
     def __len__(self) -> int:
         return len(self._columns[0]) if self._columns else 0
@@ -91,8 +97,8 @@ def as_table(role: str, value: Any) -> str | TableInMemory:
     if isinstance(value, Mapping):
         return TableInMemory(title, value)
     if hasattr(value, "iloc") and hasattr(value, "columns"):
-        # By place: pandas allows a name twice. `array`, since slices of a Series may go by its index.
-        return _named_once(title, [(key, value.iloc[:, i].array) for i, key in enumerate(value.columns)])
+        # By place: pandas allows a name twice.
+        return _named_once(title, [(key, value.iloc[:, i]) for i, key in enumerate(value.columns)])
     names = getattr(value, "column_names", None) or getattr(value, "columns", None)
     if names is not None and not callable(names) and hasattr(value, "__getitem__"):
         return _named_once(title, [(name, value[name]) for name in names])
@@ -144,8 +150,8 @@ def _named_once(title: str, columns: Sequence[tuple[Hashable, Any]]) -> TableInM
     return TableInMemory(title, dict(columns))
 
 
-def _check_column(title: str, name: str, column: Any, rows: int) -> None:
-    if isinstance(column, str | bytes) or not (hasattr(column, "__len__") and hasattr(column, "__getitem__")):
+def _check_column(title: str, name: str, column: Any) -> None:
+    if isinstance(column, str | bytes | Mapping) or not (hasattr(column, "__len__") and hasattr(column, "__getitem__")):
         raise DataError(
             f"{title} must hold columns of values, got {type(column).__name__} for {name!r}. Pass a list or an array."
         )
@@ -153,11 +159,6 @@ def _check_column(title: str, name: str, column: Any, rows: int) -> None:
         raise ShapeError(
             f"{title} must hold one-dimensional columns, got shape {tuple(column.shape)} for {name!r}. Give each "
             "column a name of its own."
-        )
-    if len(column) != rows:
-        raise ShapeError(
-            f"{title} must hold columns of one length, got {len(column):,} rows of {name!r} and {rows:,} of the first. "
-            "Rows are observations."
         )
 
 
