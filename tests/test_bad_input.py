@@ -24,6 +24,7 @@ MIXTURE = {
     "covariances_q": [[1.0, 2.0]],
 }
 
+TABLE = {"x": np.arange(30.0), "y": np.arange(30.0) ** 2}
 GOOD: dict[str, dict[str, Any]] = {
     "bandwidth": {},
     "cs": {"yp": Y, "yq": Y + 1},
@@ -37,6 +38,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "mcmd": {**PAIR, "at": X[:3]},
     "conditional_kl": PAIR,
     "conditional_bregman": PAIR,
+    "compare": {"reference": TABLE, "current": {**TABLE, "y": TABLE["y"][::-1]}, "y": "y", "n_resamples": 39},
     "cs_gaussian_mixture": MIXTURE,
     "pairwise": {"groups": [(X, Y), (X + 0.1, Y[::-1]), (X, -Y)]},
     "config_context": {},
@@ -434,6 +436,8 @@ ROWS = [
     Bad("witness", "at", {"at": X[:, :1]}, ShapeError, "at", "Rows are observations"),
     Bad("witness", "level", {"level": 2.0}, ParameterError, "level", "Pass e.g. level=0.95"),
     Bad("explain", "rows", {"yp": Y[:5]}, ShapeError, "yp", "Rows are observations"),
+    Bad("compare", "column", {"y": "z"}, ParameterError, "y", "Its columns are 'x', 'y'"),
+    Bad("compare", "level", {"alpha": 1.5}, ParameterError, "alpha", "Pass e.g. alpha=0.05"),
 ]
 
 
@@ -469,7 +473,9 @@ def test_bad_input(row: Bad) -> None:
 def test_the_unchanged_arguments_work(function: str) -> None:
     """Otherwise a row above could pass for a reason of its own."""
     result = call(function, GOOD[function])
-    values = {"witness": "values", "explain": None}.get(function, "statistic" if function.endswith("_test") else "")
+    values = {"witness": "values", "explain": None, "compare": None}.get(
+        function, "statistic" if function.endswith("_test") else ""
+    )
     if values is not None:
         assert np.all(np.isfinite(getattr(result, values) if values else result))
 
