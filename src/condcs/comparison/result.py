@@ -80,7 +80,7 @@ class Comparison(ByValue):
         inputs = (
             "the inputs shifted (covariate shift)"
             if self.inputs_shifted
-            else "nor that the inputs did: nothing to see at this sample size"
+            else "nor that the inputs did, with samples of this size"
         )
         return f"No evidence that the relation of {y} to the inputs changed ({p}); {inputs}."
 
