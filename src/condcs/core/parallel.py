@@ -323,7 +323,8 @@ def _connected(address: str) -> Any:
         )
     try:
         return connect(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, RuntimeError) as error:
+    # AssertionError: what distributed raises now and then where a client is given up while it starts.
+    except (OSError, ValueError, RuntimeError, AssertionError) as error:
         raise ClusterError(
             f"`dask` must be the address of a running scheduler, got {address!r}: {_first_line(error)}. Start one with "
             "`dask scheduler --host 127.0.0.1 --port 8786`."
