@@ -1,11 +1,12 @@
 """The public names: complete, sorted, documented, and nothing besides."""
 
+import importlib
 import inspect
 import re
 import subprocess
 import sys
-from types import ModuleType
 
+import numpy as np
 import pytest
 
 import condcs
@@ -27,6 +28,19 @@ DESIGN = {
 }
 """The names that the design fixes for kernels and measures."""
 
+PACKAGES = (
+    "adapters",
+    "causal",
+    "comparison",
+    "datasets",
+    "drift",
+    "exceptions",
+    "explore",
+    "nn",
+    "report",
+    "timeseries",
+)
+
 FUNCTIONS = [name for name in condcs.__all__ if inspect.isfunction(getattr(condcs, name))]
 
 
@@ -35,8 +49,8 @@ def sections(name: str) -> list[str]:
 
 
 def test_all_is_sorted_without_repetition():
-    """One name, one place."""
-    assert condcs.__all__ == sorted(set(condcs.__all__))
+    """One name, one place; constants and classes first."""
+    assert condcs.__all__ == sorted(set(condcs.__all__), key=lambda name: (not name.isupper(), name.islower(), name))
 
 
 def test_the_names_of_the_design_are_there():
@@ -52,12 +66,33 @@ def test_names_are_public(name):
 
 
 def test_nothing_else_is_public():
-    """In a fresh interpreter the package holds its exports, its subpackages, and nothing that leaked from an import."""
+    """A fresh interpreter lists the exports and the public packages, and nothing that leaked from an import."""
     code = "import condcs; print(*(n for n in dir(condcs) if not n.startswith('_')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    subpackages = {n for n, value in vars(condcs).items() if isinstance(value, ModuleType)}
-    assert all(getattr(condcs, n).__name__ == f"condcs.{n}" for n in subpackages)
-    assert set(done.stdout.split()) - subpackages == set(condcs.__all__)
+    assert set(done.stdout.split()) == {*condcs.__all__, *PACKAGES}
+
+
+def test_packages_had_to_be_imported_by_their_full_names():
+    """`import condcs` is enough: a package is loaded when it is first used."""
+    code = f"import condcs; print(*(getattr(condcs, n).__all__[-1] for n in {PACKAGES}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [importlib.import_module(f"condcs.{name}").__all__[-1] for name in PACKAGES]
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match=r"module 'condcs' has no attribute 'conditonal_cs'"):
+        _ = condcs.conditonal_cs
+
+
+def test_results_errors_and_measures_are_public():
+    """What the functions return, raise and look up can be imported without knowing the inner layers."""
+    y = np.arange(12.0)
+    result = condcs.two_sample_test(y, y + 3, n_resamples=19, rng=0)
+    assert isinstance(result, condcs.TestResult)
+    assert isinstance(result.estimate(n_resamples=20, rng=0), condcs.Estimate)
+    assert condcs.MEASURES["conditional_cs"].function is condcs.conditional_cs
+    with pytest.raises(condcs.exceptions.ShapeError):
+        condcs.cs(np.ones((3, 2)), np.ones((3, 1)))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -1,9 +1,13 @@
 """What `import condcs` loads: numpy and scipy, and nothing that is slow or optional."""
 
+import ast
 import json
 import subprocess
 import sys
 from functools import lru_cache
+from pathlib import Path
+
+import condcs
 
 LATER = ("torch", "jax", "numba", "pandas", "pyarrow", "matplotlib", "sklearn", "joblib", "typer", "rich")
 """Partners that are loaded when they are first used."""
@@ -38,6 +42,18 @@ def test_compare_is_imported_when_it_is_asked_for():
     loaded = modules_after("import condcs; condcs.compare")
     assert "condcs.comparison.comparing" in loaded - modules_after("import condcs")
     assert not loaded & {"pandas", "pyarrow", "matplotlib", "typer", "rich", "condcs.cli", "condcs.report"}
+
+
+def test_types_of_the_names_are_not_those_of_a_lazy_import():
+    """What a type checker sees without running anything is what there is, so that it knows types and misspellings."""
+    tree = ast.parse(Path(condcs.__file__).read_text(encoding="utf-8"))
+    seen = {
+        alias.asname or alias.name
+        for statement in ast.walk(tree)
+        if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("condcs")
+        for alias in statement.names
+    }
+    assert seen == {name for name in dir(condcs) if not name.startswith("_")}
 
 
 def test_numpy_arrays_bring_in_no_array_library():

@@ -15,20 +15,20 @@ SUBPACKAGES = (
     "drift",
     "adapters",
     "datasets",
+    "comparison",
     "report",
+    "exceptions",
 )
+"""Public packages and modules, in the order of the reference."""
 
 
 def exports(module: str) -> dict[str, str]:
-    """Map the public names of a package to the full paths at which their definitions can be read.
+    """Map the public names of a package or module to the full paths at which their definitions can be read.
 
     `_HOMES` of a package that imports lazily says in which of its modules a name lives.
     """
-    path = SOURCES.joinpath(*module.split("."), "__init__.py")
-    if not path.exists():
-        return {}
     found = {}
-    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+    for statement in _parsed(module).body:
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         for target in targets:
             if isinstance(target, ast.Name) and target.id in ("__all__", "_HOMES"):
@@ -42,9 +42,8 @@ def exports(module: str) -> dict[str, str]:
 
 
 def described(module: str) -> str:
-    """Return the docstring of a package."""
-    path = SOURCES.joinpath(*module.split("."), "__init__.py")
-    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    """Return the docstring of a package or module."""
+    return ast.get_docstring(_parsed(module)) or ""
 
 
 def all_exports() -> dict[str, str]:
@@ -55,3 +54,9 @@ def all_exports() -> dict[str, str]:
             found[f"{module}.{name}"] = path
             found.setdefault(name, path)
     return found
+
+
+def _parsed(module: str) -> ast.Module:
+    path = SOURCES.joinpath(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(path.read_text(encoding="utf-8"))

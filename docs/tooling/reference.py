@@ -12,23 +12,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from exports import SUBPACKAGES, described, exports
 
 _TESTS = ("conditional_test", "two_sample_test", "independence_test", "witness", "explain")
+_RESULTS = ("TestResult", "ConfidenceInterval", "Estimate", "Witness", "Explanation", "Region")
+_COMPARED = ("compare", "Comparison", "FileOptions")
 # What people look for first comes first; the rest follows by name.
-_ORDER = [
-    f"condcs.{name}"
-    for name in ("conditional_cs", "conditional_cs_responses", "conditional_cs_predictors")
-]
-_RESULTS = (
-    "condcs.inference.results.TestResult",
-    "condcs.inference.witness.Witness",
-    "condcs.inference.explain.Explanation",
-    "condcs.inference.explain.Region",
-)
-_COMPARED = (
-    "condcs.comparison.result.Comparison",
-    "condcs.comparison.shifts.Shift",
-    "condcs.comparison.regions.ChangedRegion",
-    "condcs.tables.pair.FileOptions",
-)
+_FIRST = ("conditional_cs", "conditional_cs_responses", "conditional_cs_predictors")
 _TITLES = {
     "timeseries": "Time series",
     "causal": "Causality",
@@ -37,60 +24,40 @@ _TITLES = {
     "drift": "Drift",
     "adapters": "Adapters",
     "datasets": "Data sets",
+    "comparison": "Comparing tables",
     "report": "Reports",
+    "exceptions": "Errors and warnings",
 }
 
 
 def pages() -> dict[str, tuple[str, str]]:
     """Map the file of each page to its title and text."""
     top = exports("condcs")
-    measures = [path for name, path in top.items() if name not in (*_TESTS, "compare")]
+    measures = [name for name in top if name not in (*_TESTS, *_RESULTS, *_COMPARED)]
+    measures.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
     made = {
         "reference/divergences.md": _page(
             "Divergences",
             "Everything here is in the top package: `import condcs`. [This table](../mathematics.md#the-measures) says "
             "which compares what.",
-            sorted(
-                measures,
-                key=lambda path: _ORDER.index(path) if path in _ORDER else len(_ORDER),
-            ),
+            [top[name] for name in measures],
         ),
         "reference/tests.md": _page(
             "Tests",
             "Hypothesis tests and what they return. [Which null](../guide/null.md) to choose has a page of its own.",
-            [*(top[name] for name in _TESTS), *_RESULTS],
+            [top[name] for name in (*_TESTS, *_RESULTS)],
         ),
     }
-    made["reference/compare.md"] = _page(
-        "Comparing tables",
-        "Two tables in, an answer out. [A guide](../how-to/dataframes.md) shows it at work.",
-        [top["compare"], *_COMPARED],
-    )
     for package in SUBPACKAGES:
         module = f"condcs.{package}"
-        if names := exports(module):
-            text = described(module).replace("``", "`")
-            made[f"reference/{package}.md"] = _page(
-                _TITLES[package], f"`{module}`: {text}", list(names.values())
+        text, paths = described(module).replace("``", "`"), list(exports(module).values())
+        lead = f"`{module}`: {text}"
+        if package == "comparison":
+            lead = (
+                "Two tables in, an answer out. [A guide](../how-to/dataframes.md) shows it at work."
             )
-    made["reference/errors.md"] = _page(
-        "Errors and warnings",
-        "Bad input is a `ValueError` that names the argument, the rule, what came and the remedy.",
-        [
-            f"condcs.core.errors.{name}"
-            for name in (
-                "CondcsError",
-                "ShapeError",
-                "DataError",
-                "BandwidthError",
-                "ParameterError",
-                "OverlapError",
-                "CondcsWarning",
-                "BandwidthWarning",
-                "OverlapWarning",
-            )
-        ],
-    )
+            paths = [*(top[name] for name in _COMPARED), *paths]
+        made[f"reference/{package}.md"] = _page(_TITLES[package], lead, paths)
     rows = []
     for file, (title, text) in made.items():
         named = [line.split(".")[-1] for line in text.splitlines() if line.startswith(":::")]

@@ -1,12 +1,17 @@
-"""condcs: how far apart are two conditional distributions p(y|x) and q(y|x)? An answer from samples alone."""
+"""condcs: how far apart are two conditional distributions p(y|x) and q(y|x)? An answer from samples alone.
 
+The subpackages are imported when they are first used: after ``import condcs``, ``condcs.timeseries.cluster`` works.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from condcs.core.settings import config_context
 from condcs.inference.conditional import conditional_test, two_sample_test
-from condcs.inference.explain import explain
+from condcs.inference.explain import Explanation, Region, explain
 from condcs.inference.independence import independence_test
-from condcs.inference.witness import witness
+from condcs.inference.results import ConfidenceInterval, Estimate, TestResult
+from condcs.inference.witness import Witness, witness
 from condcs.kernels.bandwidths import bandwidth
 from condcs.measures.bregman import conditional_bregman
 from condcs.measures.conditional import (
@@ -20,13 +25,36 @@ from condcs.measures.marginal import cs, joint_mmd, mmd
 from condcs.measures.neighbours import conditional_kl
 from condcs.measures.operator import conditional_mmd, mcmd
 from condcs.measures.pairwise import pairwise
+from condcs.measures.registry import MEASURES, Measure
 
 if TYPE_CHECKING:
+    from condcs import adapters as adapters
+    from condcs import causal as causal
+    from condcs import comparison as comparison
+    from condcs import datasets as datasets
+    from condcs import drift as drift
+    from condcs import exceptions as exceptions
+    from condcs import explore as explore
+    from condcs import nn as nn
+    from condcs import report as report
+    from condcs import timeseries as timeseries
     from condcs.comparison.comparing import compare
+    from condcs.comparison.result import Comparison
+    from condcs.tables.pair import FileOptions
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "MEASURES",
+    "Comparison",
+    "ConfidenceInterval",
+    "Estimate",
+    "Explanation",
+    "FileOptions",
+    "Measure",
+    "Region",
+    "TestResult",
+    "Witness",
     "bandwidth",
     "compare",
     "conditional_bregman",
@@ -50,19 +78,34 @@ __all__ = [
     "witness",
 ]
 
-_HOMES = {"compare": "comparison.comparing"}
-"""Names that are imported when they are first used, and where they live."""
+_SUBPACKAGES = (
+    "adapters",
+    "causal",
+    "comparison",
+    "datasets",
+    "drift",
+    "exceptions",
+    "explore",
+    "nn",
+    "report",
+    "timeseries",
+)
+"""Public packages; not in `__all__`, because ``from condcs import *`` would then need torch."""
 
+_HOMES = {"Comparison": "comparison.result", "FileOptions": "tables.pair", "compare": "comparison.comparing"}
+"""Names that are imported when they are first used, and the modules that define them."""
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'condcs' has no attribute {name!r}")
-    from importlib import import_module
+# Hidden from type checkers, which would take any name for one that it knows.
+if not TYPE_CHECKING:
 
-    value = getattr(import_module(f"condcs.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        if name in _SUBPACKAGES:
+            return import_module(f"condcs.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'condcs' has no attribute {name!r}")
+        value = getattr(import_module(f"condcs.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__} - {"TYPE_CHECKING"})
+    def __dir__() -> list[str]:
+        return sorted([*__all__, *_SUBPACKAGES, "__version__"])

@@ -1,8 +1,6 @@
-"""The comparison of two tables: did the inputs shift, did the relation of y to them change, where, and how sure."""
+"""The parts of a `Comparison` of two tables: how far p(x) and p(y|x) shifted, and where the relation changed."""
 
-from condcs.comparison.comparing import compare
 from condcs.comparison.regions import ChangedRegion
-from condcs.comparison.result import Comparison
 from condcs.comparison.shifts import Shift
 
-__all__ = ["ChangedRegion", "Comparison", "Shift", "compare"]
+__all__ = ["ChangedRegion", "Shift"]

@@ -1,0 +1,32 @@
+"""Errors and warnings: bad input is a `ValueError` that names the argument, the rule, what came and the remedy."""
+
+from condcs.core.errors import (
+    BandwidthError,
+    BandwidthWarning,
+    CondcsError,
+    CondcsWarning,
+    CostWarning,
+    DataError,
+    OverlapError,
+    OverlapWarning,
+    ParameterError,
+    ShapeError,
+)
+from condcs.core.files import InUseError, WriteError
+from condcs.core.parallel import ClusterError
+
+__all__ = [
+    "BandwidthError",
+    "BandwidthWarning",
+    "ClusterError",
+    "CondcsError",
+    "CondcsWarning",
+    "CostWarning",
+    "DataError",
+    "InUseError",
+    "OverlapError",
+    "OverlapWarning",
+    "ParameterError",
+    "ShapeError",
+    "WriteError",
+]
