@@ -34,7 +34,13 @@ def test_import_loads_few_modules_of_its_own():
     own = {name for name in modules_after("import condcs") if name.partition(".")[0] == "condcs"}
     assert {"condcs.core.checks", "condcs.kernels.row_sums", "condcs.measures.conditional"} <= own
     assert not own & {"condcs.cli", "condcs.datasets", "condcs.kernels.compiled", "condcs.kernels.differentiable"}
-    assert {name.split(".")[1] for name in own if "." in name} == {"core", "kernels", "measures", "inference"}
+    assert {name.split(".")[1] for name in own if "." in name} == {
+        "core",
+        "kernels",
+        "measures",
+        "inference",
+        "parallel",
+    }
 
 
 def test_compare_is_imported_when_it_is_asked_for():

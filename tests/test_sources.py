@@ -50,3 +50,15 @@ def test_modules_that_windows_lacks_are_asked_for_where_they_are_needed():
                 names = {alias.name for alias in part.names} | {getattr(part, "module", None)}
                 found += [(path.name, name) for name in names & absent]
     assert found == []
+
+
+def test_private_parts_of_joblib_were_used():
+    """They change without notice; `get_active_backend` has no underscore, and says where joblib was told to compute."""
+    found = set()
+    for path in SOURCES:
+        for part in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(part, ast.ImportFrom) and (part.module or "").startswith("joblib."):
+                found |= {(part.module, alias.name) for alias in part.names}
+            if isinstance(part, ast.Import):
+                found |= {(alias.name, "") for alias in part.names if alias.name.startswith("joblib.")}
+    assert found == {("joblib.parallel", "get_active_backend")}

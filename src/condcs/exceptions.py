@@ -13,7 +13,7 @@ from condcs.core.errors import (
     ShapeError,
 )
 from condcs.core.files import InUseError, WriteError
-from condcs.core.parallel import ClusterError
+from condcs.parallel.dask_cluster import ClusterError
 
 __all__ = [
     "BandwidthError",

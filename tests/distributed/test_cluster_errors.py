@@ -9,10 +9,11 @@ from typer.testing import CliRunner
 
 import condcs
 from condcs.cli.app import app
-from condcs.core import parallel
 from condcs.core.errors import ParameterError
-from condcs.core.parallel import ClusterError, Shared, Workers, active_workers, dask_cluster
 from condcs.core.thread_limit import one_thread
+from condcs.parallel import dask_cluster as cluster_module
+from condcs.parallel.dask_cluster import ClusterError, dask_cluster
+from condcs.parallel.spreading import Shared, Workers, active_workers
 
 from .conftest import start_scheduler, stop
 
@@ -37,7 +38,7 @@ COMMANDS = {
 def test_nobody_answers(command, address, monkeypatch):
     """Told before anything is read or computed."""
     pytest.importorskip("distributed")
-    monkeypatch.setattr(parallel, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(cluster_module, "CONNECT_SECONDS", 0.3)
     answer = CliRunner().invoke(app, [*COMMANDS[command], "--dask", address])
     assert answer.exit_code == 2
     words = " ".join(answer.stderr.split())
@@ -47,7 +48,7 @@ def test_nobody_answers(command, address, monkeypatch):
 
 def test_no_workers(monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(parallel, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(cluster_module, "CONNECT_SECONDS", 1)
     scheduler, address = start_scheduler()
     try:
         with pytest.raises(ClusterError, match=r"must have workers, got none in 1 s.*dask worker tcp://"):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.core.parallel import ClusterError, dask_cluster, spread
+from condcs.parallel.dask_cluster import ClusterError, dask_cluster
+from condcs.parallel.spreading import spread
 from condcs_reproduction import experiment_named, run
 
 from .conftest import start, start_scheduler
@@ -90,7 +91,7 @@ def test_resampling_outlives_all_workers(cluster, tmp_path):
 
 
 def test_a_call_that_kills_every_worker_ends_in_an_error(cluster):
-    """Dask gives it up after some workers; joblib alone would wait for it forever."""
+    """Dask gives it up after some workers; nobody waits for it forever."""
 
     def poison(number):
         if number == 2:

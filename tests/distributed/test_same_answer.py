@@ -12,9 +12,10 @@ import condcs
 from condcs.causal import causal_graph
 from condcs.cli.app import app
 from condcs.core.errors import DataError
-from condcs.core.parallel import active_workers, dask_cluster, spread
 from condcs.datasets import make_nlvar3
 from condcs.explore.trials import ExploreOptions, explore
+from condcs.parallel.dask_cluster import dask_cluster
+from condcs.parallel.spreading import active_workers, spread
 from condcs_reproduction import experiment_named, run
 from condcs_reproduction.runner import Interrupted
 
@@ -124,7 +125,7 @@ def test_calls_on_a_cluster_keep_their_own_work_to_themselves(cluster):
 
 
 def test_a_single_worker_is_used(cluster, monkeypatch):
-    """While the other is being replaced, say: joblib takes one thread for a reason to compute in this process."""
+    """While the other is being replaced, say, the work is still the cluster's."""
     with dask_cluster(cluster) as workers:
         monkeypatch.setattr(workers.client, "ncores", lambda: {"the only one": 1})
         found = dict(spread(lambda number: os.getpid(), [(0,), (1,)], workers))

@@ -11,8 +11,9 @@ import numpy as np
 
 from condcs.core.checks import check_integer
 from condcs.core.errors import ParameterError
-from condcs.core.parallel import ClusterError, Workers, active_workers, cores, spread
 from condcs.core.thread_limit import one_thread
+from condcs.parallel.dask_cluster import ClusterError
+from condcs.parallel.spreading import Workers, active_workers, cores, spread
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 from condcs_reproduction.store import TrialStore
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from condcs.cli.terminal import Terminal, foreign
-from condcs.core.parallel import dask_cluster
+from condcs.parallel.dask_cluster import dask_cluster
 
 Dask = Annotated[
     str | None,

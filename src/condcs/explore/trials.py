@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_choice, check_integer
-from condcs.core.parallel import active_workers, cores, in_order, spread
 from condcs.explore.coverage import coverage_curve, heat_map, places
 from condcs.explore.environments import NAMES, compiled_environment
 from condcs.explore.rollouts import rollout
 from condcs.explore.settings import METHODS, hyperparameters
+from condcs.parallel.spreading import active_workers, cores, in_order, spread
 
 CURVE_POINTS, HEAT_BINS = 200, 40
 

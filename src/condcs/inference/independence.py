@@ -11,7 +11,6 @@ import numpy as np
 from condcs.core.arrays import Array
 from condcs.core.checks import Parts, check_choice, check_integer, check_same_rows
 from condcs.core.errors import ParameterError, public
-from condcs.core.parallel import Shared
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context
 from condcs.inference.aggregate import Combined, largest_studentised
@@ -28,6 +27,7 @@ from condcs.kernels.bandwidths import Bandwidth
 from condcs.kernels.specification import Kernel
 from condcs.measures.problem import Inputs, KernelVariable
 from condcs.measures.registry import measure_named
+from condcs.parallel.spreading import Shared
 
 _NARROW = 0.25
 _OF_NUMBERS = ("gaussian", "laplacian")

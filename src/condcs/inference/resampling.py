@@ -12,7 +12,6 @@ import numpy as np
 
 from condcs.core.checks import Parts, check_integer
 from condcs.core.errors import ParameterError
-from condcs.core.parallel import Shared, active_workers, spread
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context
 from condcs.inference.aggregate import largest_studentised
@@ -28,6 +27,7 @@ from condcs.inference.statistics import (
     total_divergence,
 )
 from condcs.measures.registry import Measure
+from condcs.parallel.spreading import Shared, active_workers, spread
 
 AGGREGATE_MULTIPLES = (0.25, 0.5, 1.0, 2.0)
 """Multiples of the median width that "aggregate" combines where one width is varied."""

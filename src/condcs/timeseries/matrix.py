@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from condcs.core.parallel import active_workers, spread
 from condcs.core.settings import current_settings
 from condcs.core.thread_limit import one_blas_thread
 from condcs.inference.progress import progress_bar
+from condcs.parallel.spreading import active_workers, spread
 from condcs.timeseries.collection import FloatArray
 from condcs.timeseries.jobs import Job
 from condcs.timeseries.store import MatrixStore
@@ -127,7 +127,7 @@ def _computed(
     if workers is not None and workers.client is not None:
         # Few at a time: blocks hold the series that they need.
         calls = ((task(row, column),) for row, column in blocks)
-        for _, done in spread(Block.run, calls, workers, ahead="4*n_jobs"):
+        for _, done in spread(Block.run, calls, workers, ahead=4):
             yield done
         return
     from joblib import Parallel, delayed
