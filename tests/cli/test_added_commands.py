@@ -37,7 +37,7 @@ def test_help_shows_only_the_commands_that_can_run():
     assert "reproduce" in ended([("reproduce", "condcs_reproduction.command:reproduce")], "--help").stdout
 
 
-@pytest.mark.parametrize("value", ["package_that_is_absent:run", "condcs.cli.demo:absent"])
+@pytest.mark.parametrize("value", ["package_that_is_absent:run", "condcs.cli.demo_command:absent"])
 def test_a_damaged_package_took_the_other_commands_with_it(value):
     entries = [("damaged", value)]
     assert ended(entries, "--version").returncode == 0

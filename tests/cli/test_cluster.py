@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib")
 from typer.testing import CliRunner
 
 from condcs.cli.app import app
-from condcs.cli.cluster import default_order, scaled
+from condcs.cli.cluster_command import default_order, scaled
 from condcs.cli.series_files import SeriesFile, read_series
 from condcs.core.errors import CondcsError, DataError, ShapeError
 

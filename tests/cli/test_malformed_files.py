@@ -353,7 +353,7 @@ def test_there_are_enough_malformed_files():
 @pytest.mark.parametrize("command", ["compare", "causal"])
 def test_malformed_tables(tmp_path, command, monkeypatch):
     monkeypatch.setattr("condcs.comparison.comparing.compare_pair", _stop)
-    monkeypatch.setattr("condcs.cli.causal.tested", _stop)
+    monkeypatch.setattr("condcs.cli.causal_command.tested", _stop)
     found = {}
     for name, content in TABLES.items():
         path = tmp_path / name
@@ -365,7 +365,7 @@ def test_malformed_tables(tmp_path, command, monkeypatch):
 
 
 def test_malformed_collections(tmp_path, monkeypatch):
-    monkeypatch.setattr("condcs.cli.cluster.cluster_file", _stop)
+    monkeypatch.setattr("condcs.cli.cluster_command.cluster_file", _stop)
     found = {name: ends(c, tmp_path / name, "cluster", tmp_path / name, "--k", 2) for name, c in COLLECTIONS.items()}
     assert not {name: why for name, (how, why) in found.items() if how == "wrong"}
     read = {name for name, (how, _) in found.items() if how == "read" and not name.startswith("damaged")}

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from condcs.cli import watch
+from condcs.cli import watch_command as watch
 from condcs.cli.app import app
 from condcs.core.files import locked, sealed
 from condcs.tables.pair import ReadOptions

@@ -13,11 +13,9 @@ import pandas as pd
 import pytest
 
 from condcs.core.errors import CondcsError, DataError, OverlapError, ParameterError
-from condcs.tables.kinds import tell_kind
-from condcs.tables.missing import is_missing
-from condcs.tables.pair import ReadOptions, read_pair
-from condcs.tables.sampling import sample_rows
-from condcs.tables.selection import choose_x_and_y, select_columns
+from condcs.tables.column_choice import choose_x_and_y, select_columns
+from condcs.tables.kinds import is_missing, tell_kind
+from condcs.tables.pair import ReadOptions, read_pair, sample_rows
 from condcs.tables.sources import Batch, open_table
 from tests.house_prices import house_prices
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from condcs.report.page import Page
-from condcs.report.pictures import LARGEST_VECTOR
+from condcs.report.page import LARGEST_VECTOR, Page
 from condcs_reproduction.report import LEGEND, MISSING, Report
 from condcs_reproduction.spec import Experiment
 

@@ -50,7 +50,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Picture to write (PNG, SVG or PDF).")] = Path("condcs-demo.png"),
 ) -> None:
     """Compare two built-in samples whose p(y|x) differ only in one region of x."""
-    from condcs.cli.demo import run
+    from condcs.cli.demo_command import run
 
     run(rows=rows, seed=seed, out=out)
 
@@ -90,7 +90,7 @@ def compare(
     import shlex
     import sys
 
-    from condcs.cli.compare import run
+    from condcs.cli.compare_command import run
     from condcs.cli.workers import on_workers
     from condcs.tables import FileOptions
 
@@ -140,7 +140,7 @@ def cluster(
     import shlex
     import sys
 
-    from condcs.cli.cluster import ClusterOptions, run
+    from condcs.cli.cluster_command import ClusterOptions, run
     from condcs.cli.workers import on_workers
 
     options = ClusterOptions(
@@ -191,7 +191,7 @@ def causal(
     import shlex
     import sys
 
-    from condcs.cli.causal import CausalOptions, run
+    from condcs.cli.causal_command import CausalOptions, run
     from condcs.cli.workers import on_workers
 
     options = CausalOptions(
@@ -235,7 +235,7 @@ def explore(
     import shlex
     import sys
 
-    from condcs.cli.explore import run
+    from condcs.cli.explore_command import run
     from condcs.cli.workers import on_workers
     from condcs.explore.trials import ExploreOptions
 
@@ -271,7 +271,7 @@ def watch(
     After an alarm the window starts empty. The state is kept in --state as rows come in, so that the same command goes
     on after any end. Exit code: 0 = no alarm, 1 = alarms, 2 = error.
     """
-    from condcs.cli.watch import run
+    from condcs.cli.watch_command import run
     from condcs.tables.pair import ReadOptions
 
     options = ReadOptions(

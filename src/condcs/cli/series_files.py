@@ -13,8 +13,7 @@ import numpy as np
 from condcs.core.checks import check_choice
 from condcs.core.errors import CondcsError, DataError, ShapeError
 from condcs.datasets.arrays import read_arrays
-from condcs.tables.kinds import as_number
-from condcs.tables.missing import is_missing
+from condcs.tables.kinds import as_number, is_missing
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import condcs
 from condcs.comparison.regions import ChangedRegion, Places, response_summary
 from condcs.comparison.shifts import Shift
-from condcs.comparison.wording import show_p
+from condcs.comparison.wording import as_text, show_p
 from condcs.core.equality import ByValue
 from condcs.core.errors import ParameterError, public
 from condcs.tables.pair import Account, Pair
@@ -88,8 +88,6 @@ class Comparison(ByValue):
         return f"<Comparison: {self.verdict}>"
 
     def __str__(self) -> str:
-        from condcs.comparison.summary import as_text
-
         return as_text(self)
 
     def _repr_html_(self) -> str | None:
@@ -131,7 +129,7 @@ class Comparison(ByValue):
         matplotlib figure
             Not shown; save it with ``figure.savefig("change.png")``.
         """
-        from condcs.comparison.compare_pictures import input_figure, telling_columns
+        from condcs.comparison.compare_page import input_figure, telling_columns
 
         names = [c.name for c in self.pair.x]
         if column is not None and column not in names:

@@ -1,4 +1,4 @@
-"""What a column is, number or category, and how its cells become the numbers that the kernels see."""
+"""What a cell is (a gap, a number, a date, a category), and how columns become the numbers that the kernels see."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ from typing import Any
 import numpy as np
 
 from condcs.core.errors import DataError
+
+GAPS = frozenset(
+    {"", "na", "n/a", "#n/a", "nan", "null", "none", "nat", "<na>", "inf", "-inf", "+inf", "infinity", "-infinity"}
+)
+"""Texts that stand for a missing value, in small letters; infinite values cannot be compared and count too."""
+
+_LONGEST = max(map(len, GAPS)) + 4
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -38,6 +45,42 @@ _SIGNS = re.compile(r"\s*([$€£¥₹%]|USD|EUR|GBP|CHF|JPY)\s*", re.IGNORECASE
 
 Odd = tuple[int, int, Any]
 """A cell that is no number: which sample, which row of it, and the cell."""
+
+LABEL_WIDTH = 0.5
+"""Kernel width for 0/1 columns: two labels, sqrt(2) apart, have a similarity of exp(-4)."""
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell is a gap: nothing, NaN or infinity, or a text that says so."""
+    if cell is None:
+        return True
+    if isinstance(cell, str):
+        if not cell or cell.isspace():
+            return True
+        # Most cells are decided by their last character or their length.
+        return not cell[-1].isdigit() and len(cell) <= _LONGEST and cell.strip().lower() in GAPS
+    return isinstance(cell, float) and not math.isfinite(cell)
+
+
+def gap_marks(given: Sequence[str]) -> Callable[[Any], bool]:
+    """Return what tells marks of gaps, comma-separated texts, from other cells.
+
+    Text counts as it is written, but for blanks around it and capitals; typed numbers count by their value.
+    """
+    texts = {mark.strip().lower() for marks in given for mark in marks.split(",")} - {""}
+    numbers = set()
+    for text in texts:
+        try:
+            numbers.add(float(text))
+        except ValueError:
+            continue
+
+    def is_mark(cell: Any) -> bool:
+        if isinstance(cell, str):
+            return cell.strip().lower() in texts
+        return isinstance(cell, int | float) and not isinstance(cell, bool) and cell in numbers
+
+    return is_mark
 
 
 @dataclass(frozen=True)
@@ -279,3 +322,31 @@ def _label(cell: Any) -> str:
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     return str(cell)
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """Columns of a table, and how their cells become numbers."""
+
+    columns: tuple[Column, ...]
+
+    def encode(self, rows: Sequence[Sequence[Any]], title: str) -> FloatArray:
+        """Return one row of numbers per row of cells; a label never seen before is all zeros."""
+        parts = []
+        for cells, column in zip(zip(*rows, strict=True), self.columns, strict=True):
+            codes = column.encode(cells, title)
+            parts.append(
+                (codes[:, None] == np.arange(len(column.labels))).astype(float)
+                if column.is_category
+                else codes[:, None]
+            )
+        return np.concatenate(parts, axis=1)
+
+    @property
+    def all_labels(self) -> bool:
+        """Whether there is no number among the columns."""
+        return all(column.is_category for column in self.columns)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return the columns as plain JSON values."""
+        return [{"name": c.name, "kind": c.kind, "labels": list(c.labels), "decimal": c.decimal} for c in self.columns]

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 from condcs.core.checks import check_choice
 from condcs.core.errors import DataError
-from condcs.tables.missing import gap_marks
+from condcs.tables.kinds import gap_marks
 
 FORMATS = ("csv", "jsonl", "parquet", "arrow", "xlsx")
 

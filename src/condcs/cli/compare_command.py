@@ -17,7 +17,7 @@ from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.comparison.comparing import STEPS, compare
 from condcs.comparison.result import Comparison
-from condcs.comparison.summary import Lines, answers, responses, sizes, variables, where
+from condcs.comparison.wording import Lines, answers, responses, sizes, variables, where
 
 _STYLES = {"shifted": "bold red", "changed": "bold red", "no evidence": "green"}
 

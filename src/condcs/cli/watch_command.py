@@ -29,10 +29,9 @@ from condcs.cli.terminal import Terminal, abandon_output, foreign
 from condcs.core.errors import CondcsError, DataError
 from condcs.core.files import InUseError, atomic_write, locked, remove_parts, sealed, unsealed, writing
 from condcs.drift import ConditionalDriftDetector
-from condcs.tables.missing import is_missing
-from condcs.tables.one_hot import LABEL_WIDTH, OneHot
+from condcs.tables.column_choice import choose_x_and_y
+from condcs.tables.kinds import LABEL_WIDTH, OneHot, is_missing
 from condcs.tables.pair import ReadOptions, read_sample, tell_columns
-from condcs.tables.selection import choose_x_and_y
 from condcs.tables.sources import Row, RowError, Table, open_table
 
 SIGNALLED, OUTPUT_CLOSED = 128, 141

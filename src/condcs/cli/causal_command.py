@@ -20,10 +20,9 @@ from condcs.cli.terminal import Terminal, foreign
 from condcs.comparison.comparing import check_alpha
 from condcs.core.checks import check_choice
 from condcs.core.errors import DataError, ParameterError
-from condcs.tables.kinds import DECIMALS, as_day, as_number, meant_as_numbers, remedy
-from condcs.tables.missing import is_missing
+from condcs.tables.column_choice import MOST_COLUMNS, select_columns
+from condcs.tables.kinds import DECIMALS, as_day, as_number, is_missing, meant_as_numbers, remedy
 from condcs.tables.pair import refuse_columns
-from condcs.tables.selection import MOST_COLUMNS, select_columns
 from condcs.tables.sources import Table, open_table
 
 FloatArray = np.ndarray[Any, Any]
