@@ -14,11 +14,12 @@ export CONDCS_DATA
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-portable check format bench docs wheel lock clean
+.PHONY: help demo test test-fast test-portable check format bench docs wheel lock clean
 
 help:
 	@echo "make demo    install and run the main job on built-in data"
 	@echo "make test    install with everything the tests need and run them all (ARGS='-k name' to choose)"
+	@echo "make test-fast   all tests but the slow ones, in under three minutes on two cores"
 	@echo "make test-portable  doctests, pages and golden values once more, without AVX-512"
 	@echo "make check   formatting, lint, types and import layers"
 	@echo "make format  rewrite the sources in the house format"
@@ -33,11 +34,15 @@ demo: $(VENV)/.installed-cli
 
 # pytest -n auto starts one process per core. Each of them must keep its BLAS and OpenMP to one thread: cores^2 threads
 # on as many cores are several times slower and make timings meaningless.
-test test-portable: export OMP_NUM_THREADS ?= 1
-test test-portable: export OPENBLAS_NUM_THREADS ?= 1
-test test-portable: export MKL_NUM_THREADS ?= 1
+test test-fast test-portable: export OMP_NUM_THREADS ?= 1
+test test-fast test-portable: export OPENBLAS_NUM_THREADS ?= 1
+test test-fast test-portable: export MKL_NUM_THREADS ?= 1
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist=worksteal $(ARGS)
+
+# What to run while writing; `make test` has the last word.
+test-fast: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 --dist=worksteal -m "not slow" $(ARGS)
 
 # Doctests, pages and golden values as on a processor without AVX-512: numpy and OpenBLAS then choose other instructions,
 # whose results differ in the last digit.

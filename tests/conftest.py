@@ -44,7 +44,8 @@ def no_small_pools() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["numpy", "numpy-large", "torch", "jax"])
+# JAX compiles every function anew for every shape.
+@pytest.fixture(params=["numpy", "numpy-large", "torch", pytest.param("jax", marks=pytest.mark.slow)])
 def library(request: pytest.FixtureRequest) -> Iterator[Library]:
     """Each array library in turn, in double precision; numpy twice, as small and as large pools are handled."""
     context: Any = nullcontext()

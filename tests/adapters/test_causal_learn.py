@@ -25,6 +25,7 @@ def edges(data, test, **options):
     )
 
 
+@pytest.mark.slow
 def test_pc_orients_a_collider_that_fisher_z_misses(collider):
     import condcs.adapters.causal_learn  # noqa: F401  (registers the name)
 

@@ -95,6 +95,7 @@ def test_eegnet_is_the_extractor():
     assert [z.shape[1] for z in layers] == [8, 4]
 
 
+@pytest.mark.slow
 def test_placeholder_of_torchaudio_leaves_no_trace():
     """After the import torchaudio is as absent, or as present, as before."""
     if not _has("braindecode"):

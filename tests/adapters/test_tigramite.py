@@ -30,6 +30,7 @@ def links(data, test):
     return {(i, j) for i, j in np.argwhere(significant) if i != j}
 
 
+@pytest.mark.slow
 def test_pcmci_finds_links_that_partial_correlation_misses():
     from tigramite.independence_tests.parcorr import ParCorr
 

@@ -350,6 +350,7 @@ def test_there_are_enough_malformed_files():
     assert len(TABLES) + len(COLLECTIONS) >= 250
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["compare", "causal"])
 def test_malformed_tables(tmp_path, command, monkeypatch):
     monkeypatch.setattr("condcs.comparison.comparing.compare_pair", _stop)

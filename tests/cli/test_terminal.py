@@ -99,6 +99,7 @@ def test_watch_on_an_ascii_console(files, monkeypatch):
     assert "has left that of the reference" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "environment",
     [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
@@ -323,6 +324,7 @@ def _spawned(folder):
     typer.main.get_command(app).main(words)
 
 
+@pytest.mark.slow
 def test_commands_run_in_spawned_processes(tmp_path):
     """The only way to start a process on Windows and the usual one on macOS; paths with spaces."""
     import multiprocessing

@@ -240,6 +240,7 @@ def start(reference, *words, **streams):
     return subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stderr=subprocess.PIPE, **streams)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_signals_leave_a_state(reference, tmp_path, name):
     """The process has certainly begun to watch when the pipe, which holds 64 kB, has taken more."""
@@ -260,6 +261,7 @@ def test_signals_leave_a_state(reference, tmp_path, name):
 ALARMS = as_csv(house_prices(60, 2), house_prices(240, 3, changed=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--json"], []])
 def test_closed_standard_output_is_not_blamed_on_standard_input(reference, tmp_path, words):
     """``watch | head``: no message, the exit code of a closed pipe; the alarm that nobody has seen is told again."""
@@ -280,6 +282,7 @@ def test_closed_standard_output_is_not_blamed_on_standard_input(reference, tmp_p
     assert json.loads(again.stdout.splitlines()[0])["row"] == seen
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full here")
 def test_full_standard_output_is_a_message_and_leaves_the_state(reference, tmp_path):
     state = tmp_path / "state.npz"

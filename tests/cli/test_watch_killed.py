@@ -24,6 +24,7 @@ OPTIONS = ["--y", "price", "--x", "area,district", "--window", "30", "--run-leng
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked, so that 30 of them start in no time")
+@pytest.mark.slow
 def test_thirty_kills_at_random_moments_leave_a_whole_state_and_lose_no_alarm(tmp_path):
     """SIGTERM, SIGHUP, SIGINT and SIGKILL, with a state written every tenth row, so that many hit it being written.
 

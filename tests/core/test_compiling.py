@@ -13,6 +13,8 @@ import pytest
 
 import condcs
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = Path(condcs.__file__).parent
 SAMPLES = [0.0, 1, 2], [0.0, 1, 2], [0.0, 1, 2], [2.0, 1, 0]
 CODE = f"import condcs; print(condcs.conditional_cs(*{SAMPLES}, bandwidth_x=1, bandwidth_y=1))"

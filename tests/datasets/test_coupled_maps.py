@@ -52,6 +52,7 @@ def test_bad_options(call, words):
         call()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_series_on_every_processor():
     """Chaotic maps turn the last digit of one exponential into another series; so nothing in them may differ."""
     code = (

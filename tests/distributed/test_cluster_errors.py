@@ -46,6 +46,7 @@ def test_nobody_answers(command, address, monkeypatch):
     assert "Traceback" not in answer.stderr
 
 
+@pytest.mark.slow
 def test_no_workers(monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster_module, "CONNECT_SECONDS", 1)
@@ -57,6 +58,7 @@ def test_no_workers(monkeypatch):
         stop(scheduler)
 
 
+@pytest.mark.slow
 def test_other_version_of_condcs(cluster, monkeypatch):
     monkeypatch.setattr(condcs, "__version__", "9.9")
     with pytest.raises(ClusterError, match=r"workers must have condcs 9\.9 installed, got 0"):

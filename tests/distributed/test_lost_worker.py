@@ -16,7 +16,7 @@ from condcs_reproduction import experiment_named, run
 
 from .conftest import start, start_scheduler
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")]
 
 QUICK = experiment_named("table3").version(quick=True, trials=2)
 

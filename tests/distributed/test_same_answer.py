@@ -19,6 +19,8 @@ from condcs.parallel.spreading import active_workers, spread
 from condcs_reproduction import experiment_named, run
 from condcs_reproduction.runner import Interrupted
 
+pytestmark = pytest.mark.slow
+
 QUICK = experiment_named("table3").version(quick=True, trials=1)
 
 

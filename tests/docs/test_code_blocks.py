@@ -69,6 +69,7 @@ def run_console(block: Block, page: Path) -> None:
             check_output(expected, result.stdout, f"{name(page)}: {line}")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("page", with_code("python", "console"))
 def test_code_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from tests.docs.pages import DOCS, ROOT
 README_PICTURE = "demo.png"
 
 
+@pytest.mark.slow
 def test_the_script_draws_the_pictures_of_the_pages(tmp_path):
     """With few runs, into another folder; each picture has a light and a dark edition."""
     pytest.importorskip("matplotlib")

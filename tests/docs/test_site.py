@@ -16,6 +16,8 @@ import pytest
 from tests.browser import chromium, problems
 from tests.docs.pages import DOCS, ROOT
 
+pytestmark = pytest.mark.slow
+
 _NEEDED = ("mkdocs", "material", "mkdocstrings_handlers.python", "latex2mathml", "ziamath", "typer")
 
 

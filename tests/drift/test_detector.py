@@ -81,6 +81,7 @@ def test_threshold_of_gumbel_maxima():
     assert rate == pytest.approx(1 / (run_length - window), rel=0.12)
 
 
+@pytest.mark.slow
 def test_run_length_is_as_stated():
     """200 streams that follow the reference, 10 on each of 20 references: the mean is within 20% of the stated one.
 
@@ -163,6 +164,7 @@ def alarms_of(states, streams, **change):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low", [-1.0, 0.0, 0.5])
 def test_shifts_of_the_inputs_alone_raise_no_alarms(wave_states, low):
     """The same relation on the whole range, its upper half or quarter: 12 streams of 300 rows.

@@ -32,6 +32,7 @@ def test_without_a_name_all_are_listed():
     assert all(name in shown.output for name in experiment_names())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", experiment_names())
 def test_quick_version_runs_and_writes_its_files(name, tmp_path):
     """Tables on the screen; JSON, Markdown and both figures in the folder."""
@@ -54,6 +55,7 @@ def test_quick_version_runs_and_writes_its_files(name, tmp_path):
     assert (folder / f"{name}.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_figure_uses_the_trials_of_the_table(tmp_path):
     """fig4 after table3 has nothing left to run."""
     reproduce("table3", "--quick", "--trials", 1, "--jobs", 1, "--out", tmp_path)
@@ -100,6 +102,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_full_out_is_a_plain_message(tmp_path):
     """The trials find room; a limit on the size of files stops the picture, of which nothing is left."""
     pytest.importorskip("resource")
@@ -114,6 +117,7 @@ def test_full_out_is_a_plain_message(tmp_path):
     assert {entry.suffix for entry in (tmp_path / "table3-quick").iterdir()} == {".jsonl", ".json", ".md"}
 
 
+@pytest.mark.slow
 def test_reproduce_works_where_no_processes_can_be_started(tmp_path):
     """Without /dev/shm there are no semaphores, and joblib no processes; its own switch for that stands for it."""
     environment = {**os.environ, "JOBLIB_MULTIPROCESSING": "0"}

@@ -89,6 +89,7 @@ def test_trials_compute_on_one_thread(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
+@pytest.mark.slow
 def test_killed_run_resumes_with_identical_numbers(tmp_path):
     """A real kill -9 in the middle; the report of the resumed run equals that of one never stopped."""
     arguments = ["reproduce", "table3", "--quick", "--trials", "2", "--jobs", "1", "--out"]

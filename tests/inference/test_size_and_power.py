@@ -6,6 +6,8 @@ from scipy.stats import binom
 
 import condcs
 
+pytestmark = pytest.mark.slow
+
 RUNS, LEVEL, RESAMPLES = 400, 0.05, 99
 LOW, HIGH = (int(v) for v in binom.interval(0.999, RUNS, LEVEL))
 

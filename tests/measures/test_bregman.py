@@ -196,6 +196,7 @@ def test_torch_values_and_gradients(generator, matrix):
     assert torch.autograd.gradcheck(lambda *a: conditional_bregman(*a, **kind), tensors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("generator", "matrix"), [("von_neumann", "correntropy"), ("log_det", "covariance")])
 def test_jax_values_and_gradients_inside_jit(generator, matrix):
     """Each generator and each matrix once (compiling is slow), against central differences of the numpy path."""

@@ -125,6 +125,7 @@ def by_factors(means_p, factors_p, means_q, factors_q, weights_p, weights_q):
 PARAMETERS = (MEANS_P, FACTORS_P, MEANS_Q, FACTORS_Q, WEIGHTS["weights_p"], WEIGHTS["weights_q"])
 
 
+@pytest.mark.slow
 def test_torch_values_and_gradients():
     torch = pytest.importorskip("torch")
     tensors = [torch.tensor(a, requires_grad=True) for a in PARAMETERS]
@@ -134,6 +135,7 @@ def test_torch_values_and_gradients():
     assert torch.autograd.gradcheck(cs_gaussian_mixture, variances)
 
 
+@pytest.mark.slow
 def test_jax_values_and_gradients_inside_jit():
     jax = pytest.importorskip("jax")
     with jax.enable_x64(True):

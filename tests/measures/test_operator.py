@@ -161,6 +161,7 @@ def test_torch_values_and_gradients():
     assert torch.autograd.gradcheck(lambda *a: mcmd(*a[:4], at=a[4], **WIDTHS), [*tensors, at])
 
 
+@pytest.mark.slow
 def test_jax_values_and_gradients_inside_jit():
     """One compiled sum of both measures, against central differences of the numpy path."""
     jax = pytest.importorskip("jax")

@@ -90,6 +90,7 @@ def test_autocast_and_arguments_by_name():
     torch.testing.assert_close(inside, F.cs_loss(zs, zt, bandwidth=0.9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["alignment", "regression", "mk_mmd"])
 def test_compiled_losses(name):
     """The whole graph is traced, without a break; values and gradients agree."""

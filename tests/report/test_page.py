@@ -189,6 +189,7 @@ def test_image_files_are_embedded(tmp_path):
     assert re.findall(r'width="(\d+)"', page.html()) == ["442", "442"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1100, True)])
 def test_a_reader_finds_nothing_wrong(tmp_path, width, dark):
     """Nothing overflows, fails, is fetched, or runs; the background follows the reader's scheme; tab reaches it all."""

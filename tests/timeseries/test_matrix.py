@@ -285,6 +285,7 @@ print(megabytes("VmHWM") - before)
 
 
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="peaks are read from Linux's /proc")
+@pytest.mark.slow
 def test_memory_is_that_of_the_matrix():
     """300 series of 118 windows: the matrix takes 0.7 MB, the three triangles of 56 KB of every series 50 MB.
 
