@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from condcs import timeseries as timeseries
     from condcs.comparison.comparing import compare
     from condcs.comparison.result import Comparison
-    from condcs.tables.pair import FileOptions
+    from condcs.tables.sources import FileOptions
 
 __version__ = "0.1.0"
 
@@ -92,7 +92,7 @@ _SUBPACKAGES = (
 )
 """Public packages; not in `__all__`, because ``from condcs import *`` would then need torch."""
 
-_HOMES = {"Comparison": "comparison.result", "FileOptions": "tables.pair", "compare": "comparison.comparing"}
+_HOMES = {"Comparison": "comparison.result", "FileOptions": "tables.sources", "compare": "comparison.comparing"}
 """Names that are imported when they are first used, and the modules that define them."""
 
 # Hidden from type checkers, which would take any name for one that it knows.

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from condcs.cli.app import app
 from condcs.core.errors import CondcsError, DataError
 from condcs.tables.pair import ReadOptions, read_pair
-from condcs.tables.sources import open_table
+from condcs.tables.sources import FileOptions, open_table
 
 pa = pytest.importorskip("pyarrow")
 ipc = pytest.importorskip("pyarrow.ipc")
@@ -85,7 +85,7 @@ def read_damaged_arrow_files(count: int) -> None:
         with open("damaged", "wb") as file:
             file.write(content)
         try:
-            with open_table("damaged", form="arrow") as table:
+            with open_table("damaged", FileOptions("arrow")) as table:
                 for _ in table.batches(range(len(table.names))):
                     pass
         except CondcsError:
@@ -416,7 +416,7 @@ def test_long_texts_that_repeat_are_not_held_by_the_thousand(tmp_path, how):
         )
         parquet.write_table(pa.table({"x": texts, "y": list(range(3000))}), path, compression="zstd", **options)
     largest = rows = 0
-    with open_table(str(path)) as table:
+    with open_table(str(path), FileOptions()) as table:
         for batch in table.batches([0, 1]):
             largest = max(largest, sum({id(row[0]): len(row[0]) for row in batch}.values()))
             rows += len(batch)

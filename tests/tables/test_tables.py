@@ -16,12 +16,12 @@ from condcs.core.errors import CondcsError, DataError, OverlapError, ParameterEr
 from condcs.tables.column_choice import choose_x_and_y, select_columns
 from condcs.tables.kinds import is_missing, tell_kind
 from condcs.tables.pair import ReadOptions, read_pair, sample_rows
-from condcs.tables.sources import Batch, open_table
+from condcs.tables.sources import Batch, FileOptions, open_table
 from tests.house_prices import house_prices
 
 
 def rows_of(path, **options):
-    with open_table(str(path), **options) as table:
+    with open_table(str(path), FileOptions(**options)) as table:
         batches = list(table.batches(range(len(table.names))))
         return table.names, [list(row) for batch in batches for row in batch]
 
@@ -86,7 +86,7 @@ def test_standard_input(tmp_path, monkeypatch, form):
         (b"\n\n", {}, "is empty"),
         (b"a,b\n1,2\n1\n", {}, "2 cells in every row, got 1 in line 3"),
         (b"a,a\n1,2\n", {}, "must name each column once, got 'a'"),
-        ("näme,b\n1,2\n".encode("latin-1"), {}, "must be text in utf-8, got byte 0xe4.*encoding="),
+        ("näme,b\n1,2\n".encode("latin-1"), {}, "must be text in utf-8, got the byte 0xe4.*encoding="),
         ("a,b\n1,2\n".encode("utf-16"), {}, "encoding"),
         (b"a,b\n1,\x002\n", {}, "zero byte"),
         (b'a,b\n"1,2\n' + b"3,4\n" * 50_000, {}, "a quote that is never closed"),
@@ -97,7 +97,7 @@ def test_standard_input(tmp_path, monkeypatch, form):
         (b"ARROW1 and then nothing", {}, "must be Arrow"),
         (b"\x1f\x8b and then nothing", {}, "gzip"),
         (b"a\n1\n", {"encoding": "klingon"}, "`encoding` must be the name of a text encoding"),
-        (b"a\n1\n", {"form": "yaml"}, "`format` must be one of"),
+        (b"a\n1\n", {"format": "yaml"}, "`format` must be one of"),
     ],
 )
 def test_damaged_tables_are_named(tmp_path, content, options, words):
@@ -225,7 +225,7 @@ def test_a_table_far_larger_than_the_budget_is_streamed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Pipe())))
     tracemalloc.start()
-    pair = read_pair(str(reference), "-", ReadOptions(x=["x"], y=["y"], memory=1, max_rows=10**6))
+    pair = read_pair(str(reference), "-", ReadOptions(x=["x"], y=["y"], max_rows=10**6, files=FileOptions(memory=1)))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert pair.current.seen == 60_000
@@ -379,3 +379,16 @@ def test_constant_columns(tables):
 def test_one_standard_input_only():
     with pytest.raises(ParameterError, match="only one of the two tables"):
         read_pair("-", "-", ReadOptions(y=["a"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"decimal": ";"}, r"`decimal` must be one of '\.', ',', got ';'"),
+        ({"format": "ods"}, r"`format` must be one of 'csv', 'jsonl', 'parquet', 'arrow', 'xlsx', got 'ods'"),
+        ({"memory": 0}, "`memory` must be an integer of at least 1, got 0"),
+    ],
+)
+def test_file_options_are_checked_when_they_are_made(options, words):
+    with pytest.raises(ParameterError, match=words):
+        FileOptions(**options)

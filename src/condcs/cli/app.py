@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 import condcs
 from condcs.cli.boundary import Commands
 from condcs.cli.workers import Dask
+from condcs.core.checks import check_choice
+
+if TYPE_CHECKING:
+    from condcs.tables.sources import FileOptions
 
 app = typer.Typer(
     cls=Commands,
-    help="Did the relation between y and x change? Measure, test and explain differences of p(y|x), from samples.",
+    help="Did the relation between y and x change? Measure, test and explain differences of p(y|x) from samples.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
 )
 
-Decimal = Annotated[str, typer.Option("--decimal", help="Decimal sign of numbers in text: . or ,")]
+Decimal = Annotated[str, typer.Option("--decimal", help="Decimal sign of numbers that are written as text: . or ,")]
 Missing = Annotated[
-    list[str] | None, typer.Option("--missing", help="Marks of gaps, comma-separated, e.g. '?' or '-,unknown'.")
+    list[str] | None,
+    typer.Option("--missing", help="Further texts for missing values, comma-separated, e.g. '?' or '-,unknown'."),
 ]
-Form = Annotated[str | None, typer.Option("--format", help="csv, jsonl, parquet, arrow or xlsx.")]
-Encoding = Annotated[str, typer.Option(help="Encoding of csv and jsonl.")]
+Form = Annotated[
+    str | None,
+    typer.Option("--format", help="csv, jsonl, parquet, arrow or xlsx; by default the file itself tells."),
+]
+Encoding = Annotated[str, typer.Option(help="Text encoding of csv and jsonl files.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Number of threads; by default one per core.")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--x", help="Inputs: names, globs, '!name' to leave one out; by default all columns but y."),
+]
+Response = Annotated[list[str], typer.Option("--y", help="Response: names or globs, comma-separated.")]
+DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Drop rows with missing values.")]
+Categories = Annotated[list[str] | None, typer.Option(help="Columns of numbers that are categories.")]
 
 
 def _version(wanted: bool) -> None:
@@ -47,7 +65,7 @@ def options(
 def demo(
     rows: Annotated[int, typer.Option(min=20, help="Rows of each sample.")] = 400,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated data.")] = 0,
-    out: Annotated[Path, typer.Option(help="Picture to write (PNG, SVG or PDF).")] = Path("condcs-demo.png"),
+    out: Annotated[Path, typer.Option(help="Figure to write (PNG, SVG or PDF).")] = Path("condcs-demo.png"),
 ) -> None:
     """Compare two built-in samples whose p(y|x) differ only in one region of x."""
     from condcs.cli.demo_command import run
@@ -61,38 +79,32 @@ def compare(
         str, typer.Argument(help="The earlier table: csv, jsonl, parquet, arrow or xlsx; - is stdin.")
     ],
     current: Annotated[str, typer.Argument(help="The later table.")],
-    y: Annotated[list[str], typer.Option("--y", help="Response: names or globs, comma-separated.")],
-    x: Annotated[
-        list[str] | None, typer.Option("--x", help="Inputs: names, globs, '!name' to leave out; default all but y.")
-    ] = None,
-    alpha: Annotated[float, typer.Option(help="Level of the tests.")] = 0.05,
-    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with gaps.")] = False,
-    category: Annotated[list[str] | None, typer.Option(help="Columns of numbers that are categories.")] = None,
-    number: Annotated[list[str] | None, typer.Option(help="Two-valued responses that are numbers.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Page to write (HTML).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-    max_rows: Annotated[int, typer.Option(min=10, help="Rows of each table; more are sampled.")] = 2000,
-    memory: Annotated[int, typer.Option(min=1, help="Megabytes that the sampled rows may take up.")] = 500,
-    resamples: Annotated[int, typer.Option(min=1, help="Redrawn samples of each test.")] = 299,
+    y: Response,
+    x: Columns = None,
+    alpha: Annotated[float, typer.Option(help="Significance level of the tests.")] = 0.05,
+    drop_missing: DropMissing = False,
+    category: Categories = None,
+    number: Annotated[list[str] | None, typer.Option(help="Responses with two values that are numbers.")] = None,
+    report: Annotated[Path | None, typer.Option(help="HTML report to write.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    max_rows: Annotated[int, typer.Option(min=10, help="Rows of each table; longer tables are sampled.")] = 2000,
+    memory: Annotated[int, typer.Option(min=1, help="Memory for the sampled rows, in megabytes.")] = 500,
+    resamples: Annotated[int, typer.Option(min=1, help="Resamples of each test.")] = 299,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the tests.")] = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core.")] = None,
+    jobs: Jobs = None,
     dask: Dask = None,
     form: Form = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
     missing: Missing = None,
 ) -> None:
-    """Say whether the relation of y to x changed between two tables, where, and how sure that is.
+    """Test whether the relation of y to x changed between two tables, and show where.
 
-    Numbers get Gaussian kernels, text gets delta kernels; a response of two values is a label. Exit code: 0 = no
+    Numbers get Gaussian kernels, text gets delta kernels; a response with two values is a label. Exit code: 0 = no
     evidence that p(y|x) changed (even if p(x) did), 1 = changed at --alpha, 2 = error.
     """
-    import shlex
-    import sys
-
     from condcs.cli.compare_command import run
     from condcs.cli.workers import on_workers
-    from condcs.tables import FileOptions
 
     with on_workers(dask):
         run(
@@ -108,112 +120,116 @@ def compare(
             category=category or (),
             number=number or (),
             missing="drop" if drop_missing else "error",
-            files=FileOptions(form, encoding, decimal, missing or (), memory),
+            files=_file_options(form, encoding, decimal, missing, memory),
             as_machine=as_json,
             report=report,
-            command=shlex.join(["condcs", *sys.argv[1:]]),
+            command=_command_line(),
         )
 
 
 @app.command()
 def cluster(
-    file: Annotated[Path, typer.Argument(help="Series: .csv or .tsv (a row each), .npz (X, y) or .ts.")],
+    file: Annotated[Path, typer.Argument(help="Series: .csv or .tsv (one per row), .npz (X, y) or .ts.")],
     k: Annotated[int, typer.Option(min=2, help="Number of clusters.")],
-    labels: Annotated[str | None, typer.Option(help="Column of a table with known classes: title or number.")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Column of a csv or tsv file with known classes: its name or number.")
+    ] = None,
     measure: Annotated[str, typer.Option(help="conditional_cs, dtw, msm, twed or tck.")] = "conditional_cs",
     method: Annotated[str, typer.Option(help="spectral or k_medoids.")] = "spectral",
     order: Annotated[
-        int | None, typer.Option(min=1, help="Window K; by default 10, or 1 for several channels.")
+        int | None, typer.Option(min=1, help="Window length; by default 10, or 1 for several channels.")
     ] = None,
     factor: Annotated[
-        float | None, typer.Option(help="Kernel width in medians; by default chosen by self-prediction.")
+        float | None,
+        typer.Option(help="Bandwidth as a multiple of the median distance; by default chosen by self-prediction."),
     ] = None,
-    scaling: Annotated[str, typer.Option(help="raw, global or series: how values are standardised.")] = "raw",
-    layout: Annotated[str, typer.Option(help="Axes of an array: ntc (series, times, channels) or nct.")] = "ntc",
-    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out windows with gaps.")] = False,
+    scaling: Annotated[
+        str,
+        typer.Option(help="Standardisation: raw (none), global (over all series) or series (within each)."),
+    ] = "raw",
+    layout: Annotated[
+        str, typer.Option(help="Axes of a three-dimensional array: ntc (series, times, channels) or nct.")
+    ] = "ntc",
+    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Drop windows with missing values.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the clustering.")] = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core.")] = None,
+    jobs: Jobs = None,
     dask: Dask = None,
-    out: Annotated[Path, typer.Option(help="Folder of labels.csv and clusters.html.")] = Path("condcs-clusters"),
+    out: Annotated[Path, typer.Option(help="Folder for labels.csv and clusters.html.")] = Path("condcs-clusters"),
 ) -> None:
-    """Cluster time series by their dynamics: a table here, labels and a page with pictures in a folder."""
-    import shlex
-    import sys
-
-    from condcs.cli.cluster_command import ClusterOptions, run
+    """Cluster time series by their dynamics; write the labels and an HTML report with figures to a folder."""
+    from condcs.cli.cluster_command import ClusterMeasure, ClusterMethod, ClusterOptions, Scaling, run
+    from condcs.cli.series_files import Layout
     from condcs.cli.workers import on_workers
 
     options = ClusterOptions(
         k=k,
-        measure=measure,
-        method=method,
+        measure=_one_of(ClusterMeasure, "measure", measure),
+        method=_one_of(ClusterMethod, "method", method),
         order=order,
         factor=factor,
-        scaling=scaling,
+        scaling=_one_of(Scaling, "scaling", scaling),
         missing="drop" if drop_missing else "error",
         seed=seed,
         jobs=jobs,
     )
+    axes = _one_of(Layout, "layout", layout)
     with on_workers(dask):
-        run(file, options, labels=labels, layout=layout, out=out, command=shlex.join(["condcs", *sys.argv[1:]]))
+        run(file, options, labels=labels, layout=axes, out=out, command=_command_line())
 
 
 @app.command()
 def causal(
     file: Annotated[str, typer.Argument(help="Table with one series per column: csv, jsonl, parquet, arrow or xlsx.")],
     columns: Annotated[
-        list[str] | None, typer.Option(help="Series: names, globs, '!name' to leave out; default all.")
+        list[str] | None,
+        typer.Option(help="Series: names, globs, '!name' to leave one out; by default all columns."),
     ] = None,
     time: Annotated[str | None, typer.Option(help="Column of times (numbers or ISO dates).")] = None,
     lag: Annotated[str, typer.Option(help="Steps from a cause to its effect, or auto.")] = "1",
-    order: Annotated[str, typer.Option(help="Number of past values, or auto.")] = "auto",
+    order: Annotated[str, typer.Option(help="Number of past values to condition on, or auto.")] = "auto",
     measure: Annotated[
         str, typer.Option(help="conditional_cs, linear_granger, kernel_granger or transfer_entropy.")
     ] = "conditional_cs",
-    null: Annotated[str, typer.Option(help="windows, circular or local.")] = "windows",
+    null: Annotated[
+        str, typer.Option(help="Surrogates: windows (of other times), circular (shifts) or local (permutations).")
+    ] = "windows",
     conditional: Annotated[
         bool, typer.Option("--conditional", help="Condition each link on all other series.")
     ] = False,
-    ranks: Annotated[bool, typer.Option("--ranks", help="Work on ranks: robust to outliers.")] = False,
-    alpha: Annotated[float, typer.Option(help="False discovery rate of the links shown.")] = 0.05,
+    ranks: Annotated[bool, typer.Option("--ranks", help="Use ranks instead of values (robust to outliers).")] = False,
+    alpha: Annotated[float, typer.Option(help="False discovery rate of the links.")] = 0.05,
     resamples: Annotated[int, typer.Option(min=1, help="Surrogates of each test.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the surrogates.")] = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core.")] = None,
+    jobs: Jobs = None,
     dask: Dask = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-    out: Annotated[Path, typer.Option(help="Page to write (HTML).")] = Path("condcs-causal.html"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    out: Annotated[Path, typer.Option(help="HTML report to write.")] = Path("condcs-causal.html"),
     form: Form = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
     missing: Missing = None,
 ) -> None:
-    """Find out which series of a table drives which: links with p-values here, graph and scores on a page."""
-    import shlex
-    import sys
-
-    from condcs.cli.causal_command import CausalOptions, run
+    """Test which series of a table drive which others; print the links and write an HTML report with the graph."""
+    from condcs.cli.causal_command import CausalMeasure, CausalNull, CausalOptions, run
     from condcs.cli.workers import on_workers
 
     options = CausalOptions(
         columns=tuple(columns or ()),
         time=time,
-        lag=int(lag) if lag.isdecimal() else lag,
-        order=int(order) if order.isdecimal() else order,
-        measure=measure,
-        null=null,
+        lag=_number_or_auto(lag),
+        order=_number_or_auto(order),
+        measure=_one_of(CausalMeasure, "measure", measure),
+        null=_one_of(CausalNull, "null", null),
         conditional=conditional,
         ranks=ranks,
         alpha=alpha,
         resamples=resamples,
         seed=seed,
         jobs=jobs,
-        form=form,
-        encoding=encoding,
-        decimal=decimal,
-        missing=tuple(missing or ()),
+        files=_file_options(form, encoding, decimal, missing),
     )
     with on_workers(dask):
-        run(file, options, out=out, as_machine=as_json, command=shlex.join(["condcs", *sys.argv[1:]]))
+        run(file, options, out=out, as_machine=as_json, command=_command_line())
 
 
 @app.command()
@@ -227,52 +243,46 @@ def explore(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run.")] = 0,
     steps: Annotated[int, typer.Option(min=10, help="Steps of each run.")] = 10_000,
     rows: Annotated[int, typer.Option(min=2, help="Rows and columns of the maze.")] = 20,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core.")] = None,
+    jobs: Jobs = None,
     dask: Dask = None,
-    out: Annotated[Path, typer.Option(help="Page to write.")] = Path("condcs-explore.html"),
+    out: Annotated[Path, typer.Option(help="HTML report to write.")] = Path("condcs-explore.html"),
 ) -> None:
-    """Let agents explore without rewards: a table that grows here, heat maps and learning curves on a page."""
-    import shlex
-    import sys
-
+    """Let agents explore an environment without rewards; write learning curves and heat maps to an HTML report."""
     from condcs.cli.explore_command import run
     from condcs.cli.workers import on_workers
     from condcs.explore.trials import ExploreOptions
 
     options = ExploreOptions(environment, tuple(method or ["dtg-cs"]), seeds, seed, steps, rows, jobs)
     with on_workers(dask):
-        run(options, out=out, command=shlex.join(["condcs", *sys.argv[1:]]))
+        run(options, out=out, command=_command_line())
 
 
 @app.command()
 def watch(
-    reference: Annotated[
-        str, typer.Argument(help="Table of how things should be: csv, jsonl, parquet, arrow or xlsx.")
-    ],
-    y: Annotated[list[str], typer.Option("--y", help="Response: names or globs, comma-separated.")],
-    x: Annotated[
-        list[str] | None, typer.Option("--x", help="Inputs: names, globs, '!name' to leave out; default all but y.")
-    ] = None,
-    window: Annotated[int, typer.Option(min=5, help="Latest rows that are compared with the reference.")] = 100,
-    run_length: Annotated[float, typer.Option(help="Rows until a false alarm, on average.")] = 10_000,
-    state: Annotated[Path | None, typer.Option(help="File (npz) to go on from, and to leave the state in.")] = None,
-    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with gaps.")] = False,
-    category: Annotated[list[str] | None, typer.Option(help="Columns of numbers that are categories.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per alarm.")] = False,
-    max_rows: Annotated[int, typer.Option(min=10, help="Rows of the reference; more are sampled.")] = 2000,
+    reference: Annotated[str, typer.Argument(help="Table to compare with: csv, jsonl, parquet, arrow or xlsx.")],
+    y: Response,
+    x: Columns = None,
+    window: Annotated[int, typer.Option(min=5, help="Number of recent rows that are compared.")] = 100,
+    run_length: Annotated[float, typer.Option(help="Average number of rows until a false alarm.")] = 10_000,
+    state: Annotated[Path | None, typer.Option(help="File (npz) to resume from, and to save the state in.")] = None,
+    drop_missing: DropMissing = False,
+    category: Categories = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per alarm.")] = False,
+    max_rows: Annotated[int, typer.Option(min=10, help="Rows of the reference; a longer one is sampled.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the calibration.")] = 0,
-    form: Annotated[str | None, typer.Option("--format", help="Of standard input: csv, jsonl or arrow.")] = None,
+    form: Annotated[str | None, typer.Option("--format", help="Format of standard input: csv, jsonl or arrow.")] = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
     missing: Missing = None,
 ) -> None:
-    """Read rows from standard input and report when their relation of y to x leaves that of the reference.
+    """Read rows from standard input and report when their relation of y to x departs from that of the reference.
 
-    After an alarm the window starts empty. The state is kept in --state as rows come in, so that the same command goes
-    on after any end. Exit code: 0 = no alarm, 1 = alarms, 2 = error.
+    After an alarm the window starts empty. The state is saved in --state as rows come in, so that the same command
+    resumes after any interruption. Exit code: 0 = no alarm, 1 = alarms, 2 = error.
     """
     from condcs.cli.watch_command import run
     from condcs.tables.pair import ReadOptions
+    from condcs.tables.sources import Format
 
     options = ReadOptions(
         x=x or (),
@@ -281,11 +291,31 @@ def watch(
         drop_missing=drop_missing,
         max_rows=max_rows,
         seed=seed,
-        encoding=encoding,
-        decimal=decimal,
-        missing=missing or (),
+        files=_file_options(None, encoding, decimal, missing),
     )
-    run(reference, options, window=window, run_length=run_length, state=state, as_machine=as_json, form=form)
+    given = None if form is None else _one_of(Format, "format", form)
+    run(reference, options, window=window, run_length=run_length, state=state, as_machine=as_json, form=given)
+
+
+def _one_of(choices: Any, name: str, value: str) -> Any:
+    """Return a value that must be one of the strings of a `Literal`."""
+    return check_choice(name, value, get_args(choices))
+
+
+def _number_or_auto(value: str) -> Any:
+    """Return a number, or the text as it is for the library to judge."""
+    return int(value) if value.isdecimal() else value
+
+
+def _file_options(form: Any, encoding: str, decimal: Any, missing: list[str] | None, memory: int = 500) -> FileOptions:
+    """Return how files are read; wrong choices are errors that name them."""
+    from condcs.tables.sources import FileOptions
+
+    return FileOptions(form, encoding, decimal, missing or (), memory)
+
+
+def _command_line() -> str:
+    return shlex.join(["condcs", *sys.argv[1:]])
 
 
 def _add_commands() -> None:

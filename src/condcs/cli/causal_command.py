@@ -7,9 +7,9 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from rich.table import Table as PrintedTable
@@ -18,14 +18,16 @@ from condcs.causal import CausalGraph, causal_graph
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.comparison.comparing import check_alpha
-from condcs.core.checks import check_choice
 from condcs.core.errors import DataError, ParameterError
 from condcs.tables.column_choice import MOST_COLUMNS, select_columns
-from condcs.tables.kinds import DECIMALS, as_day, as_number, is_missing, meant_as_numbers, remedy
+from condcs.tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, remedy
 from condcs.tables.pair import refuse_columns
-from condcs.tables.sources import Table, open_table
+from condcs.tables.sources import FileOptions, Table, open_table
 
 FloatArray = np.ndarray[Any, Any]
+
+CausalMeasure = Literal["conditional_cs", "linear_granger", "kernel_granger", "transfer_entropy"]
+CausalNull = Literal["windows", "circular", "local"]
 
 _MOST_TEXTS = 100
 """Different texts among numbers that are looked at for a remedy."""
@@ -53,26 +55,23 @@ class CausalOptions:
         Surrogates and seed.
     jobs : int, optional
         Threads.
-    form, encoding, decimal, missing : str or tuple of str
-        How the table is read: as in `condcs.tables.pair.ReadOptions`.
+    files : FileOptions
+        How the table is read.
     """
 
     columns: tuple[str, ...] = ()
     time: str | None = None
-    lag: int | str = 1
-    order: int | str = 1
-    measure: str = "conditional_cs"
-    null: str = "windows"
+    lag: int | Literal["auto"] = 1
+    order: int | Literal["auto"] = 1
+    measure: CausalMeasure = "conditional_cs"
+    null: CausalNull = "windows"
     conditional: bool = False
     ranks: bool = False
     alpha: float = 0.05
     resamples: int = 200
     seed: int = 0
     jobs: int | None = None
-    form: str | None = None
-    encoding: str = "utf-8"
-    decimal: str = "."
-    missing: tuple[str, ...] = ()
+    files: FileOptions = field(default_factory=FileOptions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +105,8 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
 
 def read_table(path: str, options: CausalOptions) -> SeriesTable:
     """Read the columns of numbers; the time column, if one is named, must go forward."""
-    check_choice("--decimal", options.decimal, DECIMALS)
-    with open_table(path, form=options.form, encoding=options.encoding, missing=options.missing) as table:
+    decimal = options.files.decimal
+    with open_table(path, options.files) as table:
         names = [name for name in table.names if name != options.time]
         if options.time is not None and options.time not in table.names:
             known = ", ".join(table.names[:12])
@@ -119,12 +118,12 @@ def read_table(path: str, options: CausalOptions) -> SeriesTable:
             )
         found = {name: place for place, name in enumerate(table.names)}
         time = [] if options.time is None else [options.time]
-        series = [_Series(name, options.decimal) for name in chosen]
+        series = [_Series(name, decimal) for name in chosen]
         last = -math.inf
         for batch in table.batches([found[name] for name in (*chosen, *time)]):
             for cells, line in zip(batch, batch.lines, strict=True) if time else ():
                 at = f"{time[0]!r} in {table.unit} {line:,}"
-                last = _check_forward(cells[-1], last, at, table.title, options.decimal)
+                last = _check_forward(cells[-1], last, at, table.title, decimal)
             for place, one in enumerate(series):
                 one.take([row[place] for row in batch], batch.lines)
         title = table.title
@@ -146,7 +145,7 @@ def read_table(path: str, options: CausalOptions) -> SeriesTable:
 class _Series:
     """A column that must hold nothing but numbers, taken in batch by batch, and an account of what is none."""
 
-    def __init__(self, name: str, decimal: str) -> None:
+    def __init__(self, name: str, decimal: Decimal) -> None:
         self.name, self._decimal = name, decimal
         self._parts: list[FloatArray] = []
         self.gaps = self.odd = 0
@@ -203,7 +202,7 @@ class _Series:
         )
 
 
-def _check_forward(cell: Any, last: float, place: str, title: str, decimal: str) -> float:
+def _check_forward(cell: Any, last: float, place: str, title: str, decimal: Decimal) -> float:
     try:
         now = _moment(cell, decimal)
     except ValueError as error:
@@ -218,7 +217,7 @@ def _check_forward(cell: Any, last: float, place: str, title: str, decimal: str)
     return now
 
 
-def _moment(cell: Any, decimal: str) -> float:
+def _moment(cell: Any, decimal: Decimal) -> float:
     """Return a number that grows with time: the number itself, or days of an ISO date."""
     try:
         return as_number(cell, decimal)

@@ -8,26 +8,27 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from rich.table import Table
 
 from condcs.cli.outputs import check_folder
-from condcs.cli.series_files import SeriesFile, read_series
+from condcs.cli.series_files import Layout, SeriesFile, read_series
 from condcs.cli.terminal import Terminal, foreign
-from condcs.core.checks import check_choice
 from condcs.core.errors import BandwidthWarning
 from condcs.report.cluster_page import Clustering, cluster_page
 from condcs.report.page import write_whole
-from condcs.timeseries.baselines import SETTINGS, baseline_pairwise_distance
+from condcs.timeseries.baselines import baseline_pairwise_distance
 from condcs.timeseries.clustering import cluster
 from condcs.timeseries.distances import ccs_pairwise_distance
 from condcs.timeseries.prediction import choose_factor
 
 FloatArray = np.ndarray[Any, Any]
 
-SCALINGS = ("raw", "global", "series")
+ClusterMeasure = Literal["conditional_cs", "dtw", "msm", "twed", "tck"]
+ClusterMethod = Literal["spectral", "k_medoids"]
+Scaling = Literal["raw", "global", "series"]
 
 
 @dataclass(frozen=True)
@@ -53,17 +54,17 @@ class ClusterOptions:
     """
 
     k: int
-    measure: str = "conditional_cs"
-    method: str = "spectral"
+    measure: ClusterMeasure = "conditional_cs"
+    method: ClusterMethod = "spectral"
     order: int | None = None
     factor: float | None = None
-    scaling: str = "raw"
-    missing: str = "error"
+    scaling: Scaling = "raw"
+    missing: Literal["error", "drop"] = "error"
     seed: int = 0
     jobs: int | None = None
 
 
-def run(path: Path, options: ClusterOptions, *, labels: str | None, layout: str, out: Path, command: str) -> None:
+def run(path: Path, options: ClusterOptions, *, labels: str | None, layout: Layout, out: Path, command: str) -> None:
     """Cluster a file, print a table and write the folder."""
     check_folder("--out", out)
     file = read_series(path, labels=labels, layout=layout)
@@ -80,9 +81,8 @@ def run(path: Path, options: ClusterOptions, *, labels: str | None, layout: str,
 
 def cluster_file(file: SeriesFile, options: ClusterOptions) -> Clustering:
     """Measure all pairs of series and cluster them."""
-    check_choice("measure", options.measure, ("conditional_cs", *SETTINGS))
-    X = scaled(file.X, check_choice("scaling", options.scaling, SCALINGS))
-    settings = {"measure": options.measure, "data": options.scaling}
+    X = scaled(file.X, options.scaling)
+    settings: dict[str, str] = {"measure": options.measure, "data": options.scaling}
     if options.measure == "conditional_cs":
         order = options.order if options.order is not None else default_order(file)
         with warnings.catch_warnings():
@@ -110,7 +110,7 @@ def default_order(file: SeriesFile) -> int:
     return max(1, min(10 if file.channels == 1 else 1, min(file.lengths) // 4))
 
 
-def scaled(X: Sequence[FloatArray], scaling: str) -> list[FloatArray]:
+def scaled(X: Sequence[FloatArray], scaling: Scaling) -> list[FloatArray]:
     """Return the series as they are, each channel standardised over all series, or within each series."""
     if scaling == "raw":
         return list(X)

@@ -6,16 +6,18 @@ import csv
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from condcs.core.checks import check_choice
 from condcs.core.errors import CondcsError, DataError, ShapeError
 from condcs.datasets.arrays import read_arrays
 from condcs.tables.kinds import as_number, is_missing
 
 FloatArray = np.ndarray[Any, Any]
+
+Layout = Literal["ntc", "nct"]
+"""Axes of an array: n series, t times, c channels."""
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
@@ -49,7 +51,7 @@ class SeriesFile:
         return [series.shape[1] for series in self.X]
 
 
-def read_series(path: Path, *, labels: str | None = None, layout: str = "ntc") -> SeriesFile:
+def read_series(path: Path, *, labels: str | None = None, layout: Layout = "ntc") -> SeriesFile:
     """Read a collection; the ending of the name says how.
 
     Parameters
@@ -62,7 +64,6 @@ def read_series(path: Path, *, labels: str | None = None, layout: str = "ntc") -
     layout : {"ntc", "nct"}
         Order of the axes of an array: (series, times, channels) or (series, channels, times).
     """
-    check_choice("layout", layout, ("ntc", "nct"))
     ending = path.suffix.lower()
     if ending not in (*SEPARATORS, ".npz", ".ts"):
         raise DataError(f"`FILE` must end in .csv, .tsv, .npz or .ts, got {path.name!r}. Convert it first.")
@@ -147,7 +148,7 @@ def _is_number(cell: str) -> bool:
         return False
 
 
-def _from_arrays(path: Path, layout: str) -> tuple[list[FloatArray], FloatArray | None]:
+def _from_arrays(path: Path, layout: Layout) -> tuple[list[FloatArray], FloatArray | None]:
     arrays = read_arrays(path)
     if "X" not in arrays:
         raise DataError(f"{path} must hold an array X, got {', '.join(sorted(arrays)) or 'nothing'}. Rename it.")

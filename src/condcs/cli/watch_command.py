@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -32,7 +32,7 @@ from condcs.drift import ConditionalDriftDetector
 from condcs.tables.column_choice import choose_x_and_y
 from condcs.tables.kinds import LABEL_WIDTH, OneHot, is_missing
 from condcs.tables.pair import ReadOptions, read_sample, tell_columns
-from condcs.tables.sources import Row, RowError, Table, open_table
+from condcs.tables.sources import Format, Row, RowError, Table, open_table
 
 SIGNALLED, OUTPUT_CLOSED = 128, 141
 """Exit codes as of any program that a signal ends: its number is added. 141 is that of a closed pipe."""
@@ -327,7 +327,7 @@ class Notes:
 
 def read_reference(path: str, options: ReadOptions, *, window: int, run_length: float) -> Reference:
     """Read the reference, and describe what a detector on it depends on."""
-    with options.open(path) as table:
+    with open_table(path, options.files) as table:
         x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
         sample = read_sample(table, [*x, *y], options, 0)
         title = table.title
@@ -372,7 +372,7 @@ def run(
     run_length: float,
     state: Path | None,
     as_machine: bool,
-    form: str | None,
+    form: Format | None,
 ) -> None:
     """Watch standard input; ends with 1 if there was an alarm, 0 if not, 2 on errors, 128 + its number by a signal."""
     notes = Notes()
@@ -433,7 +433,7 @@ def _watch(
     watcher: Watcher,
     file: StateFile | None,
     options: ReadOptions,
-    form: str | None,
+    form: Format | None,
     stops: Stops,
     output: Output,
     notes: Notes,
@@ -443,7 +443,7 @@ def _watch(
     used = row = 0
     with ExitStack() as stack:
         with stops.waiting():
-            table = stack.enter_context(open_table("-", form=form, encoding=options.encoding, missing=options.missing))
+            table = stack.enter_context(open_table("-", replace(options.files, format=form)))
         for row, cells in enumerate(_rows(table, watcher.names, stops), start=1):
             with nullcontext() if file is None else file.between_rows():
                 try:

@@ -15,7 +15,8 @@ from condcs.core.checks import check_choice, check_integer
 from condcs.core.errors import ParameterError, public
 from condcs.core.random import check_rng
 from condcs.tables.in_memory import as_table, column_patterns
-from condcs.tables.pair import FEWEST_ROWS, FileOptions, Pair, ReadOptions, read_pair
+from condcs.tables.pair import FEWEST_ROWS, Pair, ReadOptions, read_pair
+from condcs.tables.sources import FileOptions
 
 STEPS = 13
 """How often `compare` tells where it is, at most: the reading, four widths of the inputs, five of the relation, an
@@ -116,12 +117,8 @@ def compare(
         number=column_patterns("number", number, tables[0]),
         drop_missing=missing == "drop",
         max_rows=check_integer("max_rows", max_rows, FEWEST_ROWS),
-        memory=check_integer("memory", files.memory, 1),
         seed=seed,
-        form=files.format,
-        encoding=files.encoding,
-        decimal=files.decimal,
-        missing=[files.gaps] if isinstance(files.gaps, str) else files.gaps,
+        files=files,
     )
     tell = progress or (lambda step: None)
     tell("reading")

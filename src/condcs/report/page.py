@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import metadata, resources
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import condcs
 from condcs.core.checks import check_choice
@@ -89,7 +89,7 @@ class Page:
         """Add a list of short texts."""
         self._add("<ul>" + "".join(f"<li>{_escape(item)}</li>" for item in items) + "</ul>")
 
-    def verdict(self, words: str, tone: str = "neutral") -> None:
+    def verdict(self, words: str, tone: Literal["neutral", "good", "bad"] = "neutral") -> None:
         """Add the one sentence that a hurried reader takes away; `tone` is "neutral", "good" or "bad"."""
         check_choice("tone", tone, ("neutral", "good", "bad"))
         self._add(f'<p class="verdict {tone}">{_escape(words)}</p>')

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Decimal as DecimalNumber
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,8 +25,11 @@ _LONGEST = max(map(len, GAPS)) + 4
 
 FloatArray = np.ndarray[Any, Any]
 
-DECIMALS = (".", ",")
+Decimal = Literal[".", ","]
 """Decimal signs that can be told."""
+
+Kind = Literal["number", "date", "category"]
+"""What a column is."""
 
 _DAY = 86_400.0
 # A category that hardly repeats matches nothing: an identifier, or a date written in words.
@@ -102,9 +105,9 @@ class Column:
     """
 
     name: str
-    kind: str
+    kind: Kind
     labels: tuple[str, ...] = ()
-    decimal: str = "."
+    decimal: Decimal = "."
     note: str = field(default="", compare=False)
     _codes: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 
@@ -139,7 +142,7 @@ def tell_kind(
     *,
     category: bool | None,
     response: bool,
-    decimal: str = ".",
+    decimal: Decimal = ".",
     where: Callable[[int, int], str] = lambda sample, row: "",
 ) -> Column:
     """Find out what a column is from the cells of all samples together.
@@ -168,7 +171,7 @@ def tell_kind(
     note = ""
     if category is not True:
         odd = odd_cells(samples, decimal)
-        kind = "number" if not odd else "date" if _are_dates(samples) else None
+        kind: Kind | None = "number" if not odd else "date" if _are_dates(samples) else None
         if kind is not None and not (response and len(counts) == 2 and category is None):
             return Column(name, kind, decimal=decimal)
         if kind is None:
@@ -200,7 +203,7 @@ def tell_kind(
     return Column(name, "category", tuple(labels), decimal, note, {label: code for code, label in enumerate(labels)})
 
 
-def odd_cells(samples: Sequence[Sequence[Any]], decimal: str) -> list[Odd]:
+def odd_cells(samples: Sequence[Sequence[Any]], decimal: Decimal) -> list[Odd]:
     """Return the cells that are no numbers."""
     return [
         (place, row, cell)
@@ -210,7 +213,7 @@ def odd_cells(samples: Sequence[Sequence[Any]], decimal: str) -> list[Odd]:
     ]
 
 
-def remedy(texts: Iterable[str], points: bool, decimal: str) -> str:
+def remedy(texts: Iterable[str], points: bool, decimal: Decimal) -> str:
     """Return what can be done about cells that are no numbers, as a sentence without its full stop.
 
     Parameters
@@ -282,9 +285,9 @@ def _reads(read: Callable[..., float], *arguments: Any) -> bool:
     return True
 
 
-def as_number(cell: Any, decimal: str = ".") -> float:
+def as_number(cell: Any, decimal: Decimal = ".") -> float:
     """Return a cell as a finite number, or raise `ValueError`."""
-    if isinstance(cell, bool) or not isinstance(cell, str | Real | Decimal):
+    if isinstance(cell, bool) or not isinstance(cell, str | Real | DecimalNumber):
         raise ValueError(f"{cell!r} is no number")
     if isinstance(cell, str):
         # Python reads 1_000, tables do not mean it; where the comma is the decimal sign, 1.200 may be a thousand.

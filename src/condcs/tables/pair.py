@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from condcs.core.checks import check_choice
 from condcs.core.equality import ByValue
 from condcs.core.errors import DataError, OverlapError, ParameterError
 from condcs.tables.column_choice import choose_x_and_y, select_columns
-from condcs.tables.kinds import DECIMALS, Column, is_missing, tell_kind
-from condcs.tables.sources import Batch, Row, Table, open_table
+from condcs.tables.kinds import Column, is_missing, tell_kind
+from condcs.tables.sources import Batch, FileOptions, Row, Table, open_table
 
 _ROW_OVERHEAD = 120
 """Bytes of a row beside its cells, its key included."""
@@ -127,31 +125,6 @@ def _size(cell: Any) -> int:
 
 
 @dataclass(frozen=True)
-class FileOptions:
-    """How files, and text in tables, are read.
-
-    Parameters
-    ----------
-    format : {"csv", "jsonl", "parquet", "arrow", "xlsx"}, optional
-        By default a file's first bytes and its ending tell.
-    encoding : str
-        Of csv and jsonl.
-    decimal : {".", ","}
-        Decimal sign of numbers that are written as text.
-    gaps : str or sequence of str
-        Texts that stand for a missing value, beside the usual ones; each perhaps several with commas between them.
-    memory : int
-        Megabytes that the sampled rows may take up.
-    """
-
-    format: str | None = None
-    encoding: str = "utf-8"
-    decimal: str = "."
-    gaps: str | Sequence[str] = ()
-    memory: int = 500
-
-
-@dataclass(frozen=True)
 class ReadOptions:
     """Which columns and rows of two tables are wanted, and how they are read."""
 
@@ -161,16 +134,8 @@ class ReadOptions:
     number: Sequence[str] = ()
     drop_missing: bool = False
     max_rows: int = 2000
-    memory: int = 500
     seed: int = 0
-    form: str | None = None
-    encoding: str = "utf-8"
-    decimal: str = "."
-    missing: Sequence[str] = ()
-
-    def open(self, source: str | Table) -> AbstractContextManager[Table]:
-        """Open a table that is to be read in this way."""
-        return open_table(source, form=self.form, encoding=self.encoding, missing=self.missing)
+    files: FileOptions = field(default_factory=FileOptions)
 
 
 @dataclass(frozen=True)
@@ -224,7 +189,7 @@ def read_pair(reference: str | Table, current: str | Table, options: ReadOptions
     x: list[str] = []
     y: list[str] = []
     for place, source in enumerate((reference, current)):
-        with options.open(source) as table:
+        with open_table(source, options.files) as table:
             if place == 0:
                 x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
             samples.append((table, read_sample(table, [*x, *y], options, place)))
@@ -268,7 +233,7 @@ def read_sample(table: Table, names: list[str], options: ReadOptions, place: int
             f"{', '.join(map(repr, missing[:_SHOWN]))}{more}. Name the columns to compare with `x`."
         )
     places = [found[name] for name in names]
-    memory = options.memory * _MEGABYTE // 2
+    memory = options.files.memory * _MEGABYTE // 2
     sample = sample_rows(
         table.batches(places), len(names), most=options.max_rows, memory=memory, seed=(options.seed, place)
     )
@@ -291,7 +256,6 @@ def tell_columns(
     names: Sequence[str], samples: Sequence[tuple[Table, Sample]], options: ReadOptions, responses: set[str]
 ) -> list[Column]:
     """Find out what the columns are; all that cannot be used are named in one error."""
-    check_choice("decimal", options.decimal, DECIMALS)
     category = set(select_columns("category", options.category, names, "the columns compared"))
     number = set(select_columns("number", options.number, names, "the columns compared"))
 
@@ -305,7 +269,9 @@ def tell_columns(
         said = True if name in category else False if name in number else None
         try:
             columns.append(
-                tell_kind(name, cells, category=said, response=name in responses, decimal=options.decimal, where=where)
+                tell_kind(
+                    name, cells, category=said, response=name in responses, decimal=options.files.decimal, where=where
+                )
             )
         except DataError as error:
             faults.append((name, str(error)))

@@ -8,14 +8,15 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast, get_args
 
-from condcs.core.checks import check_choice
+from condcs.core.checks import check_choice, check_integer
 from condcs.core.errors import DataError
-from condcs.tables.kinds import gap_marks
+from condcs.tables.kinds import Decimal, gap_marks
 
-FORMATS = ("csv", "jsonl", "parquet", "arrow", "xlsx")
+Format = Literal["csv", "jsonl", "parquet", "arrow", "xlsx"]
 
 _ENDINGS = {
     ".csv": "csv",
@@ -56,6 +57,37 @@ class RowError(DataError):
     """One row of a table cannot be read; calling `Table.batches` again goes on with the row after it."""
 
 
+@dataclass(frozen=True)
+class FileOptions:
+    """How files, and text in tables, are read.
+
+    Parameters
+    ----------
+    format : {"csv", "jsonl", "parquet", "arrow", "xlsx"}, optional
+        By default a file's first bytes and its ending tell.
+    encoding : str
+        Of csv and jsonl.
+    decimal : {".", ","}
+        Decimal sign of numbers that are written as text.
+    gaps : str or sequence of str
+        Texts that stand for a missing value, beside the usual ones; each perhaps several with commas between them.
+    memory : int
+        Megabytes that the sampled rows may take up.
+    """
+
+    format: Format | None = None
+    encoding: str = "utf-8"
+    decimal: Decimal = "."
+    gaps: str | Sequence[str] = ()
+    memory: int = 500
+
+    def __post_init__(self) -> None:
+        if self.format is not None:
+            check_choice("format", self.format, get_args(Format))
+        check_choice("decimal", self.decimal, get_args(Decimal))
+        check_integer("memory", self.memory, 1)
+
+
 class Batch(list[Row]):
     """Rows, and for each the line of the file that it starts in, or its number."""
 
@@ -80,36 +112,28 @@ class Table(Protocol):
         """Yield rows, cut down to some columns, `most` at a time (by default a few thousand)."""
 
 
-def open_table(
-    source: str | Table, *, form: str | None = None, encoding: str = "utf-8", missing: Sequence[str] = ()
-) -> AbstractContextManager[Table]:
+def open_table(source: str | Table, files: FileOptions) -> AbstractContextManager[Table]:
     """Open a table for reading.
 
     Parameters
     ----------
     source : str or Table
         A file, "-" for standard input, or a table that is open already.
-    form : {"csv", "jsonl", "parquet", "arrow", "xlsx"}, optional
-        The format; by default the file's ending and its first bytes tell.
-    encoding : str
-        Of csv and jsonl.
-    missing : sequence of str
-        Texts that stand for gaps, each perhaps several with commas between them.
+    files : FileOptions
+        How it is read.
 
     Returns
     -------
     context manager
         Gives the `Table`, and closes the file.
     """
-    if form is not None:
-        check_choice("format", form, FORMATS)
     if isinstance(source, str):
-        return _opened(source, form, encoding, missing)
-    return nullcontext(_Marked(source, missing) if missing else source)
+        return _opened(source, files)
+    return nullcontext(_Marked(source, files.gaps) if files.gaps else source)
 
 
 @contextmanager
-def _opened(path: str, form: str | None, encoding: str, missing: Sequence[str]) -> Iterator[Table]:
+def _opened(path: str, files: FileOptions) -> Iterator[Table]:
     title = "standard input" if path == "-" else path
     try:
         stream = _raw_stream(path, title)
@@ -118,15 +142,15 @@ def _opened(path: str, form: str | None, encoding: str, missing: Sequence[str]) 
             f"{title} could not be read: {error.strerror or error}. Check the path and its permissions."
         ) from error
     try:
-        table = _table(stream, path, title, form, encoding)
-        yield _Marked(table, missing) if missing else table
+        table = _table(stream, path, title, files)
+        yield _Marked(table, files.gaps) if files.gaps else table
     except UnicodeError as error:
         # Some codecs say no more than that they cannot read it: UTF-16 without a byte order mark.
-        what = (
-            f"byte 0x{error.object[error.start]:02x} which is none" if isinstance(error, UnicodeDecodeError) else error
-        )
+        what: object = error
+        if isinstance(error, UnicodeDecodeError):
+            what = f"the byte 0x{error.object[error.start]:02x}, which does not occur in it"
         raise DataError(
-            f"{title} must be text in {encoding}, got {what}. Name its encoding, e.g. "
+            f"{title} must be text in {files.encoding}, got {what}. Name its encoding, e.g. "
             "files=FileOptions(encoding='latin-1')."
         ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -149,7 +173,7 @@ def _raw_stream(path: str, title: str) -> io.BufferedReader:
     return io.BufferedReader(io.FileIO(path), 1 << 20)
 
 
-def _table(stream: io.BufferedReader, path: str, title: str, form: str | None, encoding: str) -> Table:
+def _table(stream: io.BufferedReader, path: str, title: str, files: FileOptions) -> Table:
     head = stream.peek(8)[:8]
     if not head:
         raise DataError(f"{title} is empty. A table needs a header and rows.")
@@ -159,8 +183,8 @@ def _table(stream: io.BufferedReader, path: str, title: str, form: str | None, e
         text = gzip.GzipFile(fileobj=stream)
         name = name.removesuffix(".gz")
         head = text.peek(8)[:8]
-    _check_kind(head, title, form)
-    form = form or _form(name, head)
+    _check_kind(head, title, files.format)
+    form = files.format or _form(name, head)
     if form == "xlsx":
         from condcs.tables.excel import ExcelTable
 
@@ -177,7 +201,7 @@ def _table(stream: io.BufferedReader, path: str, title: str, form: str | None, e
         return arrow_table(stream, title, piped=path == "-", is_file=head.startswith(_ARROW_FILE))
     from condcs.tables.text import CsvTable, JsonLinesTable
 
-    codec = _checked_codec(encoding)
+    codec = _checked_codec(files.encoding)
     lines = io.TextIOWrapper(cast(Any, _Unclosed(text)), encoding=codec, newline="")
     return CsvTable(lines, title) if form == "csv" else JsonLinesTable(lines, title)
 
@@ -220,9 +244,9 @@ def _checked_codec(encoding: str) -> str:
 class _Marked:
     """A table in which some texts stand for gaps."""
 
-    def __init__(self, table: Table, missing: Sequence[str]) -> None:
+    def __init__(self, table: Table, gaps: str | Sequence[str]) -> None:
         self._table = table
-        self._is_gap = gap_marks(missing)
+        self._is_gap = gap_marks([gaps] if isinstance(gaps, str) else gaps)
         self.title, self.unit, self.names = table.title, table.unit, table.names
 
     def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
