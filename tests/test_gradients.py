@@ -42,6 +42,7 @@ def test_torch_gradcheck_of_every_measure(name, path):
     assert torch.autograd.gradcheck(lambda *a: measure(*a, **fixed_widths(measure)), inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_jax_agrees_with_torch(name, path):
     measure = MEASURES[name]
@@ -131,6 +132,7 @@ def test_rule_based_bandwidths_count_as_constants():
     torch.testing.assert_close(by_rule, fixed)
 
 
+@pytest.mark.slow
 def test_jax_jit_needs_numbers_for_widths():
     data = [jax.numpy.asarray(a) for a in samples()]
     compiled = jax.jit(lambda *a: condcs.conditional_cs(*a, bandwidth_x=0.9, bandwidth_y=0.9))

@@ -163,6 +163,7 @@ def test_beyond_some_distance_it_does_not_matter_how_far(kernel):
     assert value(1e12) == pytest.approx(value(1e5), abs=1e-3 if kernel == "laplacian" else 1e-4)
 
 
+@pytest.mark.slow
 def test_far_rows_inside_jit_and_in_gradients():
     """Where values cannot be looked at, and where derivatives are taken, far rows are mended too."""
     import jax

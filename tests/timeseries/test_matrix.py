@@ -70,6 +70,7 @@ def test_processes_make_no_difference(X, D):
         assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS), D)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("many_blocks")
 def test_a_dask_worker_killed_in_the_middle_makes_no_difference(X, D, monkeypatch):
     distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'condcs[dask]'")
