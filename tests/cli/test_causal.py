@@ -65,7 +65,7 @@ def test_columns_can_be_chosen(chain, tmp_path):
 @pytest.mark.parametrize(
     ("change", "arguments", "words"),
     [
-        (lambda t: t[::-1], ["--time", "t"], "does not go forward at 't' in line 3"),
+        (lambda t: t[::-1], ["--time", "t"], "time does not increase at 't' in line 3"),
         (lambda t: np.where(t == 7, 6, t), ["--time", "t"], "keep one row per time"),
         (lambda t: t, ["--time", "when"], "must be a column of"),
         (lambda t: ["x"] * len(t), ["--time", "t"], "a number or an ISO date"),
@@ -73,7 +73,7 @@ def test_columns_can_be_chosen(chain, tmp_path):
         (
             lambda t: np.where(t == 3, "", t.astype(str)),
             [],
-            "must have no gaps, got 1 in column 't', the first in line 5",
+            "must have no missing values, got 1 in column 't', the first in line 5",
         ),
         (lambda t: 0 * t, [], "column 't' is constant"),
         (lambda t: t, ["--time", "t", "--order", "many"], "`--order` must be an integer"),

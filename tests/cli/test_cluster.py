@@ -134,7 +134,7 @@ def test_several_channels_and_gaps(tmp_path):
     assert refused.exit_code == 2
     done = run(tmp_path / "a.npz", "--k", 2, "--drop-missing", "--scaling", "series", "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    assert "window K    1" in done.output
+    assert "window      1" in done.output
 
 
 def test_default_windows():
@@ -207,7 +207,7 @@ def test_bad_arrays_and_labels(tmp_path):
 
 def test_errors_end_in_a_plain_message(tmp_path):
     for arguments, words in (
-        ((tmp_path / "none.csv", "--k", 2), "must be a file"),
+        ((tmp_path / "none.csv", "--k", 2), "must be an existing file"),
         ((write_table(tmp_path / "a.csv", oscillators(5)[0]), "--k", 9), "`--k`"),
         ((tmp_path / "a.csv", "--k", 2, "--measure", "euclid"), "`--measure` must be one of"),
         ((tmp_path / "a.csv", "--k", 2, "--order", 59), "time points"),

@@ -65,7 +65,7 @@ MISUSES = [
     ([*COMPARE, "--hurry"], "No such option"),
     ([*COMPARE, "--report", "nowhere/page.html"], "`--report` must lie in a folder, but nowhere does not exist"),
     ([*COMPARE, "--report", "folder"], "`--report` must be a file, got the folder folder"),
-    ([*COMPARE, "--report", "/proc/page.html"], "`--report` must be a place that you may write to"),
+    ([*COMPARE, "--report", "/proc/page.html"], "`--report` must be a path that you may write to"),
     (["cluster", "waves.csv"], "--k"),
     (["cluster", "absent.csv", "--k", "2"], "absent.csv"),
     (["cluster", "folder", "--k", "2"], "folder"),

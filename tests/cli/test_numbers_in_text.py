@@ -1,4 +1,4 @@
-"""Columns of numbers with cells that are none: counted, named with their line, and never silently a category."""
+"""Columns of numbers with other cells: counted, named with their line, and never silently a category."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def decimal_commas(values):
     [
         (
             decimal_commas,
-            r"but for 80 of 80 cells that are none, the first '\d+,\d+' in line 2 of .*p\.csv.*decimal=','",
+            r"except for 80 of 80 cells, the first '\d+,\d+' in line 2 of .*p\.csv.*decimal=','",
         ),
         (
             lambda v: ["?" if i == 5 else f"{x:.2f}" for i, x in enumerate(v)],
@@ -64,9 +64,9 @@ def test_decimal_commas_are_read_where_they_are_named(tmp_path, frame):
 
 @pytest.mark.parametrize("cell", ["1.200", "1.5", "1.200,5", "1,2,3"])
 def test_a_point_is_no_decimal_sign_beside_a_decimal_comma(cell):
-    with pytest.raises(ValueError, match=r"no number|could not convert"):
+    with pytest.raises(ValueError, match=r"not a number|could not convert"):
         as_number(cell, ",")
-    with pytest.raises(DataError, match=r"`decimal` out|thousands|gaps=|[Mm]end"):
+    with pytest.raises(DataError, match=r"`decimal` out|thousands|gaps=|[Cc]orrect"):
         tell_kind("a", [["1,5"] * 20 + [cell]], category=None, response=False, decimal=",")
 
 
@@ -96,7 +96,7 @@ def test_a_mixed_column_is_a_category_with_a_note(tmp_path, frame):
     pair = read_pair(*paths, ReadOptions(y=["y"]))
     assert pair.x[1].is_category
     assert pair.notes[0].startswith(
-        "Column 'b' was read as a category: 40 of 80 cells are no numbers, the first 'x' in"
+        "Column 'b' was read as a category: 40 of 80 cells are not numbers, the first 'x' in"
     )
     assert "in line 3 of" in pair.notes[0]
 
@@ -125,12 +125,12 @@ def test_causal_counts_the_cells_that_are_no_numbers(tmp_path, frame):
     done = CliRunner().invoke(app, ["causal", str(path), "--out", str(tmp_path / "page.html")])
     said = " ".join(done.stderr.split())
     assert done.exit_code == 2
-    assert "40 of 40 cells of column 'a' that are none, the first" in said
+    assert "40 of 40 cells of column 'a' that are not numbers, the first" in said
     assert "--decimal ," in said
-    assert "2 of 40 cells of column 'b' that are none, the first '?' in line 4" in said
+    assert "2 of 40 cells of column 'b' that are not numbers, the first '?' in line 4" in said
     assert "--missing '?'" in said
     words = ["causal", str(path), "--decimal", ",", "--missing", "?", "--out", str(tmp_path / "page.html")]
-    assert "no gaps, got 2 in column 'b', the first in line 4" in " ".join(
+    assert "no missing values, got 2 in column 'b', the first in line 4" in " ".join(
         CliRunner().invoke(app, words).stderr.split()
     )
 

@@ -96,7 +96,7 @@ def test_watch_on_an_ascii_console(files, monkeypatch):
     words = ["watch", "march.csv", "--y", "price", "--window", 20, "--run-length", 400]
     code, out, _ = written(monkeypatch, "ascii", *words, given=rows)
     assert code == 1
-    assert "has left that of the reference" in out
+    assert "differs from that in the reference" in out
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ def test_labels_and_jsonl(reference):
     words = ["watch", str(reference), "--y", "sold", "--x", "area,district", "--window", "30", "--run-length", "2000"]
     result = CliRunner().invoke(app, words, input=given)
     assert result.exit_code == 1, result.output
-    assert "the relation of the last 30 rows has left that of the reference" in " ".join(result.stdout.split())
+    assert "the relation in the last 30 rows differs from that in the reference" in " ".join(result.stdout.split())
 
 
 def test_a_saved_state_goes_on_where_it_stopped(reference, tmp_path):
@@ -76,7 +76,7 @@ def test_a_saved_state_goes_on_where_it_stopped(reference, tmp_path):
     parts = [run(reference, "--json", "--state", state, given=as_csv(part)) for part in (frame[:85], frame[85:])]
     assert parts[0].stdout + parts[1].stdout == whole.stdout
     assert whole.stdout
-    assert "Going on after row 85" in parts[1].stderr
+    assert "Resuming after row 85" in parts[1].stderr
 
 
 def test_gaps(reference):
@@ -84,11 +84,11 @@ def test_gaps(reference):
     frame.loc[3, "area"] = np.nan
     named = run(reference, given=as_csv(frame))
     assert named.exit_code == 0
-    assert "Row 4 of standard input is left out: it has a gap in 'area'" in named.stderr
+    assert "Row 4 of standard input is dropped: it has a missing value in 'area'" in named.stderr
     silent = run(reference, "--drop-missing", given=as_csv(frame))
-    assert "is left out" not in silent.stderr
+    assert "is dropped" not in silent.stderr
     for result in (named, silent):
-        assert "40 rows, 1 with gaps left out, 0 alarms" in result.stderr
+        assert "40 rows, 1 with missing values dropped, 0 alarms" in result.stderr
 
 
 def test_bad_rows_are_counted_and_named_not_fatal(reference):
@@ -104,13 +104,13 @@ def test_bad_rows_are_counted_and_named_not_fatal(reference):
     found = [json.loads(line) for line in result.stdout.splitlines()]
     assert found == [{**alarm, "row": alarm["row"] + 12} for alarm in map(json.loads, clean.stdout.splitlines())]
     said = " ".join(result.stderr.split())
-    assert "Row 21 of standard input is left out: standard input must hold a number" in said
-    assert f"Row 22 of standard input is left out: standard input must have {frame.shape[1]} cells" in said
+    assert "Row 21 of standard input is dropped: standard input must hold a number" in said
+    assert f"Row 22 of standard input is dropped: standard input must have {frame.shape[1]} cells" in said
     assert "got 2 in line 23" in said
     assert "zero byte" in said
-    assert said.count("is left out") == 5
+    assert said.count("is dropped") == 5
     assert "Further rows that cannot be used are only counted" in said
-    assert "162 rows, 12 that could not be read left out" in said
+    assert "162 rows, 12 that could not be read dropped" in said
 
 
 def test_bad_lines_of_json_are_not_fatal(reference):
@@ -118,7 +118,7 @@ def test_bad_lines_of_json_are_not_fatal(reference):
     given = "\n".join([first, "{broken", "[1]", '{"area": [1], "district": "north", "price": 1}', *rest]).encode()
     result = run(reference, "--format", "jsonl", given=given)
     assert result.exit_code == 0, result.stderr
-    assert "43 rows, 3 that could not be read left out, 0 alarms" in " ".join(result.stderr.split())
+    assert "43 rows, 3 that could not be read dropped, 0 alarms" in " ".join(result.stderr.split())
 
 
 def test_state_of_other_settings_is_refused_not_gone_on_from(reference, tmp_path):
@@ -167,7 +167,7 @@ def test_damaged_state_is_a_message_not_a_fault(reference, tmp_path):
         result = run(reference, "--state", state, given=as_csv(house_prices(40, 4)))
         assert result.exit_code == 2, result.output
         said = " ".join(result.stderr.split())
-        assert "must be a state that condcs watch wrote, and whole" in said
+        assert "must be a complete state that condcs watch wrote" in said
         assert "Name another --state, or delete it" in said
         assert "Traceback" not in result.output
         assert state.read_bytes() == content
@@ -222,7 +222,7 @@ def rows_in(state):
         ([], b"area,price\n1,2\n", "lacks 'district'"),
         ([], b"area,district,price\nbig,north,1\n", "must hold a number in every cell of column 'area'"),
         (["--window", "100"], b"a\n", "at least four windows of rows"),
-        (["--state", __file__], b"a\n", "must be a state that condcs watch wrote"),
+        (["--state", __file__], b"a\n", "must be a complete state that condcs watch wrote"),
         (["--state", str(Path(__file__).parent)], b"a\n", "must be a file"),
         (["--y", "prize"], b"a\n", "Did you mean 'price'?"),
         (["--state", "/dev/null/x.npz"], as_csv(house_prices(20, 1)), "could not be written"),
@@ -254,7 +254,7 @@ def test_signals_leave_a_state(reference, tmp_path, name):
     process.send_signal(number)
     _, said = process.communicate()
     assert process.returncode == 128 + number, said
-    assert b"the same command goes on from there" in b" ".join(said.split())
+    assert b"the same command resumes from there" in b" ".join(said.split())
     assert rows_in(state) > 0
 
 

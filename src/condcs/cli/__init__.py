@@ -11,7 +11,7 @@ def main() -> None:
         from condcs.cli.app import app
     except ImportError as error:
         words = (
-            f"unexpected error in condcs: {error}. Its installation looks damaged: install it again, or report this."
+            f"unexpected error in condcs: {error}. The installation seems to be damaged: reinstall it, or report a bug."
         )
         if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != "condcs":
             words = f"The command line needs {error.name!r}, which is not installed. "

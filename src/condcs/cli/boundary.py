@@ -200,8 +200,8 @@ def _explained(error: Exception, command: Any) -> str:
         what = f"`{error.filename}` could not be read or" if error.filename else "The result could not be"
         return f"{what} written: {error.strerror or error}."
     return (
-        f"unexpected error in condcs: {type(error).__name__}: {error}. This should not happen: please report it, with "
-        f"the command and what it prints if {TRACEBACK}=1 is set."
+        f"unexpected error in condcs: {type(error).__name__}: {error}. This is a bug in condcs: please report it, "
+        f"with the command and what it prints if {TRACEBACK}=1 is set."
     )
 
 

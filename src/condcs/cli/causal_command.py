@@ -42,7 +42,7 @@ class CausalOptions:
     columns : tuple of str
         Patterns of the columns to use; empty means all but the time.
     time : str, optional
-        Column of times, which must go forward.
+        Column of times, which must increase.
     lag, order : int or "auto"
         Embedding.
     measure, null : str
@@ -104,7 +104,7 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
 
 
 def read_table(path: str, options: CausalOptions) -> SeriesTable:
-    """Read the columns of numbers; the time column, if one is named, must go forward."""
+    """Read the columns of numbers; the time column, if one is named, must increase."""
     decimal = options.files.decimal
     with open_table(path, options.files) as table:
         names = [name for name in table.names if name != options.time]
@@ -123,7 +123,7 @@ def read_table(path: str, options: CausalOptions) -> SeriesTable:
         for batch in table.batches([found[name] for name in (*chosen, *time)]):
             for cells, line in zip(batch, batch.lines, strict=True) if time else ():
                 at = f"{time[0]!r} in {table.unit} {line:,}"
-                last = _check_forward(cells[-1], last, at, table.title, decimal)
+                last = _check_increasing(cells[-1], last, at, table.title, decimal)
             for place, one in enumerate(series):
                 one.take([row[place] for row in batch], batch.lines)
         title = table.title
@@ -137,13 +137,13 @@ def read_table(path: str, options: CausalOptions) -> SeriesTable:
     if rows <= len(chosen):
         raise DataError(
             f"{title} must have more rows than columns, got {rows} rows and {len(chosen)} columns. Rows are "
-            "times, and a column is a series: turn the table round, or choose some series with --columns."
+            "times, and a column is a series: transpose the table, or choose some series with --columns."
         )
     return SeriesTable(Path(title).name, tuple(chosen), np.column_stack([one.values() for one in series]))
 
 
 class _Series:
-    """A column that must hold nothing but numbers, taken in batch by batch, and an account of what is none."""
+    """A column that must hold numbers only, read batch by batch, and an account of the cells that do not."""
 
     def __init__(self, name: str, decimal: Decimal) -> None:
         self.name, self._decimal = name, decimal
@@ -190,7 +190,7 @@ class _Series:
         without = f"leave the column out with --columns {shlex.quote(f'!{self.name}')}"
         if not self.odd:
             return (
-                f"{table.title} must have no gaps, got {self.gaps:,} in column {self.name!r}, the first in "
+                f"{table.title} must have no missing values, got {self.gaps:,} in column {self.name!r}, the first in "
                 f"{table.unit} {self._first_gap:,}. Interpolate, or {without}."
             )
         first = f"the first {next(iter(self._texts))!r} in {table.unit} {self._first_odd:,}"
@@ -198,20 +198,20 @@ class _Series:
         advice = remedy(self._texts, self._points, self._decimal) if meant else "If it holds times, name it with --time"
         return (
             f"{table.title} must hold numbers, got {self.odd:,} of {len(self):,} cells of column {self.name!r} that "
-            f"are none, {first}. {advice}, or {without}."
+            f"are not numbers, {first}. {advice}, or {without}."
         )
 
 
-def _check_forward(cell: Any, last: float, place: str, title: str, decimal: Decimal) -> float:
+def _check_increasing(cell: Any, last: float, place: str, title: str, decimal: Decimal) -> float:
     try:
         now = _moment(cell, decimal)
     except ValueError as error:
         raise DataError(
-            f"{title} must have a number or an ISO date in its time column, got {cell!r} for {place}. Mend it."
+            f"{title} must have a number or an ISO date in its time column, got {cell!r} for {place}. Correct it."
         ) from error
     if not now > last:
         raise DataError(
-            f"{title} must be in time order, but does not go forward at {place} ({cell}). Sort the rows by time and "
+            f"{title} must be in time order, but time does not increase at {place} ({cell}). Sort the rows by time and "
             "keep one row per time."
         )
     return now

@@ -42,7 +42,7 @@ class ClusterOptions:
     measure, method : str
         Distance and algorithm.
     order, factor : int and float, or None
-        Window and width of conditional CS; None means a choice without labels.
+        Window length and bandwidth factor of conditional CS; None means a choice without labels.
     scaling : {"raw", "global", "series"}
         As they are, each channel standardised over all series, or within each.
     missing : {"error", "drop"}
@@ -93,7 +93,7 @@ def cluster_file(file: SeriesFile, options: ClusterOptions) -> Clustering:
                 factor = choose_factor(X, order=order, missing=options.missing)
             D = ccs_pairwise_distance(X, order=order, factor=factor, missing=options.missing, n_jobs=options.jobs)
         how = "chosen by self-prediction" if options.factor is None else "as given"
-        settings |= {"window K": str(order), "width": f"{factor:g} of each pair's median distances, {how}"}
+        settings |= {"window": str(order), "bandwidth": f"{factor:g} times each pair's median distance, {how}"}
     else:
         D = baseline_pairwise_distance(X, measure=options.measure, n_jobs=options.jobs or 1)
     scale = "silhouette" if 2 <= options.k < len(X) else "median"

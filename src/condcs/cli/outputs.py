@@ -1,4 +1,4 @@
-"""Where results go: checked before the work begins, not after it."""
+"""Paths of results, checked before the work begins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from condcs.core.errors import ParameterError
 
 
 def check_file(option: str, path: Path, endings: Sequence[str] = ()) -> None:
-    """Check that a file can be written; its folder must exist, since a mistyped one would be made without a word.
+    """Check that a file can be written; its folder must exist, since a mistyped one would be created silently.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def _check_writable(option: str, folder: Path) -> None:
         raise ParameterError(f"`{option}` must lie in a folder, but {folder} is a file. Name another place.")
     if not folder.is_dir():
         raise ParameterError(
-            f"`{option}` must lie in a folder, but {folder} does not exist. Make it, or mend the path."
+            f"`{option}` must lie in a folder, but {folder} does not exist. Create it, or correct the path."
         )
     try:
         # Tried: permissions alone do not tell of read-only disks.
@@ -49,6 +49,6 @@ def _check_writable(option: str, folder: Path) -> None:
             pass
     except OSError as error:
         raise ParameterError(
-            f"`{option}` must be a place that you may write to, but in {folder}: {error.strerror or error}. Name "
+            f"`{option}` must be a path that you may write to, but in {folder}: {error.strerror or error}. Name "
             "another place."
         ) from error

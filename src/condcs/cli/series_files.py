@@ -68,7 +68,7 @@ def read_series(path: Path, *, labels: str | None = None, layout: Layout = "ntc"
     if ending not in (*SEPARATORS, ".npz", ".ts"):
         raise DataError(f"`FILE` must end in .csv, .tsv, .npz or .ts, got {path.name!r}. Convert it first.")
     if not path.is_file():
-        raise DataError(f"`FILE` must be a file, got {path}, which is none. Check the path.")
+        raise DataError(f"`FILE` must be an existing file, got {path}. Check the path.")
     if labels is not None and ending not in SEPARATORS:
         raise DataError(
             "`--labels` names a column of a table; .npz and .ts files bring their labels along. Leave it out."
@@ -188,7 +188,7 @@ def _from_ts(path: Path) -> tuple[list[FloatArray], FloatArray | None]:
         raise
     except Exception as error:
         # aeon's reader raises whatever its parsing meets.
-        raise DataError(f"{path} is no .ts file that aeon can read: {error}. Check the file.") from error
+        raise DataError(f"{path} must be a .ts file that aeon can read: {error}. Check the file.") from error
     X, y = content if isinstance(content, tuple) else (content, None)
     has_labels = y is not None and len(y) == len(X)
     return [np.asarray(series, dtype=float) for series in X], np.asarray(y).astype(str) if has_labels else None

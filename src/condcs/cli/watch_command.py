@@ -1,4 +1,4 @@
-"""``condcs watch``: rows from standard input, and a word when their relation leaves that of the reference.
+"""``condcs watch``: rows from standard input, and an alarm when their relation departs from that of the reference.
 
 A watch runs for weeks and can be stopped by anything. Its state is therefore kept on disk as rows come in, always that
 between two rows and never within one; signals end it after the row in hand; a row that cannot be used does not end it.
@@ -69,7 +69,7 @@ class Reference:
 
 
 class Gap(DataError):
-    """A row has a gap in a column that is watched."""
+    """A row has a missing value in a column that is watched."""
 
 
 class Watcher:
@@ -94,7 +94,7 @@ class Watcher:
         gap = next((name for name, cell in zip(self.names, row, strict=True) if is_missing(cell)), None)
         if gap is not None:
             self.gaps += 1
-            raise Gap(f"it has a gap in {gap!r}. With --drop-missing such rows are left out without a word.")
+            raise Gap(f"it has a missing value in {gap!r}. With --drop-missing such rows are dropped silently.")
         split = len(self.x.columns)
         try:
             x, y = self.x.encode([row[:split]], title), self.y.encode([row[split:]], title)
@@ -135,7 +135,7 @@ class Watcher:
             watcher.untold = about["untold"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile) as error:
             raise DataError(
-                f"`--state` {path} must be a state that condcs watch wrote, and whole, got something else: {error}. "
+                f"`--state` {path} must be a complete state that condcs watch wrote: {error}. "
                 "Name another --state, or delete it."
             ) from error
         if differing:
@@ -295,8 +295,8 @@ class Output:
         outside = f"; {count} of them with inputs outside its range" if count else ""
         with self._console.capture() as capture:
             self._console.print(
-                f"[bold red]row {found['row']:,}[/bold red]: the relation of the last {self._window} rows has left "
-                f"that of the reference ({found['statistic']:.3g} > {found['threshold']:.3g}){outside}"
+                f"[bold red]row {found['row']:,}[/bold red]: the relation in the last {self._window} rows differs from "
+                f"that in the reference ({found['statistic']:.3g} > {found['threshold']:.3g}){outside}"
             )
         return str(capture.get())
 
@@ -320,7 +320,7 @@ class Notes:
         self._bad += 1
         self.first_bad = self.first_bad or why
         if self._bad <= NAMED:
-            self.say(f"Row {row:,} of standard input is left out: {why}", "yellow")
+            self.say(f"Row {row:,} of standard input is dropped: {why}", "yellow")
         elif self._bad == NAMED + 1:
             self.say("Further rows that cannot be used are only counted.", "yellow")
 
@@ -384,14 +384,14 @@ def run(
                 watcher, file = _begin(read, state, stops, notes, stack)
                 _watch(watcher, file, options, form, stops, Output(window, as_machine=as_machine), notes)
         except Stopped:
-            kept = f"; the state is in {state}, and the same command goes on from there" if state is not None else ""
+            kept = f"; the state is in {state}, and the same command resumes from there" if state is not None else ""
             notes.say(f"Stopped{kept}.", "yellow")
             raise typer.Exit(SIGNALLED + stops.caught) from None
         except OutputClosed:
             raise typer.Exit(OUTPUT_CLOSED) from None
-    parts = [f"{watcher.gaps:,} with gaps"] if watcher.gaps else []
+    parts = [f"{watcher.gaps:,} with missing values"] if watcher.gaps else []
     parts += [f"{watcher.bad:,} that could not be read"] if watcher.bad else []
-    left = f", {' and '.join(parts)} left out" if parts else ""
+    left = f", {' and '.join(parts)} dropped" if parts else ""
     notes.say(f"{watcher.rows:,} rows{left}, {watcher.alarms:,} alarms.")
     if watcher.alarms:
         raise typer.Exit(CHANGED)
@@ -400,7 +400,7 @@ def run(
 def _begin(
     reference: Reference, path: Path | None, stops: Stops, notes: Notes, stack: ExitStack
 ) -> tuple[Watcher, StateFile | None]:
-    """Go on from a state, or calibrate a new detector; from then on, the state is kept."""
+    """Resume from a state, or calibrate a new detector; from then on, the state is kept."""
     if path is not None:
         try:
             with writing(f"`--state` {path}"):
@@ -421,7 +421,7 @@ def _begin(
                 f"`--state` {path} could not be read: {error.strerror or error}. Check its permissions."
             ) from error
         watcher = Watcher.from_bytes(content, reference, path)
-        notes.say(f"Going on after row {watcher.rows:,}.")
+        notes.say(f"Resuming after row {watcher.rows:,}.")
     else:
         notes.say("Calibrating on the reference ...")
         with stops.waiting():

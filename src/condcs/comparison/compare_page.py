@@ -27,10 +27,11 @@ to the two tables with the probability that their inputs have of coming from eac
 on splines of each input, with the balance of the inputs held: so a shift of the inputs alone is no evidence against
 the relation.
 
-Both look at several widths of "nearby", narrow and wide ones, and their p-values are valid for all of them together.
+Both use several bandwidths, from narrow to wide, and their p-values are valid for all of them together.
 The overlap is exp(-D/2), the cosine between the two (1: the same, 0: nothing in common), at the
-width where the evidence is strongest. Samples of finite size never overlap wholly, so what they would lose if nothing
-had changed, the mean of D over the redrawn tables, is subtracted from D first, in the estimate and in its interval.
+bandwidth where the evidence is strongest. Finite samples never overlap completely: the mean of D over the resamples,
+which is what D would be if nothing had changed, is therefore subtracted from D first, in the estimate and in its
+interval.
 """
 
 _ASSUMPTIONS = (
@@ -96,11 +97,11 @@ def _answers(page: Page, found: Comparison) -> None:
 
 def _where(page: Page, found: Comparison) -> None:
     places = found.places
-    page.section("Where" if found.relation_changed else "Where it would be")
+    page.section("Where" if found.relation_changed else "Where the tables differ most")
     if not found.relation_changed:
         page.text(
-            "The tests found no evidence of a change. These are the places where the two tables look least alike; "
-            "expect such differences from chance."
+            "The tests found no evidence of a change. These are the regions where the two tables differ most; "
+            "differences of this size are expected by chance."
         )
     for place in telling_columns(found):
         column, response = places.pair.x[place], response_title(places)
@@ -139,16 +140,16 @@ def _evidence(page: Page, found: Comparison) -> None:
     page.section("How sure")
     for shift, what in ((found.inputs, "inputs"), (found.relation, "relation")):
         count = len(shift.null_distribution)
-        reached = f"{sum(value >= shift.statistic for value in shift.null_distribution)} of {count} redrawn tables"
+        reached = f"{sum(value >= shift.statistic for value in shift.null_distribution)} of {count} resamples"
         page.figure(
             null_figure(shift, f"{what}: largest studentised divergence"),
-            alt=f"Histogram of the statistic of the {what} in redrawn tables; {reached} reach the observed value, "
+            alt=f"Histogram of the statistic of the {what} over the resamples; {reached} reach the observed value, "
             f"{shift.statistic:.2f}.",
             caption=f"{what.capitalize()}: {reached} reach the observed value (p = {show_p(shift.pvalue)}).",
         )
     for shift, what, columns in (
-        (found.inputs, "Inputs", ["width"]),
-        (found.relation, "Relation", ["width on x", "width on y"]),
+        (found.inputs, "Inputs", ["bandwidth"]),
+        (found.relation, "Relation", ["bandwidth on x", "bandwidth on y"]),
     ):
         page.table(
             [*columns, "D", "by chance", "p"],
@@ -158,8 +159,8 @@ def _evidence(page: Page, found: Comparison) -> None:
                     shift.multiples, shift.divergences, shift.chances, shift.pvalues, strict=True
                 )
             ],
-            caption=f"{what}: each width by itself. These p-values are not to be picked from: the one above holds for "
-            "all of them.",
+            caption=f"{what}: each bandwidth by itself. Do not pick one of these p-values: the one above is valid for "
+            "all of them together.",
         )
 
 
@@ -174,7 +175,7 @@ def _reproduce(page: Page, found: Comparison, command: str | None) -> None:
             "x": column_words(pair.x, 50),
             "kernels": "Gaussian on standardised numbers, delta (equal or not) on categories",
             "level": found.alpha,
-            "redrawn tables": found.n_resamples,
+            "resamples": found.n_resamples,
             "seed": found.seed,
         }
     )
@@ -194,7 +195,7 @@ def _interval(shift: Shift) -> str | None:
 
 
 def null_figure(shift: Shift, title: str) -> Any:
-    """Histogram of what redrawn tables give, and where the observed value lies."""
+    """Draw the histogram of the null distribution, and where the observed value lies."""
     figure, axes = _figure(2.9)
     values = shift.null_distribution
     low, high = min(values.min(), shift.statistic), max(values.max(), shift.statistic)
@@ -211,7 +212,7 @@ def null_figure(shift: Shift, title: str) -> Any:
         float(np.median(values)), 1.01, "if nothing had changed", ha="center", va="bottom", color="#6b7280", **place
     )
     span = high - low
-    axes.set(xlabel=title, ylabel="redrawn tables", xlim=(low - 0.06 * span, high + 0.06 * span))
+    axes.set(xlabel=title, ylabel="resamples", xlim=(low - 0.06 * span, high + 0.06 * span))
     return figure
 
 

@@ -45,11 +45,11 @@ def compare(
 ) -> Comparison:
     """Say whether the relation of y to x changed between two tables, where, and how sure that is.
 
-    Two questions are asked apart, so that a covariate shift and a change of the relation are told from one another:
+    Two questions are asked separately, to distinguish a covariate shift from a change of the relation:
     whether p(x) is the same (a CS test with permutations, which is exact), and whether p(y|x) is (the conditional CS
     test with the propensity null, so that shifted inputs alone are no evidence). Each has one p-value for several
-    widths together. Numbers get Gaussian kernels in units of their pooled standard deviation, text gets delta kernels;
-    a response of two values is a label. Cost O(n^2) per width with n = 2 `max_rows`; memory O(n).
+    bandwidths together. Numbers get Gaussian kernels in units of their pooled standard deviation, text gets delta
+    kernels; a response with two values is a label. Cost O(n^2) per bandwidth with n = 2 `max_rows`; memory O(n).
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def account_words(account: Account, seed: int) -> str:
     if account.short_of_memory:
         words += " (limited by memory)"
     if account.gaps:
-        words += f"; {account.gaps:,} with gaps left out"
+        words += f"; {account.gaps:,} with missing values dropped"
     return words
 
 

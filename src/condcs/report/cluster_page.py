@@ -94,7 +94,7 @@ def cluster_page(found: Clustering, command: str) -> Page:
     page = Page(
         f"Clusters of {found.title}",
         f"{len(found.X):,} series in {len(rows)} clusters by "
-        + ("the divergence of their dynamics." if "window K" in found.settings else f"{found.settings['measure']}."),
+        + ("the divergence of their dynamics." if "window" in found.settings else f"{found.settings['measure']}."),
     )
     page.section("Clusters")
     page.table(found.columns, rows, "Series are numbered from 1, in the order of the file")

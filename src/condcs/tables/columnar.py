@@ -67,7 +67,7 @@ class ColumnarTable:
             raise DataError(
                 f"{self.title} must hold values that can be read in column {self.names[place]!r} (dates: years 1 to "
                 f"9999), got {column.type} that cannot between rows {row:,} and {row + len(column) - 1:,}: "
-                f"{_first_line(error)}. Mend it, or leave the column out of `x`."
+                f"{_first_line(error)}. Correct it, or leave the column out of `x`."
             ) from error
 
 

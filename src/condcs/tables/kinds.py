@@ -26,7 +26,7 @@ _LONGEST = max(map(len, GAPS)) + 4
 FloatArray = np.ndarray[Any, Any]
 
 Decimal = Literal[".", ","]
-"""Decimal signs that can be told."""
+"""Decimal signs that can be chosen."""
 
 Kind = Literal["number", "date", "category"]
 """What a column is."""
@@ -47,10 +47,10 @@ _THOUSANDS = re.compile(
 _SIGNS = re.compile(r"\s*([$€£¥₹%]|USD|EUR|GBP|CHF|JPY)\s*", re.IGNORECASE)
 
 Odd = tuple[int, int, Any]
-"""A cell that is no number: which sample, which row of it, and the cell."""
+"""A cell that is not a number: which sample, which row of it, and the cell."""
 
 LABEL_WIDTH = 0.5
-"""Kernel width for 0/1 columns: two labels, sqrt(2) apart, have a similarity of exp(-4)."""
+"""Bandwidth for 0/1 columns: two labels, sqrt(2) apart, have a similarity of exp(-4)."""
 
 
 def is_missing(cell: Any) -> bool:
@@ -117,7 +117,7 @@ class Column:
         return self.kind == "category"
 
     def encode(self, cells: Iterable[Any], title: str) -> FloatArray:
-        """Return numbers, or codes; a category that was not there when kinds were told is coded apart."""
+        """Return numbers, or codes; a category that was not among the labels gets a code of its own."""
         if self.is_category:
             codes = self._codes or {label: code for code, label in enumerate(self.labels)}
             return np.array([codes.get(_label(cell), _UNKNOWN) for cell in cells], np.float64)
@@ -148,8 +148,8 @@ def tell_kind(
     """Find out what a column is from the cells of all samples together.
 
     A number if every cell reads as one, a date if every cell is one (ISO 8601), else a category. Truth values, and a
-    response that takes two values only, are categories. A column of numbers with a few cells that are none is an error:
-    as a category it would answer another question.
+    response that takes two values only, are categories. A column of numbers with a few other cells is an error: as
+    a category it would answer another question.
 
     Parameters
     ----------
@@ -179,20 +179,23 @@ def tell_kind(
             texts = Counter(_label(cell) for _, _, cell in odd)
             if category is False or meant_as_numbers(texts, total):
                 rule, otherwise = (
-                    (f"`number` must name columns of numbers, but {name!r} has", "leave it out of `number`")
+                    (
+                        f"`number` must name columns of numbers, but {name!r} has other values in",
+                        "leave it out of `number`",
+                    )
                     if category is False
                     else (
-                        f"column {name!r} holds numbers, but for",
-                        f"pass category={name!r} if they are no numbers at all",
+                        f"column {name!r} holds numbers, except for",
+                        f"pass category={name!r} if it is a category",
                     )
                 )
                 raise DataError(
-                    f"{rule} {len(odd):,} of {total:,} cells that are none, {first}. "
+                    f"{rule} {len(odd):,} of {total:,} cells, {first}. "
                     f"{remedy(texts, _has_points(samples), decimal)}, or {otherwise}."
                 )
             if len(odd) < total:
                 note = (
-                    f"Column {name!r} was read as a category: {len(odd):,} of {total:,} cells are no numbers, {first}."
+                    f"Column {name!r} was read as a category: {len(odd):,} of {total:,} cells are not numbers, {first}."
                 )
     if len(counts) > max(2.0, total / _FEWEST_REPEATS):
         raise DataError(
@@ -204,7 +207,7 @@ def tell_kind(
 
 
 def odd_cells(samples: Sequence[Sequence[Any]], decimal: Decimal) -> list[Odd]:
-    """Return the cells that are no numbers."""
+    """Return the cells that are not numbers."""
     return [
         (place, row, cell)
         for place, cells in enumerate(samples)
@@ -214,12 +217,12 @@ def odd_cells(samples: Sequence[Sequence[Any]], decimal: Decimal) -> list[Odd]:
 
 
 def remedy(texts: Iterable[str], points: bool, decimal: Decimal) -> str:
-    """Return what can be done about cells that are no numbers, as a sentence without its full stop.
+    """Return what can be done about cells that are not numbers, as a sentence without its full stop.
 
     Parameters
     ----------
     texts : iterable of str
-        The cells that are no numbers, each once.
+        The cells that are not numbers, each once.
     points : bool
         Whether other cells are numbers with a decimal point.
     decimal : {".", ","}
@@ -245,9 +248,9 @@ def remedy(texts: Iterable[str], points: bool, decimal: Decimal) -> str:
     elif commas:
         advice.append("pass files=FileOptions(decimal=',') for decimal commas")
     if len(marks) > _MOST_MARKS or any("," in mark for mark in marks):
-        advice.append("mend these cells")
+        advice.append("correct these cells")
     elif marks:
-        advice.append(f"pass files=FileOptions(gaps={','.join(marks)!r}) if that stands for a gap")
+        advice.append(f"pass files=FileOptions(gaps={','.join(marks)!r}) if that means a missing value")
     sentence = "; ".join(advice)
     return sentence[:1].upper() + sentence[1:]
 
@@ -288,11 +291,11 @@ def _reads(read: Callable[..., float], *arguments: Any) -> bool:
 def as_number(cell: Any, decimal: Decimal = ".") -> float:
     """Return a cell as a finite number, or raise `ValueError`."""
     if isinstance(cell, bool) or not isinstance(cell, str | Real | DecimalNumber):
-        raise ValueError(f"{cell!r} is no number")
+        raise ValueError(f"{cell!r} is not a number")
     if isinstance(cell, str):
         # Python reads 1_000, tables do not mean it; where the comma is the decimal sign, 1.200 may be a thousand.
         if "_" in cell or (decimal == "," and "." in cell):
-            raise ValueError(f"{cell!r} is no number")
+            raise ValueError(f"{cell!r} is not a number")
         if decimal == ",":
             cell = cell.replace(",", ".")
     try:
@@ -315,7 +318,7 @@ def as_day(cell: Any) -> float:
             return float((cell - date(1970, 1, 1)).days)
     except OverflowError as error:
         raise ValueError(f"{cell!r} is out of the range of dates") from error
-    raise ValueError(f"{cell!r} is no date")
+    raise ValueError(f"{cell!r} is not a date")
 
 
 def _label(cell: Any) -> str:

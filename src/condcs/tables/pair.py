@@ -241,12 +241,14 @@ def read_sample(table: Table, names: list[str], options: ReadOptions, place: int
         worst = sorted(zip(names, sample.gaps_by_column, strict=True), key=lambda pair: -pair[1])
         told = ", ".join(f"{name!r} ({count:,})" for name, count in worst[:_SHOWN] if count)
         raise DataError(
-            f"{table.title} must have no gaps in the columns compared, got {sample.gaps:,} of {sample.seen:,} rows "
-            f"with one: {told}. Leave such rows out with missing='drop', or fill the gaps first."
+            f"{table.title} must have no missing values in the columns compared, got {sample.gaps:,} of "
+            f"{sample.seen:,} rows with one: {told}. Drop such rows with missing='drop', or fill them in first."
         )
     if len(sample.rows) < FEWEST_ROWS:
         whole = (
-            f"{sample.seen:,} rows" if not sample.gaps else f"{sample.seen:,} rows, {sample.gaps:,} of them with gaps"
+            f"{sample.seen:,} rows"
+            if not sample.gaps
+            else f"{sample.seen:,} rows, {sample.gaps:,} of them with missing values"
         )
         raise DataError(f"{table.title} must have at least {FEWEST_ROWS} rows to compare, got {whole}. Collect more.")
     return sample
@@ -286,7 +288,7 @@ def refuse_columns(faults: Sequence[tuple[str, str]]) -> None:
     if faults:
         told = " ".join(f"({number}) {words}" for number, (_, words) in enumerate(faults[:_SHOWN], start=1))
         rest = ", ".join(repr(name) for name, _ in faults[_SHOWN:])
-        raise DataError(f"{len(faults)} columns cannot be used. {told}{f' Likewise: {rest}.' if rest else ''}")
+        raise DataError(f"{len(faults)} columns cannot be used. {told}{f' The same holds for {rest}.' if rest else ''}")
 
 
 def _varying(
@@ -318,5 +320,5 @@ def _check_overlap(columns: Sequence[Column], xp: FloatArray, xq: FloatArray) ->
         raise OverlapError(
             f"{have} no value in common between the two tables, so no rows with equal inputs can be compared. Leave "
             f"{'it' if len(apart) == 1 else 'them'} out with x={','.join(f'!{name}' for name in apart)!r} (a date or "
-            "a running number is no input)."
+            "a running number is not an input)."
         )

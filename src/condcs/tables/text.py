@@ -1,4 +1,8 @@
-"""Tables as lines of text: csv with any usual separator, and JSON lines."""
+"""Tables as lines of text: csv with any usual separator, and JSON lines.
+
+Not read through pyarrow: its csv reader waits for a full block, so that rows from a pipe would come late, stops at the
+first bad row, and names no lines in its messages.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from condcs.core.errors import DataError
 from condcs.tables.sources import BATCH_BYTES, Batch, RowError, batch_rows
 
 LONGEST_LINE = 1 << 22
-"""Characters of a line, or of a record of several lines; a longer one is no table, and would not fit in memory."""
+"""Characters of a line, or of a record of several lines; a longer one is not a table, and would not fit in memory."""
 
 _SEPARATORS = ",;\t|"
 
@@ -45,7 +49,7 @@ class Lines:
         if self.characters >= LONGEST_LINE:
             raise DataError(
                 f"{self._title} must have lines of less than {LONGEST_LINE >> 20} million characters, got more in line "
-                f"{self.number}. Look for a quote that is never closed, or name its `format` if it is no text."
+                f"{self.number}. Look for a quote that is never closed, or name its `format` if it is not text."
             )
         if "\0" in line:
             raise RowError(
@@ -86,7 +90,7 @@ class CsvTable:
                 if len(row) != width:
                     raise RowError(
                         f"{self.title} must have {width} cells in every row, got {len(row)} in line {start}. "
-                        "Quote cells that hold the separator, or mend the line."
+                        "Quote cells that hold the separator, or correct the line."
                     )
                 batch.append([row[c] for c in columns])
                 batch.lines.append(start)
@@ -151,7 +155,7 @@ class JsonLinesTable:
                 # ValueError: no JSON, or an integer of thousands of digits, which Python does not read.
                 raise RowError(
                     f"{self.title} must hold one JSON object per line, got something else in line "
-                    f"{self._lines.number}: {error}. Mend the line, or name its `format`."
+                    f"{self._lines.number}: {error}. Correct the line, or name its `format`."
                 ) from error
             if not isinstance(record, dict):
                 raise RowError(
@@ -187,11 +191,11 @@ def check_names(names: Sequence[str], title: str) -> tuple[str, ...]:
 
 
 def check_characters(text: str, title: str, line: int) -> None:
-    """Refuse halves of surrogate pairs, which are no characters: they can be neither printed nor written."""
+    """Refuse halves of surrogate pairs, which are not characters: they can be neither printed nor written."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise RowError(
-            f"{title} must be text, got half of a character (U+{ord(text[error.start]):04X}) in line {line}. Mend the "
-            "line, or name its `encoding`."
+            f"{title} must be text, got half of a character (U+{ord(text[error.start]):04X}) in line {line}. Correct "
+            "the line, or name its `encoding`."
         ) from error
