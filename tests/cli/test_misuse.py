@@ -207,7 +207,7 @@ def test_an_error_nobody_expected_ends_with_two(monkeypatch, error, words):
     def fail(*args, **kwargs):
         raise error
 
-    monkeypatch.setattr("condcs.cli.compare_command.compare", fail)
+    monkeypatch.setattr("condcs.comparison.comparing.compare", fail)
     ended = CliRunner().invoke(app, COMPARE)
     assert ended.exit_code == 2
     assert words in ended.stderr
@@ -221,7 +221,7 @@ def test_ctrl_c_ends_with_130(monkeypatch):
     def fail(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("condcs.cli.compare_command.compare", fail)
+    monkeypatch.setattr("condcs.comparison.comparing.compare", fail)
     ended = CliRunner().invoke(app, COMPARE)
     assert ended.exit_code == 130
     assert ended.stderr == "Stopped; nothing was written.\n"

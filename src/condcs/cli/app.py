@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -16,6 +17,7 @@ from condcs.cli.workers import Dask
 from condcs.core.checks import check_choice
 
 if TYPE_CHECKING:
+    from condcs import Comparison
     from condcs.tables.sources import FileOptions
 
 app = typer.Typer(
@@ -73,8 +75,8 @@ def demo(
     run(rows=rows, seed=seed, out=out)
 
 
-@app.command()
-def compare(
+@app.command("compare")
+def compare_tables(
     reference: Annotated[
         str, typer.Argument(help="The earlier table: csv, jsonl, parquet, arrow or xlsx; - is stdin.")
     ],
@@ -105,9 +107,10 @@ def compare(
     """
     from condcs.cli.compare_command import run
     from condcs.cli.workers import on_workers
+    from condcs.comparison.comparing import compare
 
-    with on_workers(dask):
-        run(
+    def compared(progress: Callable[[str], None]) -> Comparison:
+        return compare(
             reference,
             current,
             y=y,
@@ -121,10 +124,11 @@ def compare(
             number=number or (),
             missing="drop" if drop_missing else "error",
             files=_file_options(form, encoding, decimal, missing, memory),
-            as_machine=as_json,
-            report=report,
-            command=_command_line(),
+            progress=progress,
         )
+
+    with on_workers(dask):
+        run(compared, as_machine=as_json, report=report, command=_command_line())
 
 
 @app.command()

@@ -15,33 +15,33 @@ from rich.table import Table
 from condcs.cli.boundary import CHANGED
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
-from condcs.comparison.comparing import STEPS, compare
+from condcs.comparison.comparing import STEPS
 from condcs.comparison.result import Comparison
 from condcs.comparison.wording import Lines, answers, responses, sizes, variables, where
 
 _STYLES = {"shifted": "bold red", "changed": "bold red", "no evidence": "green"}
 
 
-def run(reference: str, current: str, *, as_machine: bool, report: Path | None, command: str, **options: Any) -> None:
+def run(
+    compared: Callable[[Callable[[str], None]], Comparison], *, as_machine: bool, report: Path | None, command: str
+) -> None:
     """Compare two tables and end with 0 (no evidence of a change), 1 (changed) or 2 (error).
 
     Parameters
     ----------
-    reference, current : str
-        Paths, or "-".
+    compared : function
+        Compares them; it is given what to call with the name of each step.
     as_machine : bool
         Whether to print JSON.
     report : Path, optional
         Page to write.
     command : str
         The command line, for the page.
-    **options
-        As of `condcs.compare`.
     """
     if report is not None:
         check_file("--report", report)
     with _progress(Terminal(stderr=True)) as tell:
-        found = compare(reference, current, progress=tell, **options)
+        found = compared(tell)
     if report is not None:
         found.report(report, command=command)
     if as_machine:

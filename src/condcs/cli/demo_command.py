@@ -15,7 +15,7 @@ from condcs.datasets import LocalShift, make_local_shift
 from condcs.inference.witness import Witness
 
 # The relation bends within a unit of x: kernels as wide as the median distance would smooth the change away.
-OPTIONS: dict[str, Any] = {"bandwidth": "silverman", "n_resamples": 999, "rng": 0}
+RULE = "silverman"
 
 ENDINGS = (".png", ".svg", ".pdf")
 
@@ -38,15 +38,14 @@ def run(*, rows: int, seed: int, out: Path) -> None:
     table.add_column("with the change", justify="right")
     table.add_column("without it", justify="right")
     samples = [(d.xp, d.yp, d.xq, d.yq) for d in (changed, unchanged)]
-    widths: dict[str, Any] = {"bandwidth_x": "silverman", "bandwidth_y": "silverman"}
     first = samples[0]
     left, right = np.quantile(np.concatenate(first[::2]), [0.02, 0.98])
     grid = np.linspace(left, right, 120)
     with Terminal(stderr=True).working("Testing ..."):
-        inputs = [condcs.two_sample_test(xp, xq, **OPTIONS) for xp, _, xq, _ in samples]
-        relations = [condcs.conditional_test(*s, **OPTIONS) for s in samples]
-        local = condcs.witness(*first, at=grid, n_resamples=200, rng=0, **widths)
-        regions = condcs.explain(*first, rng=0, **widths)
+        inputs = [condcs.two_sample_test(xp, xq, bandwidth=RULE, n_resamples=999, rng=0) for xp, _, xq, _ in samples]
+        relations = [condcs.conditional_test(*s, bandwidth=RULE, n_resamples=999, rng=0) for s in samples]
+        local = condcs.witness(*first, at=grid, bandwidth_x=RULE, bandwidth_y=RULE, n_resamples=200, rng=0)
+        regions = condcs.explain(*first, bandwidth_x=RULE, bandwidth_y=RULE, rng=0)
     for label, results in (
         ("inputs: is p(x) the same?", inputs),
         ("relation: is p(y|x) the same?", relations),
