@@ -1,0 +1,43 @@
+"""What a type checker makes of a user's code: names are known after `import condcs`, wrong choices are errors."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+CODE = """
+import condcs
+
+reveal_type(condcs.causal.causal_graph)
+reveal_type(condcs.drift.ConditionalDriftDetector)
+reveal_type(condcs.exceptions.ShapeError("words"))
+reveal_type(condcs.compare("a.csv", "b.csv", y="price"))
+condcs.compare("a.csv", "b.csv", y="price", missing="fill")
+condcs.FileOptions(decimal=";")
+condcs.conditonal_cs
+"""
+
+
+@pytest.mark.slow
+def test_names_have_types_and_wrong_ones_are_errors(tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    (tmp_path / "user.py").write_text(CODE, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml", tmp_path / "user.py"]
+    environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    lines = {}
+    for line in done.stdout.splitlines():
+        found = line.partition("user.py:")[2].partition(": ")
+        lines.setdefault(found[0], found[2])
+    assert lines["4"].endswith('CausalGraph"')
+    assert "ConditionalDriftDetector" in lines["5"]
+    assert lines["6"] == 'note: Revealed type is "condcs.core.errors.ShapeError"'
+    assert lines["7"] == 'note: Revealed type is "condcs.comparison.result.Comparison"'
+    assert 'error: Argument "missing" to "compare" has incompatible type' in lines["8"]
+    assert 'error: Argument "decimal" to "FileOptions" has incompatible type' in lines["9"]
+    assert 'has no attribute "conditonal_cs"' in lines["10"]
+    assert done.returncode == 1
