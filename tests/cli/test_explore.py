@@ -30,7 +30,7 @@ def test_table_and_page(tmp_path):
     words = " ".join(done.output.split())
     assert "Random 3 of 3" in words
     text = page.read_text()
-    assert re.findall(r"<h2[^>]*>([^<]*)", text) == ["Results", "Learning curves", "Where they were", "How it was made"]
+    assert re.findall(r"<h2[^>]*>([^<]*)", text) == ["Results", "Learning curves", "Visited states", "How it was made"]
     assert text.count("data:image/") == 2
     assert "initial value" in text
 

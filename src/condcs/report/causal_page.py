@@ -25,8 +25,8 @@ def causal_page(graph: CausalGraph, series: FloatArray, *, title: str, alpha: fl
     words = "No series drives another" if not count else f"{count} of {len(graph.rows())} possible links"
     page = Page(
         f"What drives what in {title}",
-        f"{words} at a false discovery rate of {alpha:g}. A link means that the past of one series says "
-        "something about the next value of another which that series' own past does not.",
+        f"{words} at a false discovery rate of {alpha:g}. A link means that the past of one series carries "
+        "information about the next value of another beyond that series' own past.",
     )
     page.section("Links")
     rows = [
@@ -52,11 +52,11 @@ def causal_page(graph: CausalGraph, series: FloatArray, *, title: str, alpha: fl
     page.section("How to read this")
     page.points(
         [
-            "The test is Granger's: it speaks of prediction. A common cause that is not in the table can make two "
+            "The test is Granger's: it is about prediction. A common cause that is not in the table can make two "
             "series look linked.",
-            "Without --conditional, a chain a → b → c may show a → c as well: an influence, though not a direct one.",
-            "Surrogates compare with series that have nothing to do with each other. They suppose that the series are "
-            "stationary: a common trend or season looks like an influence. Remove it first.",
+            "Without --conditional, a chain a → b → c may show a → c as well: an influence, but an indirect one.",
+            "Surrogates show what unrelated series would give. They assume that the series are stationary: a common "
+            "trend or season looks like an influence. Remove it first.",
         ]
     )
     page.section("How it was made")

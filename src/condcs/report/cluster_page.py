@@ -94,13 +94,13 @@ def cluster_page(found: Clustering, command: str) -> Page:
     page = Page(
         f"Clusters of {found.title}",
         f"{len(found.X):,} series in {len(rows)} clusters by "
-        + ("the divergence of their dynamics." if "window" in found.settings else f"{found.settings['measure']}."),
+        + ("the divergence between their dynamics." if "window" in found.settings else f"{found.settings['measure']}."),
     )
     page.section("Clusters")
     page.table(found.columns, rows, "Series are numbered from 1, in the order of the file")
     page.text(
-        f"Mean silhouette {clusters.silhouette:.3f}: 1 means tight clusters far apart, 0 clusters that touch, below 0 "
-        "series that lie nearer to another cluster than to their own."
+        f"Mean silhouette {clusters.silhouette:.3f}: 1 means tight clusters far apart, 0 clusters that touch, and "
+        "values below 0 series that are closer to another cluster than to their own."
     )
     agreement = found.agreement()
     if agreement:

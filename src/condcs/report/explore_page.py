@@ -39,14 +39,15 @@ def explore_page(options: ExploreOptions, found: dict[str, MethodRuns], command:
         f"{options.seeds} runs of {options.steps:,} steps per method, looking for {_GOALS[options.environment]}.",
     )
     page.section("Results")
-    page.table(COLUMNS, rows_of(options, found), "Steps are those of runs that reached the goal")
+    page.table(COLUMNS, rows_of(options, found), "Steps of the runs that reached the goal")
     page.section("Learning curves")
     page.figure(
         draw_curves(options, found, curve_steps(options)),
         "Share of runs at the goal and of places seen against steps",
-        "Left: share of runs that have been at the goal. Right: share of places seen, mean and middle half of runs.",
+        "Left: share of runs that have reached the goal. Right: share of places seen, mean and interquartile range "
+        "over runs.",
     )
-    page.section("Where they were")
+    page.section("Visited states")
     page.figure(
         draw_heat(options, found),
         "Heat maps of the visits of each method",
