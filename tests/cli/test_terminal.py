@@ -334,3 +334,10 @@ def test_commands_run_in_spawned_processes(tmp_path):
     process.join(200)
     assert process.exitcode == 0
     assert (tmp_path / "a page.html").is_file()
+
+
+def test_help_broke_its_lines_where_the_source_does(monkeypatch):
+    """Paragraphs flow to the margin: on a wide screen the sentence about exit codes is on one line."""
+    monkeypatch.setenv("COLUMNS", "250")
+    lines = written(monkeypatch, "utf-8", "compare", "--help")[1].splitlines()
+    assert any("Exit code: 0 = no evidence that p(y|x) changed" in line for line in lines)

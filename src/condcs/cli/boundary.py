@@ -69,6 +69,9 @@ class Commands(TyperGroup):
         """Run a command line and exit."""
         prepare_streams()
         terminal = Terminal()
+        for command in (self, *self.commands.values()):
+            # rich would break lines where the source does.
+            command.help = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
         if terminal.width < NARROW or terminal.is_dumb_terminal or os.environ.get("NO_COLOR"):
             for command in (self, *self.commands.values()):
                 setattr(command, "rich_markup_mode", None)  # noqa: B010 - typer's commands have it, click's do not
