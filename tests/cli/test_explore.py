@@ -39,12 +39,12 @@ def test_runs_do_not_depend_on_threads():
     """Same seeds, same answer; methods share starts and mazes; runs of other seeds differ."""
     results = []
     for jobs in (1, 3):
-        options = ExploreOptions("maze", ("random", "dtg-cs"), seeds=3, steps=300, rows=6, jobs=jobs)
+        options = ExploreOptions("maze", ("random", "dtg-cs"), n_runs=3, steps=300, rows=6, n_jobs=jobs)
         found = explore(options)
         results.append(json.dumps([[r.first_goals, r.goals, np.asarray(r.heat).tolist()] for r in found.values()]))
     assert results[0] == results[1]
-    one = explore(ExploreOptions("maze", ("random",), seeds=1, steps=300, rows=6))["random"]
-    other = explore(ExploreOptions("maze", ("random",), seeds=1, first_seed=1, steps=300, rows=6))["random"]
+    one = explore(ExploreOptions("maze", ("random",), n_runs=1, steps=300, rows=6))["random"]
+    other = explore(ExploreOptions("maze", ("random",), n_runs=1, rng=1, steps=300, rows=6))["random"]
     assert not np.array_equal(one.heat, other.heat)
     assert one.heat.sum() == 300
     assert (np.diff(one.curves[0]) >= 0).all()

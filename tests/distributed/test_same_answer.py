@@ -98,7 +98,7 @@ def test_surrogates_on_a_cluster(client, null):
 
 
 def test_agents_on_a_cluster(client):
-    options = ExploreOptions("maze", ("random", "dtg-cs"), seeds=3, steps=60, rows=5)
+    options = ExploreOptions("maze", ("random", "dtg-cs"), n_runs=3, steps=60, rows=5)
     here, counts = explore(options), []
     with joblib.parallel_config(backend="dask", client=client):
         there = explore(options, lambda found: counts.append(sum(len(runs.goals) for runs in found.values())))

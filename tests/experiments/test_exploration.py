@@ -45,7 +45,7 @@ def test_differences_run_by_run():
 
 def walk(room, steps, seed=0, actions=None):
     """Yield (time, before, action, after) of random or given actions."""
-    from condcs.explore import dynamics
+    from condcs_reproduction.changing_room_rollouts import step
 
     rng = np.random.default_rng(seed)
     environment = changing_room(room)
@@ -53,7 +53,7 @@ def walk(room, steps, seed=0, actions=None):
     for t in range(steps):
         action = int(rng.integers(4)) if actions is None else actions[t % len(actions)]
         before = state.copy()
-        dynamics.step(environment, state, action, t, rng)
+        step(environment, state, action, t, rng)
         yield t, before, action, state.copy()
 
 
@@ -67,14 +67,14 @@ def test_walls_hold(room):
 
 def test_wind_comes_and_goes():
     """Actions up and down: the column falls while it blows (90% of steps; 99.9% interval), and stays when not."""
-    from condcs.explore import dynamics
+    from condcs_reproduction.changing_room_rollouts import step
 
     rng, environment = np.random.default_rng(1), changing_room("wind")
     for time, low, high in ((0, 0.85, 0.95), (2_999, 0.85, 0.95), (3_000, 0.0, 0.0), (6_000, 0.85, 0.95)):
         moved = 0
         for _ in range(1000):
             state = np.array([6.0, 6.0, 0.0])
-            dynamics.step(environment, state, 2, time, rng)
+            step(environment, state, 2, time, rng)
             moved += state[0] == 5
         assert low <= moved / 1000 <= high
 
@@ -89,11 +89,11 @@ def test_screen_is_random_in_its_corner_alone():
 
 def test_door_opens_late():
     """To the right of the wall only after 4,000 steps, and only through the door."""
-    from condcs.explore import dynamics
+    from condcs_reproduction.changing_room_rollouts import step
 
     rng, environment = np.random.default_rng(0), changing_room("door")
     for time, row, column in ((0, 6, 5), (3_999, 6, 5), (4_000, 6, 6), (4_000, 5, 5)):
         state = np.array([5.0, float(row), 0.0])
-        dynamics.step(environment, state, 1, time, rng)
+        step(environment, state, 1, time, rng)
         assert state[0] == column
     assert all(after[0] <= 5 for t, _, _, after in walk("door", 4000))

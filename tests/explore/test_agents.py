@@ -9,10 +9,10 @@ import pytest
 from condcs.core.errors import CondcsError
 from condcs.explore import (
     DivergenceToGo,
-    Interface,
     KernelAgent,
     KernelTD,
     RandomFeatures,
+    Spaces,
     TransitionBuffer,
     compiled_environment,
     hyperparameters,
@@ -113,15 +113,15 @@ def test_same_seed_same_run():
 
 def test_spaces_become_states_and_actions():
     """Boxes are brought to the unit range; discrete actions are unit vectors, continuous ones a grid."""
-    toy = Interface.of(Toy(BOX, spaces.Discrete(3, start=-1)))
+    toy = Spaces.of(Toy(BOX, spaces.Discrete(3, start=-1)))
     assert toy.state(np.array([1.0, 2.0], np.float32)).tolist() == [0.5, 1.0]
     assert toy.actions == [-1, 0, 1]
     assert np.array_equal(toy.vectors, np.eye(3))
-    grid = Interface.of(Toy(BOX, spaces.Box(-1.0, 1.0, (2,))), levels=3)
+    grid = Spaces.of(Toy(BOX, spaces.Box(-1.0, 1.0, (2,))), levels=3)
     assert len(grid.actions) == 9
     assert grid.vectors[0].tolist() == [-1.0, -1.0]
     assert grid.actions[5].dtype == np.float32
-    pendulum = Interface.of(make_environment("pendulum"))
+    pendulum = Spaces.of(make_environment("pendulum"))
     assert pendulum.vectors[:, 0].tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]
 
 
@@ -170,16 +170,16 @@ def test_nan_observations_are_refused():
 
 
 def test_parts_that_do_not_fit():
-    interface = Interface.of(Toy(BOX, spaces.Discrete(3)))
+    known = Spaces.of(Toy(BOX, spaces.Discrete(3)))
     with pytest.raises(CondcsError, match="`value` must fit the environment"):
-        KernelAgent(interface, KernelTD(2, [[0.0], [1.0]]))
+        KernelAgent(known, KernelTD(2, [[0.0], [1.0]]))
     with pytest.raises(CondcsError, match="`buffer` must have 5 columns of x"):
-        DivergenceToGo(interface, KernelTD(2, interface.vectors), TransitionBuffer(10, 2, 2, 0.1, 0.1))
+        DivergenceToGo(known, KernelTD(2, known.vectors), TransitionBuffer(10, 2, 2, 0.1, 0.1))
     with pytest.raises(CondcsError, match="`epsilon` must be between 0 and 1"):
-        KernelAgent(interface, KernelTD(2, interface.vectors), epsilon=2.0)
+        KernelAgent(known, KernelTD(2, known.vectors), epsilon=2.0)
     with pytest.raises(CondcsError, match="`learn` must come after `act`"):
-        KernelAgent(interface, KernelTD(2, interface.vectors)).learn(np.zeros(2), 0.0, False)
+        KernelAgent(known, KernelTD(2, known.vectors)).learn(np.zeros(2), 0.0, False)
     with pytest.raises(CondcsError, match="`levels`"):
-        Interface.of(Toy(BOX, spaces.Box(-1.0, 1.0, (1,))), levels=1)
+        Spaces.of(Toy(BOX, spaces.Box(-1.0, 1.0, (1,))), levels=1)
     with pytest.raises(CondcsError, match="`vectors` must have one row per action"):
-        Interface.of(Toy(BOX, spaces.Discrete(3)), vectors=np.eye(2))
+        Spaces.of(Toy(BOX, spaces.Discrete(3)), vectors=np.eye(2))

@@ -38,20 +38,20 @@ def twin(name, seed, **options):
 @pytest.mark.parametrize("name", NAMES)
 def test_compiled_steps_are_gymnasiums(name, seed):
     """Observation, reward and end of 3,000 random steps are equal, bit for bit."""
-    from condcs.explore import dynamics
+    from condcs.explore.compiled_environments import observe, step
 
     environment, observation, compiled = twin(name, seed)
     rng = np.random.default_rng(seed)
     state, seen = compiled.start.copy(), np.empty(len(compiled.low))
     plain = compiled._replace(low=np.zeros_like(compiled.low), scale=np.ones_like(compiled.scale))
-    dynamics.observe(plain, state, seen)
+    observe(plain, state, seen)
     assert np.array_equal(seen, observation.astype(float))
     for t in range(3000):
         action = int(rng.integers(len(compiled.actions)))
         given = np.array([compiled.actions[action, 0]], np.float32) if name == "pendulum" else action
         observation, reward, terminated, truncated, _ = environment.step(given)
-        ours, reached = dynamics.step(compiled, state, action, t, rng)
-        dynamics.observe(plain, state, seen)
+        ours, reached = step(compiled, state, action)
+        observe(plain, state, seen)
         assert np.array_equal(seen, observation.astype(float)), t
         assert ours == reward
         assert bool(reached) == terminated

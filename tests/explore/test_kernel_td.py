@@ -15,7 +15,7 @@ def test_equals_the_definition_without_merging(rng):
     """Value = initial + alpha sum_j delta_j kernel((s, a), (s_j, a_j)), delta by the values before the step."""
     width, alpha, gamma, initial = 0.3, 0.4, 0.8, 5.0
     value = KernelTD(
-        2, ACTIONS, width=width, learning_rate=alpha, discount=gamma, initial_value=initial, merge_radius=1e-9
+        2, ACTIONS, bandwidth=width, learning_rate=alpha, discount=gamma, initial_value=initial, merge_radius=1e-9
     )
     points, deltas = [], []
 
@@ -59,7 +59,7 @@ def test_dictionary_is_bounded(rng):
 
 def test_values_at_the_next_state_are_corrected(rng):
     """After a step the values known of the next state are those that a new look finds."""
-    value = KernelTD(2, ACTIONS, width=0.5, learning_rate=0.3)
+    value = KernelTD(2, ACTIONS, bandwidth=0.5, learning_rate=0.3)
     state = rng.random(2)
     value.look(state)
     for _ in range(50):
@@ -72,7 +72,7 @@ def test_values_at_the_next_state_are_corrected(rng):
 
 def test_ties_are_broken_at_random():
     """Equal values: each action about as often; 99.9% interval of 3,000 draws with p = 1/3."""
-    from condcs.explore.value_loops import choose
+    from condcs.explore.kernel_td import choose
 
     rng = np.random.default_rng(0)
     drawn = np.bincount([choose(np.array([1.0, 2.0, 2.0, 2.0]), 0.0, rng) for _ in range(3000)], minlength=4)
@@ -84,7 +84,7 @@ def test_ties_are_broken_at_random():
 
 def test_saved_and_restored(rng):
     """Through a file without pickle."""
-    value = KernelTD(2, ACTIONS, width=0.2)
+    value = KernelTD(2, ACTIONS, bandwidth=0.2)
     for _ in range(30):
         value.update(rng.random(2), int(rng.integers(3)), 1.0, rng.random(2))
     file = io.BytesIO()
@@ -104,7 +104,7 @@ def test_saved_and_restored(rng):
     [
         ({"dim_state": 0}, "`dim_state`"),
         ({"actions": [0.0, 1.0]}, "`actions` must be finite, with one row per action"),
-        ({"width": 0.0}, "`width` must be a positive"),
+        ({"bandwidth": 0.0}, "`bandwidth` must be a positive"),
         ({"learning_rate": 2.0}, "`learning_rate` must be in"),
         ({"discount": 1.0}, "`discount` in"),
         ({"merge_radius": -1.0}, "`merge_radius` must be a positive"),

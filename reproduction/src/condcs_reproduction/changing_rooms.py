@@ -52,7 +52,7 @@ METHODS: dict[str, dict[str, Any]] = {
 SHARED: dict[str, float] = {
     "learning_rate": 0.5,
     "discount": 0.9,
-    "width": 0.1,
+    "bandwidth": 0.1,
     "initial_value": 10.0,
     "buffer": 1_000,
     "bins": 10,
@@ -71,7 +71,7 @@ EXPECTED: dict[str, dict[str, str]] = {
 
 @public
 def changing_room(name: str) -> Any:
-    """Return a room as plain arrays for `rollout`.
+    """Return a room as plain arrays for `condcs_reproduction.changing_room_rollouts.rollout`.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def changing_room(name: str) -> Any:
     >>> changing_room("wind").low.tolist()
     [0.0, 0.0, 0.0]
     """
-    from condcs.explore.dynamics import CHANGING, RIGHT, Environment
+    from condcs.explore.compiled_environments import MAZE, RIGHT, Environment
     from condcs.explore.mazes import MOVES
 
     given = ROOMS[check_choice("name", name, tuple(ROOMS))]
@@ -104,5 +104,5 @@ def changing_room(name: str) -> Any:
     parameters = [SIZE - 1.0, SIZE - 1.0, *(given.get(n, absent.get(n, NOWHERE)) for n in names)]
     scale = np.array([SPACING, SPACING, 1.0])
     return Environment(
-        CHANGING, np.array(parameters), passages, np.array(MOVES, np.float64), np.zeros(3), scale, np.zeros(3)
+        MAZE, np.array(parameters), passages, np.array(MOVES, np.float64), np.zeros(3), scale, np.zeros(3)
     )

@@ -28,7 +28,8 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Make an environment and describe it; of a maze also the walls and the shortest way."""
-    from condcs.explore.environments import UPRIGHT_REACH, compiled_environment
+    from condcs.explore.compiled_environments import compiled_environment
+    from condcs.explore.environments import UPRIGHT_REACH
     from condcs.explore.mazes import distances
 
     name = arguments["environment"]

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from condcs.explore.settings import METHODS
+from condcs.explore.environments import EnvironmentName
+from condcs.explore.methods import METHODS
 from condcs_reproduction import table6
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
 ENVIRONMENTS = table6.ENVIRONMENTS
 
-CLAIMS: dict[str, tuple[str, str, str]] = {
+CLAIMS: dict[str, tuple[EnvironmentName, str, str]] = {
     "mountain car: DTG-CS covers more than Random": ("mountain-car", "dtg-cs", "random"),
     "mountain car: DTG-CS covers more than Q-learning": ("mountain-car", "dtg-cs", "q-learning"),
     "mountain car: DTG covers more than Random": ("mountain-car", "dtg", "random"),
@@ -34,9 +35,9 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Let a method act for all steps, starting again at every goal, and count where it was."""
-    from condcs.explore.coverage import heat_map, places, spread
-    from condcs.explore.environments import compiled_environment
+    from condcs.explore.compiled_environments import compiled_environment
     from condcs.explore.rollouts import rollout
+    from condcs.explore.trials import heat_map, places
 
     name, bins = arguments["environment"], parameters["bins"]
     environment = compiled_environment(name, rows=parameters["maze_rows"], rng=rng)
@@ -46,6 +47,13 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     counts = heat_map(name, done.path, rows, rows, bins).astype(int)
     coverage, entropy = spread(*places(name, done.path, rows, rows))
     return {"counts": counts.tolist(), "goals": done.goals, "coverage": coverage, "entropy": entropy}
+
+
+def spread(numbers: np.ndarray[Any, Any], total: int) -> tuple[float, float]:
+    """Return the share of places visited, and the entropy of the visits as a share of the largest possible one."""
+    _, counts = np.unique(numbers, return_counts=True)
+    share = counts / counts.sum()
+    return float(len(counts) / total), float(-(share * np.log(share)).sum() / np.log(total))
 
 
 def _mean(results: Results, method: str, environment: str, key: str) -> np.ndarray[Any, Any]:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from condcs.explore.settings import METHODS, Hyperparameters, hyperparameters
+from condcs.explore.environments import NAMES
+from condcs.explore.methods import METHODS, Hyperparameters, hyperparameters
 from condcs_reproduction.report import MISSING, SPREAD_FACTOR, Cell, Grid, Report, judged
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
-ENVIRONMENTS = ("mountain-car", "pendulum", "maze")
+ENVIRONMENTS = NAMES
 UNCAPPED = ("mountain-car", "pendulum")
 
 PAPER: dict[str, dict[str, tuple[float, float | None]]] = {
@@ -51,7 +52,7 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Let one method look for one goal, for as long as the limit allows."""
-    from condcs.explore.environments import compiled_environment
+    from condcs.explore.compiled_environments import compiled_environment
     from condcs.explore.rollouts import rollout
 
     name = arguments["environment"]

@@ -42,13 +42,12 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Let one method look for the goal of one room."""
-    from condcs.explore.rollouts import rollout
-    from condcs.explore.settings import Hyperparameters
+    from condcs_reproduction.changing_room_rollouts import rollout
     from condcs_reproduction.changing_rooms import changing_room
 
-    settings = Hyperparameters(**{**parameters["shared"], **parameters["methods"][arguments["method"]]})
-    done = rollout(changing_room(arguments["room"]), settings, steps=parameters["steps"], rng=rng)
-    return {"steps": done.steps, "reached": done.reached}
+    settings = {**parameters["shared"], **parameters["methods"][arguments["method"]]}
+    steps, reached = rollout(changing_room(arguments["room"]), settings, steps=parameters["steps"], rng=rng)
+    return {"steps": steps, "reached": reached}
 
 
 def _steps(results: Results, method: str, room: str) -> np.ndarray[Any, Any]:

@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from condcs.explore.settings import METHODS, hyperparameters
+from condcs.explore.environments import NAMES
+from condcs.explore.methods import METHODS, hyperparameters
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
-ENVIRONMENTS = ("mountain-car", "pendulum", "maze")
+ENVIRONMENTS = NAMES
 
 ROWS = {
     "discount": "discount factor γ",
     "learning_rate": "learning rate α",
     "epsilon": "ε of Q-learning",
     "rollout_steps": "steps between updates of MaxEnt's density",
-    "width": "kernel width",
+    "bandwidth": "kernel width",
     "buffer": "transitions in the buffer",
     "initial_value": "initial value of DTG and the control",
     "merge_radius": "merge radius of the dictionary",
@@ -32,7 +33,7 @@ PAPER = {
     "learning_rate": 1e-3,
     "epsilon": 0.1,
     "rollout_steps": 1000,
-    "width": 0.1,
+    "bandwidth": 0.1,
     "buffer": 2000,
     "initial_value": 0.0,
 }

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
@@ -256,7 +256,9 @@ def explore(
     from condcs.cli.workers import on_workers
     from condcs.explore.trials import ExploreOptions
 
-    options = ExploreOptions(environment, tuple(method or ["dtg-cs"]), seeds, seed, steps, rows, jobs)
+    # Names are checked by the options themselves.
+    name, methods = cast(Any, environment), cast(Any, tuple(method or ["dtg-cs"]))
+    options = ExploreOptions(name, methods, n_runs=seeds, rng=seed, steps=steps, rows=rows, n_jobs=jobs)
     with on_workers(dask):
         run(options, out=out, command=_command_line())
 

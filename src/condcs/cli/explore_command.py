@@ -12,14 +12,14 @@ from rich.table import Table
 
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
-from condcs.explore.trials import COLUMNS, ExploreOptions, MethodRuns, checked, explore, rows_of
+from condcs.explore.trials import COLUMNS, ExploreOptions, Found, MethodRuns, explore, rows_of
 
 
 def run(options: ExploreOptions, *, out: Path, command: str) -> None:
     """Run, show and write."""
     check_file("--out", out)
     console = Terminal()
-    with _display(checked(options), console) as tell:
+    with _display(options, console) as tell:
         found = explore(options, tell)
     from condcs.report.explore_page import explore_page
 
@@ -27,7 +27,7 @@ def run(options: ExploreOptions, *, out: Path, command: str) -> None:
     console.print(f"Written to [bold]{foreign(path)}[/bold]: heat maps and learning curves.", soft_wrap=True)
 
 
-def _table(options: ExploreOptions, found: dict[str, MethodRuns]) -> Table:
+def _table(options: ExploreOptions, found: Found) -> Table:
     table = Table(title=f"{options.environment}, {options.steps:,} steps per run", title_justify="left", box=None)
     for i, column in enumerate(COLUMNS):
         table.add_column(column, justify="left" if i == 0 else "right", style="cyan" if i == 0 else None)
@@ -39,13 +39,13 @@ def _table(options: ExploreOptions, found: dict[str, MethodRuns]) -> Table:
 @contextmanager
 def _display(options: ExploreOptions, console: Terminal) -> Iterator[Any]:
     """Show the table as it grows in a terminal; elsewhere once, at the end."""
-    last: dict[str, MethodRuns] = {method: MethodRuns() for method in options.methods}
+    last: Found = {method: MethodRuns() for method in options.methods}
     if console.is_interactive:
         with Live(console.fitted(_table(options, last)), console=console, refresh_per_second=8) as live:
             yield lambda found: live.update(console.fitted(_table(options, found)))
         return
 
-    def keep(found: dict[str, MethodRuns]) -> None:
+    def keep(found: Found) -> None:
         last.update(found)
 
     yield keep

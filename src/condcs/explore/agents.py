@@ -1,8 +1,7 @@
-"""Agents with one face: ``act(observation)`` and ``learn(next_observation, reward, terminated)``."""
+"""Agents: all of them have ``act(observation)`` and ``learn(next_observation, reward, terminated)``."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,23 +9,27 @@ import numpy as np
 from condcs.core.checks import check_choice, check_integer
 from condcs.core.errors import ParameterError, public
 from condcs.core.random import check_rng
-from condcs.explore.buffer import BUFFER_MEASURES, TransitionBuffer
-from condcs.explore.encoders import Encoder
-from condcs.explore.interface import Interface
-from condcs.explore.kernel_td import KernelTD
-from condcs.explore.settings import ENVIRONMENTS, METHODS, Hyperparameters, hyperparameters
+from condcs.explore.buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
+from condcs.explore.environments import MAZE_ID, EnvironmentName
+from condcs.explore.kernel_td import KernelTD, choose
+from condcs.explore.methods import METHODS, REWARDS, Hyperparameters, Method, hyperparameters
+from condcs.explore.rollouts import entropy_reward, histogram_bins, no_visits, value_function
+from condcs.explore.spaces import Encoder, Spaces
+
+_PAPERS: dict[str, EnvironmentName] = {"Pendulum-v1": "pendulum", MAZE_ID: "maze"}
+"""Environments of the paper by gymnasium's names; all others get the settings of the mountain car."""
 
 
 class RandomAgent:
     """Any action, with equal probabilities."""
 
-    def __init__(self, interface: Interface, *, rng: int | np.random.Generator | None = None) -> None:
-        self.interface, self.rng = interface, check_rng(rng)
+    def __init__(self, spaces: Spaces, *, rng: int | np.random.Generator | None = None) -> None:
+        self.spaces, self.rng = spaces, check_rng(rng)
 
     def act(self, observation: Any) -> Any:
         """Return an action for the environment."""
-        self.interface.state(observation)
-        return self.interface.action(int(self.rng.integers(0, len(self.interface.actions))))
+        self.spaces.state(observation)
+        return self.spaces.action(int(self.rng.integers(0, len(self.spaces.actions))))
 
     def learn(self, observation: Any, reward: float, terminated: bool) -> float:
         """Learn nothing."""
@@ -40,7 +43,7 @@ class KernelAgent:
 
     Parameters
     ----------
-    interface : Interface
+    spaces : Spaces
         States and actions of the environment.
     value : KernelTD
         What is learnt.
@@ -52,41 +55,38 @@ class KernelAgent:
 
     def __init__(
         self,
-        interface: Interface,
+        spaces: Spaces,
         value: KernelTD,
         *,
         epsilon: float = 0.0,
         rng: int | np.random.Generator | None = None,
     ) -> None:
-        from condcs.explore import value_loops
-
         if not 0 <= float(epsilon) <= 1:
             raise ParameterError(f"`epsilon` must be between 0 and 1, got {epsilon!r}. Pass e.g. epsilon=0.1.")
-        if value.arrays.centres.shape[0] != interface.dim_state or len(value.actions) != len(interface.actions):
+        if value.arrays.centres.shape[0] != spaces.dim_state or len(value.actions) != len(spaces.actions):
             raise ParameterError(
-                f"`value` must fit the environment ({interface.dim_state} numbers in a state, "
-                f"{len(interface.actions)} actions), got {value.arrays.centres.shape[0]} and {len(value.actions)}. "
-                "Make it with KernelTD(interface.dim_state, interface.vectors)."
+                f"`value` must fit the environment ({spaces.dim_state} numbers in a state, "
+                f"{len(spaces.actions)} actions), got {value.arrays.centres.shape[0]} and {len(value.actions)}. "
+                "Make it with KernelTD(spaces.dim_state, spaces.vectors)."
             )
-        self._choose = value_loops.choose
-        self.interface, self.value, self.epsilon, self.rng = interface, value, float(epsilon), check_rng(rng)
+        self.spaces, self.value, self.epsilon, self.rng = spaces, value, float(epsilon), check_rng(rng)
         self._state: np.ndarray[Any, Any] | None = None
         self._action = -1
 
     def act(self, observation: Any) -> Any:
         """Return an action for the environment."""
-        state = self.interface.state(observation)
+        state = self.spaces.state(observation)
         if self._state is None or not np.array_equal(state, self._state):
             self.value.look(state)
             self._state = state
-        self._action = int(self._choose(self.value.q, self.epsilon, self.rng))
-        return self.interface.action(self._action)
+        self._action = int(choose(self.value.q, self.epsilon, self.rng))
+        return self.spaces.action(self._action)
 
     def learn(self, observation: Any, reward: float, terminated: bool) -> float:
         """Learn from what the last action led to; return the reward that was learnt from."""
         if self._state is None or self._action < 0:
             raise ParameterError("`learn` must come after `act`: there is no action yet. Call agent.act(observation).")
-        upcoming = self.interface.state(observation)
+        upcoming = self.spaces.state(observation)
         self.value.look(upcoming, ahead=True)
         used = self.reward(self._state, self._action, upcoming, float(reward), bool(terminated))
         self.value.learn(self._action, used, terminated=bool(terminated))
@@ -105,8 +105,16 @@ class OptimismControl(KernelAgent):
 class KernelQLearning(KernelAgent):
     """Q-learning from the environment's reward, or, `sparse`, from 1 at the goal and 0 elsewhere."""
 
-    def __init__(self, interface: Interface, value: KernelTD, *, sparse: bool = False, **options: Any) -> None:
-        super().__init__(interface, value, **options)
+    def __init__(
+        self,
+        spaces: Spaces,
+        value: KernelTD,
+        *,
+        sparse: bool = False,
+        epsilon: float = 0.0,
+        rng: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(spaces, value, epsilon=epsilon, rng=rng)
         self.sparse = sparse
 
     def reward(self, state: Any, action: int, upcoming: Any, extrinsic: float, terminated: bool) -> float:
@@ -121,46 +129,35 @@ class MaxEnt(KernelAgent):
 
     Parameters
     ----------
-    interface, value, epsilon, rng
+    spaces, value, epsilon, rng
         As in `KernelAgent`.
     bins, resolution : sequence
         Bins of each column of the state, and bins per unit.
     rollout_steps : int
         Steps between two updates of the density.
     relative : bool
-        Whether the density is taken relative to the uniform one: then what is visited more often than that costs, and
-        what is new pays, where the plain reward pays everywhere and makes the agent stay with what it knows.
+        Whether the density is relative to the uniform one. Then states that are visited more often than on average cost
+        and new ones pay; the plain reward is positive everywhere, which makes the agent stay where it is.
     """
 
     def __init__(
         self,
-        interface: Interface,
+        spaces: Spaces,
         value: KernelTD,
         *,
         bins: Any,
         resolution: Any,
         rollout_steps: int,
         relative: bool = False,
-        **options: Any,
+        epsilon: float = 0.0,
+        rng: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(interface, value, **options)
-        self.bins, self.resolution = np.array(bins, np.int64), np.array(resolution, np.float64)
-        self.rollout_steps, self.relative = rollout_steps, relative
-        self.counts = np.zeros(int(np.prod(self.bins)))
-        self._frozen, self._visits = self.counts.copy(), 0
+        super().__init__(spaces, value, epsilon=epsilon, rng=rng)
+        self.visits, self.relative = no_visits(bins, resolution, rollout_steps), relative
 
     def reward(self, state: Any, action: int, upcoming: Any, extrinsic: float, terminated: bool) -> float:
         """Return the reward to learn from."""
-        from condcs.explore.rollout_loops import bin_of
-
-        index = int(bin_of(upcoming, self.bins, self.resolution))
-        self.counts[index] += 1
-        self._visits += 1
-        if self._visits % self.rollout_steps == 0:
-            self._frozen[:] = self.counts
-        total = self._visits // self.rollout_steps * self.rollout_steps
-        density = (self._frozen[index] + 1.0) / (total + self._frozen.size)
-        return -math.log(density * self._frozen.size if self.relative else density)
+        return float(entropy_reward(self.visits, upcoming, self.relative))
 
 
 class DivergenceToGo(KernelAgent):
@@ -168,7 +165,7 @@ class DivergenceToGo(KernelAgent):
 
     Parameters
     ----------
-    interface : Interface
+    spaces : Spaces
         States and actions of the environment.
     value : KernelTD
         What is learnt; its optimistic initial value matters more than the divergence where nothing is random.
@@ -195,16 +192,18 @@ class DivergenceToGo(KernelAgent):
 
     def __init__(
         self,
-        interface: Interface,
+        spaces: Spaces,
         value: KernelTD,
         buffer: TransitionBuffer,
         *,
-        measure: str = "conditional_cs",
-        **options: Any,
+        measure: BufferMeasure = "conditional_cs",
+        epsilon: float = 0.0,
+        rng: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(interface, value, **options)
-        self.buffer, self.measure = buffer, check_choice("measure", measure, BUFFER_MEASURES)
-        due = (interface.dim_state + interface.vectors.shape[1], interface.dim_state)
+        super().__init__(spaces, value, epsilon=epsilon, rng=rng)
+        check_choice("measure", measure, BUFFER_MEASURES)
+        self.buffer, self.measure = buffer, measure
+        due = (spaces.dim_state + spaces.vectors.shape[1], spaces.dim_state)
         if (buffer.window.dim_x, buffer.window.dim_y) != due:
             raise ParameterError(
                 f"`buffer` must have {due[0]} columns of x (state and action) and {due[1]} of y (next state), got "
@@ -213,28 +212,28 @@ class DivergenceToGo(KernelAgent):
 
     def reward(self, state: Any, action: int, upcoming: Any, extrinsic: float, terminated: bool) -> float:
         """Return the reward to learn from."""
-        self.buffer.push(np.concatenate([state, self.interface.vectors[action]]), upcoming)
+        self.buffer.push(np.concatenate([state, self.spaces.vectors[action]]), upcoming)
         return self.buffer.divergence(self.measure)
 
 
 @public
 def make_agent(
-    method: str,
+    method: Method,
     environment: Any,
     *,
     settings: Hyperparameters | None = None,
     levels: int = 5,
     encoder: Encoder | None = None,
     rng: int | np.random.Generator | None = None,
-) -> Any:
+) -> RandomAgent | KernelAgent:
     """Make an agent for a gymnasium environment.
 
     Parameters
     ----------
-    method : str
-        "random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs" or "control".
+    method : {"random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "control"}
+        Which method.
     environment : gymnasium.Env
-        Its spaces are read (see `Interface.of`).
+        Its spaces are read (see `Spaces.of`).
     settings : Hyperparameters, optional
         By default those of the paper's environment of that name, and for others those of the mountain car.
     levels : int
@@ -256,10 +255,12 @@ def make_agent(
     'RandomAgent'
     """
     check_choice("method", method, tuple(METHODS))
-    interface = Interface.of(environment, levels=levels, encoder=encoder)
-    name = _paper_name(environment)
-    chosen = settings if settings is not None else hyperparameters(name, method)
-    return build_agent(interface, chosen, is_maze=name == "maze", environment=environment, rng=rng)
+    spaces = Spaces.of(environment, levels=levels, encoder=encoder)
+    identifier = getattr(getattr(environment, "spec", None), "id", "")
+    chosen = settings if settings is not None else hyperparameters(_PAPERS.get(identifier, "mountain-car"), method)
+    space = environment.observation_space
+    cells = space.high - space.low + 1 if identifier == MAZE_ID else None
+    return _build(spaces, chosen, cells, rng)
 
 
 @public
@@ -303,63 +304,35 @@ def play(agent: Any, environment: Any, *, steps: int, seed: int, until_goal: boo
     return steps
 
 
-def build_agent(interface: Interface, settings: Hyperparameters, *, is_maze: bool, environment: Any, rng: Any) -> Any:
-    """Make the agent that the settings describe."""
+def _build(spaces: Spaces, settings: Hyperparameters, cells: Any, rng: Any) -> RandomAgent | KernelAgent:
+    """Make the agent that the settings describe; `cells` are the columns and rows of a maze."""
+    check_choice("reward", settings.reward, REWARDS)
     if settings.epsilon >= 1:
-        return RandomAgent(interface, rng=rng)
-    value = KernelTD(
-        interface.dim_state,
-        interface.vectors,
-        width=settings.width,
-        learning_rate=settings.learning_rate,
-        discount=settings.discount,
-        initial_value=settings.initial_value,
-        merge_radius=settings.merge_radius,
-        capacity=settings.dictionary,
-    )
-    options: dict[str, Any] = {"epsilon": settings.epsilon, "rng": rng}
-    if settings.reward in ("extrinsic", "goal"):
-        return KernelQLearning(interface, value, sparse=settings.reward == "goal", **options)
-    if settings.reward in ("entropy", "relative_entropy"):
-        space = environment.observation_space
-        bins, resolution = histogram_bins(settings, interface, space.high - space.low + 1 if is_maze else None)
+        return RandomAgent(spaces, rng=rng)
+    value = value_function(spaces.dim_state, spaces.vectors, settings)
+    reward, epsilon = settings.reward, settings.epsilon
+    if reward == "extrinsic" or reward == "goal":
+        return KernelQLearning(spaces, value, sparse=reward == "goal", epsilon=epsilon, rng=rng)
+    if reward == "entropy" or reward == "relative_entropy":
+        bins, resolution = histogram_bins(settings, spaces.scale, cells)
         return MaxEnt(
-            interface,
+            spaces,
             value,
             bins=bins,
             resolution=resolution,
             rollout_steps=settings.rollout_steps,
-            relative=settings.reward == "relative_entropy",
-            **options,
+            relative=reward == "relative_entropy",
+            epsilon=epsilon,
+            rng=rng,
         )
-    if settings.reward == "nothing":
-        return OptimismControl(interface, value, **options)
-    check_choice("reward", settings.reward, BUFFER_MEASURES)
+    if reward == "nothing":
+        return OptimismControl(spaces, value, epsilon=epsilon, rng=rng)
     buffer = TransitionBuffer(
         settings.buffer,
-        interface.dim_state + interface.vectors.shape[1],
-        interface.dim_state,
-        settings.width,
-        settings.width,
+        spaces.dim_state + spaces.vectors.shape[1],
+        spaces.dim_state,
+        settings.bandwidth,
+        settings.bandwidth,
         refresh_every=settings.refresh_every,
     )
-    return DivergenceToGo(interface, value, buffer, measure=settings.reward, **options)
-
-
-def histogram_bins(settings: Hyperparameters, interface: Any, cells: Any) -> tuple[Any, Any]:
-    """Return the bins of each column and the bins per unit: the cells of a maze, or equal parts of the unit range."""
-    if cells is not None:
-        sizes = np.asarray(cells).astype(np.int64)
-        per_unit = 1.0 / interface.scale
-        # The third column of a changing room is a number from 0 to 1, not a cell.
-        per_unit[2:] *= sizes[2:]
-        return sizes, per_unit
-    return np.full(len(interface.low), settings.bins), np.full(len(interface.low), float(settings.bins))
-
-
-def _paper_name(environment: Any) -> str:
-    identifier = getattr(getattr(environment, "spec", None), "id", "")
-    known = {"MountainCar-v0": "mountain-car", "Pendulum-v1": "pendulum", "condcs/Maze-v0": "maze"}
-    name = known.get(identifier, "mountain-car")
-    assert name in ENVIRONMENTS
-    return name
+    return DivergenceToGo(spaces, value, buffer, measure=reward, epsilon=epsilon, rng=rng)

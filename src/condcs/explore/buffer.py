@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -11,11 +11,12 @@ from condcs.core.checks import check_choice, check_integer
 from condcs.core.errors import DataError, ParameterError, public
 from condcs.measures.neighbours import conditional_kl
 from condcs.measures.sliding_operator import SlidingOperator
-from condcs.measures.sliding_window import MEASURES, NEW, OLD, SMALLEST_GROUP, SlidingWindow, State, joined_row
+from condcs.measures.sliding_window import NEW, OLD, SMALLEST_GROUP, SlidingWindow, State, joined_row
 
 FloatArray = np.ndarray[Any, Any]
 
-BUFFER_MEASURES = (*MEASURES, "conditional_mmd", "conditional_kl")
+BufferMeasure = Literal["conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"]
+BUFFER_MEASURES: tuple[BufferMeasure, ...] = get_args(BufferMeasure)
 """Measures between the halves of a buffer."""
 
 
@@ -98,7 +99,7 @@ class TransitionBuffer:
         self._pushed += 1
 
     @public
-    def divergence(self, measure: str = "conditional_cs") -> float:
+    def divergence(self, measure: BufferMeasure = "conditional_cs") -> float:
         """Return the divergence between the halves; 0 while a half has fewer than 2 rows.
 
         Parameters

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from condcs.core.checks import check_choice
 from condcs.core.errors import ParameterError
-from condcs.explore.buffer import BUFFER_MEASURES, TransitionBuffer
-from condcs.explore.encoders import Encoder, checked_state
-from condcs.explore.environments import unit_range
-from condcs.explore.partner import gymnasium
+from condcs.explore.buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
+from condcs.explore.environments import gymnasium
+from condcs.explore.spaces import Encoder, States, state_range
 
-FORMS = ("level", "change", "surprise")
+RewardForm = Literal["level", "change", "surprise"]
+FORMS: tuple[RewardForm, ...] = get_args(RewardForm)
 """The divergence after a transition; how much the transition changed it; how new the transition is by itself."""
 
 _Wrapper: Any = gymnasium().Wrapper
@@ -48,28 +48,19 @@ class Curiosity:
         *,
         size: int,
         bandwidth: float,
-        measure: str,
-        form: str,
+        measure: BufferMeasure,
+        form: RewardForm,
         encoder: Encoder | None,
     ) -> None:
         spaces = gymnasium().spaces
-        self.measure = check_choice("measure", measure, BUFFER_MEASURES)
-        self.form = check_choice("form", form, FORMS)
+        check_choice("measure", measure, BUFFER_MEASURES)
+        check_choice("form", form, FORMS)
+        self.measure, self.form = measure, form
         if form == "surprise" and measure != "conditional_cs":
             raise ParameterError(
                 f'`form`="surprise" must go with measure="conditional_cs", got {measure!r}. Pass form="change".'
             )
-        self.encoder = encoder
-        if encoder is None:
-            if not isinstance(observation_space, spaces.Box) or len(observation_space.shape) != 1:
-                raise ParameterError(
-                    f"the observation space must be a box of one dimension, got {observation_space}. Pass an "
-                    "`encoder`, e.g. `condcs.explore.RandomFeatures(environment.observation_space.shape, 8)`."
-                )
-            self.low, self.scale = unit_range(observation_space.low, observation_space.high)
-        else:
-            dim = len(checked_state(encoder(observation_space.sample()), None))
-            self.low, self.scale = np.zeros(dim), np.ones(dim)
+        self.states = States(*state_range(observation_space, encoder), encoder)
         if isinstance(action_space, spaces.Discrete):
             self._start, self._unit = int(action_space.start), np.eye(int(action_space.n)).tolist()
             dim_action = int(action_space.n)
@@ -77,14 +68,9 @@ class Curiosity:
             self._start, self._unit, dim_action = 0, [], int(np.prod(action_space.shape))
         else:
             raise ParameterError(f"the action space must be discrete or a box, got {action_space}. Flatten it first.")
-        dim = len(self.low)
+        dim = self.states.dim_state
         self.buffer = TransitionBuffer(size, dim + dim_action, dim, bandwidth, bandwidth)
         self._last = 0.0
-
-    def state(self, observation: Any) -> Any:
-        """Return what the kernel sees of an observation."""
-        given = observation if self.encoder is None else self.encoder(observation)
-        return (checked_state(given, len(self.low)) - self.low) * self.scale
 
     def reward(self, state: Any, action: Any, upcoming: Any) -> float:
         """Record a transition and return its intrinsic reward."""
@@ -137,8 +123,8 @@ class IntrinsicReward(_Wrapper):  # type: ignore[misc]
         extrinsic_weight: float = 1.0,
         size: int = 1_000,
         bandwidth: float = 0.1,
-        measure: str = "conditional_cs",
-        form: str = "level",
+        measure: BufferMeasure = "conditional_cs",
+        form: RewardForm = "level",
         encoder: Encoder | None = None,
         require_seed: bool = False,
     ) -> None:
@@ -161,13 +147,13 @@ class IntrinsicReward(_Wrapper):  # type: ignore[misc]
         if self.require_seed and self._state is None and seed is None:
             raise ParameterError(_unseeded())
         observation, info = self.env.reset(seed=seed, options=options)
-        self._state = self.curiosity.state(observation)
+        self._state = self.curiosity.states.state(observation)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Do a step, record the transition and mix the rewards."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        upcoming = self.curiosity.state(observation)
+        upcoming = self.curiosity.states.state(observation)
         intrinsic = self.curiosity.reward(self._state, action, upcoming)
         self._state = upcoming
         mixed = self.weights[1] * float(reward) + self.weights[0] * intrinsic
@@ -189,8 +175,8 @@ class VectorIntrinsicReward(_VectorWrapper):  # type: ignore[misc]
         extrinsic_weight: float = 1.0,
         size: int = 1_000,
         bandwidth: float = 0.1,
-        measure: str = "conditional_cs",
-        form: str = "level",
+        measure: BufferMeasure = "conditional_cs",
+        form: RewardForm = "level",
         encoder: Encoder | None = None,
         require_seed: bool = False,
     ) -> None:
@@ -216,7 +202,7 @@ class VectorIntrinsicReward(_VectorWrapper):  # type: ignore[misc]
         if self.require_seed and self._states is None and seed is None:
             raise ParameterError(_unseeded())
         observations, infos = self.env.reset(seed=seed, options=options)
-        self._states = [self.curiosity.state(o) for o in observations]
+        self._states = [self.curiosity.states.state(o) for o in observations]
         self._ended[:] = False
         return observations, infos
 
@@ -227,9 +213,9 @@ class VectorIntrinsicReward(_VectorWrapper):  # type: ignore[misc]
         intrinsic = np.zeros(self.num_envs)
         ended = np.asarray(terminations) | np.asarray(truncations)
         for i, observation in enumerate(observations):
-            seen = self.curiosity.state(observation)
+            seen = self.curiosity.states.state(observation)
             if not self._ended[i]:
-                last = self.curiosity.state(infos["final_obs"][i]) if self._same_step and ended[i] else seen
+                last = self.curiosity.states.state(infos["final_obs"][i]) if self._same_step and ended[i] else seen
                 intrinsic[i] = self.curiosity.reward(self._states[i], actions[i], last)
             self._states[i] = seen
         # By default an ended environment is reset by the next step, whose action goes nowhere.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from condcs.core.checks import check_choice, check_integer
 from condcs.core.errors import public
 from condcs.core.random import check_rng
 
-ALGORITHMS = ("dfs", "prim")
+MazeAlgorithm = Literal["dfs", "prim"]
+ALGORITHMS: tuple[MazeAlgorithm, ...] = get_args(MazeAlgorithm)
 """Depth-first search makes long winding ways, Prim's algorithm short ones with many dead ends."""
 
 MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
@@ -22,7 +23,11 @@ _BACK = (1, 0, 3, 2)
 
 @public
 def make_maze(
-    rows: int, columns: int | None = None, *, algorithm: str = "dfs", rng: int | np.random.Generator | None = None
+    rows: int,
+    columns: int | None = None,
+    *,
+    algorithm: MazeAlgorithm = "dfs",
+    rng: int | np.random.Generator | None = None,
 ) -> np.ndarray[Any, Any]:
     """Draw a random maze.
 

@@ -1,27 +1,185 @@
-"""Rollouts without Python between the steps: what the full tables need."""
+"""Rollouts of compiled agents in compiled environments: thousands of steps without Python in between."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from condcs.core.checks import check_choice, check_integer
+from condcs.core.compiling import njit
 from condcs.core.equality import ByValue
 from condcs.core.errors import public
 from condcs.core.random import check_rng
-from condcs.explore.agents import histogram_bins
+from condcs.explore import kernel_td
 from condcs.explore.buffer import BUFFER_MEASURES, neighbour_divergence
-from condcs.explore.kernel_td import KernelTD
-from condcs.explore.settings import Hyperparameters
+from condcs.explore.compiled_environments import MAZE, Environment, observe, step
+from condcs.explore.kernel_td import CURRENT, KernelTD
+from condcs.explore.methods import REWARDS, Hyperparameters
+from condcs.measures import sliding_loops
+from condcs.measures.operator import conditional_mmd
 
-_SIMPLE = ("nothing", "extrinsic", "goal", "entropy", "relative_entropy", "count", "prediction")
-_REWARDS = (*_SIMPLE, "conditional_cs", "conditional_euclidean", "joint_mmd")
-_GIVEN = ("conditional_kl", "conditional_mmd")
+# Rewards by number, in the order of `REWARDS`. The last two are estimated outside the compiled loop.
+NOTHING, EXTRINSIC, GOAL, ENTROPY, RELATIVE_ENTROPY, CS, EUCLIDEAN, MMD, GIVEN = range(9)
+_GIVEN = REWARDS[GIVEN:]
 
-PREDICTOR_FEATURES, PREDICTOR_OUTPUTS = 64, 8
-"""Size of the random network and of its predictor, where the reward is a prediction error."""
+# Entries of `Agent.options`.
+EPSILON, BANDWIDTH = range(2)
+# Entries of `Visits.counters`: states counted, and steps between two updates of the density.
+COUNTED, EPOCH = range(2)
+
+compiled = njit(nogil=True)
+
+
+class Visits(NamedTuple):
+    """A histogram of visited states.
+
+    Attributes
+    ----------
+    counts, frozen : arrays of shape (product of bins,)
+        Visits of each bin so far, and those at the last update of the density.
+    bins, resolution : arrays of shape (d_s,)
+        Number of bins of each column, and bins per unit of what the kernel sees.
+    counters : array of shape (2,)
+        States counted; steps between two updates of `frozen`.
+    """
+
+    counts: np.ndarray[Any, Any]
+    frozen: np.ndarray[Any, Any]
+    bins: np.ndarray[Any, Any]
+    resolution: np.ndarray[Any, Any]
+    counters: np.ndarray[Any, Any]
+
+
+class Agent(NamedTuple):
+    """An agent as plain arrays.
+
+    Attributes
+    ----------
+    reward : int
+        What it learns from.
+    values : Values
+        Its value function.
+    window : Window
+        Its transitions, where the reward is a divergence.
+    pushed : array of shape (1,)
+        How many transitions were recorded.
+    visits : Visits
+        States visited, where the reward is an entropy.
+    options : array of shape (2,)
+        Probability of a random action, bandwidth of the kernel.
+    """
+
+    reward: int
+    values: Any
+    window: Any
+    pushed: np.ndarray[Any, Any]
+    visits: Any
+    options: np.ndarray[Any, Any]
+
+
+@compiled
+def bin_of(seen: Any, bins: Any, resolution: Any) -> Any:
+    """Return the number of the bin that holds a state."""
+    index = 0
+    for c in range(seen.size):
+        # Cells of a maze lie on the edges of bins: rounding must not push them into the bin below.
+        place = min(max(int(seen[c] * resolution[c] + 1e-9), 0), bins[c] - 1)
+        index = index * bins[c] + place
+    return index
+
+
+@compiled
+def entropy_reward(visits: Any, upcoming: Any, relative: bool) -> Any:
+    """Count a visit and return minus the log density there, as it was at its last update."""
+    counts, frozen, counters = visits.counts, visits.frozen, visits.counters
+    index = bin_of(upcoming, visits.bins, visits.resolution)
+    counts[index] += 1
+    counters[COUNTED] += 1
+    if counters[COUNTED] % counters[EPOCH] == 0:
+        frozen[:] = counts
+    total = counters[COUNTED] // counters[EPOCH] * counters[EPOCH]
+    density = (frozen[index] + 1.0) / (total + frozen.size)
+    return -math.log(density * frozen.size if relative else density)
+
+
+@compiled
+def intrinsic_reward(agent: Any, seen: Any, action: Any, upcoming: Any, given: float) -> Any:
+    """Record a transition and return the reward that the agent makes for itself; `action` is a vector."""
+    if agent.reward == ENTROPY or agent.reward == RELATIVE_ENTROPY:
+        return entropy_reward(agent.visits, upcoming, agent.reward == RELATIVE_ENTROPY)
+    if agent.reward < CS:
+        return 0.0
+    d = seen.size
+    row = np.empty(2 * d + action.size)
+    row[:d] = seen
+    row[d : d + action.size] = action
+    row[d + action.size :] = upcoming
+    sliding_loops.push(agent.window, agent.pushed[0], row)
+    agent.pushed[0] += 1
+    if agent.reward == GIVEN:
+        return given
+    sizes = agent.window.sizes
+    if min(sizes[sliding_loops.OLD], sizes[sliding_loops.NEW]) < 2:
+        return 0.0
+    if agent.reward == CS:
+        return sliding_loops.conditional_cs(agent.window)
+    if agent.reward == EUCLIDEAN:
+        return sliding_loops.conditional_euclidean(agent.window)
+    return sliding_loops.joint_mmd(agent.window)
+
+
+@compiled
+def _rollout(
+    environment: Any, agent: Any, state: Any, steps: int, rng: Any, given: float, until_goal: bool, path: Any
+) -> Any:
+    """Let the agent act for up to `steps` steps from `state`, which ends as the last state.
+
+    Returns the number of steps taken and of goals reached, and the step that first reached one (-1: none). States after
+    each step are written to `path` as long as it has room. At the goal the rollout ends or, if not `until_goal`, goes
+    on from the start.
+    """
+    values = agent.values
+    scale = 1.0 / agent.options[BANDWIDTH]
+    seen, upcoming = np.empty(environment.low.size), np.empty(environment.low.size)
+    observe(environment, state, seen)
+    n_actions = environment.actions.shape[0]
+    is_random = agent.options[EPSILON] >= 1.0
+    if not is_random:
+        kernel_td.look(values, 0, seen, scale)
+    goals, first = 0, -1
+    for t in range(steps):
+        if is_random:
+            action = int(rng.integers(0, n_actions))
+        else:
+            action = kernel_td.choose(values.q[values.sizes[CURRENT]], agent.options[EPSILON], rng)
+        reward, reached = step(environment, state, action)
+        observe(environment, state, upcoming)
+        if t < path.shape[0]:
+            path[t] = state
+        if not is_random:
+            kernel_td.look(values, 1, upcoming, scale)
+            if agent.reward == GOAL:
+                reward = 1.0 if reached else 0.0
+            elif agent.reward != EXTRINSIC:
+                reward = intrinsic_reward(agent, seen, environment.actions[action], upcoming, given)
+            kernel_td.learn(values, action, reward, reached)
+        seen[:] = upcoming
+        if reached:
+            goals += 1
+            if first < 0:
+                first = t + 1
+            if until_goal:
+                return t + 1, goals, first
+            state[:] = environment.start
+            observe(environment, state, seen)
+            if not is_random:
+                kernel_td.look(values, 1, seen, scale)
+        if not is_random:
+            kernel_td.advance(values)
+    return steps, goals, first
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +195,7 @@ class Rollout(ByValue):
     first_goal : int
         The step that first reached it; -1 if none did.
     path : array of shape (steps, 2)
-        State after each step (position and velocity; angle and speed; column and row), if it was wanted.
+        State after each step (position and velocity; angle and speed; column and row), if it was asked for.
     centres : int
         Size of the value function's dictionary.
     """
@@ -56,7 +214,7 @@ class Rollout(ByValue):
 
 @public
 def rollout(
-    environment: Any,
+    environment: Environment,
     settings: Hyperparameters,
     *,
     steps: int = 50_000,
@@ -66,8 +224,8 @@ def rollout(
 ) -> Rollout:
     """Let an agent explore a compiled environment.
 
-    The same steps as `make_agent` in the gymnasium environment, one by one, with the same generator (but an estimate
-    of the conditional KL is used one step later here).
+    The same steps as `make_agent` in the gymnasium environment, one by one, with the same generator. One thing differs:
+    an estimate of the conditional KL or of the conditional MMD is used one step later here.
 
     Parameters
     ----------
@@ -87,7 +245,7 @@ def rollout(
     Returns
     -------
     Rollout
-        Steps, goals and, if wanted, the path.
+        Steps, goals and, if asked for, the path.
 
     Examples
     --------
@@ -96,82 +254,71 @@ def rollout(
     >>> rollout(environment, hyperparameters("maze", "random"), steps=1_000, rng=0).reached
     True
     """
-    from condcs.explore import rollout_loops
-
     steps, rng = check_integer("steps", steps, 1), check_rng(rng)
-    agent = compiled_agent(environment, settings, rng)
+    agent = compiled_agent(environment, settings)
     state = environment.start.copy()
     path = np.empty((steps if keep_path else 0, len(state)))
-    if settings.reward not in _GIVEN:
-        taken, goals, first = rollout_loops.rollout(environment, agent, state, steps, rng, 0.0, until_goal, path)
-        return Rollout(int(taken), int(goals), int(first), path[:taken], int(agent.values.sizes[0]))
+    # Where the reward is estimated outside the loop, pieces end when an estimate is due, for the step that follows.
+    longest = settings.refresh_every if settings.reward in _GIVEN else steps
     done, goals, when, given = 0, 0, -1, 0.0
     while done < steps and not (goals and until_goal):
-        # Pieces end where the divergence is due: it is estimated after the push, for the step that follows it.
-        piece = min(settings.refresh_every, steps - done)
-        part = path[done:] if keep_path else path
-        taken, reached, first = rollout_loops.rollout(environment, agent, state, piece, rng, given, until_goal, part)
+        piece, part = min(longest, steps - done), path[done:] if keep_path else path
+        taken, reached, first = _rollout(environment, agent, state, piece, rng, given, until_goal, part)
         when = done + int(first) if when < 0 <= first else when
         done, goals = done + int(taken), goals + int(reached)
-        given = _estimate(settings.reward, agent.window)
-    return Rollout(done, goals, when, path[:done], int(agent.values.sizes[0]))
+        if settings.reward in _GIVEN:
+            given = _estimate(settings.reward, agent.window)
+    return Rollout(done, goals, when, path[:done], int(agent.values.sizes[kernel_td.COUNT]))
 
 
-def compiled_agent(environment: Any, settings: Hyperparameters, rng: np.random.Generator) -> Any:
-    """Return the agent that the settings describe, as plain arrays; `rng` draws the features of its predictor."""
-    from condcs.explore import dynamics, rollout_loops
-    from condcs.measures import sliding_loops
-
-    names = (*_REWARDS, *_GIVEN)
-    check_choice("reward", settings.reward, names)
-    code = min(names.index(settings.reward), rollout_loops.GIVEN)
+def compiled_agent(environment: Environment, settings: Hyperparameters) -> Agent:
+    """Return the agent that the settings describe, as plain arrays."""
+    check_choice("reward", settings.reward, REWARDS)
     dim, (_, dim_action) = len(environment.low), environment.actions.shape
-    value = KernelTD(
-        dim,
-        environment.actions,
-        width=settings.width,
+    capacity = settings.buffer if settings.reward in BUFFER_MEASURES else 4
+    widths = np.full(2 * dim + dim_action, settings.bandwidth)
+    cells = environment.passages.shape[1::-1] if environment.kind == MAZE else None
+    bins, resolution = histogram_bins(settings, environment.scale, cells)
+    return Agent(
+        min(REWARDS.index(settings.reward), GIVEN),
+        value_function(dim, environment.actions, settings).arrays,
+        sliding_loops.empty_window(capacity, dim + dim_action, widths),
+        np.zeros(1, np.int64),
+        no_visits(bins, resolution, settings.rollout_steps),
+        np.array([settings.epsilon, settings.bandwidth]),
+    )
+
+
+def value_function(dim_state: int, actions: Any, settings: Hyperparameters) -> KernelTD:
+    """Return the value function that the settings describe."""
+    return KernelTD(
+        dim_state,
+        actions,
+        bandwidth=settings.bandwidth,
         learning_rate=settings.learning_rate,
         discount=settings.discount,
         initial_value=settings.initial_value,
         merge_radius=settings.merge_radius,
         capacity=settings.dictionary,
     )
-    capacity = settings.buffer if settings.reward in BUFFER_MEASURES else 4
-    window = sliding_loops.empty_window(capacity, dim + dim_action, np.full(2 * dim + dim_action, settings.width))
-    cells = None
-    if environment.kind >= dynamics.MAZE:
-        # Beyond column and row there is the screen of a changing room.
-        cells = [*environment.passages.shape[1::-1], settings.bins][:dim]
-    bins, resolution = histogram_bins(settings, environment, cells)
-    counts = np.zeros(int(np.prod(bins)) if settings.reward in ("entropy", "relative_entropy", "count") else 1)
-    n_features = PREDICTOR_FEATURES if settings.reward == "prediction" else 1
-    frequencies, phases = np.zeros((n_features, dim)), np.zeros(n_features)
-    target = np.zeros((PREDICTOR_OUTPUTS, n_features))
-    if settings.reward == "prediction":
-        frequencies = rng.normal(size=frequencies.shape) / settings.width
-        phases = rng.uniform(0, 2 * np.pi, size=n_features)
-        target = rng.normal(size=target.shape) * np.sqrt(2 / n_features)
-    return rollout_loops.Agent(
-        code,
-        value.arrays,
-        window,
-        counts,
-        counts.copy(),
-        bins,
-        resolution,
-        frequencies,
-        phases,
-        target,
-        np.zeros_like(target),
-        np.array([settings.epsilon, settings.width]),
-        np.array([0, 0, 0, settings.rollout_steps]),
-    )
+
+
+def histogram_bins(settings: Hyperparameters, scale: Any, cells: Any) -> tuple[Any, Any]:
+    """Return the bins of each column and the bins per unit: the cells of a maze, or equal parts of the unit range."""
+    if cells is not None:
+        return np.asarray(cells).astype(np.int64), 1.0 / scale
+    return np.full(len(scale), settings.bins), np.full(len(scale), float(settings.bins))
+
+
+def no_visits(bins: Any, resolution: Any, rollout_steps: int) -> Visits:
+    """Return an empty histogram."""
+    bins, counts = np.array(bins, np.int64), np.zeros(int(np.prod(bins)))
+    return Visits(counts, counts.copy(), bins, np.array(resolution, np.float64), np.array([0, rollout_steps]))
 
 
 def _estimate(measure: str, window: Any) -> float:
-    from condcs.measures.operator import conditional_mmd
-
-    dim_x = int(window.sizes[0])
+    """Return a divergence between the halves of a window that has no running sums."""
+    dim_x = int(window.sizes[sliding_loops.DIM_X])
     halves = []
     for g in (0, 1):
         rows = window.values[:, window.group == g].T

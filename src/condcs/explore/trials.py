@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_choice, check_integer
-from condcs.explore.coverage import coverage_curve, heat_map, places
-from condcs.explore.environments import NAMES, compiled_environment
-from condcs.explore.rollouts import rollout
-from condcs.explore.settings import METHODS, hyperparameters
 from condcs.parallel.spreading import active_workers, cores, in_order, spread
+from condcs.explore.compiled_environments import compiled_environment
+from condcs.explore.environments import NAMES, EnvironmentName
+from condcs.explore.methods import METHODS, Method, hyperparameters
+from condcs.explore.rollouts import rollout
+
+FloatArray = np.ndarray[Any, Any]
 
 CURVE_POINTS, HEAT_BINS = 200, 40
 
@@ -26,27 +28,38 @@ class ExploreOptions:
 
     Attributes
     ----------
-    environment : str
-        "mountain-car", "pendulum" or "maze".
+    environment : {"mountain-car", "pendulum", "maze"}
+        Which environment.
     methods : tuple of str
-        Which agents.
-    seeds, first_seed : int
-        How many runs of each, and the seed of the first.
+        Which agents; see `condcs.explore.make_agent`.
+    n_runs : int
+        How many runs of each.
+    rng : int
+        Seed of the first run; the others have the numbers that follow.
     steps : int
         Length of every run; an agent that reaches the goal starts again.
     rows : int
         Rows and columns of the maze.
-    jobs : int, optional
+    n_jobs : int, optional
         Threads; by default one per core.
     """
 
-    environment: str
-    methods: tuple[str, ...]
-    seeds: int = 20
-    first_seed: int = 0
+    environment: EnvironmentName
+    methods: tuple[Method, ...]
+    n_runs: int = 20
+    rng: int = 0
     steps: int = 10_000
     rows: int = 20
-    jobs: int | None = None
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("environment", self.environment, NAMES)
+        for method in self.methods:
+            check_choice("method", method, tuple(METHODS))
+        check_integer("n_runs", self.n_runs, 1)
+        check_integer("rng", self.rng, 0)
+        check_integer("steps", self.steps, 10)
+        check_integer("rows", self.rows, 2)
 
 
 @dataclass
@@ -64,15 +77,8 @@ class MethodRuns:
         return [step for step in self.first_goals if step > 0]
 
 
-def checked(options: ExploreOptions) -> ExploreOptions:
-    """Check the options that typer cannot."""
-    check_choice("environment", options.environment, NAMES)
-    for method in options.methods:
-        check_choice("method", method, tuple(METHODS))
-    check_integer("seeds", options.seeds, 1)
-    check_integer("steps", options.steps, 10)
-    check_integer("rows", options.rows, 2)
-    return options
+Found = dict[Method, MethodRuns]
+"""The runs of each method."""
 
 
 def curve_steps(options: ExploreOptions) -> np.ndarray[Any, Any]:
@@ -80,9 +86,9 @@ def curve_steps(options: ExploreOptions) -> np.ndarray[Any, Any]:
     return np.unique(np.geomspace(1, options.steps, CURVE_POINTS).astype(np.int64))
 
 
-def one_run(options: ExploreOptions, method: str, seed: int) -> dict[str, Any]:
+def one_run(options: ExploreOptions, method: Method, seed: int) -> dict[str, Any]:
     """Let one agent act; methods with the same seed meet the same start and the same maze."""
-    rng = np.random.default_rng([options.first_seed + seed, NAMES.index(options.environment)])
+    rng = np.random.default_rng([options.rng + seed, NAMES.index(options.environment)])
     made = compiled_environment(options.environment, rows=options.rows, rng=rng)
     settings = hyperparameters(options.environment, method)
     done = rollout(made, settings, steps=options.steps, until_goal=False, keep_path=True, rng=rng)
@@ -95,11 +101,11 @@ def one_run(options: ExploreOptions, method: str, seed: int) -> dict[str, Any]:
     }
 
 
-def explore(options: ExploreOptions, tell: Any = None) -> dict[str, MethodRuns]:
+def explore(options: ExploreOptions, tell: Any = None) -> Found:
     """Run everything; `tell` is called with the runs so far after each one."""
-    found = {method: MethodRuns() for method in options.methods}
-    plan = [(method, seed) for method in options.methods for seed in range(options.seeds)]
-    jobs = options.jobs or cores()
+    found: Found = {method: MethodRuns() for method in options.methods}
+    plan = [(method, seed) for method in options.methods for seed in range(options.n_runs)]
+    jobs = options.n_jobs or cores()
     # The compiled loops let other threads run, so threads are enough. Results come in the order of the plan.
     runs = _on_threads(options, plan, jobs)
     workers = active_workers()
@@ -119,7 +125,7 @@ def explore(options: ExploreOptions, tell: Any = None) -> dict[str, MethodRuns]:
 
 
 def _on_threads(
-    options: ExploreOptions, plan: list[tuple[str, int]], jobs: int
+    options: ExploreOptions, plan: list[tuple[Method, int]], jobs: int
 ) -> Generator[dict[str, Any], None, None]:
     with ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(one_run, options, method, seed) for method, seed in plan]
@@ -134,7 +140,7 @@ def _on_threads(
 COLUMNS = ("method", "runs", "at the goal", "first steps to it: median", "mean", "goals per run", "places seen")
 
 
-def rows_of(options: ExploreOptions, found: dict[str, MethodRuns]) -> list[list[str]]:
+def rows_of(options: ExploreOptions, found: Found) -> list[list[str]]:
     """Return the table of results."""
     rows = []
     for method, runs in found.items():
@@ -142,7 +148,7 @@ def rows_of(options: ExploreOptions, found: dict[str, MethodRuns]) -> list[list[
         rows.append(
             [
                 METHODS[method],
-                f"{done} of {options.seeds}",
+                f"{done} of {options.n_runs}",
                 f"{len(reached)}" if done else "–",
                 f"{np.median(reached):,.0f}" if reached else "–",
                 f"{np.mean(reached):,.0f}" if reached else "–",
@@ -151,3 +157,47 @@ def rows_of(options: ExploreOptions, found: dict[str, MethodRuns]) -> list[list[
             ]
         )
     return rows
+
+
+PARTS = 20
+"""Parts of each of the two columns of a continuous state."""
+
+_BOXES = {
+    "mountain-car": ((-1.2, -0.07), (0.6, 0.07)),
+    "pendulum": ((0.0, -8.0), (2 * np.pi, 8.0)),
+}
+
+
+def places(environment: str, path: FloatArray, rows: int, columns: int) -> tuple[FloatArray, int]:
+    """Return the number of the place of each state of a path, and how many places there are.
+
+    Places are the cells of a maze, or 20 x 20 parts of position and velocity, or of angle and speed.
+    """
+    if environment == "maze":
+        return (path[:, 1] * columns + path[:, 0]).astype(np.int64), rows * columns
+    low, high = (np.array(side) for side in _BOXES[environment])
+    turned = path.copy()
+    if environment == "pendulum":
+        turned[:, 0] %= 2 * np.pi
+    parts = np.clip(((turned - low) / (high - low) * PARTS).astype(np.int64), 0, PARTS - 1)
+    return parts[:, 0] * PARTS + parts[:, 1], PARTS * PARTS
+
+
+def coverage_curve(numbers: FloatArray, total: int, at: FloatArray) -> FloatArray:
+    """Return the share of places seen after each number of steps in `at`."""
+    _, first = np.unique(numbers, return_index=True)
+    return np.asarray(np.searchsorted(np.sort(first), at, side="left") / total)
+
+
+def heat_map(environment: str, path: FloatArray, rows: int, columns: int, bins: int) -> FloatArray:
+    """Return how often a path was where: position and velocity, the pendulum's free end, or the cells of the maze."""
+    x, y = path.T
+    edges: list[Any]
+    if environment == "mountain-car":
+        edges = [np.linspace(-1.2, 0.6, bins + 1), np.linspace(-0.07, 0.07, bins + 1)]
+    elif environment == "pendulum":
+        x, y = np.sin(x), np.cos(x)
+        edges = [np.linspace(-1.05, 1.05, bins + 1)] * 2
+    else:
+        edges = [np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5]
+    return np.asarray(np.histogram2d(x, y, bins=edges)[0])

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.explore.settings import METHODS, hyperparameters
-from condcs.explore.trials import COLUMNS, ExploreOptions, MethodRuns, curve_steps, rows_of
+from condcs.explore.methods import METHODS, hyperparameters
+from condcs.explore.trials import COLUMNS, ExploreOptions, Found, curve_steps, rows_of
 from condcs.report.page import Page
 
 COLOURS = {
@@ -31,12 +31,12 @@ _AXES = {
 _GOALS = {"mountain-car": "the flag", "pendulum": "the upright position", "maze": "the exit"}
 
 
-def explore_page(options: ExploreOptions, found: dict[str, MethodRuns], command: str) -> Page:
+def explore_page(options: ExploreOptions, found: Found, command: str) -> Page:
     """Return the page: results, learning curves, heat maps, and what was done."""
     name = options.environment.replace("-", " ")
     page = Page(
         f"Exploring the {name}",
-        f"{options.seeds} runs of {options.steps:,} steps per method, looking for {_GOALS[options.environment]}.",
+        f"{options.n_runs} runs of {options.steps:,} steps per method, looking for {_GOALS[options.environment]}.",
     )
     page.section("Results")
     page.table(COLUMNS, rows_of(options, found), "Steps of the runs that reached the goal")
@@ -55,7 +55,7 @@ def explore_page(options: ExploreOptions, found: dict[str, MethodRuns], command:
         + (" Every seed has a maze of its own." if options.environment == "maze" else ""),
     )
     page.section("How it was made")
-    page.facts({"environment": name, "runs": options.seeds, "first seed": options.first_seed, "steps": options.steps})
+    page.facts({"environment": name, "runs": options.n_runs, "first seed": options.rng, "steps": options.steps})
     rows = [
         [
             METHODS[m],
@@ -72,7 +72,7 @@ def explore_page(options: ExploreOptions, found: dict[str, MethodRuns], command:
     return page
 
 
-def draw_curves(options: ExploreOptions, found: dict[str, MethodRuns], at: Any) -> Any:
+def draw_curves(options: ExploreOptions, found: Found, at: Any) -> Any:
     """Draw both learning curves."""
     from matplotlib.figure import Figure
 
@@ -104,7 +104,7 @@ def draw_curves(options: ExploreOptions, found: dict[str, MethodRuns], at: Any) 
     return figure
 
 
-def draw_heat(options: ExploreOptions, found: dict[str, MethodRuns]) -> Any:
+def draw_heat(options: ExploreOptions, found: Found) -> Any:
     """Draw one heat map per method."""
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""Compiled dynamics of the environments, step by step the numbers that gymnasium's classes give.
+"""The environments as plain arrays and compiled functions: the same numbers, step by step, as gymnasium's classes.
 
 No fast-math here: the order of every operation is that of the Python code it mirrors.
 """
@@ -10,18 +10,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condcs.core.checks import check_choice, check_positive
 from condcs.core.compiling import njit
+from condcs.core.errors import public
+from condcs.core.random import check_rng
+from condcs.explore.environments import MAZE_SPACING, NAMES, TORQUES, UPRIGHT_REACH, EnvironmentName
+from condcs.explore.mazes import MOVES, MazeAlgorithm, make_maze
+from condcs.explore.spaces import unit_range
 
-MOUNTAIN_CAR, PENDULUM, MAZE, CHANGING = range(4)
+MOUNTAIN_CAR, PENDULUM, MAZE = range(3)
 """Kinds of environments."""
 
 LEFT, RIGHT, UP, DOWN = range(4)
 """Actions of the maze and entries of its passages."""
-
-# Entries of the parameters of a changing room.
-GOAL_COLUMN, GOAL_ROW, WIND, PERIOD, SCREEN_COLUMN, SCREEN_ROW, SCREEN_SIZE, DOOR_COLUMN, DOOR_ROW, DOOR_TIME = range(
-    10
-)
 
 exact = njit(nogil=True)
 
@@ -35,7 +36,7 @@ class Environment(NamedTuple):
         Which dynamics.
     parameters : array
         Mountain car: none. Pendulum: angle from upright within which the goal is reached, 2. Maze: column and row of
-        the exit. Changing room: an entry for each of `GOAL_COLUMN` to `DOOR_TIME`.
+        the exit.
     passages : array of shape (rows, columns, 4)
         Whether one can go left, right, up and down from each cell of a maze.
     actions : array of shape (n_actions, d_a)
@@ -101,39 +102,13 @@ def _maze(state: Any, action: int, passages: Any, parameters: Any) -> Any:
 
 
 @exact
-def _changing_room(state: Any, action: int, passages: Any, parameters: Any, time: int, rng: Any) -> Any:
-    column, row = int(state[0]), int(state[1])
-    is_shut = (
-        column == parameters[DOOR_COLUMN] and row == parameters[DOOR_ROW] and time < parameters[DOOR_TIME]
-    ) and action == RIGHT
-    if passages[row, column, action] and not is_shut:
-        column += (action == RIGHT) - (action == LEFT)
-        row += (action == DOWN) - (action == UP)
-    blows = parameters[PERIOD] > 0 and (time // int(parameters[PERIOD])) % 2 == 0
-    if blows and rng.random() < parameters[WIND] and passages[row, column, LEFT]:
-        column -= 1
-    right = column - parameters[SCREEN_COLUMN]
-    below = row - parameters[SCREEN_ROW]
-    watches = 0 <= right < parameters[SCREEN_SIZE] and 0 <= below < parameters[SCREEN_SIZE]
-    state[0], state[1] = column, row
-    state[2] = rng.random() if watches else 0.0
-    reached = column == parameters[GOAL_COLUMN] and row == parameters[GOAL_ROW]
-    return 1.0 if reached else 0.0, reached
-
-
-@exact
-def step(environment: Any, state: Any, action: int, time: int, rng: Any) -> Any:
-    """Change `state` in place; return the reward and whether the goal is reached.
-
-    `time` counts the steps before this one; it and `rng` matter to changing rooms alone.
-    """
+def step(environment: Any, state: Any, action: int) -> Any:
+    """Change `state` in place; return the reward and whether the goal is reached."""
     if environment.kind == MOUNTAIN_CAR:
         return _mountain_car(state, action)
     if environment.kind == PENDULUM:
         return _pendulum(state, environment.actions[action, 0], environment.parameters[0], environment.parameters[1])
-    if environment.kind == MAZE:
-        return _maze(state, action, environment.passages, environment.parameters)
-    return _changing_room(state, action, environment.passages, environment.parameters, time, rng)
+    return _maze(state, action, environment.passages, environment.parameters)
 
 
 @exact
@@ -148,3 +123,63 @@ def observe(environment: Any, state: Any, out: Any) -> None:
             out[c] = np.float32(state[c])
     for c in range(out.size):
         out[c] = (out[c] - environment.low[c]) * environment.scale[c]
+
+
+@public
+def compiled_environment(
+    name: EnvironmentName,
+    *,
+    rows: int = 20,
+    columns: int | None = None,
+    algorithm: MazeAlgorithm = "dfs",
+    reach: float = UPRIGHT_REACH,
+    spacing: float = MAZE_SPACING,
+    rng: int | np.random.Generator | None = None,
+) -> Environment:
+    """Return one of the environments as plain arrays for `rollout`: step by step the same as gymnasium's.
+
+    Parameters
+    ----------
+    name : {"mountain-car", "pendulum", "maze"}
+        Which.
+    rows, columns, algorithm
+        Of the maze.
+    reach : float
+        Angle from upright that is the pendulum's goal.
+    spacing : float
+        Distance of neighbouring cells of the maze as the kernel sees it.
+    rng : int or Generator, optional
+        Draws the start of the mountain car and the maze.
+
+    Returns
+    -------
+    Environment
+        A tuple of arrays.
+
+    Examples
+    --------
+    >>> compiled_environment("mountain-car", rng=0).actions.ravel().tolist()
+    [-1.0, 0.0, 1.0]
+    """
+    check_choice("name", name, NAMES)
+    rng = check_rng(rng)
+    nothing = np.zeros((1, 1, 4), np.int64)
+    if name == "mountain-car":
+        # Gymnasium declares the bounds in single precision, and agents scale by what is declared.
+        low, high = np.array([-1.2, -0.07], np.float32), np.array([0.6, 0.07], np.float32)
+        start = np.array([rng.uniform(-0.6, -0.4), 0.0])
+        return Environment(MOUNTAIN_CAR, np.zeros(1), nothing, _column(-1.0, 0.0, 1.0), *unit_range(low, high), start)
+    if name == "pendulum":
+        high = np.array([1.0, 1.0, 8.0], np.float32)
+        reached = np.array([check_positive("reach", reach), 2.0])
+        return Environment(
+            PENDULUM, reached, nothing, _column(*TORQUES), *unit_range(-high, high), np.array([math.pi, 0.0])
+        )
+    passages = make_maze(rows, columns, algorithm=algorithm, rng=rng)
+    exit_cell = np.array([passages.shape[1] - 1.0, passages.shape[0] - 1.0])
+    scale = np.full(2, check_positive("spacing", spacing))
+    return Environment(MAZE, exit_cell, passages, np.array(MOVES, np.float64), np.zeros(2), scale, np.zeros(2))
+
+
+def _column(*values: float) -> np.ndarray[Any, Any]:
+    return np.array(values)[:, None]

@@ -1,12 +1,30 @@
-"""The settings in force: one set per environment, and what each method changes in it."""
+"""The methods that are compared, and their settings: one set per environment, and what each method changes in it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from condcs.core.checks import check_choice
 from condcs.core.errors import public
+from condcs.explore.environments import EnvironmentName
+
+Method = Literal["random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "control"]
+
+Reward = Literal[
+    "nothing",
+    "extrinsic",
+    "goal",
+    "entropy",
+    "relative_entropy",
+    "conditional_cs",
+    "conditional_euclidean",
+    "joint_mmd",
+    "conditional_kl",
+    "conditional_mmd",
+]
+REWARDS: tuple[Reward, ...] = get_args(Reward)
+"""What agents learn from."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +35,7 @@ class Hyperparameters:
     ----------
     learning_rate, discount : float
         Of the value function.
-    width : float
+    bandwidth : float
         Of the Gaussian kernel, on unit-range states and raw actions: for the value function and both kernels of the
         divergence.
     merge_radius : float
@@ -29,10 +47,9 @@ class Hyperparameters:
     epsilon : float
         Probability of a random action; 1 is the random agent.
     reward : str
-        What the agent learns from: "nothing", "extrinsic", "goal" (1 at the goal, else 0), "entropy" (minus the log
-        density of visited states), "relative_entropy" (the same, relative to the uniform density), "count" (one over
-        the square root of the visits), "prediction" (error of a predictor of random features, in the manner of random
-        network distillation), or a measure of the buffer.
+        What the agent learns from: "nothing", "extrinsic" (the environment's reward), "goal" (1 at the goal, else 0),
+        "entropy" (minus the log density of visited states), "relative_entropy" (the same, relative to the uniform
+        density), or a divergence between the halves of the buffer, by its name in `TransitionBuffer.divergence`.
     buffer : int
         Transitions of both halves of the buffer.
     refresh_every : int
@@ -45,12 +62,12 @@ class Hyperparameters:
 
     learning_rate: float
     discount: float
-    width: float = 0.1
+    bandwidth: float = 0.1
     merge_radius: float = 0.02
     dictionary: int = 20_000
     initial_value: float = 500.0
     epsilon: float = 0.0
-    reward: str = "nothing"
+    reward: Reward = "nothing"
     buffer: int = 2_000
     refresh_every: int = 50
     bins: int = 20
@@ -61,14 +78,14 @@ class Hyperparameters:
         return asdict(self)
 
 
-ENVIRONMENTS = {
+ENVIRONMENTS: dict[EnvironmentName, Hyperparameters] = {
     "mountain-car": Hyperparameters(learning_rate=0.5, discount=0.9),
     "pendulum": Hyperparameters(learning_rate=1e-3, discount=0.99),
     "maze": Hyperparameters(learning_rate=0.2, discount=0.9),
 }
 """What the methods share in each environment."""
 
-METHODS: dict[str, str] = {
+METHODS: dict[Method, str] = {
     "random": "Random",
     "q-learning": "Q-learning",
     "maxent": "MaxEnt",
@@ -81,7 +98,7 @@ METHODS: dict[str, str] = {
 }
 """Methods and how tables call them."""
 
-_REWARDS = {
+_DIVERGENCES: dict[Method, Reward] = {
     "dtg": "conditional_euclidean",
     "dtg-kl": "conditional_kl",
     "dtg-mmd": "joint_mmd",
@@ -91,15 +108,15 @@ _REWARDS = {
 
 
 @public
-def hyperparameters(environment: str, method: str) -> Hyperparameters:
+def hyperparameters(environment: EnvironmentName, method: Method) -> Hyperparameters:
     """Return the settings of a method in one of the paper's environments.
 
     Parameters
     ----------
     environment : {"mountain-car", "pendulum", "maze"}
         Which environment.
-    method : str
-        A key of `METHODS`.
+    method : {"random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "control"}
+        Which method.
 
     Returns
     -------
@@ -111,8 +128,9 @@ def hyperparameters(environment: str, method: str) -> Hyperparameters:
     >>> hyperparameters("mountain-car", "dtg-cs").reward
     'conditional_cs'
     """
-    base = ENVIRONMENTS[check_choice("environment", environment, tuple(ENVIRONMENTS))]
+    check_choice("environment", environment, tuple(ENVIRONMENTS))
     check_choice("method", method, tuple(METHODS))
+    base = ENVIRONMENTS[environment]
     if method == "random":
         return replace(base, epsilon=1.0, initial_value=0.0)
     if method == "q-learning":
@@ -120,6 +138,6 @@ def hyperparameters(environment: str, method: str) -> Hyperparameters:
         dense = environment == "pendulum"
         return replace(base, epsilon=0.0 if dense else 0.5, initial_value=0.0, reward="extrinsic" if dense else "goal")
     if method in ("maxent", "maxent-relative"):
-        reward = "entropy" if method == "maxent" else "relative_entropy"
+        reward: Reward = "entropy" if method == "maxent" else "relative_entropy"
         return replace(base, epsilon=0.1, initial_value=0.0, reward=reward)
-    return replace(base, reward=_REWARDS[method])
+    return replace(base, reward=_DIVERGENCES[method])

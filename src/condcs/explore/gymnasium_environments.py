@@ -1,17 +1,19 @@
-"""The maze as a gymnasium environment, registered as ``condcs/Maze-v0``."""
+"""Gymnasium's classes: the maze, registered as ``condcs/Maze-v0``, and the pendulum with a goal."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Literal
 
 import numpy as np
 
 from condcs.core.checks import check_choice, check_integer
 from condcs.core.random import check_rng
-from condcs.explore.mazes import ALGORITHMS, MOVES, make_maze, picture
-from condcs.explore.partner import gymnasium
+from condcs.explore.environments import UPRIGHT_REACH, gymnasium
+from condcs.explore.mazes import ALGORITHMS, MOVES, MazeAlgorithm, make_maze, picture
 
 _Env: Any = gymnasium().Env
+_Wrapper: Any = gymnasium().Wrapper
 
 
 class Maze(_Env):  # type: ignore[misc]
@@ -38,14 +40,15 @@ class Maze(_Env):  # type: ignore[misc]
         self,
         rows: int = 20,
         columns: int | None = None,
-        algorithm: str = "dfs",
+        algorithm: MazeAlgorithm = "dfs",
         maze_seed: int | None = None,
-        render_mode: str | None = None,
+        render_mode: Literal["rgb_array"] | None = None,
     ) -> None:
         spaces = gymnasium().spaces
         self.rows = check_integer("rows", rows, 2)
         self.columns = self.rows if columns is None else check_integer("columns", columns, 2)
-        self.algorithm = check_choice("algorithm", algorithm, ALGORITHMS)
+        check_choice("algorithm", algorithm, ALGORITHMS)
+        self.algorithm: MazeAlgorithm = algorithm
         if render_mode is not None:
             check_choice("render_mode", render_mode, ("rgb_array",))
         self.maze_seed, self.render_mode = maze_seed, render_mode
@@ -83,3 +86,24 @@ class Maze(_Env):  # type: ignore[misc]
 
     def _observation(self) -> Any:
         return np.array(self.cell, np.float32)
+
+
+class Upright(_Wrapper):  # type: ignore[misc]
+    """The pendulum with a goal: it starts hanging down and ends within `reach` (radian) of upright."""
+
+    def __init__(self, env: Any, reach: float = UPRIGHT_REACH) -> None:
+        super().__init__(env)
+        self.reach = reach
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Hang down, at rest."""
+        _, info = self.env.reset(seed=seed, options=options)
+        self.unwrapped.state = np.array([math.pi, 0.0])
+        return self.unwrapped._get_obs(), info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Do a step of the pendulum and see whether it is upright."""
+        observation, reward, _, truncated, info = self.env.step(action)
+        angle = float(self.unwrapped.state[0])
+        from_upright = ((angle + math.pi) % (2 * math.pi)) - math.pi
+        return observation, float(reward), abs(from_upright) < self.reach, truncated, info
