@@ -10,9 +10,9 @@ import pytest
 
 import condcs
 from condcs.core.errors import CondcsError
-from condcs.drift import ConditionalDriftDetector
+from condcs.drift import ConditionalDriftDetector, ShiftControl
 from condcs.drift.calibration import null_statistics, threshold_for
-from condcs.drift.regression import FITTED_ROWS, fit_regression
+from condcs.drift.reference_regression import FITTED_ROWS, fit_regression
 
 
 def make_rows(n, rng, *, shift=0.0, dim=1):
@@ -34,7 +34,7 @@ def test_without_controls_the_statistic_is_conditional_cs_of_the_window(ranks):
     x, y = make_rows(200, rng, dim=2)
     options = {"bandwidth_x": 0.4, "bandwidth_y": 0.7}
     detector = ConditionalDriftDetector(
-        x, y, window=25, controls=0, adjust=False, ranks=ranks, threshold=9.0, rng=3, **options
+        x, y, window=25, shift_control=ShiftControl(0, adjust=False, ranks=ranks), threshold=9.0, rng=3, **options
     )
     new_x, new_y = make_rows(40, rng, dim=2)
     assert not detector.update_many(new_x, new_y).any()
@@ -103,8 +103,7 @@ def run_lengths(rng, *, stated, window, streams):
 
     Many windows are answered at once with the calibration's own loop, which the tests above hold to `conditional_cs`.
     """
-    from condcs.drift.calibration import _gram, nearest_rows
-    from condcs.drift.compiled import stream_divergences
+    from condcs.drift.calibration import _gram, nearest_rows, stream_divergences
 
     x, y = make_rows(40 * window, rng)
     detector = ConditionalDriftDetector(x, y, window=window, expected_run_length=stated, n_streams=200, rng=rng)
@@ -160,7 +159,7 @@ def alarms_of(states, streams, **change):
     for seed, state in enumerate(states):
         for stream in range(streams):
             rows = make_wave(300, np.random.default_rng([12, seed, stream]), **change)
-            found += bool(ConditionalDriftDetector.load(state).update_many(*rows).any())
+            found += bool(ConditionalDriftDetector.from_state_dict(state).update_many(*rows).any())
     return found
 
 
@@ -183,7 +182,9 @@ def test_changes_of_the_relation_raise_alarms(wave_states, change):
 def test_rows_outside_the_reference_are_counted():
     x = np.linspace(0, 1, 100)
     for ranks in (True, False):
-        detector = ConditionalDriftDetector(x, x**2, window=10, ranks=ranks, threshold=1e9, n_streams=20, rng=0)
+        detector = ConditionalDriftDetector(
+            x, x**2, window=10, shift_control=ShiftControl(ranks=ranks), threshold=1e9, n_streams=20, rng=0
+        )
         detector.update_many([-0.1, 0.0, 0.5, 1.0, 1.1, 2.0], np.zeros(6))
         assert detector.n_outside == 3
         detector.update_many(np.full(9, 0.5), np.zeros(9))
@@ -232,14 +233,13 @@ def test_single_rows_batches_dicts_and_saved_states_agree(tmp_path, detector_sta
     """All ways of taking in the same rows end in the same state, to the last bit."""
     rng = np.random.default_rng(5)
     x, y = make_rows(80, rng, shift=0.6)
-    singly, at_once = (ConditionalDriftDetector.load(detector_state) for _ in range(2))
+    singly, at_once = (ConditionalDriftDetector.from_state_dict(detector_state) for _ in range(2))
     flags = [singly.update(a, b).drift_detected for a, b in zip(x, y, strict=True)]
     assert flags == at_once.update_many(x, y).tolist()
-    stopped = ConditionalDriftDetector.load(detector_state)
+    stopped = ConditionalDriftDetector.from_state_dict(detector_state)
     first = stopped.update_many(x[:37], y[:37])
-    np.savez(tmp_path / "state.npz", **stopped.state_dict())
-    with np.load(tmp_path / "state.npz", allow_pickle=False) as stored:
-        resumed = ConditionalDriftDetector.load(stored)
+    stopped.save(tmp_path / "state.npz")
+    resumed = ConditionalDriftDetector.load(tmp_path / "state.npz")
     assert [*first, *resumed.update_many(x[37:], y[37:])] == flags
     for one, other in ((singly, at_once), (singly, resumed)):
         for name, array in one.state_dict().items():
@@ -299,7 +299,6 @@ X, Y = np.linspace(0, 1, 100), np.linspace(0, 1, 100) ** 2
         ({"window": 0}, "`window` must be an integer of at least 5"),
         ({"expected_run_length": 39}, "`expected_run_length` must be at least two windows"),
         ({"expected_run_length": -1}, "`expected_run_length` must be a positive"),
-        ({"controls": -1}, "`controls` must be an integer of at least 0"),
         ({"n_streams": 3}, "`n_streams` must be an integer of at least 20"),
         ({"bandwidth_x": "scott"}, '`bandwidth_x` must be "median" or numbers'),
         ({"bandwidth_y": 0.0}, "`bandwidth_y` must be positive"),
@@ -324,12 +323,17 @@ def test_bad_references(change, words):
 )
 def test_bad_rows(detector_state, x, y, words):
     with pytest.raises(CondcsError, match=words):
-        ConditionalDriftDetector.load(detector_state).update(x, y)
+        ConditionalDriftDetector.from_state_dict(detector_state).update(x, y)
+
+
+def test_a_negative_number_of_controls_is_refused():
+    with pytest.raises(CondcsError, match="`controls` must be an integer of at least 0, got -1"):
+        ShiftControl(controls=-1)
 
 
 def test_broken_states(detector_state):
     with pytest.raises(CondcsError, match="`state` must come from"):
-        ConditionalDriftDetector.load({})
+        ConditionalDriftDetector.from_state_dict({})
     for name in (
         "settings",
         "statistic",
@@ -340,11 +344,11 @@ def test_broken_states(detector_state):
         "window_1_pushed",
     ):
         with pytest.raises(CondcsError, match="`state` must come from"):
-            ConditionalDriftDetector.load({k: v for k, v in detector_state.items() if k != name})
+            ConditionalDriftDetector.from_state_dict({k: v for k, v in detector_state.items() if k != name})
     settings = json.loads(str(detector_state["settings"]))
     for broken in ({**settings, "generator": {"bit_generator": "PCG64"}}, {**settings, "window": None}):
         with pytest.raises(CondcsError, match="`state` must come from"):
-            ConditionalDriftDetector.load({**detector_state, "settings": np.array(json.dumps(broken))})
+            ConditionalDriftDetector.from_state_dict({**detector_state, "settings": np.array(json.dumps(broken))})
 
 
 @pytest.mark.parametrize("ranks", [True, False])
@@ -358,7 +362,7 @@ def test_a_common_offset_raised_false_alarms(ranks):
         moved = x if ranks else x + offset
         options = {"window": 40, "expected_run_length": 2000, "n_streams": 40, "bandwidth_y": 0.5, "rng": 0}
         detector = ConditionalDriftDetector(
-            moved[:300], y[:300] + offset, adjust=False, ranks=ranks, controls=0, bandwidth_x=0.5, **options
+            moved[:300], y[:300] + offset, shift_control=ShiftControl(0, False, ranks), bandwidth_x=0.5, **options
         )
         detector.update_many(moved[300:], y[300:] + offset)
         found.append((detector.threshold, detector.statistic))
@@ -369,11 +373,11 @@ def test_a_common_offset_raised_false_alarms(ranks):
 @pytest.mark.parametrize("change", [lambda a: a[:0], lambda a: a[0], lambda a: a * np.nan, lambda a: a.astype(complex)])
 def test_damaged_arrays_of_a_state_are_refused_not_worked_with(detector_state, name, change):
     with pytest.raises(CondcsError, match="`state` must come from"):
-        ConditionalDriftDetector.load({**detector_state, name: change(detector_state[name])})
+        ConditionalDriftDetector.from_state_dict({**detector_state, name: change(detector_state[name])})
 
 
 @pytest.mark.parametrize("change", [{"controls": -1}, {"threshold": float("nan")}, {"window": 31}, {"seen": 1e400}])
 def test_damaged_settings_of_a_state_are_refused_not_worked_with(detector_state, change):
     settings = {**json.loads(str(detector_state["settings"])), **change}
     with pytest.raises(CondcsError, match="`state` must come from"):
-        ConditionalDriftDetector.load({**detector_state, "settings": np.array(json.dumps(settings))})
+        ConditionalDriftDetector.from_state_dict({**detector_state, "settings": np.array(json.dumps(settings))})

@@ -1,7 +1,5 @@
 """The value function against the sum that defines it."""
 
-import io
-
 import numpy as np
 import pytest
 
@@ -82,21 +80,18 @@ def test_ties_are_broken_at_random():
     assert abs(half[0] - 750) < 3.3 * np.sqrt(3000 * 0.25 * 0.75)
 
 
-def test_saved_and_restored(rng):
+def test_saved_and_restored(rng, tmp_path):
     """Through a file without pickle."""
     value = KernelTD(2, ACTIONS, bandwidth=0.2)
     for _ in range(30):
         value.update(rng.random(2), int(rng.integers(3)), 1.0, rng.random(2))
-    file = io.BytesIO()
-    np.savez(file, **value.state())
-    file.seek(0)
-    with np.load(file, allow_pickle=False) as saved:
-        restored = KernelTD.from_state(saved)
-        assert np.array_equal(restored.values([0.3, 0.4]), value.values([0.3, 0.4]))
-        broken = dict(saved)
+    value.save(tmp_path / "value.npz")
+    restored = KernelTD.load(tmp_path / "value.npz")
+    assert np.array_equal(restored.values([0.3, 0.4]), value.values([0.3, 0.4]))
+    broken = value.state_dict()
     broken["centre_actions"] = broken["centre_actions"] + 5
     with pytest.raises(DataError, match="Save it again"):
-        KernelTD.from_state(broken)
+        KernelTD.from_state_dict(broken)
 
 
 @pytest.mark.parametrize(

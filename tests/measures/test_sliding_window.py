@@ -144,10 +144,10 @@ def test_saved_and_restored_without_pickle(rng):
     for t in range(20, 100):
         window.push(x[t], y[t])
     file = io.BytesIO()
-    np.savez(file, **window.state())
+    np.savez(file, **window.state_dict())
     file.seek(0)
     with np.load(file, allow_pickle=False) as saved:
-        restored = ReferenceWindow.from_state(saved)
+        restored = ReferenceWindow.from_state_dict(saved)
     for t in range(100, 200):
         window.push(x[t], y[t])
         restored.push(x[t], y[t])
@@ -186,9 +186,9 @@ def test_a_broken_state_is_refused(change, words, rng):
     window = ReferenceWindow(x[:20], y[:20], 15, **WIDTHS)
     for t in range(20, 30):
         window.push(x[t], y[t])
-    state = {name: value for name, value in {**window.state(), **change}.items() if value is not None}
+    state = {name: value for name, value in {**window.state_dict(), **change}.items() if value is not None}
     with pytest.raises(condcs.core.errors.DataError, match=words.replace("(", r"\(").replace(")", r"\)")):
-        ReferenceWindow.from_state(state)
+        ReferenceWindow.from_state_dict(state)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.drift import ConditionalDriftDetector
+from condcs.drift import ConditionalDriftDetector, ShiftControl
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.series_clustering import is_present
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
@@ -148,13 +148,13 @@ def _detector(method: str, reference: Rows, parameters: Parameters, *, labels: b
             *reference,
             window=parameters["window"],
             expected_run_length=parameters["run_length"],
-            controls=0 if method.endswith("no controls") else 2,
+            shift_control=ShiftControl(controls=0 if method.endswith("no controls") else 2),
             bandwidth_y=_LABEL_WIDTH if labels else "median",
             n_streams=parameters["streams"],
             rng=0,
         )
         state = made.state_dict()
-        return lambda: ConditionalDriftDetector.load(state).update_many
+        return lambda: ConditionalDriftDetector.from_state_dict(state).update_many
     return _river(method, reference, labels=labels)
 
 

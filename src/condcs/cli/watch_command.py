@@ -128,7 +128,7 @@ class Watcher:
                 state = {name: stored[name] for name in stored.files}
             about = json.loads(str(state.pop("about").item()))
             differing = _differences(about["settings"], reference.about)
-            watcher = cls(ConditionalDriftDetector.load(state), reference)
+            watcher = cls(ConditionalDriftDetector.from_state_dict(state), reference)
             watcher.rows, watcher.gaps, watcher.bad, watcher.alarms = (
                 int(about[name]) for name in ("rows", "gaps", "bad", "alarms")
             )

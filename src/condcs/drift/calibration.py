@@ -12,6 +12,7 @@ fitted by L-moments to the largest value of each split: stated run lengths are f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from condcs.core.compiling import njit
 from condcs.core.settings import current_settings
 from condcs.kernels.log_kernels import EXACT_EXPONENT
 from condcs.measures.sliding_window import ReferenceWindow
@@ -35,6 +37,10 @@ _STREAM_WINDOWS = 4
 _SMALLEST_KERNEL = 1e-280
 _TIE = 1e-10
 _EULER = 0.5772156649015329
+# A running sum that falls below this part of its peak has lost digits to cancellation and is summed again.
+_CANCELLED = 1e-3
+
+compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
 
 
 def null_statistics(
@@ -150,11 +156,73 @@ def _responses(
 
 
 def _divergences(K: FloatArray, L: FloatArray, rows: int, window: int) -> FloatArray:
-    from condcs.drift.compiled import stream_divergences
-
     out = np.empty(len(K) - rows - window + 1)
     stream_divergences(K, K * L, rows, window, out)
     return out
+
+
+@compiled
+def _slide(total: Any, peak: Any, gram: Any, first: int, stop: int, leaves: int, enters: int, window: int) -> None:
+    """Move the running sums of some rows by one step of the window, which then ends with the row that enters."""
+    plus, minus = gram[enters], gram[leaves]
+    for j in range(first, stop):
+        total[j] += plus[j] - minus[j]
+        peak[j] = max(peak[j], total[j])
+    for j in range(first, stop):
+        if total[j] < _CANCELLED * peak[j]:
+            total[j] = gram[j, enters - window + 1 : enters + 1].sum()
+            peak[j] = total[j]
+
+
+@compiled
+def stream_divergences(K: Any, M: Any, m: int, window: int, out: Any) -> None:
+    """Write the conditional CS divergence of every full window of a stream from a reference.
+
+    A sliding window of its own: all streams share the Gram matrices of the reference, so that a step adds and
+    subtracts rows of them where `condcs.measures.sliding_window` has to evaluate kernels.
+
+    Parameters
+    ----------
+    K, M : array, shape (m + length, m + length)
+        Gram matrices on x, and on x and y together, of the reference rows followed by the stream; no entry so small
+        that sums would underflow.
+    m : int
+        Rows of the reference.
+    window : int
+        Length of the sliding window.
+    out : array, shape (length - window + 1,)
+        The divergences.
+    """
+    n = K.shape[0]
+    # Masses in the reference, of all rows, and in the window, of the reference and of the rows inside.
+    A0, B0, A1, B1 = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
+    for i in range(m):
+        for j in range(n):
+            A0[j] += K[i, j]
+            B0[j] += M[i, j]
+    for i in range(m, m + window):
+        for j in range(m + window):
+            A1[j] += K[i, j]
+            B1[j] += M[i, j]
+    top_a, top_b = A1.copy(), B1.copy()
+    own = 0.0
+    for j in range(m):
+        own += B0[j] / (A0[j] * A0[j])
+    for start in range(n - m - window + 1):
+        first, stop = m + start, m + start + window
+        if start > 0:
+            for total, peak, gram in ((A1, top_a, K), (B1, top_b, M)):
+                _slide(total, peak, gram, 0, m, first - 1, stop - 1, window)
+                _slide(total, peak, gram, first, stop - 1, first - 1, stop - 1, window)
+                total[stop - 1] = gram[stop - 1, first:stop].sum()
+                peak[stop - 1] = total[stop - 1]
+        cross, back, new = 0.0, 0.0, 0.0
+        for j in range(m):
+            cross += B1[j] / (A0[j] * A1[j])
+        for j in range(first, stop):
+            back += B0[j] / (A0[j] * A1[j])
+            new += B1[j] / (A1[j] * A1[j])
+        out[start] = math.log(own) + math.log(new) - math.log(cross) - math.log(back)
 
 
 def _exact_divergences(

@@ -1,10 +1,11 @@
-"""A drift detector for relations: an alarm when p(y|x) of the latest rows has left that of the reference."""
+"""A drift detector for relations: an alarm when p(y|x) of the latest rows departs from that of the reference."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,61 +14,91 @@ from condcs.core.arrays import Array
 from condcs.core.checks import check_integer, check_positive
 from condcs.core.errors import DataError, ParameterError, ShapeError, public
 from condcs.core.random import check_rng
+from condcs.core.stateful import State, Stateful
 from condcs.drift.calibration import CALIBRATION_ROWS, nearest_rows, null_statistics, threshold_for
-from condcs.drift.regression import KernelRegression, fit_regression, regression_from, regression_state
-from condcs.kernels.bandwidths import Bandwidth
+from condcs.drift.reference_regression import KernelRegression, fit_regression, regression_from, regression_state
 from condcs.measures.sliding_window import ReferenceWindow, check_rows, check_widths
 
 FloatArray = np.ndarray[Any, Any]
-State = dict[str, FloatArray]
 
-# More rows to compare with would tell little more, as the window is smaller, and leave fewer to calibrate on.
+# More rows to compare with would add little, since the window is smaller, and leave fewer for the calibration.
 _MOST_REFERENCE_ROWS, _REFERENCE_WINDOWS = 400, 8
 
-# Noise that grows quieter shows at the width of the noise, a large change of few rows at a wider one.
+# A decrease of noise shows at the bandwidth of the noise, a large change of few rows at a larger one.
 _MULTIPLES_OF_THE_MEDIAN = (1.0, 3.0)
 
 
-class ConditionalDriftDetector:
-    r"""Watch a stream of pairs (x, y) and say when the relation p(y|x) has left that of a reference.
+WidthOrMedian = float | Sequence[float] | FloatArray | Literal["median"]
+"""A bandwidth as a number, one number per column, or the median distance."""
 
-    The statistic is the conditional CS divergence of the last `window` rows from reference rows, kept up to date
-    exactly with every row (cost O(reference + window), not their square). Two things keep shifts of the inputs out of
-    it. A regression of y on x, fitted on the reference, is taken off y (`adjust`): given x, y and its residual say the
-    same, but a residual hardly depends on x, so that it matters little which inputs the window has. And from the
-    divergence the mean of `controls` windows is taken, which have the same inputs and responses of reference rows
-    nearby. The difference is compared with a threshold that null streams made of reference rows reach once in
-    `expected_run_length` rows on average; with more than one width for y, it is the largest difference in units of its
-    deviation in null streams. After an alarm the window starts empty again.
 
-    What p(y|x) was can be known only where the reference has rows: of inputs outside its range the regression has to
-    guess, and alarms may come for nothing. `n_outside` counts such rows of the window.
+@dataclass(frozen=True)
+class ShiftControl:
+    """What keeps shifts of the inputs out of the statistic of a drift detector.
+
+    Attributes
+    ----------
+    controls : int
+        Control windows whose mean divergence is subtracted. Without any (0), shifts of x raise alarms more easily.
+    adjust : bool
+        Whether y is replaced by its residual from a regression on x that is fitted on the reference. Given x, y and its
+        residual determine each other; but residuals hardly depend on x, so that it matters little which inputs the
+        window has.
+    ranks : bool
+        Whether inputs are replaced by their ranks in the reference. Conditional CS weighs all regions of x alike, so
+        that rare inputs would have a large influence; with ranks each region counts as often as it occurs, whatever the
+        units of x.
+    """
+
+    controls: int = 2
+    adjust: bool = True
+    ranks: bool = True
+
+    def __post_init__(self) -> None:
+        check_integer("controls", self.controls, 0)
+
+
+ALL_CONTROLS = ShiftControl()
+"""Two control windows, residuals and ranks."""
+
+
+class ConditionalDriftDetector(Stateful):
+    r"""Watch a stream of pairs (x, y) and detect when the relation p(y|x) departs from that of a reference.
+
+    The statistic is the conditional CS divergence between the last `window` rows and rows of the reference. It is
+    updated exactly with every row, at a cost of O(reference + window). Two corrections make it insensitive to shifts of
+    the inputs (see `ShiftControl`): y is replaced by its residual from a regression on x, and the mean divergence of
+    control windows, which have the same inputs and responses of nearby reference rows, is subtracted. The result is
+    compared with a threshold that null streams made of reference rows exceed once in `expected_run_length` rows on
+    average. With several bandwidths for y, it is the largest of the differences, each standardised by its mean and
+    standard deviation over the null streams. After an alarm the window starts empty again.
+
+    p(y|x) can be known only where the reference has rows. For inputs outside its range the regression has to
+    extrapolate, which can raise false alarms; `n_outside` counts such rows of the window.
 
     Parameters
     ----------
     x_ref, y_ref : array, shape (n, d_x) and (n, d_y)
-        The reference; of more than 1,500 rows, that many are used, chosen at random. Some of them are compared with:
-        half, eight windows or 400 at most. The others calibrate: the more there are, the closer the run length is to
-        the stated one. Columns of a DataFrame keep their names, and rows may then come as dicts.
+        The reference. If it has more than 1,500 rows, a random sample of that size is used. The window is compared with
+        at most half of them, eight windows or 400 rows, whichever is least; the others serve for the calibration: the
+        more there are, the closer the run length is to the stated one. Columns of a DataFrame keep their names, and
+        rows may then be passed as dicts.
     window : int
-        Rows that are compared with the reference. Short ones react sooner, long ones see smaller changes.
+        Number of recent rows that are compared with the reference. Short windows react sooner; long ones detect smaller
+        changes.
     expected_run_length : float
-        Rows until a false alarm, on average, in a stream like the reference.
-    controls : int
-        Control windows; 0 leaves them out, and shifts of x then raise alarms more easily.
-    adjust : bool
-        Whether the regression is taken off y.
-    ranks : bool
-        Whether inputs are replaced by their ranks in the reference. Conditional CS weighs all of x alike, and a rare
-        input would count for much; with ranks inputs count as often as they occur, whatever their unit.
+        Mean number of rows until a false alarm in a stream that follows the reference.
+    shift_control : ShiftControl
+        What keeps shifts of the inputs out of the statistic.
     bandwidth_x, bandwidth_y : float, sequence of float, or "median"
-        Widths of the kernels: on the ranks if `ranks`, and in units of y. "median" is the median distance within the
-        reference, of residuals if `adjust`, columns of y in units of their deviation; for y, three times that width is
-        watched as well: noise that grows quieter shows at the one, a large change of few rows at the other.
+        Bandwidths of the kernels, on the ranks of x if ranks are used, and in units of y. "median" is the median
+        distance within the reference (of residuals if y is adjusted), with columns of y in units of their standard
+        deviation. For y, three times that bandwidth is used as well: noise that decreases shows at the smaller one, a
+        large change of few rows at the larger one.
     n_streams : int
-        Null streams of the calibration. More make the run length more certain.
+        Null streams of the calibration. More of them make the run length more accurate.
     threshold : float, optional
-        Takes the place of the calibration.
+        Used instead of a calibrated threshold.
     rng : int, Generator or None
         Seed of the split, the calibration and the controls.
 
@@ -92,11 +123,9 @@ class ConditionalDriftDetector:
         *,
         window: int = 100,
         expected_run_length: float = 10_000,
-        controls: int = 2,
-        adjust: bool = True,
-        ranks: bool = True,
-        bandwidth_x: Bandwidth = "median",
-        bandwidth_y: Bandwidth = "median",
+        shift_control: ShiftControl = ALL_CONTROLS,
+        bandwidth_x: WidthOrMedian = "median",
+        bandwidth_y: WidthOrMedian = "median",
         n_streams: int = 500,
         threshold: float | None = None,
         rng: int | np.random.Generator | None = 0,
@@ -120,12 +149,12 @@ class ConditionalDriftDetector:
                 f"`expected_run_length` must be at least two windows ({2 * self.window}), got {expected_run_length!r}. "
                 "The window has to fill first."
             )
-        self.controls = check_integer("controls", controls, 0)
+        self.controls, ranks = shift_control.controls, shift_control.ranks
         count = check_integer("n_streams", n_streams, 20)
         generator = check_rng(rng)
-        self._ranks, self._sorted = bool(ranks), np.sort(x, axis=0)
+        self._ranks, self._sorted = ranks, np.sort(x, axis=0)
         self._regression: KernelRegression | None = None
-        if adjust:
+        if shift_control.adjust:
             self._regression, y = fit_regression(x, y, generator)
         inputs = self._as_inputs(x)
         self._width_x, width_y = (
@@ -216,7 +245,7 @@ class ConditionalDriftDetector:
         self._drift, self._statistic = False, float("nan")
 
     def state_dict(self) -> State:
-        """Return everything as plain arrays, for `numpy.savez`; `load` reads it without pickle."""
+        """Return the whole state as plain arrays."""
         settings = {
             "window": self.window,
             "expected_run_length": self.expected_run_length,
@@ -242,12 +271,12 @@ class ConditionalDriftDetector:
         if self._regression is not None:
             state |= regression_state(self._regression)
         for number, sliding in enumerate(self._windows):
-            state |= {f"window_{number}_{name}": array for name, array in sliding.state().items()}
+            state |= {f"window_{number}_{name}": array for name, array in sliding.state_dict().items()}
         return state
 
     @classmethod
     @public
-    def load(cls, state: Mapping[str, FloatArray]) -> ConditionalDriftDetector:
+    def from_state_dict(cls, state: Mapping[str, FloatArray]) -> ConditionalDriftDetector:
         """Return the detector that `state` describes; it goes on as if it had never stopped."""
         made = cls.__new__(cls)
         try:
@@ -283,7 +312,7 @@ class ConditionalDriftDetector:
         for number in range(len(made._scales) * (1 + made.controls)):
             start = f"window_{number}_"
             part = {name.removeprefix(start): state[name] for name in state if name.startswith(start)}
-            made._windows.append(ReferenceWindow.from_state(part))
+            made._windows.append(ReferenceWindow.from_state_dict(part))
             if made._windows[-1].size != made.window:
                 raise DataError(
                     f"`state` must come from `state_dict()` of a detector, got a window of {made.window} rows and one "
@@ -357,7 +386,7 @@ def _stored(state: Mapping[str, FloatArray], name: str, ndim: int) -> FloatArray
     return array.astype(np.float64)
 
 
-def _widths(option: str, bandwidth: Bandwidth, values: FloatArray, *, scaled: bool = True) -> FloatArray:
+def _widths(option: str, bandwidth: WidthOrMedian, values: FloatArray, *, scaled: bool = True) -> FloatArray:
     if not isinstance(bandwidth, str):
         return check_widths(option, bandwidth, values.shape[1])
     if bandwidth != "median":

@@ -9,9 +9,10 @@ import numpy as np
 
 from condcs.core.checks import check_choice, check_integer
 from condcs.core.errors import DataError, ParameterError, public
+from condcs.core.stateful import State, Stateful
 from condcs.measures.neighbours import conditional_kl
 from condcs.measures.sliding_operator import SlidingOperator
-from condcs.measures.sliding_window import NEW, OLD, SMALLEST_GROUP, SlidingWindow, State, joined_row
+from condcs.measures.sliding_window import NEW, OLD, SMALLEST_GROUP, SlidingWindow, joined_row
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -20,7 +21,7 @@ BUFFER_MEASURES: tuple[BufferMeasure, ...] = get_args(BufferMeasure)
 """Measures between the halves of a buffer."""
 
 
-class TransitionBuffer:
+class TransitionBuffer(Stateful):
     """First-in-first-out buffer of transitions (x, y), split into an old and a new half.
 
     x is what the agent knew, usually state and action, and y what came of it, usually the next state. While the buffer
@@ -154,23 +155,23 @@ class TransitionBuffer:
             self._kl = (self._pushed, value)
         return value
 
-    def state(self) -> State:
-        """Return everything as plain arrays, for `numpy.savez`: no pickle is needed to restore it."""
+    def state_dict(self) -> State:
+        """Return the whole state as plain arrays."""
         extra = {
             "pushed": np.array([self._pushed, self.k, self.refresh_every, self._kl[0]]),
             "numbers": np.array([self.regularization, self._kl[1]]),
         }
-        return {**self._window.state(), **extra}
+        return {**self._window.state_dict(), **extra}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, FloatArray]) -> TransitionBuffer:
+    def from_state_dict(cls, state: Mapping[str, FloatArray]) -> TransitionBuffer:
         """Return the buffer that `state` describes; it goes on bit for bit (the conditional MMD to rounding)."""
-        window = SlidingWindow.from_state(state)
+        window = SlidingWindow.from_state_dict(state)
         try:
             pushed, k, refresh_every, when = (int(v) for v in state["pushed"])
             regularization, value = (float(v) for v in state["numbers"])
         except (KeyError, ValueError, TypeError) as error:
-            raise DataError("`state` must come from `TransitionBuffer.state()`. Save it again.") from error
+            raise DataError("`state` must come from `TransitionBuffer.state_dict()`. Save it again.") from error
         widths = window.widths
         made = cls(
             window.capacity,
@@ -185,7 +186,7 @@ class TransitionBuffer:
         n = min(pushed, window.capacity)
         if pushed < 0 or window.counts != ((n + 1) // 2, n // 2):
             raise DataError(
-                f"`state` must come from `TransitionBuffer.state()`, got {pushed} pushes and halves of "
+                f"`state` must come from `TransitionBuffer.state_dict()`, got {pushed} pushes and halves of "
                 f"{window.counts[0]} and {window.counts[1]} rows. Save it again."
             )
         made._window, made._pushed, made._kl = window, pushed, (when, value)

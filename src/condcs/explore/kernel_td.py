@@ -14,6 +14,7 @@ import numpy as np
 from condcs.core.checks import check_integer, check_positive
 from condcs.core.compiling import njit
 from condcs.core.errors import DataError, ParameterError, ShapeError
+from condcs.core.stateful import State, Stateful
 from condcs.kernels.compiled import exp_in_place
 
 FloatArray = np.ndarray[Any, Any]
@@ -175,7 +176,7 @@ def choose(q: Any, epsilon: float, rng: Any) -> Any:
     return 0
 
 
-class KernelTD:
+class KernelTD(Stateful):
     r"""Value function :math:`q(s, a) = q_0 + \alpha \sum_j \delta_j \kappa((s, a), (s_j, a_j))`.
 
     Each step adds its temporal difference :math:`\delta = r + \gamma \max_{a'} q(s', a') - q(s, a)` to the dictionary:
@@ -299,8 +300,8 @@ class KernelTD:
             raise DataError(f"`state` must be finite, got {given.tolist()}. Check the environment's observations.")
         return given
 
-    def state(self) -> dict[str, FloatArray]:
-        """Return everything as plain arrays, for `numpy.savez`."""
+    def state_dict(self) -> State:
+        """Return the whole state as plain arrays."""
         n = len(self)
         arrays = self.arrays
         return {
@@ -314,7 +315,7 @@ class KernelTD:
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, FloatArray]) -> KernelTD:
+    def from_state_dict(cls, state: Mapping[str, FloatArray]) -> KernelTD:
         """Return the value function that `state` describes."""
         try:
             centres, weights = np.asarray(state["centres"]), np.asarray(state["weights"])
@@ -338,6 +339,6 @@ class KernelTD:
                 raise ValueError("unknown action")
             made.arrays.centres[:, :n], made.arrays.actions[:n], made.arrays.weights[:n] = centres, actions, weights
         except (KeyError, ValueError, TypeError, IndexError) as error:
-            raise DataError("`state` must come from `KernelTD.state()`. Save it again.") from error
+            raise DataError("`state` must come from `KernelTD.state_dict()`. Save it again.") from error
         made.arrays.sizes[COUNT] = n
         return made

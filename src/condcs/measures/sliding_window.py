@@ -17,10 +17,9 @@ import numpy as np
 from condcs.core.arrays import Array
 from condcs.core.checks import check_choice, check_integer
 from condcs.core.errors import BandwidthError, CondcsError, DataError, ParameterError, ShapeError
+from condcs.core.stateful import State, Stateful
 
 FloatArray = np.ndarray[Any, Any]
-State = dict[str, FloatArray]
-"""A saved window: plain arrays, for `numpy.savez` and `numpy.load` without pickle."""
 
 OLD, NEW = 0, 1
 """The two groups."""
@@ -32,7 +31,7 @@ SMALLEST_GROUP = 2
 """With fewer rows in a group there is nothing to compare: the divergence is 0."""
 
 
-class SlidingWindow:
+class SlidingWindow(Stateful):
     """Rows in slots, each in one of two groups, with exact running kernel sums.
 
     The ground that replay buffers and drift detectors stand on; rows are checked by those. Gaussian kernels.
@@ -114,14 +113,14 @@ class SlidingWindow:
         """Return the slots of a group."""
         return np.flatnonzero(self.arrays.group == group)
 
-    def state(self) -> State:
+    def state_dict(self) -> State:
         """Return everything as plain arrays: sums included, so that a restored window goes on bit for bit."""
         kept = self.arrays._asdict()
         del kept["work"], kept["inverse_widths"]
         return {**{name: array.copy() for name, array in kept.items()}, "widths": self.widths.copy()}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, FloatArray]) -> SlidingWindow:
+    def from_state_dict(cls, state: Mapping[str, FloatArray]) -> SlidingWindow:
         """Return the window that `state` describes."""
         values, widths, sizes = (_entry(state, name) for name in ("values", "widths", "sizes"))
         if values.ndim != 2 or widths.shape != values.shape[:1] or sizes.shape != (6,):
@@ -148,7 +147,7 @@ class SlidingWindow:
         return made
 
 
-class ReferenceWindow:
+class ReferenceWindow(Stateful):
     """A fixed reference sample and a sliding window of recent rows, compared at every step.
 
     A push costs O(reference + window) kernel values, a divergence O(reference + window) divisions. Reference rows are
@@ -241,15 +240,15 @@ class ReferenceWindow:
         )
         self._window, self._pushed = made._window, 0
 
-    def state(self) -> State:
+    def state_dict(self) -> State:
         """Return everything as plain arrays."""
-        return {**self._window.state(), "pushed": np.array([self._n_reference, self.size, self._pushed])}
+        return {**self._window.state_dict(), "pushed": np.array([self._n_reference, self.size, self._pushed])}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, FloatArray]) -> ReferenceWindow:
+    def from_state_dict(cls, state: Mapping[str, FloatArray]) -> ReferenceWindow:
         """Return the window that `state` describes."""
         made = cls.__new__(cls)
-        made._window = SlidingWindow.from_state(state)
+        made._window = SlidingWindow.from_state_dict(state)
         pushed = _entry(state, "pushed")
         if pushed.shape != (3,):
             raise _broken(f"pushed of shape {pushed.shape} where (3,) is due")
@@ -327,4 +326,4 @@ def _entry(state: Mapping[str, FloatArray], name: str) -> FloatArray:
 
 
 def _broken(what: str) -> CondcsError:
-    return DataError(f"`state` must come from `state()` of the same class, got {what}. Save it again.")
+    return DataError(f"`state` must come from `state_dict()` of the same class, got {what}. Save it again.")
