@@ -8,7 +8,7 @@ from condcs.core.errors import CondcsWarning, DataError, ParameterError, ShapeEr
 
 torch = pytest.importorskip("torch")
 
-from condcs.nn import METHODS, BottleneckNetwork, DomainAdapter, choose_alpha, reverse_validation  # noqa: E402
+from condcs.nn import METHODS, BottleneckNetwork, DomainAdapter, Stopping, choose_alpha, reverse_validation  # noqa: E402
 
 
 def domains(n=96, shift=1.5, seed=0):
@@ -88,10 +88,10 @@ def test_resumed_run_is_the_uninterrupted_one(tmp_path):
         if done == 7:
             raise Killed
 
-    settings = {"epochs": 12, "warmup": 3, "checkpoint": tmp_path / "run.pt", "checkpoint_every": 1}
+    run = {"checkpoint": tmp_path / "run.pt", "checkpoint_every": 1}
     with pytest.raises(Killed):
-        adapter(progress=kill, **settings).fit(xs, ys, xt)
-    resumed = adapter(**settings).fit(xs, ys, xt, resume=True)
+        adapter(epochs=12, warmup=3).fit(xs, ys, xt, progress=kill, **run)
+    resumed = adapter(epochs=12, warmup=3).fit(xs, ys, xt, resume=True, **run)
     whole = adapter(epochs=12, warmup=3).fit(xs, ys, xt)
     assert resumed.history_ == whole.history_
     assert resumed.best_epoch_ == whole.best_epoch_
@@ -101,22 +101,22 @@ def test_resumed_run_is_the_uninterrupted_one(tmp_path):
 def test_checkpoints_of_other_runs_are_refused(tmp_path):
     xs, ys, xt, _ = domains()
     path = tmp_path / "run.pt"
-    adapter(epochs=2, checkpoint=path).fit(xs, ys, xt)
+    adapter(epochs=2).fit(xs, ys, xt, checkpoint=path)
     with pytest.raises(ParameterError, match="`checkpoint` must belong to the same settings and data"):
-        adapter(epochs=2, alpha=2.0, checkpoint=path).fit(xs, ys, xt, resume=True)
+        adapter(epochs=2, alpha=2.0).fit(xs, ys, xt, checkpoint=path, resume=True)
     with pytest.raises(ParameterError, match="`checkpoint` must belong"):
-        adapter(epochs=2, checkpoint=path).fit(xs, ys, xt + 1, resume=True)
-    other = adapter(epochs=2, checkpoint=path)
+        adapter(epochs=2).fit(xs, ys, xt + 1, checkpoint=path, resume=True)
+    other = adapter(epochs=2)
     other.set_params(module=lambda: BottleneckNetwork(torch.nn.Identity(), 4, 2, bottleneck=(5,)))
     with pytest.raises(ParameterError, match="`checkpoint` must belong"):
-        other.fit(xs, ys, xt, resume=True)
+        other.fit(xs, ys, xt, checkpoint=path, resume=True)
     whole = path.read_bytes()
     path.write_bytes(whole[:900] + bytes([whole[900] ^ 1]) + whole[901:])  # a weight, say
     with pytest.raises(ParameterError, match=r"must be a file that fit wrote, and whole.*checksum"):
-        adapter(epochs=2, checkpoint=path).fit(xs, ys, xt, resume=True)
+        adapter(epochs=2).fit(xs, ys, xt, checkpoint=path, resume=True)
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(ParameterError, match="must be a file that fit wrote"):
-        adapter(epochs=2, checkpoint=path).fit(xs, ys, xt, resume=True)
+        adapter(epochs=2).fit(xs, ys, xt, checkpoint=path, resume=True)
     with pytest.raises(ParameterError, match="`resume` needs a file"):
         adapter(epochs=2).fit(xs, ys, xt, resume=True)
 
@@ -124,7 +124,7 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path):
 def test_early_stopping_and_the_kept_epoch():
     """Stops `patience` epochs after the best one; the kept weights are that epoch's."""
     xs, ys, xt, _ = domains()
-    fitted = adapter(epochs=200, patience=4, learning_rate=0.05).fit(xs, ys, xt)
+    fitted = adapter(epochs=200, stopping=Stopping(patience=4), learning_rate=0.05).fit(xs, ys, xt)
     objective = [r["held_out_objective"] for r in fitted.history_]
     assert len(objective) < 200
     assert len(objective) == fitted.best_epoch_ + 4
@@ -135,7 +135,7 @@ def test_early_stopping_and_the_kept_epoch():
 def test_progress_is_told():
     xs, ys, xt, _ = domains()
     told = []
-    adapter(epochs=3, warmup=1, progress=lambda done, epochs, record: told.append((done, epochs))).fit(xs, ys, xt)
+    adapter(epochs=3, warmup=1).fit(xs, ys, xt, progress=lambda done, epochs, record: told.append((done, epochs)))
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 
@@ -191,9 +191,6 @@ BAD = {
     "method": ({"method": "coral"}, (XS, YS, XT), ParameterError, "`method` must be one of"),
     "alpha": ({"alpha": -1.0}, (XS, YS, XT), ParameterError, "`alpha` must be a finite number of at least 0"),
     "epochs": ({"epochs": 0}, (XS, YS, XT), ParameterError, "`epochs` must be an integer of at least 1"),
-    "monitor": ({"monitor": "target"}, (XS, YS, XT), ParameterError, "`monitor` must be one of"),
-    "nothing to monitor": ({"validation": 0.0}, (XS, YS, XT), ParameterError, "leaves nothing to monitor"),
-    "validation": ({"validation": 1.0}, (XS, YS, XT), ParameterError, "`validation` must be a share"),
     "shapes": ({}, (XS, YS, XT[:, :2]), ShapeError, "must agree in all but the number of rows"),
     "labels": ({}, (XS, YS[:3], XT), ShapeError, "`y` must have one label per row"),
     "one class": ({}, (XS, 0 * YS, XT), DataError, "`y` must hold at least two classes"),
@@ -210,6 +207,28 @@ def test_bad_input(what):
     options, data, error, message = BAD[what]
     with pytest.raises(error, match=message):
         adapter().set_params(**options).fit(*data)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"monitor": "target"}, "`monitor` must be one of"),
+        ({"validation": 0.0}, "leaves nothing to monitor"),
+        ({"validation": 1.0}, "`validation` must be a share"),
+        ({"patience": 0}, "`patience` must be an integer of at least 1"),
+    ],
+)
+def test_bad_stopping(options, message):
+    with pytest.raises(ParameterError, match=message):
+        Stopping(**options)
+
+
+def test_a_run_resumes_with_more_epochs_and_another_patience(tmp_path):
+    """Neither changes the epochs that were done."""
+    run = {"checkpoint": tmp_path / "run.pt", "checkpoint_every": 1}
+    adapter(epochs=3, stopping=Stopping(patience=9)).fit(XS, YS, XT, **run)
+    longer = adapter(epochs=6).fit(XS, YS, XT, resume=True, **run)
+    assert longer.history_ == adapter(epochs=6).fit(XS, YS, XT).history_
 
 
 def test_prediction_needs_a_fit():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from condcs_reproduction.eeg_domains import log_euclidean
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
-CASES = {"no adaptation": "none", "CS": "cs"}
+CASES: dict[str, Literal["none", "cs"]] = {"no adaptation": "none", "CS": "cs"}
 SOURCE, TARGET = "#2b6cb0", "#dd6b20"
 
 
@@ -25,7 +25,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     import torch
     from torch import nn
 
-    from condcs.nn import BottleneckNetwork, DomainAdapter
+    from condcs.nn import BottleneckNetwork, DomainAdapter, Stopping
     from condcs.nn.functional import conditional_cs_alignment_loss
     from condcs_reproduction.data import load
 
@@ -38,7 +38,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
         warmup=parameters["warmup"],
         epochs=parameters["epochs"],
         learning_rate=parameters["learning_rate"],
-        monitor="last",
+        stopping=Stopping(monitor="last"),
         random_state=int(rng.integers(2**31)),
     ).fit(xs, ys, xt)
     zs, zt = (torch.as_tensor(adapter.transform(x)) for x in (xs, xt))

@@ -88,7 +88,7 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Fit a method for every alpha; score each by reverse validation (no target labels) and on the target."""
-    from condcs.nn import DomainAdapter, reverse_validation
+    from condcs.nn import DomainAdapter, Stopping, reverse_validation
 
     xs, ys, xt, yt = domains(arguments["data"], arguments["pair"], parameters, rng)
     settings = {**METHODS, **VARIANTS}[arguments["method"]]
@@ -102,7 +102,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
             warmup=training["warmup"],
             epochs=training["epochs"],
             learning_rate=training["learning_rate"],
-            monitor=training["monitor"],
+            stopping=Stopping(monitor=training["monitor"]),
             batch_size=64,
             random_state=seed,
             **settings,

@@ -6,7 +6,7 @@ except ImportError as _error:
     raise ImportError("condcs.nn needs torch: pip install 'condcs[torch]'") from _error
 
 from condcs.nn import functional
-from condcs.nn.adaptation import DomainAdapter
+from condcs.nn.adaptation import BottleneckNetwork, DomainAdapter
 from condcs.nn.discrepancies import METHODS
 from condcs.nn.losses import (
     CMMDLoss,
@@ -19,8 +19,8 @@ from condcs.nn.losses import (
     MKMMDLoss,
     MMDLoss,
 )
-from condcs.nn.networks import BottleneckNetwork
 from condcs.nn.selection import choose_alpha, reverse_validation
+from condcs.nn.training import Stopping
 
 __all__ = [
     "METHODS",
@@ -35,6 +35,7 @@ __all__ = [
     "JMMDLoss",
     "MKMMDLoss",
     "MMDLoss",
+    "Stopping",
     "choose_alpha",
     "functional",
     "reverse_validation",

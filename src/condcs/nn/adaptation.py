@@ -1,72 +1,106 @@
-"""Unsupervised domain adaptation with a scikit-learn face: source labels, target inputs, one network."""
+"""Unsupervised domain adaptation as a scikit-learn classifier: source labels, target inputs, one network."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from torch import nn
+from torch import Tensor, nn
 
 from condcs.core.checks import check_choice, check_integer, check_positive
 from condcs.core.errors import DataError, ParameterError, ShapeError, public
-from condcs.nn.checkpoints import run_name
-from condcs.nn.discrepancies import METHODS
-from condcs.nn.training import PREDICT_ROWS, Training
+from condcs.nn.discrepancies import AdaptationMethod
+from condcs.nn.training import PREDICT_ROWS, Checkpoints, Progress, Stopping, Training, run_name
 
 FloatArray = np.ndarray[Any, Any]
 
-Progress = Callable[[int, int, Mapping[str, float]], None]
-"""``progress(epochs done, epochs, record)``: called after every epoch."""
+BEST_OBJECTIVE = Stopping()
+"""The epoch with the best held-out objective is kept; all epochs are run."""
+
+
+class BottleneckNetwork(nn.Module):
+    """Feature extractor, fully connected bottleneck with ReLU, and a linear classifier.
+
+    ``network(x)`` returns ``(logits, layers)``: the outputs, and the bottleneck's layers from first to last. That is
+    what `DomainAdapter` asks of any network.
+
+    Parameters
+    ----------
+    extractor : nn.Module
+        Maps a batch of inputs to features; what it returns is flattened.
+    n_features : int
+        Columns of those features.
+    n_classes : int
+        Outputs.
+    bottleneck : sequence of int
+        Widths of the bottleneck's layers; the paper has two.
+
+    Examples
+    --------
+    >>> network = BottleneckNetwork(nn.Identity(), 10, 2, bottleneck=(8, 4))
+    >>> logits, layers = network(torch.zeros(5, 10))
+    >>> tuple(logits.shape), [tuple(z.shape) for z in layers]
+    ((5, 2), [(5, 8), (5, 4)])
+    """
+
+    def __init__(
+        self, extractor: nn.Module, n_features: int, n_classes: int, *, bottleneck: Sequence[int] = (64, 32)
+    ) -> None:
+        super().__init__()
+        self.extractor = extractor
+        sizes = [check_integer("n_features", n_features, 1), *(check_integer("bottleneck", b, 1) for b in bottleneck)]
+        self.bottleneck = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.classifier = nn.Linear(sizes[-1], check_integer("n_classes", n_classes, 2))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Return logits and the layers of the bottleneck."""
+        z = self.extractor(x).flatten(1)
+        layers = []
+        for linear in self.bottleneck:
+            z = torch.relu(linear(z))
+            layers.append(z)
+        return self.classifier(z), layers or [z]
 
 
 class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Classifier trained on a labelled source that is also to work on an unlabelled target.
+    r"""Classifier that is trained on a labelled source and adapted to an unlabelled target.
 
-    Minimises the source's cross-entropy plus :math:`\alpha` times the discrepancy of the two domains, after a warm-up
-    without it. Which epoch is kept, and when to stop, is decided by the same objective on held-out source rows and the
-    target's inputs: no target label is ever seen.
+    It minimises the source's cross-entropy plus :math:`\alpha` times the discrepancy between the two domains, after a
+    warm-up without the discrepancy. The same objective, on held-out source rows and the target's inputs, decides which
+    epoch is kept and when to stop: no target label is ever used.
 
     Parameters
     ----------
     module : nn.Module, or callable that makes one
-        ``module(x)`` returns ``(logits, layers)``, as `BottleneckNetwork` does. A module is copied, never changed; a
-        callable is called under `random_state`, so that the initial weights belong to the seed.
-    method : {"cs", "ddc", "dan", "jan", "djp_mmd", "none"}
+        ``module(x)`` returns ``(logits, layers)``, as `BottleneckNetwork` does. A module is copied, never changed. A
+        callable is called after `random_state` is set, which therefore determines the initial weights.
+    method : {"none", "ddc", "dan", "jan", "djp_mmd", "cs"}
         Discrepancy.
     alpha : float
-        Its weight.
+        Weight of the discrepancy.
     loss_options : mapping, optional
         Options of the discrepancy, e.g. ``{"bandwidth": 1.0}``.
     warmup : int
         Epochs without the discrepancy.
     ramp : int
-        Epochs over which alpha then grows linearly to its value; 0: at once.
+        Epochs over which alpha then grows linearly to its value; with 0 it has its value at once.
     epochs : int
         Epochs in all.
     batch_size : int
         Rows of each domain in a batch.
     learning_rate : float
-        Of Adam.
-    validation : float
-        Share of the source rows held out.
-    monitor : {"objective", "source", "last"}
-        What picks the epoch: held-out objective, held-out cross-entropy alone, or nothing (the last epoch is kept).
-    patience : int, optional
-        Stop after that many epochs without improvement, once the warm-up is over.
-    checkpoint : path, optional
-        File to write the state to, every `checkpoint_every` epochs; ``fit(..., resume=True)`` continues from it.
-    checkpoint_every : int
-        Epochs between two writes.
-    progress : callable, optional
-        ``progress(done, epochs, record)``, called after every epoch.
+        Learning rate of Adam.
+    stopping : Stopping
+        Which epoch is kept, and when to stop.
     device : str
-        Where to compute.
+        Device to compute on.
     random_state : int
         Seed of initial weights, batches and dropout. Torch's global generator is left as it was.
 
@@ -81,7 +115,12 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     best_epoch_ : int
         Epoch whose weights are kept, counted from 1.
     n_collapsed_ : int
-        Batches whose features did not differ at all, so that no width could be found; they were aligned by nothing.
+        Batches whose features were all equal, so that no bandwidth could be found; they were not aligned.
+
+    Notes
+    -----
+    Parameters that are tuned are flat, because scikit-learn's searches set them one by one. Others are grouped in
+    `stopping` or passed to `fit`.
 
     Examples
     --------
@@ -98,7 +137,7 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         module: Any,
         *,
-        method: str = "cs",
+        method: AdaptationMethod = "cs",
         alpha: float = 1.0,
         loss_options: Mapping[str, Any] | None = None,
         warmup: int = 10,
@@ -106,12 +145,7 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         epochs: int = 60,
         batch_size: int = 64,
         learning_rate: float = 1e-2,
-        validation: float = 0.2,
-        monitor: str = "objective",
-        patience: int | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 5,
-        progress: Progress | None = None,
+        stopping: Stopping = BEST_OBJECTIVE,
         device: str = "cpu",
         random_state: int = 0,
     ) -> None:
@@ -124,17 +158,22 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
-        self.validation = validation
-        self.monitor = monitor
-        self.patience = patience
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.progress = progress
+        self.stopping = stopping
         self.device = device
         self.random_state = random_state
 
     @public
-    def fit(self, X: Any, y: Any, X_target: Any, *, resume: bool = False) -> DomainAdapter:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        X_target: Any,
+        *,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 5,
+        resume: bool = False,
+        progress: Progress | None = None,
+    ) -> DomainAdapter:
         """Train on labelled source rows and unlabelled target rows.
 
         Parameters
@@ -143,17 +182,35 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Source inputs and labels.
         X_target : array
             Target inputs.
+        checkpoint : path, optional
+            File to which the state is written every `checkpoint_every` epochs.
+        checkpoint_every : int
+            Epochs between two checkpoints.
         resume : bool
-            Whether to continue from `checkpoint` if it is there; the result is that of an uninterrupted run.
+            Whether to continue from `checkpoint` if it exists; the result is that of an uninterrupted run.
+        progress : callable, optional
+            ``progress(done, epochs, record)`` is called after every epoch.
 
         Returns
         -------
         DomainAdapter
             Itself.
         """
-        return self._fit(X, y, X_target, None, resume)
+        check_integer("checkpoint_every", checkpoint_every, 1)
+        if resume and checkpoint is None:
+            raise ParameterError("`resume` needs a file to continue from. Pass checkpoint=PATH as well.")
+        path = None if checkpoint is None else Path(checkpoint)
+        return self._fit(X, y, X_target, None, Checkpoints(path, checkpoint_every, resume), progress)
 
-    def _fit(self, X: Any, y: Any, X_target: Any, classes: FloatArray | None, resume: bool) -> DomainAdapter:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        X_target: Any,
+        classes: FloatArray | None,
+        checkpoints: Checkpoints,
+        progress: Progress | None = None,
+    ) -> DomainAdapter:
         """Train; `classes` are those that the network has an output for, all of which need not occur."""
         self._check_options()
         source, target = _inputs("X", X), _inputs("X_target", X_target)
@@ -175,7 +232,7 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             shapes = [(key, tuple(value.shape)) for key, value in self.module_.state_dict().items()]
             settings = {**self._settings(), "network": shapes, "torch": torch.__version__}
             name = run_name(settings, source, codes, target)
-            Training(self, source, codes, target, name).run(resume)
+            Training(self, source, codes, target, name).run(checkpoints, progress)
         return self
 
     def _new_module(self) -> nn.Module:
@@ -187,31 +244,22 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return made.to(self.device)
 
     def _settings(self) -> dict[str, Any]:
+        """Return what a run depends on; one may resume it with more epochs, more patience, or on another device."""
         given: dict[str, Any] = self.get_params(deep=False)
-        for name in ("module", "progress", "checkpoint", "checkpoint_every", "patience", "epochs", "device"):
+        for name in ("module", "stopping", "epochs", "device"):
             given.pop(name)
-        return given
+        return {**given, "validation": self.stopping.validation, "monitor": self.stopping.monitor}
 
     def _check_options(self) -> None:
-        check_choice("method", self.method, tuple(METHODS))
-        check_choice("monitor", self.monitor, ("objective", "source", "last"))
+        check_choice("method", self.method, get_args(AdaptationMethod))
         if isinstance(self.alpha, bool) or not 0 <= float(self.alpha) < math.inf:
             raise ParameterError(f"`alpha` must be a finite number of at least 0, got {self.alpha!r}.")
         check_integer("epochs", self.epochs, 1)
         check_integer("warmup", self.warmup, 0)
         check_integer("ramp", self.ramp, 0)
         check_integer("batch_size", self.batch_size, 2)
-        check_integer("checkpoint_every", self.checkpoint_every, 1)
         check_integer("random_state", self.random_state, 0)
         check_positive("learning_rate", self.learning_rate)
-        if self.patience is not None:
-            check_integer("patience", self.patience, 1)
-        if not 0 <= float(self.validation) < 1:
-            raise ParameterError(f"`validation` must be a share from 0 to below 1, got {self.validation!r}.")
-        if self.validation == 0 and self.monitor != "last":
-            raise ParameterError(
-                '`validation`=0 leaves nothing to monitor: pass monitor="last", or e.g. validation=0.2.'
-            )
 
     @public
     def predict_proba(self, X: Any) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -59,7 +59,9 @@ def _cs(d: Domains, **options: Any) -> Tensor:
     )
 
 
-METHODS: Mapping[str, Discrepancy | None] = {
+AdaptationMethod = Literal["none", "ddc", "dan", "jan", "djp_mmd", "cs"]
+
+METHODS: Mapping[AdaptationMethod, Discrepancy | None] = {
     "none": None,
     "ddc": _ddc,
     "dan": _dan,
@@ -70,7 +72,7 @@ METHODS: Mapping[str, Discrepancy | None] = {
 """Discrepancy of each method; options are those of its function in `condcs.nn.functional`, and `layers` for DAN
 ("all", as its equation says, or "last", as the paper's text does)."""
 
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+DEFAULTS: Mapping[AdaptationMethod, Mapping[str, Any]] = {
     "none": {},
     "ddc": {"bandwidth": "mean"},
     "dan": {"bandwidth": "mean"},

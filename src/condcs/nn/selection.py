@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from condcs.core.errors import ParameterError, public
 from condcs.nn.adaptation import DomainAdapter
+from condcs.nn.training import Checkpoints
 
 
 @public
@@ -45,9 +46,8 @@ def reverse_validation(adapter: DomainAdapter, X: Any, y: Any, X_target: Any) ->
     if len(np.unique(guessed)) < 2:
         return float(np.mean(labels == guessed[0]))
     back = clone(adapter)
-    back.checkpoint = None
     # The target may have lost a class on the way; the network keeps an output for it.
-    back._fit(X_target, guessed, X, adapter.classes_, False)
+    back._fit(X_target, guessed, X, adapter.classes_, Checkpoints())
     return float(np.mean(back.predict(X) == labels))
 
 

@@ -1,19 +1,27 @@
-"""One training run of a domain adapter: batches, epochs, the held-out objective, checkpoints."""
+"""One training run of a domain adapter: batches, epochs, the held-out objective, and checkpoints of it.
+
+A checkpoint holds plain tensors and numbers. It is whole or absent, has a checksum, and is read with `weights_only`.
+"""
 
 from __future__ import annotations
 
 import copy
+import hashlib
+import io
 import math
-from collections.abc import Mapping, Sequence
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from condcs.core.errors import BandwidthError, CondcsWarning, ParameterError, warn_caller
-from condcs.nn.checkpoints import load_checkpoint, save_checkpoint
+from condcs.core.checks import check_choice, check_integer
+from condcs.core.errors import BandwidthError, CondcsWarning, DataError, ParameterError, warn_caller
+from condcs.core.files import atomic_write, sealed, unsealed, writing
 from condcs.nn.discrepancies import DEFAULTS, METHODS, Domains
 
 if TYPE_CHECKING:
@@ -25,6 +33,53 @@ PREDICT_ROWS = 1_024
 """Rows that go through a network at once where nothing is trained."""
 
 
+Monitor = Literal["objective", "source", "last"]
+
+Progress = Callable[[int, int, Mapping[str, float]], None]
+"""``progress(epochs done, epochs, record)``: called after every epoch."""
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Which epoch of a training is kept, and when to stop.
+
+    Attributes
+    ----------
+    validation : float
+        Share of the source rows that is held out.
+    monitor : {"objective", "source", "last"}
+        What picks the epoch: the held-out objective, the held-out cross-entropy alone, or nothing (the last one is
+        kept).
+    patience : int, optional
+        Stop after that many epochs without improvement, once the warm-up is over.
+    """
+
+    validation: float = 0.2
+    monitor: Monitor = "objective"
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("monitor", self.monitor, get_args(Monitor))
+        if self.patience is not None:
+            check_integer("patience", self.patience, 1)
+        if not 0 <= float(self.validation) < 1:
+            raise ParameterError(
+                f"`validation` must be a share from 0 to below 1, got {self.validation!r}. Pass e.g. validation=0.2."
+            )
+        if self.validation == 0 and self.monitor != "last":
+            raise ParameterError(
+                '`validation`=0 leaves nothing to monitor: pass monitor="last", or e.g. validation=0.2.'
+            )
+
+
+class Checkpoints(NamedTuple):
+    """Where checkpoints are written (None: nowhere), how often, and whether to continue from one."""
+
+    path: Path | None = None
+    every: int = 5
+    resume: bool = False
+
+
 class Training:
     """One run of `DomainAdapter.fit`: what changes from epoch to epoch."""
 
@@ -34,7 +89,7 @@ class Training:
         self.adapter, self.name = adapter, name
         self.classes = len(adapter.classes_)
         device = adapter.device
-        held_out = _held_out(codes, adapter.validation, adapter.random_state)
+        held_out = _held_out(codes, adapter.stopping.validation, adapter.random_state)
         self.source, self.target = (torch.as_tensor(a, device=device) for a in (source[~held_out], target))
         self.labels = torch.as_tensor(codes[~held_out], device=device)
         self.held_out = torch.as_tensor(source[held_out], device=device)
@@ -59,32 +114,29 @@ class Training:
                 "layers. Wrap a feature extractor in `condcs.nn.BottleneckNetwork`."
             )
 
-    def run(self, resume: bool) -> None:
+    def run(self, checkpoints: Checkpoints, progress: Progress | None) -> None:
         """Train from the start, or from the checkpoint, to the end."""
-        adapter = self.adapter
-        path = None if adapter.checkpoint is None else Path(adapter.checkpoint)
-        if resume and path is None:
-            raise ParameterError("`resume` needs a file: pass checkpoint=PATH to the adapter.")
-        if resume and path is not None:
-            self._restore(load_checkpoint(path, self.name))
+        adapter, path = self.adapter, checkpoints.path
+        if path is not None and checkpoints.resume and path.exists():
+            self.load(path)
         while self.epoch < adapter.epochs and not self._out_of_patience():
             record = self._one_epoch()
             self.epoch += 1
             self._keep_if_best(record)
             self.history.append(record)
-            if path is not None and (self.epoch % adapter.checkpoint_every == 0 or self.epoch == adapter.epochs):
-                save_checkpoint(path, self._state())
-            if adapter.progress is not None:
-                adapter.progress(self.epoch, adapter.epochs, record)
-        if adapter.monitor != "last":
+            if path is not None and (self.epoch % checkpoints.every == 0 or self.epoch == adapter.epochs):
+                self.save(path)
+            if progress is not None:
+                progress(self.epoch, adapter.epochs, record)
+        if adapter.stopping.monitor != "last":
             adapter.module_.load_state_dict(self.best_state)
         adapter.module_.eval()
         adapter.history_, adapter.n_collapsed_ = self.history, self.collapsed
-        adapter.best_epoch_ = self.epoch if adapter.monitor == "last" else self.best_epoch
+        adapter.best_epoch_ = self.epoch if adapter.stopping.monitor == "last" else self.best_epoch
         if self.collapsed:
             warn_caller(
-                f"{self.collapsed} batches had features without any spread, so that no width could be found; they were "
-                "not aligned. Pass a number as bandwidth, or a smaller alpha or learning rate.",
+                f"{self.collapsed} batches had features without any spread, so that no bandwidth could be found; they "
+                "were not aligned. Pass a number as bandwidth, or a smaller alpha or learning rate.",
                 CondcsWarning,
             )
 
@@ -148,18 +200,19 @@ class Training:
     def _keep_if_best(self, record: Mapping[str, float]) -> None:
         adapter = self.adapter
         first = min(adapter.warmup + max(0, adapter.ramp - 1), adapter.epochs - 1) + 1
-        if adapter.monitor == "last" or (self.discrepancy is not None and self.epoch < first):
+        if adapter.stopping.monitor == "last" or (self.discrepancy is not None and self.epoch < first):
             return
-        value = record["held_out_objective" if adapter.monitor == "objective" else "held_out"]
+        value = record["held_out_objective" if adapter.stopping.monitor == "objective" else "held_out"]
         if value < self.best_value or not self.best_epoch:
             self.best_value, self.best_epoch = value, self.epoch
             self.best_state = copy.deepcopy(adapter.module_.state_dict())
 
     def _out_of_patience(self) -> bool:
-        patience = self.adapter.patience
+        patience = self.adapter.stopping.patience
         return patience is not None and bool(self.best_epoch) and self.epoch - self.best_epoch >= patience
 
-    def _state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
+        """Return what changes from epoch to epoch, and torch's random generator."""
         return {
             "run": self.name,
             "epoch": self.epoch,
@@ -172,15 +225,38 @@ class Training:
             "random": torch.get_rng_state(),
         }
 
-    def _restore(self, state: dict[str, Any] | None) -> None:
-        if state is None:
-            return
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
         self.epoch, self.collapsed, self.history = state["epoch"], state["collapsed"], state["history"]
         self.best_epoch, self.best_value = int(state["best"][0]), float(state["best"][1])
         self.adapter.module_.load_state_dict(state["module"])
         self.best_state = state["best_module"]
         self.optimiser.load_state_dict(state["optimiser"])
         torch.set_rng_state(state["random"])
+
+    def save(self, path: Path) -> None:
+        """Write a checkpoint; a run killed in the middle leaves the previous one."""
+        written = io.BytesIO()
+        torch.save(self.state_dict(), written)
+        with writing(f"`checkpoint` {path}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(path) as file:
+                file.write(sealed(written.getvalue()))
+
+    def load(self, path: Path) -> None:
+        """Continue from a checkpoint of the same run."""
+        try:
+            state: dict[str, Any] = torch.load(io.BytesIO(unsealed(path.read_bytes())), weights_only=True)
+        except (pickle.UnpicklingError, DataError, RuntimeError, EOFError, OSError) as error:
+            raise ParameterError(
+                f"`checkpoint` must be a file that fit wrote, and whole, {path} is not ({error}). Delete it."
+            ) from error
+        if state.get("run") != self.name:
+            raise ParameterError(
+                f"`checkpoint` must belong to the same settings and data, {path} does not. Use another file, or pass "
+                "resume=False to overwrite it."
+            )
+        self.load_state_dict(state)
 
 
 def _held_out(codes: FloatArray, share: float, seed: int) -> FloatArray:
@@ -201,3 +277,12 @@ def _shuffled(n: int, batch: int, steps: int) -> list[Tensor]:
     rounds = -(-steps * batch // n)
     order = torch.cat([torch.randperm(n) for _ in range(rounds)])
     return list(torch.split(order[: steps * batch], batch))
+
+
+def run_name(settings: dict[str, Any], *arrays: Any) -> str:
+    """Return a hash of what determines a run: its settings and all data."""
+    digest = hashlib.sha256(repr(sorted(settings.items())).encode())
+    for array in arrays:
+        digest.update(repr((array.shape, str(array.dtype))).encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
