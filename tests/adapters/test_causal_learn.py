@@ -40,7 +40,7 @@ def test_pvalue_does_not_depend_on_the_order_of_calls(collider):
 
     import condcs.adapters.causal_learn  # noqa: F401
 
-    first, second = (CIT(collider, "condcs", n_resamples=99, seed=1) for _ in range(2))
+    first, second = (CIT(collider, "condcs", n_resamples=99, rng=1) for _ in range(2))
     calls = [(0, 1, [2]), (2, 0, None), (1, 2, [0])]
     assert [first(*c) for c in calls] == [second(*c) for c in calls[::-1]][::-1]
     assert first(0, 2) == first(2, 0)

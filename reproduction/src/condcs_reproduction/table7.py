@@ -133,7 +133,8 @@ class _Network:
             return BottleneckNetwork(nn.Identity(), self.shape[0], self.classes)
         from condcs.adapters import eegnet_network
 
-        return eegnet_network(*self.shape, self.classes, **self.eegnet)
+        channels, times = self.shape
+        return eegnet_network(channels, times, self.classes, **self.eegnet)
 
 
 def accuracy(result: Mapping[str, Any], *, oracle: bool = False, alpha: float | None = None) -> float:

@@ -1,11 +1,21 @@
-"""Layer 5: faces for other libraries; each imports its partner only when it is asked for."""
+"""Adapters for other libraries; each imports its library only when it is used."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# Name, the module here that has it, and what to install for its partner. (tigramite is GPL-3: in no extra of condcs.)
+if TYPE_CHECKING:
+    from condcs.adapters.aeon import AeonDistance
+    from condcs.adapters.braindecode import EEGNetFeatures, eegnet_network
+    from condcs.adapters.causal_learn import CausalLearnTest
+    from condcs.adapters.scikit_learn import ConditionalShiftTest
+    from condcs.adapters.series_distances import SeriesDistances
+    from condcs.adapters.skada import CSAlignmentLoss, DeepConditionalCS
+    from condcs.adapters.skorch import ConditionalCSRegressor
+    from condcs.adapters.tigramite import TigramiteTest
+
+# Name, the module that defines it, and what to install for it. (tigramite is under the GPL-3: in no extra of condcs.)
 _HOMES = {
     "AeonDistance": ("aeon", "condcs[timeseries]"),
     "CSAlignmentLoss": ("skada", "condcs[adapt]"),
@@ -40,7 +50,7 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(f"condcs.adapters.{module}"), name)
     except ModuleNotFoundError as error:
-        partner = (error.name or "").partition(".")[0]
-        if not target or partner == "condcs":
+        missing = (error.name or "").partition(".")[0]
+        if not target or missing == "condcs":
             raise
-        raise ImportError(f"{name} needs {partner}: pip install '{target}'", name=partner) from error
+        raise ImportError(f"{name} needs {missing}: pip install '{target}'", name=missing) from error

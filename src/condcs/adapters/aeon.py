@@ -1,4 +1,4 @@
-"""A distance for aeon's estimators that has all pairs at hand: computed at once by the engine, then looked up."""
+"""A distance for aeon's estimators: all pairs are computed at once, then looked up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from condcs.timeseries.distances import ccs_distance, ccs_pairwise_distance
 class AeonDistance:
     """Callable ``distance`` for aeon that looks up distances between known series.
 
-    aeon calls a distance function pair by pair. `condcs.timeseries.ccs_distance` will do as it stands; this one
-    computes all pairs of a collection beforehand, in the compiled engine, and afterwards only recognises the series it
-    is asked about. A pair with an unknown series is computed on the spot.
+    aeon calls a distance function pair by pair. `condcs.timeseries.ccs_distance` can be used as it is; this class
+    computes all pairs of a collection beforehand, with compiled code, and then only looks up the series it is called
+    with. A pair with an unknown series is computed when it is needed.
 
     Parameters
     ----------

@@ -77,9 +77,9 @@ def eegnet_network(
 def eegnet_class() -> Any:
     """Return `braindecode.models.EEGNet`.
 
-    braindecode imports torchaudio for other models of its own. torchaudio's wheels on PyPI are linked to CUDA and
-    cannot be loaded beside a CPU build of torch; EEGNet does not use it, so that there, and only there, a placeholder
-    stands in for torchaudio while braindecode is imported.
+    braindecode imports torchaudio for its other models. torchaudio's wheels on PyPI are linked to CUDA and cannot be
+    loaded with a CPU build of torch. EEGNet does not use it: only in that case, a placeholder replaces torchaudio while
+    braindecode is imported.
     """
     with warnings.catch_warnings():
         # Of other models, about names that mne is going to drop.
@@ -104,7 +104,7 @@ def _imported() -> Any:
 
 
 class _Placeholder(ModuleType):
-    """A module any name can be imported from; what comes cannot be used."""
+    """A module from which any name can be imported, but not used."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

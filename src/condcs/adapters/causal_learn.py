@@ -1,4 +1,4 @@
-"""The independence test inside causal-learn: ``CIT(data, "condcs")``, and so PC, FCI and the rest by that name.
+"""The independence test for causal-learn: ``CIT(data, "condcs")``, and PC, FCI and others by that name.
 
 Importing this module registers the name.
 """
@@ -15,29 +15,29 @@ from condcs.inference.independence import independence_test
 from condcs.inference.ranks import ranked
 
 NAME = "condcs"
-"""What causal-learn knows the test by."""
+"""Name of the test in causal-learn."""
 
 
 class CausalLearnTest(CIT_Base):  # type: ignore[misc]
-    """Conditional independence by Prop. 4, as causal-learn wants it: called with column indices, returns a p-value.
+    """Conditional independence test by Prop. 4: called with column indices, returns a p-value.
 
-    The null hypothesis of a call: X is independent of Y given the columns of `condition_set`.
+    The null hypothesis of a call is that X is independent of Y given the columns of `condition_set`.
 
     Parameters
     ----------
     data : array, shape (n, variables)
         The sample.
     n_resamples : int
-        Permutations of each test: the smallest p-value is 1 / (1 + n_resamples).
+        Permutations of each test; the smallest p-value is 1 / (1 + n_resamples).
     neighbours : int
-        How many nearest neighbours, in the conditioning set, values are exchanged with.
+        Number of nearest neighbours, in the conditioning set, with which values are exchanged.
     bandwidth : float or rule name
-        Width of all kernels, on ranks from 0 to 1: a lone outlier would else outweigh a whole region. With "median" the
-        test itself combines several ways of looking at the first, see `condcs.independence_test`.
-    seed : int
-        Seed; each pair and conditioning set has a stream of its own, so the order of the calls does not matter.
+        Bandwidth of all kernels, on ranks from 0 to 1: without ranks a single outlier could outweigh a whole region.
+        With "median" the test combines several views of the first variable, see `condcs.independence_test`.
+    rng : int
+        Seed; each pair and conditioning set has a stream of its own, so that the order of the calls does not matter.
     **options
-        Passed on to causal-learn (``cache_path``).
+        Passed to causal-learn (``cache_path``).
 
     Examples
     --------
@@ -52,12 +52,12 @@ class CausalLearnTest(CIT_Base):  # type: ignore[misc]
         n_resamples: int = 200,
         neighbours: int = 5,
         bandwidth: Any = "median",
-        seed: int = 0,
+        rng: int = 0,
         **options: Any,
     ) -> None:
         super().__init__(data, **options)
-        self.n_resamples, self.neighbours, self.bandwidth, self.seed = n_resamples, neighbours, bandwidth, seed
-        self.check_cache_method_consistent(NAME, f"{n_resamples} {neighbours} {bandwidth} {seed}")
+        self.n_resamples, self.neighbours, self.bandwidth, self.rng = n_resamples, neighbours, bandwidth, rng
+        self.check_cache_method_consistent(NAME, f"{n_resamples} {neighbours} {bandwidth} {rng}")
         self.assert_input_data_is_valid()
         self.ranks = ranked(data)
 
@@ -75,7 +75,7 @@ class CausalLearnTest(CIT_Base):  # type: ignore[misc]
                 bandwidth_y=self.bandwidth,
                 bandwidth_x1=self.bandwidth,
                 bandwidth_x2="aggregate" if self.bandwidth == "median" else self.bandwidth,
-                rng=np.random.default_rng([self.seed, zlib.crc32(key.encode())]),
+                rng=np.random.default_rng([self.rng, zlib.crc32(key.encode())]),
             ).pvalue
         return float(self.pvalue_cache[key])
 

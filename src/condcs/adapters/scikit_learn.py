@@ -1,8 +1,8 @@
-"""The conditional test as a scikit-learn estimator: fit on a reference sample, then ask about others."""
+"""The conditional test as a scikit-learn estimator: fitted on a reference sample, applied to others."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -24,9 +24,9 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
     null : {"propensity", "permutation", "local"}
         How labels are redrawn; see `condcs.conditional_test`.
     bandwidth : float or rule name
-        Width of both kernels; "aggregate" combines several in the test.
+        Bandwidth of both kernels; "aggregate" combines several of them in the test.
     alpha : float
-        Level at which `predict_shift` says yes.
+        Size of the test behind `predict_shift`.
     n_resamples : int
         How many times labels are redrawn.
     random_state : int or Generator, optional
@@ -54,7 +54,7 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
         self,
         *,
         measure: str = "conditional_cs",
-        null: str = "propensity",
+        null: Literal["propensity", "permutation", "local"] = "propensity",
         bandwidth: Any = "median",
         alpha: float = 0.05,
         n_resamples: int = 500,
@@ -68,7 +68,7 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
-        """Say that y is needed and may have several columns."""
+        """Declare that y is required and may have several columns."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
@@ -97,11 +97,11 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
         return self.result_
 
     def predict_shift(self, X: Array, y: Array) -> bool:
-        """Say whether the relation has changed, at level `alpha`."""
+        """Return whether the test rejects the hypothesis that the relation is unchanged, at level `alpha`."""
         return bool(self.test(X, y).pvalue <= self.alpha)
 
     def score(self, X: Array, y: Array) -> float:
-        """Return minus the divergence from the reference sample: higher is more alike (no test, no resampling)."""
+        """Return minus the divergence from the reference sample: higher is more similar. Nothing is resampled."""
         X, y = self._checked(X, y)
         rule = "median" if self.bandwidth == "aggregate" else self.bandwidth
         measure = measure_named(self.measure)

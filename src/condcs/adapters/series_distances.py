@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -13,37 +13,37 @@ from condcs.timeseries.collection import FloatArray, check_collection
 from condcs.timeseries.distances import ccs_pairwise_distance, choose_order
 from condcs.timeseries.orders import takens_order
 
-OUTPUTS = ("distance", "affinity")
+Output = Literal["distance", "affinity"]
 _MIN_LENGTH = 3
 
 
 class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Turn time series into their distances from the series it was fitted on.
+    """Transform time series into their distances from the series that it was fitted on.
 
-    A step before anything with ``metric="precomputed"`` (nearest neighbours, DBSCAN, t-SNE), or, with
+    A step before any estimator with ``metric="precomputed"`` (nearest neighbours, DBSCAN, t-SNE), or, with
     ``output="affinity"``, with ``affinity="precomputed"`` (spectral clustering).
 
     Parameters
     ----------
     order : int, "takens", or sequence of int
-        Number of past values in a window; a rule or a grid is decided on by `fit`.
+        Number of past values in a window; from a rule or a grid, `fit` chooses it.
     bandwidth, factor, layout, missing, measure, n_jobs
         As in `condcs.timeseries.ccs_pairwise_distance`.
     output : {"distance", "affinity"}
         Distances D, or affinities exp(-D / scale).
     scale : float or "median"
-        Scale of the affinities; by default the median distance between the series it was fitted on.
+        Scale of the affinities; by default the median distance between the series that it was fitted on.
 
     Attributes
     ----------
     X_ : Collection
         The series it was fitted on.
     order_ : int
-        The order in force.
+        The order that is used.
     scale_ : float
-        The scale in force, if affinities are asked for.
+        The scale that is used, if affinities are computed.
     n_features_in_ : int
-        Time points of a series, if they came as a 2-d array.
+        Time points of a series, if they were passed as a 2-d array.
 
     Examples
     --------
@@ -63,12 +63,12 @@ class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         *,
         bandwidth: Any = "pair-median",
         factor: float = 1.0,
-        layout: str = "nct",
-        missing: str = "error",
+        layout: Literal["nct", "ntc"] = "nct",
+        missing: Literal["error", "drop"] = "error",
         measure: str = "conditional_cs",
         n_jobs: int | None = None,
-        output: str = "distance",
-        scale: Any = "median",
+        output: Output = "distance",
+        scale: float | Literal["median"] = "median",
     ) -> None:
         self.order = order
         self.bandwidth = bandwidth
@@ -81,14 +81,14 @@ class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.scale = scale
 
     def __sklearn_tags__(self) -> Any:
-        """Say that arrays of series may have three dimensions, and gaps if they are to be dropped."""
+        """Declare that arrays of series may have three dimensions, and missing values if those are dropped."""
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         tags.input_tags.allow_nan = self.missing == "drop"
         return tags
 
     def fit(self, X: Any, y: Any = None) -> SeriesDistances:
-        """Keep the series, and decide on the order and the scale."""
+        """Keep the series, and choose the order and the scale."""
         self._fit(X)
         if self.output == "affinity":
             self._fit_scale(self._square() if self.scale == "median" else None)
@@ -103,12 +103,12 @@ class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._finished(D)
 
     def transform(self, X: Any) -> FloatArray:
-        """Return the distances (or affinities) of new series, one per row, from those it was fitted on."""
+        """Return the distances (or affinities) of new series, one per row, from those of the fit."""
         check_is_fitted(self)
         return self._finished(ccs_pairwise_distance(self._checked(X, reset=False), self.X_, **self._settings()))
 
     def _fit(self, X: Any) -> None:
-        check_choice("output", self.output, OUTPUTS)
+        check_choice("output", self.output, get_args(Output))
         if self.scale != "median":
             check_positive("scale", self.scale)
         self.X_ = self._checked(X, reset=True)

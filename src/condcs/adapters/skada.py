@@ -1,4 +1,4 @@
-"""The CS alignment as a deep adaptation method of skada: a loss for its criterion, and a factory like its own."""
+"""The CS alignment as a deep adaptation method for skada: a loss for its criterion, and a network factory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from condcs.nn import ConditionalCSAlignment
 
 
 class CSAlignmentLoss(BaseDALoss):  # type: ignore[misc]
-    """Divergence of source and target in p(z) and in p(y|z), for skada's `DomainAwareCriterion`.
+    """Divergence between source and target in p(z) and in p(y|z), for skada's `DomainAwareCriterion`.
 
     Parameters
     ----------

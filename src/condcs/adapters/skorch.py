@@ -12,9 +12,9 @@ from condcs.nn import ConditionalCSLoss
 class ConditionalCSRegressor(NeuralNetRegressor):  # type: ignore[misc]
     """Regressor trained with ``criterion(y_pred, y_true, X)``; by default `condcs.nn.ConditionalCSLoss`.
 
-    Everything else is skorch's: ``criterion__bandwidth_x=0.5`` sets an option of the loss, callbacks, grid search and
-    pipelines work as they do with `skorch.NeuralNetRegressor`. A batch of one row is an error: with an awkward number
-    of rows pass ``iterator_train__drop_last=True``.
+    In all else it is `skorch.NeuralNetRegressor`: ``criterion__bandwidth_x=0.5`` sets an option of the loss, and
+    callbacks, grid search and pipelines work. A batch of one row is an error; if the last batch may have one, pass
+    ``iterator_train__drop_last=True``.
 
     Parameters
     ----------

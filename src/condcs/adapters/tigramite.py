@@ -1,4 +1,4 @@
-"""The independence test inside tigramite: ``PCMCI(dataframe, cond_ind_test=TigramiteTest())``.
+"""The independence test for tigramite: ``PCMCI(dataframe, cond_ind_test=TigramiteTest())``.
 
 tigramite is published under the GPL-3. condcs is not derived from it and does not install or import it; this module
 does, and only if you ask for it. A program that you distribute with this module in use is then a work combined with
@@ -19,24 +19,24 @@ from condcs.measures.conditional import conditional_cs_predictors
 
 
 class TigramiteTest(CondIndTest):  # type: ignore[misc]
-    """Conditional independence by Prop. 4, as tigramite wants it.
+    """Conditional independence test by Prop. 4.
 
-    The null hypothesis: X is independent of Y given Z. The p-value comes from permutations of X among neighbours in Z
-    (``significance="shuffle_test"``, the only one there is).
+    The null hypothesis is that X is independent of Y given Z. The p-value comes from permutations of X among neighbours
+    in Z (``significance="shuffle_test"``, the only kind available).
 
     Parameters
     ----------
     sig_samples : int
         Permutations of each test.
     neighbours : int
-        How many nearest neighbours in Z values of X are exchanged with.
+        Number of nearest neighbours in Z with which values of X are exchanged.
     bandwidth : float or rule name
-        Width of all kernels, on ranks from 0 to 1: a lone outlier would else outweigh a whole region. With "median" the
-        test itself combines several ways of looking at X, see `condcs.independence_test`.
-    seed : int
+        Bandwidth of all kernels, on ranks from 0 to 1: without ranks a single outlier could outweigh a whole region.
+        With "median" the test combines several views of X, see `condcs.independence_test`.
+    rng : int
         Seed.
     **options
-        Passed on to tigramite's CondIndTest.
+        Passed to tigramite's CondIndTest.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class TigramiteTest(CondIndTest):  # type: ignore[misc]
         sig_samples: int = 200,
         neighbours: int = 5,
         bandwidth: Any = "median",
-        seed: int = 0,
+        rng: int = 0,
         **options: Any,
     ) -> None:
         self._measure = "conditional_cs"
         self.two_sided = False
         self.residual_based = False
         self.neighbours, self.bandwidth = neighbours, bandwidth
-        super().__init__(significance="shuffle_test", sig_samples=sig_samples, seed=seed, **options)
+        super().__init__(significance="shuffle_test", sig_samples=sig_samples, seed=rng, **options)
 
     @property
     def measure(self) -> str:

@@ -7,7 +7,28 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from condcs.explore.agents import (
+        DivergenceToGo,
+        KernelAgent,
+        KernelQLearning,
+        MaxEnt,
+        OptimismControl,
+        RandomAgent,
+        make_agent,
+        play,
+    )
+    from condcs.explore.buffer import TransitionBuffer
+    from condcs.explore.compiled_environments import compiled_environment
+    from condcs.explore.environments import make_environment, register_environments
+    from condcs.explore.intrinsic import IntrinsicReward, VectorIntrinsicReward
+    from condcs.explore.kernel_td import KernelTD
+    from condcs.explore.mazes import make_maze
+    from condcs.explore.methods import Hyperparameters, hyperparameters
+    from condcs.explore.rollouts import rollout
+    from condcs.explore.spaces import RandomFeatures, Spaces
 
 _HOMES = {
     "DivergenceToGo": "agents",
@@ -33,7 +54,29 @@ _HOMES = {
     "rollout": "rollouts",
 }
 
-__all__ = sorted(_HOMES)
+__all__ = [
+    "DivergenceToGo",
+    "Hyperparameters",
+    "IntrinsicReward",
+    "KernelAgent",
+    "KernelQLearning",
+    "KernelTD",
+    "MaxEnt",
+    "OptimismControl",
+    "RandomAgent",
+    "RandomFeatures",
+    "Spaces",
+    "TransitionBuffer",
+    "VectorIntrinsicReward",
+    "compiled_environment",
+    "hyperparameters",
+    "make_agent",
+    "make_environment",
+    "make_maze",
+    "play",
+    "register_environments",
+    "rollout",
+]
 
 
 def __getattr__(name: str) -> Any:
