@@ -160,7 +160,7 @@ def learner(seed: int, *, weight: float, form: str = "surprise", steps: int = PP
     from condcs.explore import IntrinsicReward
 
     torch.set_num_threads(1)
-    maze = make_environment("maze", rows=rows, maze_seed=seed, time_limit=PPO_LIMIT)
+    maze = make_environment("maze", rows=rows, maze_rng=seed, time_limit=PPO_LIMIT)
     counted = Monitor(maze)
     environment: gymnasium.Env = IntrinsicReward(counted, weight=weight, form=form, size=1_000, bandwidth=0.1)
     model = PPO("MlpPolicy", environment, n_steps=512, batch_size=128, n_epochs=4, gamma=0.99, seed=seed, device="cpu")

@@ -77,7 +77,7 @@ def test_rewards_of_the_others():
 @pytest.mark.parametrize(("method", "scale"), [("maxent", 1), ("maxent-relative", 16)])
 def test_entropy_reward_is_minus_log_density(method, scale):
     """With the density updated at every step: (visits + 1) / (steps + cells), visits of the cell included."""
-    environment = make_environment("maze", rows=4, maze_seed=0)
+    environment = make_environment("maze", rows=4, maze_rng=0)
     settings = replace(hyperparameters("maze", method), rollout_steps=1)
     agent = make_agent(method, environment, settings=settings, rng=0)
     observation, _ = environment.reset(seed=0)

@@ -130,7 +130,7 @@ def test_maze_passes_gymnasiums_checks():
     register_environments()
     register_environments()
     check_env(gymnasium.make("condcs/Maze-v0", render_mode="rgb_array", rows=5).unwrapped)
-    made = gymnasium.make("condcs.explore:condcs/Maze-v0", rows=4, columns=7, algorithm="prim", maze_seed=2)
+    made = gymnasium.make("condcs.explore:condcs/Maze-v0", rows=4, columns=7, algorithm="prim", maze_rng=2)
     made.reset(seed=0)
     first = made.unwrapped.passages.copy()
     made.reset(seed=1)
@@ -188,5 +188,5 @@ def test_bad_arguments(call, words):
 
 def test_runs_without_a_seed_are_refused():
     environment = make_environment("mountain-car")
-    with pytest.raises(CondcsError, match="play: `seed` must be an integer of at least 0, got None"):
-        play(make_agent("random", environment, rng=0), environment, steps=5, seed=None)
+    with pytest.raises(CondcsError, match="play: `rng` must be an integer of at least 0, got None"):
+        play(make_agent("random", environment, rng=0), environment, steps=5, rng=None)

@@ -21,7 +21,7 @@ _PAPERS: dict[str, EnvironmentName] = {"Pendulum-v1": "pendulum", MAZE_ID: "maze
 
 
 class RandomAgent:
-    """Any action, with equal probabilities."""
+    """Takes every action with the same probability."""
 
     def __init__(self, spaces: Spaces, *, rng: int | np.random.Generator | None = None) -> None:
         self.spaces, self.rng = spaces, check_rng(rng)
@@ -37,16 +37,17 @@ class RandomAgent:
 
 
 class KernelAgent:
-    """Acts by a kernel value function: greedily with random ties, or at random with probability `epsilon`.
+    """Acts greedily by a kernel value function, ties broken at random, or at random with probability `epsilon`.
 
-    By itself it learns from nothing: with an optimistic initial value, the control of all divergence-to-go agents.
+    This base class learns from a reward of 0: with an optimistic initial value, it is the control of all
+    divergence-to-go agents.
 
     Parameters
     ----------
     spaces : Spaces
         States and actions of the environment.
     value : KernelTD
-        What is learnt.
+        The value function that is learnt.
     epsilon : float
         Probability of a random action.
     rng : int or Generator, optional
@@ -83,7 +84,7 @@ class KernelAgent:
         return self.spaces.action(self._action)
 
     def learn(self, observation: Any, reward: float, terminated: bool) -> float:
-        """Learn from what the last action led to; return the reward that was learnt from."""
+        """Learn from the outcome of the last action; return the reward that was learnt from."""
         if self._state is None or self._action < 0:
             raise ParameterError("`learn` must come after `act`: there is no action yet. Call agent.act(observation).")
         upcoming = self.spaces.state(observation)
@@ -103,7 +104,7 @@ class OptimismControl(KernelAgent):
 
 
 class KernelQLearning(KernelAgent):
-    """Q-learning from the environment's reward, or, `sparse`, from 1 at the goal and 0 elsewhere."""
+    """Q-learning from the environment's reward or, if `sparse`, from 1 at the goal and 0 elsewhere."""
 
     def __init__(
         self,
@@ -168,10 +169,11 @@ class DivergenceToGo(KernelAgent):
     spaces : Spaces
         States and actions of the environment.
     value : KernelTD
-        What is learnt; its optimistic initial value matters more than the divergence where nothing is random.
+        The value function that is learnt. In deterministic environments its optimistic initial value matters more than
+        the divergence.
     buffer : TransitionBuffer
         x is state and action, y the next state.
-    measure : str
+    measure : {"conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"}
         A measure of the buffer.
     epsilon, rng
         As in `KernelAgent`.
@@ -216,6 +218,9 @@ class DivergenceToGo(KernelAgent):
         return self.buffer.divergence(self.measure)
 
 
+Agent = RandomAgent | KernelAgent
+
+
 @public
 def make_agent(
     method: Method,
@@ -225,7 +230,7 @@ def make_agent(
     levels: int = 5,
     encoder: Encoder | None = None,
     rng: int | np.random.Generator | None = None,
-) -> RandomAgent | KernelAgent:
+) -> Agent:
     """Make an agent for a gymnasium environment.
 
     Parameters
@@ -235,11 +240,11 @@ def make_agent(
     environment : gymnasium.Env
         Its spaces are read (see `Spaces.of`).
     settings : Hyperparameters, optional
-        By default those of the paper's environment of that name, and for others those of the mountain car.
+        By default those of the paper's environment of that name; other environments get those of the mountain car.
     levels : int
-        Values of each column of continuous actions.
+        Number of values into which each column of continuous actions is discretised.
     encoder : callable, optional
-        From observations to vectors, for observations of many dimensions.
+        Function from observations to vectors, for observations of many dimensions.
     rng : int or Generator, optional
         Random actions and ties.
 
@@ -264,19 +269,19 @@ def make_agent(
 
 
 @public
-def play(agent: Any, environment: Any, *, steps: int, seed: int, until_goal: bool = True) -> int:
-    """Let an agent act in a gymnasium environment; return the number of steps.
+def play(agent: Agent, environment: Any, *, steps: int, rng: int, until_goal: bool = True) -> int:
+    """Let an agent act in a gymnasium environment and return the number of steps.
 
     Parameters
     ----------
     agent : agent
         From `make_agent`.
     environment : gymnasium.Env
-        It is reset with `seed` first, and again without one at the end of an episode.
+        It is reset with the seed `rng` first, and without one at the end of each episode.
     steps : int
         Longest run.
-    seed : int
-        Seed of the environment: without one the run could not be repeated.
+    rng : int
+        Seed of the environment. It is required: without a seed a run cannot be repeated.
     until_goal : bool
         Whether to stop when the environment terminates.
 
@@ -289,11 +294,11 @@ def play(agent: Any, environment: Any, *, steps: int, seed: int, until_goal: boo
     --------
     >>> import gymnasium
     >>> environment = gymnasium.make("MountainCar-v0")
-    >>> play(make_agent("control", environment, rng=0), environment, steps=20, seed=0)
+    >>> play(make_agent("control", environment, rng=0), environment, steps=20, rng=0)
     20
     """
-    steps, seed = check_integer("steps", steps, 1), check_integer("seed", seed, 0)
-    observation, _ = environment.reset(seed=seed)
+    steps = check_integer("steps", steps, 1)
+    observation, _ = environment.reset(seed=check_integer("rng", rng, 0))
     for t in range(steps):
         observation, reward, terminated, truncated, _ = environment.step(agent.act(observation))
         agent.learn(observation, float(reward), bool(terminated))
@@ -304,7 +309,7 @@ def play(agent: Any, environment: Any, *, steps: int, seed: int, until_goal: boo
     return steps
 
 
-def _build(spaces: Spaces, settings: Hyperparameters, cells: Any, rng: Any) -> RandomAgent | KernelAgent:
+def _build(spaces: Spaces, settings: Hyperparameters, cells: Any, rng: Any) -> Agent:
     """Make the agent that the settings describe; `cells` are the columns and rows of a maze."""
     check_choice("reward", settings.reward, REWARDS)
     if settings.epsilon >= 1:

@@ -1,4 +1,4 @@
-"""The replay buffer whose old and new half are compared after every transition."""
+"""A replay buffer whose old and new halves are compared after every transition."""
 
 from __future__ import annotations
 
@@ -24,24 +24,23 @@ BUFFER_MEASURES: tuple[BufferMeasure, ...] = get_args(BufferMeasure)
 class TransitionBuffer(Stateful):
     """First-in-first-out buffer of transitions (x, y), split into an old and a new half.
 
-    x is what the agent knew, usually state and action, and y what came of it, usually the next state. While the buffer
-    fills, the oldest half of its rows, rounded up, is old. The divergence between the halves is kept up to date exactly
-    (see `condcs.measures.sliding_window`).
+    x is usually state and action, and y the next state. While the buffer fills, the older half of its rows, rounded up,
+    is old. The divergence between the halves is updated exactly with every row (see `condcs.measures.sliding_window`).
 
     Parameters
     ----------
     size : int
-        Rows of both halves together; even, at least 4.
+        Number of rows of both halves together; even, at least 4.
     dim_x, dim_y : int
         Columns of x and y.
     bandwidth_x, bandwidth_y : float or sequence of float
-        Widths of the Gaussian kernels.
+        Bandwidths of the Gaussian kernels.
     regularization : float
-        Lambda of the conditional MMD.
+        Regularization of the conditional MMD.
     k : int
-        Neighbour of the conditional KL.
+        Number of nearest neighbours of the conditional KL.
     refresh_every : int
-        Pushes after which the conditional KL is estimated anew; in between, the last value stands.
+        Number of pushes after which the conditional KL is estimated again; in between, the last value is returned.
 
     Examples
     --------
@@ -82,7 +81,7 @@ class TransitionBuffer(Stateful):
 
     @property
     def pushed(self) -> int:
-        """Transitions pushed since the beginning."""
+        """Number of transitions pushed so far."""
         return self._pushed
 
     @property
@@ -92,7 +91,7 @@ class TransitionBuffer(Stateful):
 
     @public
     def push(self, x: Any, y: Any) -> None:
-        """Add a transition; when the buffer is full, the oldest leaves. Cost O(size)."""
+        """Add a transition; when the buffer is full, the oldest one is removed. Cost O(size)."""
         row = joined_row(x, y, self._window.dim_x, self._window.dim_y)
         self._window.push(self._pushed, row)
         if self._operator is not None:
@@ -106,13 +105,13 @@ class TransitionBuffer(Stateful):
         Parameters
         ----------
         measure : {"conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"}
-            The first three cost O(size). The conditional MMD costs O(size^2) in every push from its first use on. The
+            The first three cost O(size). After its first use the conditional MMD costs O(size^2) in every push. The
             conditional KL of the new from the old half is estimated every `refresh_every` pushes.
         """
         check_choice("measure", measure, BUFFER_MEASURES)
         if measure == "conditional_kl":
             most = self.size // 2 - 1
-            check_integer("k", self.k, 1, most, because=" (a row of a half has no more neighbours)")
+            check_integer("k", self.k, 1, most, because=" (a row has no more neighbours in its half)")
         if min(self._window.counts) < SMALLEST_GROUP:
             return 0.0
         if measure == "conditional_mmd":
@@ -165,7 +164,7 @@ class TransitionBuffer(Stateful):
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, FloatArray]) -> TransitionBuffer:
-        """Return the buffer that `state` describes; it goes on bit for bit (the conditional MMD to rounding)."""
+        """Return the buffer that `state` describes. It continues bit for bit (the conditional MMD up to rounding)."""
         window = SlidingWindow.from_state_dict(state)
         try:
             pushed, k, refresh_every, when = (int(v) for v in state["pushed"])
@@ -196,9 +195,9 @@ class TransitionBuffer(Stateful):
 def neighbour_divergence(
     old: tuple[FloatArray, FloatArray], new: tuple[FloatArray, FloatArray], *, k: int = 3
 ) -> float:
-    """Return the conditional KL divergence of the new from the old rows; columns that are constant say nothing.
+    """Return the conditional KL divergence of the new from the old rows; constant columns are left out.
 
-    0 while there are too few rows, or while x or y does not vary at all.
+    It is 0 if there are too few rows, or if x or y does not vary at all.
     """
     if min(len(old[0]), len(new[0])) <= k:
         return 0.0

@@ -40,7 +40,7 @@ class Environment(NamedTuple):
     passages : array of shape (rows, columns, 4)
         Whether one can go left, right, up and down from each cell of a maze.
     actions : array of shape (n_actions, d_a)
-        Each action as a vector, in the units in which the kernel sees it.
+        Each action as a vector, as the kernel sees it.
     low, scale : arrays of shape (d_s,)
         The kernel sees ``(observation - low) * scale``.
     start : array
@@ -78,9 +78,9 @@ def _from_upright(angle: float) -> float:
 @exact
 def _pendulum(state: Any, torque: float, reach: float, two: float) -> Any:
     angle, speed = state[0], state[1]
-    # The torque reaches gymnasium in single precision, and so do the products with it. Squares of numpy's scalars are
-    # powers of the C library, which round differently from products: an exponent that the compiler does not know keeps
-    # it from making products of them.
+    # Gymnasium computes the torque, and products with it, in single precision. Squares of numpy's scalars are powers
+    # of the C library, which round differently from products: the exponent is an argument that the compiler does not
+    # know, so that it cannot turn the powers into products.
     u = np.float32(min(max(torque, -2.0), 2.0))
     cost = _from_upright(angle) ** two + 0.1 * speed**two + np.float64(np.float32(0.001) * (u * u))
     speed = speed + (3 * 10.0 / (2 * 1.0) * math.sin(angle) + np.float64(np.float32(3.0) * u)) * 0.05
@@ -113,7 +113,7 @@ def step(environment: Any, state: Any, action: int) -> Any:
 
 @exact
 def observe(environment: Any, state: Any, out: Any) -> None:
-    """Write what the kernel sees of a state: gymnasium's observation, in single precision, shifted and scaled."""
+    """Write a state as the kernel sees it: gymnasium's observation, in single precision, shifted and scaled."""
     if environment.kind == PENDULUM:
         out[0] = np.float32(math.cos(state[0]))
         out[1] = np.float32(math.sin(state[0]))
@@ -136,20 +136,20 @@ def compiled_environment(
     spacing: float = MAZE_SPACING,
     rng: int | np.random.Generator | None = None,
 ) -> Environment:
-    """Return one of the environments as plain arrays for `rollout`: step by step the same as gymnasium's.
+    """Return one of the environments as plain arrays for `rollout`; every step is the same as gymnasium's.
 
     Parameters
     ----------
     name : {"mountain-car", "pendulum", "maze"}
-        Which.
+        Which environment.
     rows, columns, algorithm
-        Of the maze.
+        As in `make_maze`.
     reach : float
-        Angle from upright that is the pendulum's goal.
+        Largest angle from upright (radian) at which the pendulum is at its goal.
     spacing : float
-        Distance of neighbouring cells of the maze as the kernel sees it.
+        Distance between neighbouring cells of the maze as the kernel sees it.
     rng : int or Generator, optional
-        Draws the start of the mountain car and the maze.
+        Draws the start of the mountain car, or the maze.
 
     Returns
     -------

@@ -20,15 +20,15 @@ TORQUES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 """Torques of the discretised pendulum: the paper's range."""
 
 MAZE_SPACING = 0.1
-"""Distance of neighbouring cells as the kernel sees it: one kernel width. At half a width value leaks through walls."""
+"""Distance of neighbouring cells: one bandwidth. At half a bandwidth, value leaks through walls."""
 
 
 class MissingPartnerError(CondcsError, ImportError):
-    """An optional library is needed and not installed."""
+    """An optional package is required and not installed."""
 
 
 def gymnasium() -> Any:
-    """Return the gymnasium module, or say how to install it."""
+    """Return the gymnasium module, or raise an error that says how to install it."""
     try:
         import gymnasium as module
     except ModuleNotFoundError as error:
@@ -55,14 +55,14 @@ def make_environment(
     ----------
     name : {"mountain-car", "pendulum", "maze"}
         Mountain car and pendulum are gymnasium's ``MountainCar-v0`` and ``Pendulum-v1``; the pendulum starts hanging
-        down and ends within 0.2 rad of upright.
+        down, and an episode ends within 0.2 rad of upright.
     time_limit : int, optional
-        Steps after which an episode is cut off. None: never. Gymnasium's own limit of 200 steps is removed, because no
-        method reaches the goals so soon.
+        Steps after which an episode is truncated; by default never. Gymnasium's own limit of 200 steps is removed,
+        because no method reaches the goals so soon.
     render_mode : str, optional
-        Gymnasium's.
+        As in `gymnasium.make`.
     **options
-        Of the environment: ``rows``, ``columns``, ``algorithm`` and ``maze_seed`` of the maze.
+        Options of the environment: ``rows``, ``columns``, ``algorithm`` and ``maze_rng`` of the maze.
 
     Returns
     -------

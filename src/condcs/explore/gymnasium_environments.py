@@ -17,10 +17,10 @@ _Wrapper: Any = gymnasium().Wrapper
 
 
 class Maze(_Env):  # type: ignore[misc]
-    """A perfect maze: from the upper left cell to the lower right one.
+    """A perfect maze, to be crossed from the upper left cell to the lower right one.
 
-    Actions 0 to 3 are left, right, up, down; a step against a wall stays where it is. The observation is the cell
-    (column, row), the reward 1 at the exit and 0 elsewhere; the exit ends the episode.
+    Actions 0 to 3 are left, right, up, down; a step against a wall has no effect. The observation is the cell (column,
+    row); the reward is 1 at the exit, which ends the episode, and 0 elsewhere.
 
     Parameters
     ----------
@@ -28,8 +28,8 @@ class Maze(_Env):  # type: ignore[misc]
         Size; square if `columns` is not given.
     algorithm : {"dfs", "prim"}
         How mazes are drawn.
-    maze_seed : int, optional
-        Fixes the maze. Without it a new maze is drawn at the first reset and at every reset with a seed.
+    maze_rng : int, optional
+        Seed of a fixed maze. Without it a new maze is drawn at the first reset and at every reset with a seed.
     render_mode : {"rgb_array"}, optional
         Whether `render` returns a picture.
     """
@@ -41,7 +41,7 @@ class Maze(_Env):  # type: ignore[misc]
         rows: int = 20,
         columns: int | None = None,
         algorithm: MazeAlgorithm = "dfs",
-        maze_seed: int | None = None,
+        maze_rng: int | None = None,
         render_mode: Literal["rgb_array"] | None = None,
     ) -> None:
         spaces = gymnasium().spaces
@@ -51,7 +51,7 @@ class Maze(_Env):  # type: ignore[misc]
         self.algorithm: MazeAlgorithm = algorithm
         if render_mode is not None:
             check_choice("render_mode", render_mode, ("rgb_array",))
-        self.maze_seed, self.render_mode = maze_seed, render_mode
+        self.maze_rng, self.render_mode = maze_rng, render_mode
         self.observation_space = spaces.Box(
             np.zeros(2, np.float32), np.array([self.columns - 1, self.rows - 1], np.float32), dtype=np.float32
         )
@@ -63,8 +63,8 @@ class Maze(_Env):  # type: ignore[misc]
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Go back to the start; draw a new maze if a seed is given and the maze is not fixed."""
         super().reset(seed=seed)
-        if self.passages is None or (seed is not None and self.maze_seed is None):
-            rng = self.np_random if self.maze_seed is None else check_rng(self.maze_seed)
+        if self.passages is None or (seed is not None and self.maze_rng is None):
+            rng = self.np_random if self.maze_rng is None else check_rng(self.maze_rng)
             self.passages = make_maze(self.rows, self.columns, algorithm=self.algorithm, rng=rng)
         self.cell = (0, 0)
         return self._observation(), {}

@@ -1,4 +1,4 @@
-"""Intrinsic rewards for other people's agents: gymnasium wrappers."""
+"""Intrinsic rewards for any agent: gymnasium wrappers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from condcs.explore.spaces import Encoder, States, state_range
 
 RewardForm = Literal["level", "change", "surprise"]
 FORMS: tuple[RewardForm, ...] = get_args(RewardForm)
-"""The divergence after a transition; how much the transition changed it; how new the transition is by itself."""
+"""The divergence after a transition, its change by the transition, or how new the transition itself is."""
 
 _Wrapper: Any = gymnasium().Wrapper
 _VectorWrapper: Any = gymnasium().vector.VectorWrapper
 
 
 class Curiosity:
-    """What turns transitions into intrinsic rewards: the part that both wrappers share.
+    """Turns transitions into intrinsic rewards; shared by both wrappers.
 
     Parameters
     ----------
@@ -31,14 +31,14 @@ class Curiosity:
     size : int
         Transitions of both halves of the buffer; even.
     bandwidth : float
-        Kernel width on unit-range observations and on actions.
-    measure : str
+        Bandwidth of the kernels on observations, scaled to the unit range, and on actions.
+    measure : {"conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"}
         A measure of `TransitionBuffer`.
     form : {"level", "change", "surprise"}
         The divergence itself (divergence-to-go), its change by the transition, or the log ratio of the conditional
         densities of the transition in the new and in the old half (only with "conditional_cs").
     encoder : callable, optional
-        From an observation to a vector with entries between 0 and 1.
+        Function from an observation to a vector with entries between 0 and 1.
     """
 
     def __init__(
@@ -92,27 +92,28 @@ class Curiosity:
 
 
 class IntrinsicReward(_Wrapper):  # type: ignore[misc]
-    """Add the divergence of a transition buffer to the reward of every step of an environment.
+    """Add the divergence between the halves of a transition buffer to the reward of every step of an environment.
 
-    The divergence alone is in ``info["intrinsic_reward"]``.
+    ``info["intrinsic_reward"]`` holds the divergence alone.
 
     Parameters
     ----------
     env : gymnasium.Env
         Bounded observations of one dimension (or an `encoder`); discrete or continuous actions.
     weight : float
-        The reward becomes ``extrinsic_weight * reward + weight * intrinsic``. It should be chosen with the size of the
-        environment's own rewards in mind; 0 leaves them as they are and only reports the divergence.
+        The reward becomes ``extrinsic_weight * reward + weight * intrinsic``. Choose it by the size of the
+        environment's own rewards; with 0 they stay as they are and the divergence is only reported.
     extrinsic_weight : float
-        1 mixes, 0 explores without reward.
+        Weight of the environment's own rewards; with 0 the agent explores without them.
     size, bandwidth, measure, form, encoder
-        Of the buffer and its divergence; see `Curiosity`.
+        The buffer and the form of the reward; see `condcs.explore.intrinsic.Curiosity`.
     require_seed : bool
         Whether the first reset must have a seed, so that runs can be repeated.
 
     Notes
     -----
-    The buffer lives as long as the wrapper: episodes are parts of one stream. A reset is not a transition.
+    The buffer is kept for the lifetime of the wrapper: all episodes are parts of one stream. A reset is not a
+    transition.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class IntrinsicReward(_Wrapper):  # type: ignore[misc]
         self._state: Any = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; the buffer keeps what it has."""
+        """Start an episode; the buffer keeps its transitions."""
         if self.require_seed and self._state is None and seed is None:
             raise ParameterError(_unseeded())
         observation, info = self.env.reset(seed=seed, options=options)
@@ -151,7 +152,7 @@ class IntrinsicReward(_Wrapper):  # type: ignore[misc]
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Do a step, record the transition and mix the rewards."""
+        """Take a step, record the transition and combine the rewards."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         upcoming = self.curiosity.states.state(observation)
         intrinsic = self.curiosity.reward(self._state, action, upcoming)
@@ -161,10 +162,10 @@ class IntrinsicReward(_Wrapper):  # type: ignore[misc]
 
 
 class VectorIntrinsicReward(_VectorWrapper):  # type: ignore[misc]
-    """The same for vectorised environments: one buffer, fed by all of them in their order.
+    """`IntrinsicReward` for vectorised environments: one buffer records the transitions of all, in their order.
 
-    ``infos["intrinsic_reward"]`` holds a number per environment; 0 where an environment was reset in this step. The
-    arguments are those of `IntrinsicReward`.
+    ``infos["intrinsic_reward"]`` holds one number per environment, 0 where an environment was reset in this step. The
+    parameters are those of `IntrinsicReward`.
     """
 
     def __init__(
@@ -198,7 +199,7 @@ class VectorIntrinsicReward(_VectorWrapper):  # type: ignore[misc]
         self._ended = np.zeros(env.num_envs, bool)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start all environments; the buffer keeps what it has."""
+        """Start all environments; the buffer keeps its transitions."""
         if self.require_seed and self._states is None and seed is None:
             raise ParameterError(_unseeded())
         observations, infos = self.env.reset(seed=seed, options=options)
@@ -207,7 +208,7 @@ class VectorIntrinsicReward(_VectorWrapper):  # type: ignore[misc]
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Do a step in every environment, record the transitions and mix the rewards."""
+        """Take a step in every environment, record the transitions and combine the rewards."""
         observations, rewards, terminations, truncations, infos = self.env.step(actions)
         assert self._states is not None
         intrinsic = np.zeros(self.num_envs)
@@ -218,7 +219,7 @@ class VectorIntrinsicReward(_VectorWrapper):  # type: ignore[misc]
                 last = self.curiosity.states.state(infos["final_obs"][i]) if self._same_step and ended[i] else seen
                 intrinsic[i] = self.curiosity.reward(self._states[i], actions[i], last)
             self._states[i] = seen
-        # By default an ended environment is reset by the next step, whose action goes nowhere.
+        # By default the step after the end of an episode resets the environment and ignores the action.
         self._ended = np.zeros_like(ended) if self._same_step else ended
         mixed = self.weights[1] * np.asarray(rewards, np.float64) + self.weights[0] * intrinsic
         return observations, mixed, terminations, truncations, {**infos, "intrinsic_reward": intrinsic}

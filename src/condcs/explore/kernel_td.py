@@ -37,7 +37,7 @@ class Values(NamedTuple):
     actions : array of shape (capacity,)
         Action of each centre.
     weights : array of shape (capacity,)
-        What each centre adds to the value at its own place.
+        Contribution of each centre to the value at its own place.
     action_kernel : array of shape (n_actions, n_actions)
         Kernel between actions; the kernel between pairs is its product with the one between states.
     options : array of shape (4,)
@@ -100,8 +100,7 @@ def look(values: Any, which: int, state: Any, scale: float) -> None:
 def learn(values: Any, action: int, reward: float, is_terminal: bool) -> Any:
     """Move the value of `action` at the current state towards the target; return the temporal difference.
 
-    The values at the next state, which are already known, are corrected for the step, and are those of the current
-    state after `advance`.
+    The values at the next state, which are already known, are corrected for this step.
     """
     current = values.sizes[CURRENT]
     upcoming = 1 - current
@@ -187,15 +186,15 @@ class KernelTD(Stateful):
     Parameters
     ----------
     dim_state : int
-        Columns of a state.
+        Number of columns of a state.
     actions : array, shape (n_actions, d_a)
         Each action as a vector, in the same units as states.
     bandwidth : float
-        Width of the Gaussian kernel on state and action.
+        Bandwidth of the Gaussian kernel on state and action.
     learning_rate, discount : float
-        Alpha and gamma.
+        :math:`\alpha` and :math:`\gamma`.
     initial_value : float
-        Value of everything that is unknown.
+        Value of states and actions far from all centres.
     merge_radius : float
         Distance up to which two states share a centre.
     capacity : int
@@ -262,21 +261,21 @@ class KernelTD(Stateful):
 
     @property
     def q(self) -> FloatArray:
-        """Values of all actions at the state last looked at (a view)."""
+        """Values of all actions at the current state (a view)."""
         return np.asarray(self.arrays.q[self.arrays.sizes[CURRENT]])
 
     def look(self, state: Any, *, ahead: bool = False) -> None:
-        """Evaluate all actions at the current state, or, `ahead`, at the next one."""
+        """Evaluate all actions at the current state or, with `ahead`, at the next one."""
         look(self.arrays, int(ahead), self._checked(state), 1.0 / self.bandwidth)
 
     def learn(self, action: int, reward: float, *, terminated: bool = False) -> float:
-        """Learn from a step between the two states looked at, go to the next; return the temporal difference."""
+        """Learn from the step to the next state, which becomes the current one; return the temporal difference."""
         difference = float(learn(self.arrays, action, float(reward), terminated))
         advance(self.arrays)
         return difference
 
     def update(self, state: Any, action: int, reward: float, next_state: Any, *, terminated: bool = False) -> float:
-        """Learn from a whole transition; return the temporal difference."""
+        """Learn from one transition; return the temporal difference."""
         n = len(self.actions)
         check_integer("action", action, 0, n - 1, because=f" (there are {n} actions)")
         self.look(state)
@@ -284,7 +283,7 @@ class KernelTD(Stateful):
         return self.learn(action, reward, terminated=terminated)
 
     def values(self, state: Any) -> FloatArray:
-        """Return the values of all actions at a state; the current state stays what it is."""
+        """Return the values of all actions at a state, without changing the current state."""
         n, scaled = len(self), self._checked(state) / self.bandwidth
         arrays = self.arrays
         near = np.exp(-0.5 * ((arrays.centres[:, :n].T - scaled) ** 2).sum(axis=1)) * arrays.weights[:n]

@@ -1,4 +1,4 @@
-"""Perfect mazes: every two cells are joined by exactly one way."""
+"""Perfect mazes: exactly one path connects every two cells."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from condcs.core.random import check_rng
 
 MazeAlgorithm = Literal["dfs", "prim"]
 ALGORITHMS: tuple[MazeAlgorithm, ...] = get_args(MazeAlgorithm)
-"""Depth-first search makes long winding ways, Prim's algorithm short ones with many dead ends."""
+"""Depth-first search makes long winding paths, Prim's algorithm short ones with many dead ends."""
 
 MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 """Steps (columns, rows) of the actions left, right, up, down."""

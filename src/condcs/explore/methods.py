@@ -29,21 +29,21 @@ REWARDS: tuple[Reward, ...] = get_args(Reward)
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Everything that an agent depends on.
+    """Settings of an agent.
 
     Attributes
     ----------
     learning_rate, discount : float
-        Of the value function.
+        Learning rate and discount factor of the value function.
     bandwidth : float
-        Of the Gaussian kernel, on unit-range states and raw actions: for the value function and both kernels of the
-        divergence.
+        Bandwidth of all Gaussian kernels (value function, and x and y of the divergence), on states in the unit range
+        and raw actions.
     merge_radius : float
         Distance up to which two states share a centre of the value function.
     dictionary : int
         Largest number of centres.
     initial_value : float
-        Value of what is unknown. It drives the exploration of all divergence-to-go methods and of the control.
+        Value of unknown states. It drives the exploration of all divergence-to-go methods and of the control.
     epsilon : float
         Probability of a random action; 1 is the random agent.
     reward : str
@@ -74,7 +74,7 @@ class Hyperparameters:
     rollout_steps: int = 1_000
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the settings as a dict."""
         return asdict(self)
 
 
@@ -83,7 +83,7 @@ ENVIRONMENTS: dict[EnvironmentName, Hyperparameters] = {
     "pendulum": Hyperparameters(learning_rate=1e-3, discount=0.99),
     "maze": Hyperparameters(learning_rate=0.2, discount=0.9),
 }
-"""What the methods share in each environment."""
+"""Settings that all methods share in each environment."""
 
 METHODS: dict[Method, str] = {
     "random": "Random",
@@ -96,7 +96,7 @@ METHODS: dict[Method, str] = {
     "dtg-cs": "DTG-CS",
     "control": "control: D = 0, optimism only",
 }
-"""Methods and how tables call them."""
+"""Methods, and their names in tables."""
 
 _DIVERGENCES: dict[Method, Reward] = {
     "dtg": "conditional_euclidean",
@@ -134,7 +134,7 @@ def hyperparameters(environment: EnvironmentName, method: Method) -> Hyperparame
     if method == "random":
         return replace(base, epsilon=1.0, initial_value=0.0)
     if method == "q-learning":
-        # The pendulum's reward is dense and negative: from 0 it is optimistic by itself, and needs no random actions.
+        # The pendulum's reward is dense and negative: an initial value of 0 is optimistic, without random actions.
         dense = environment == "pendulum"
         return replace(base, epsilon=0.0 if dense else 0.5, initial_value=0.0, reward="extrinsic" if dense else "goal")
     if method in ("maxent", "maxent-relative"):

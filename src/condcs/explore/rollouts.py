@@ -25,7 +25,7 @@ from condcs.measures.operator import conditional_mmd
 NOTHING, EXTRINSIC, GOAL, ENTROPY, RELATIVE_ENTROPY, CS, EUCLIDEAN, MMD, GIVEN = range(9)
 _GIVEN = REWARDS[GIVEN:]
 
-# Entries of `Agent.options`.
+# Entries of `AgentArrays.options`.
 EPSILON, BANDWIDTH = range(2)
 # Entries of `Visits.counters`: states counted, and steps between two updates of the density.
 COUNTED, EPOCH = range(2)
@@ -53,7 +53,7 @@ class Visits(NamedTuple):
     counters: np.ndarray[Any, Any]
 
 
-class Agent(NamedTuple):
+class AgentArrays(NamedTuple):
     """An agent as plain arrays.
 
     Attributes
@@ -271,7 +271,7 @@ def rollout(
     return Rollout(done, goals, when, path[:done], int(agent.values.sizes[kernel_td.COUNT]))
 
 
-def compiled_agent(environment: Environment, settings: Hyperparameters) -> Agent:
+def compiled_agent(environment: Environment, settings: Hyperparameters) -> AgentArrays:
     """Return the agent that the settings describe, as plain arrays."""
     check_choice("reward", settings.reward, REWARDS)
     dim, (_, dim_action) = len(environment.low), environment.actions.shape
@@ -279,7 +279,7 @@ def compiled_agent(environment: Environment, settings: Hyperparameters) -> Agent
     widths = np.full(2 * dim + dim_action, settings.bandwidth)
     cells = environment.passages.shape[1::-1] if environment.kind == MAZE else None
     bins, resolution = histogram_bins(settings, environment.scale, cells)
-    return Agent(
+    return AgentArrays(
         min(REWARDS.index(settings.reward), GIVEN),
         value_function(dim, environment.actions, settings).arrays,
         sliding_loops.empty_window(capacity, dim + dim_action, widths),

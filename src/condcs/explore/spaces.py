@@ -1,4 +1,4 @@
-"""What lies between an environment and an agent: observations become states, action numbers become actions."""
+"""Spaces of an environment as agents see them: observations become states, and numbers become actions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from condcs.explore.environments import MAZE_ID, MAZE_SPACING, TORQUES, gymnasiu
 from condcs.explore.mazes import MOVES
 
 Encoder = Callable[[Any], Any]
-"""A function of an observation that returns a vector, best with entries between 0 and 1."""
+"""A function from an observation to a vector, preferably with entries between 0 and 1."""
 
 
 class RandomFeatures:
-    r"""Random features of an observation: :math:`(1 + \tanh(W o + b)) / 2`, W and b fixed and random.
+    r"""Random features of an observation: :math:`(1 + \tanh(W o + b)) / 2` with fixed, random W and b.
 
-    Keeps observations apart that differ, without learning anything: enough for counting and comparing visits of images
-    and other high-dimensional observations.
+    Different observations have different features, without any training. This is enough to count and compare visits to
+    images and other high-dimensional observations.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class RandomFeatures:
     dim : int
         Number of features.
     scale : float
-        Observations are divided by this first (255 for images).
+        Observations are divided by this number first (255 for images).
     rng : int or Generator, optional
         Draws W and b.
 
@@ -131,14 +131,15 @@ class Spaces(States):
         Parameters
         ----------
         environment : gymnasium.Env
-            Its observations are a bounded box of one dimension, or `encoder` makes them so (numbers between 0 and 1).
-            Its actions are discrete, or a bounded box that is discretised.
+            Its observations are a bounded box of one dimension, or `encoder` maps them to numbers between 0 and 1. Its
+            actions are discrete, or a bounded box that is discretised.
         levels : int
-            Values of each column of continuous actions; the pendulum has the paper's five torques.
+            Number of values in each column of continuous actions; the pendulum has the paper's five torques.
         encoder : callable, optional
-            From an observation to a vector.
+            Function from an observation to a vector.
         vectors : array, optional
-            Actions as the kernel sees them; by default unit vectors of discrete ones, and continuous ones as they are.
+            Actions as the kernel sees them; by default unit vectors for discrete actions, and continuous actions as
+            they are.
         """
         name = getattr(getattr(environment, "spec", None), "id", "")
         low, scale = state_range(environment.observation_space, encoder)
@@ -193,7 +194,7 @@ def _actions(space: Any, levels: int, name: str) -> tuple[Any, list[Any]]:
 
 
 def _checked(values: Any, dim: int | None) -> np.ndarray[Any, Any]:
-    """Return what an encoder gave, as one finite vector of the right length."""
+    """Return an observation, or what an encoder made of it, as a finite vector of the right length."""
     state = np.array(values, dtype=np.float64).reshape(-1)
     if dim is not None and state.size != dim:
         raise ShapeError(f"the observation must have {dim} numbers, got {state.size}. Use one environment per agent.")

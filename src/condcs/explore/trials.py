@@ -1,4 +1,4 @@
-"""Runs of several agents in one environment, and what is counted of them: the work of ``condcs explore``."""
+"""Runs of several agents in one environment and summaries of them: the work of ``condcs explore``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CURVE_POINTS, HEAT_BINS = 200, 40
 
 @dataclass(frozen=True)
 class ExploreOptions:
-    """What to run.
+    """Options of a comparison of agents.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class ExploreOptions:
 
 @dataclass
 class MethodRuns:
-    """The runs of one method: where they were, what they saw, and when they were at the goal."""
+    """The runs of one method: steps to the goal, goals, coverage curves and visits."""
 
     first_goals: list[int] = field(default_factory=list)
     goals: list[int] = field(default_factory=list)
@@ -87,7 +87,7 @@ def curve_steps(options: ExploreOptions) -> np.ndarray[Any, Any]:
 
 
 def one_run(options: ExploreOptions, method: Method, seed: int) -> dict[str, Any]:
-    """Let one agent act; methods with the same seed meet the same start and the same maze."""
+    """Let one agent act; all methods have the same start and the same maze in runs of the same number."""
     rng = np.random.default_rng([options.rng + seed, NAMES.index(options.environment)])
     made = compiled_environment(options.environment, rows=options.rows, rng=rng)
     settings = hyperparameters(options.environment, method)
@@ -102,16 +102,16 @@ def one_run(options: ExploreOptions, method: Method, seed: int) -> dict[str, Any
 
 
 def explore(options: ExploreOptions, tell: Any = None) -> Found:
-    """Run everything; `tell` is called with the runs so far after each one."""
+    """Run all methods; `tell` is called with the runs so far after each run."""
     found: Found = {method: MethodRuns() for method in options.methods}
     plan = [(method, seed) for method in options.methods for seed in range(options.n_runs)]
     jobs = options.n_jobs or cores()
-    # The compiled loops let other threads run, so threads are enough. Results come in the order of the plan.
+    # The compiled loops release the global interpreter lock, so that threads suffice. Results keep the plan's order.
     runs = _on_threads(options, plan, jobs)
     workers = active_workers()
     if workers is not None:
         runs = in_order(spread(one_run, ((options, *wanted) for wanted in plan), workers))
-    # Closed at once on Ctrl-C: what has not begun is given up.
+    # Closed at once on Ctrl-C: runs that have not begun are cancelled.
     with closing(runs):
         for (method, _), run in zip(plan, runs, strict=True):
             kept = found[method]
@@ -190,7 +190,7 @@ def coverage_curve(numbers: FloatArray, total: int, at: FloatArray) -> FloatArra
 
 
 def heat_map(environment: str, path: FloatArray, rows: int, columns: int, bins: int) -> FloatArray:
-    """Return how often a path was where: position and velocity, the pendulum's free end, or the cells of the maze."""
+    """Return a histogram of a path over position and velocity, the pendulum's free end, or the cells of the maze."""
     x, y = path.T
     edges: list[Any]
     if environment == "mountain-car":
