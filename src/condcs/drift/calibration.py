@@ -1,13 +1,13 @@
-r"""How high the statistic climbs by chance: null streams cut out of the reference itself, and a threshold from them.
+r"""How large the statistic becomes by chance: null streams made of reference rows, and a threshold from them.
 
-Rows of the reference that streams are not compared with are put in random order, again and again, and play the
-stream. In a stationary stream the first of L windows is above a threshold h
-with probability :math:`P_1(h)`, and any with :math:`G(h)`. Alarms come at a rate
+Rows of the reference that the window is not compared with are put in random order, again and again, as null streams.
+In a stationary stream the first of L windows exceeds a threshold h with probability :math:`P_1(h)`, and any of them
+with probability :math:`G(h)`. Alarms come at a rate
 
 .. math:: \lambda(h) = \frac{\log(1 - P_1(h)) - \log(1 - G(h))}{L - 1},
 
-and the run length from an empty window of w rows is :math:`w + 1 / \lambda(h)` on average. G is a Gumbel distribution,
-fitted by L-moments to the largest value of each split: stated run lengths are far longer than any reference.
+and the mean run length, from an empty window of w rows, is :math:`w + 1 / \lambda(h)`. G is a Gumbel distribution
+that is fitted by L-moments to the largest value of each stream: required run lengths are far longer than any reference.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from condcs.measures.sliding_window import ReferenceWindow
 FloatArray = np.ndarray[Any, Any]
 
 NEIGHBOURS = 10
-"""Rows that a control response is drawn from."""
+"""Number of rows from which a control response is drawn."""
 
 CALIBRATION_ROWS = 1500
-"""Rows of the reference that are used, at most."""
+"""Largest number of rows of the reference that are used."""
 
 _STREAM_WINDOWS = 4
 _SMALLEST_KERNEL = 1e-280
@@ -55,19 +55,19 @@ def null_statistics(
     count: int,
     generator: np.random.Generator,
 ) -> FloatArray:
-    """Return the statistic at every full window of null streams: widths of y, then streams, then windows.
+    """Return the statistic at every full window of null streams: bandwidths of y, then streams, then windows.
 
     Parameters
     ----------
     x, y : array, shape (n, d)
-        The reference, as the kernels see it: first the rows that streams are compared with, then those that streams and
-        controls are drawn from.
+        The reference, as the kernels see it: first the rows with which streams are compared, then those from which
+        streams and controls are drawn.
     width_x : array, shape (d_x,)
-        One width per column of x.
+        One bandwidth per column of x.
     widths_y : sequence of arrays, each of shape (d_y,)
-        One width per column of y, each with a statistic of its own.
+        One bandwidth per column of y; each array has a statistic of its own.
     rows : int
-        Rows that streams are compared with.
+        Number of rows with which streams are compared.
     window : int
         Length of the sliding window.
     controls : int
@@ -75,7 +75,7 @@ def null_statistics(
     count : int
         Number of streams.
     generator : Generator
-        Where the randomness comes from.
+        Random generator.
     """
     n = len(x)
     length = min(n - rows, _STREAM_WINDOWS * window)
@@ -98,13 +98,13 @@ def null_statistics(
             values.append(np.asarray(found[0] - np.mean(found[1:], axis=0) if controls else found[0]))
         return values
 
-    # Everything is drawn before: threads change nothing.
+    # All random numbers are drawn before, so that results do not depend on threads.
     with ThreadPoolExecutor(current_settings().n_threads) as pool:
         return np.swapaxes(np.array(list(pool.map(one, orders, responses))), 0, 1)
 
 
 def threshold_for(statistics: FloatArray, run_length: float, window: int) -> float:
-    """Return the threshold at which alarms come after `run_length` rows on average."""
+    """Return the threshold at which the mean run length is `run_length` rows."""
     length = statistics.shape[1]
     target = 1.0 / (run_length - window)
     values = np.sort(statistics, axis=None)
@@ -123,10 +123,10 @@ def threshold_for(statistics: FloatArray, run_length: float, window: int) -> flo
 
 
 def nearest_rows(similarity: FloatArray) -> FloatArray:
-    """Return the places of the largest similarities, in ascending order.
+    """Return the indices of the largest similarities, in ascending order.
 
-    Rounded inputs have many neighbours at one distance, whose similarities differ in the last digits alone: of those
-    the first are taken, on every processor.
+    Rounded inputs have many neighbours at the same distance, whose similarities differ by rounding errors. Of such ties
+    the first are taken, so that the answer is the same on every processor.
     """
     k = min(NEIGHBOURS, len(similarity) - 1)
     limit = np.partition(similarity, -k)[-k]
@@ -146,7 +146,7 @@ def _gumbel(maxima: FloatArray) -> tuple[float, float]:
 def _responses(
     order: FloatArray, rows: int, nearest: FloatArray, controls: int, generator: np.random.Generator
 ) -> list[FloatArray]:
-    """Whose response each row has: its own, and for the controls that of a neighbour."""
+    """Return the rows whose responses are used: the stream's own, then those of neighbours for each control."""
     found = [order]
     for _ in range(controls):
         stream = order[rows:]
@@ -163,7 +163,7 @@ def _divergences(K: FloatArray, L: FloatArray, rows: int, window: int) -> FloatA
 
 @compiled
 def _slide(total: Any, peak: Any, gram: Any, first: int, stop: int, leaves: int, enters: int, window: int) -> None:
-    """Move the running sums of some rows by one step of the window, which then ends with the row that enters."""
+    """Move the running sums of some rows by one step of the window; it then ends with the row that enters."""
     plus, minus = gram[enters], gram[leaves]
     for j in range(first, stop):
         total[j] += plus[j] - minus[j]
@@ -228,7 +228,7 @@ def stream_divergences(K: Any, M: Any, m: int, window: int, out: Any) -> None:
 def _exact_divergences(
     x: FloatArray, y: FloatArray, rows: int, window: int, widths: tuple[FloatArray, FloatArray]
 ) -> FloatArray:
-    """Do the same where kernel values underflow, with the window that can."""
+    """Do the same where kernel values underflow, with the sliding window that allows for it."""
     sliding = ReferenceWindow(x[:rows], y[:rows], window, bandwidth_x=widths[0], bandwidth_y=widths[1])
     found = []
     for own_x, own_y in zip(x[rows:], y[rows:], strict=True):
@@ -242,8 +242,8 @@ def _gram(rows: FloatArray, widths: FloatArray) -> FloatArray:
     scaled = rows / widths
     squares = (scaled**2).sum(axis=1)
     if squares.max() > 2 * EXACT_EXPONENT[64]:
-        # The expansion below would cancel: a common offset of 1e8 left no digits of the distances. By differences,
-        # and near 0 before dividing.
+        # The expansion below would cancel: with a common offset of 1e8 no digit of the distances is left. Differences
+        # of centred rows keep them.
         scaled = (rows - np.median(rows, axis=0)) / widths
         return np.asarray(np.exp(-0.5 * cdist(scaled, scaled, "sqeuclidean")))
     distances = squares[:, None] + squares - 2 * (scaled @ scaled.T)

@@ -201,17 +201,17 @@ class ConditionalDriftDetector(Stateful):
 
     @property
     def statistic(self) -> float:
-        """Value that is compared with `threshold`; NaN while the window fills."""
+        """The value that is compared with `threshold`; NaN while the window fills."""
         return self._statistic
 
     @property
     def n_seen(self) -> int:
-        """Rows seen since the detector was made."""
+        """Number of rows seen so far."""
         return self._seen
 
     @property
     def n_outside(self) -> int:
-        """Rows of the window with an input outside the range of the reference."""
+        """Number of rows of the window with an input outside the range of the reference."""
         inputs = self._windows[0].recent()[0]
         low, high = (0.0, 1.0) if self._ranks else (self._sorted[0], self._sorted[-1])
         outside = (inputs <= low) | (inputs >= high) if self._ranks else (inputs < low) | (inputs > high)
@@ -219,13 +219,13 @@ class ConditionalDriftDetector(Stateful):
 
     @public
     def update(self, x: Any, y: Any) -> ConditionalDriftDetector:
-        """Take in one row; x may be a dict with the names of the reference's columns. Returns the detector."""
+        """Add one row and return the detector; x may be a dict with the names of the reference's columns."""
         self._step(self._one_row("x", x, self._names_x), self._one_row("y", y, self._names_y))
         return self
 
     @public
     def update_many(self, x: Array, y: Array) -> np.ndarray[Any, Any]:
-        """Take in rows one after the other and return, for each, whether it raised an alarm."""
+        """Add rows one after the other and return, for each, whether it raised an alarm."""
         inputs, responses = check_rows("x", x), check_rows("y", y)
         if len(inputs) != len(responses):
             raise ShapeError(
@@ -239,7 +239,7 @@ class ConditionalDriftDetector(Stateful):
         return alarms
 
     def reset(self) -> None:
-        """Forget the recent rows; the reference and the threshold stay."""
+        """Remove the recent rows; the reference and the threshold are kept."""
         for sliding in self._windows:
             sliding.clear()
         self._drift, self._statistic = False, float("nan")
@@ -277,7 +277,7 @@ class ConditionalDriftDetector(Stateful):
     @classmethod
     @public
     def from_state_dict(cls, state: Mapping[str, FloatArray]) -> ConditionalDriftDetector:
-        """Return the detector that `state` describes; it goes on as if it had never stopped."""
+        """Return the detector that `state` describes; it continues as if it had never stopped."""
         made = cls.__new__(cls)
         try:
             settings = json.loads(str(np.asarray(state["settings"]).item()))
@@ -329,7 +329,7 @@ class ConditionalDriftDetector(Stateful):
             y = y - self._regression.predict(x[None])[0]
         responses = [y]
         if self.controls:
-            # The same neighbours for all controls of a row, other draws.
+            # All controls of a row have the same neighbours, but draws of their own.
             similarity = -(((self._donors_x - inputs) / self._width_x) ** 2).sum(axis=1)
             nearest = nearest_rows(similarity)
             drawn = nearest[self._generator.integers(len(nearest), size=self.controls)]
@@ -344,7 +344,7 @@ class ConditionalDriftDetector(Stateful):
             self._drift = bool(self._statistic > self.threshold)
 
     def _as_inputs(self, x: FloatArray) -> FloatArray:
-        """Ranks in the reference, between 0 and 1, ties at their middle; or x itself."""
+        """Return the ranks in the reference, between 0 and 1 and averaged over ties, or x itself."""
         if x.shape[1] != self._sorted.shape[1]:
             raise ShapeError(
                 f"`x` must have {self._sorted.shape[1]} columns, as the reference has, got {x.shape[1]}."

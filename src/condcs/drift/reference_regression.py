@@ -1,7 +1,7 @@
-"""What x says about y in the reference: a kernel regression that is taken off the responses before they are compared.
+"""The regression of y on x in the reference, whose residuals are compared instead of the responses.
 
-Given x, a response and its residual determine each other, so that p(y|x) drifts exactly if that of the residual does.
-But residuals hardly depend on x, and a window whose inputs shift then looks like the reference.
+Given x, a response and its residual determine each other, so that p(y|x) drifts if and only if that of the residual
+does. But residuals hardly depend on x: a window whose inputs shift still looks like the reference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from condcs.core.thread_limit import one_blas_thread
 FloatArray = np.ndarray[Any, Any]
 
 FITTED_ROWS = 800
-"""Rows that the regression is fitted on, at most."""
+"""Largest number of rows on which the regression is fitted."""
 
 _WIDTHS = (0.3, 0.6, 1.2)
 _RIDGES = 10.0 ** np.arange(-3.0, 3.0, 0.5)
@@ -27,12 +27,12 @@ _NEGLIGIBLE = 1e-6
 
 
 class KernelRegression(NamedTuple):
-    """A ridge regression with a Gaussian and a linear kernel.
+    """A kernel ridge regression with the sum of a Gaussian and a linear kernel.
 
     Attributes
     ----------
     centre, scale : array, shape (d_x,)
-        Medians and spreads of the inputs; inputs count up to five spreads from the median.
+        Medians and spreads of the inputs; inputs are clipped at five spreads from the median.
     rows : array, shape (m, d_x)
         Inputs of the fitted rows, in these units.
     width : array, shape ()
@@ -74,9 +74,9 @@ class KernelRegression(NamedTuple):
 def fit_regression(x: FloatArray, y: FloatArray, generator: np.random.Generator) -> tuple[KernelRegression, FloatArray]:
     """Fit at most 800 rows, drawn at random, and return the regression and the residuals of all rows.
 
-    Residuals of fitted rows are those of a fit without that row, in closed form: as large as those of rows to come.
-    Width and ridge are the pair with the smallest leave-one-out error. Columns that the regression explains to the last
-    digits stay as they are: their residuals would be rounding errors. Cost O(m^3 + n m).
+    The residual of a fitted row is its leave-one-out residual, in closed form, which is as large as the residual of a
+    new row. Bandwidth and ridge minimise the leave-one-out error. Columns that the regression explains up to rounding
+    are not adjusted: their residuals would be rounding errors. Cost O(m^3 + n m).
     """
     fitted = np.sort(generator.permutation(len(x))[:FITTED_ROWS])
     deviation = x.std(axis=0)
@@ -111,7 +111,7 @@ def fit_regression(x: FloatArray, y: FloatArray, generator: np.random.Generator)
     others = np.setdiff1d(np.arange(len(x)), fitted)
     all_residuals = np.empty_like(y)
     all_residuals[fitted] = np.where(exact, y[fitted], left)
-    # In pieces: memory O(800 rows).
+    # In pieces, so that the kernel matrix has at most 800 x 800 entries.
     for part in np.array_split(others, -(-len(others) // FITTED_ROWS) or 1):
         all_residuals[part] = y[part] - found.predict(x[part])
     return found, all_residuals
