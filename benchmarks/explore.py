@@ -54,7 +54,7 @@ def speed() -> None:
             observation, _ = gym.reset()
     print(f"  agent in gymnasium, full buffer   {3_000 / (time.process_time() - start):8,.0f} steps/s")
     x, y = transitions(BUFFER + 3_000, rng)
-    buffer = TransitionBuffer(BUFFER, 3, 2, 0.1, 0.1)
+    buffer = TransitionBuffer(BUFFER, 3, 2, bandwidth_x=0.1, bandwidth_y=0.1)
     for t in range(BUFFER):
         buffer.push(x[t], y[t])
     buffer.divergence()
@@ -133,7 +133,7 @@ def exact(steps: int = 20_000, size: int = 100) -> None:
     print(f"  {'stream':10s}" + "".join(f"{m:>24s}" for m in measures))
     for name in STREAMS:
         x, y = stream(name, steps, np.random.default_rng(0))
-        buffer = TransitionBuffer(size, 2, 2, 0.1, 0.2)
+        buffer = TransitionBuffer(size, 2, 2, bandwidth_x=0.1, bandwidth_y=0.2)
         worst = dict.fromkeys(measures, 0.0)
         for t in range(steps):
             buffer.push(x[t], y[t])

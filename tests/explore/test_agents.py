@@ -52,7 +52,7 @@ def test_divergence_is_that_of_the_transitions():
     agent = make_agent(
         "dtg-cs", environment, settings=replace(hyperparameters("mountain-car", "dtg-cs"), buffer=20), rng=0
     )
-    by_hand = TransitionBuffer(20, 3, 2, 0.1, 0.1)
+    by_hand = TransitionBuffer(20, 3, 2, bandwidth_x=0.1, bandwidth_y=0.1)
     observation, _ = environment.reset(seed=0)
     low, high = np.array([-1.2, -0.07]), np.array([0.6, 0.07])
     for _ in range(60):
@@ -174,7 +174,7 @@ def test_parts_that_do_not_fit():
     with pytest.raises(CondcsError, match="`value` must fit the environment"):
         KernelAgent(known, KernelTD(2, [[0.0], [1.0]]))
     with pytest.raises(CondcsError, match="`buffer` must have 5 columns of x"):
-        DivergenceToGo(known, KernelTD(2, known.vectors), TransitionBuffer(10, 2, 2, 0.1, 0.1))
+        DivergenceToGo(known, KernelTD(2, known.vectors), TransitionBuffer(10, 2, 2, bandwidth_x=0.1, bandwidth_y=0.1))
     with pytest.raises(CondcsError, match="`epsilon` must be between 0 and 1"):
         KernelAgent(known, KernelTD(2, known.vectors), epsilon=2.0)
     with pytest.raises(CondcsError, match="`learn` must come after `act`"):

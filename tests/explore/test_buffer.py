@@ -19,7 +19,7 @@ def stream(rng, n):
 
 def filled(size, n, rng, **options):
     x, y = stream(rng, n)
-    buffer = TransitionBuffer(size, 3, 2, 0.3, 0.4, **options)
+    buffer = TransitionBuffer(size, 3, 2, bandwidth_x=0.3, bandwidth_y=0.4, **options)
     for row, response in zip(x, y, strict=True):
         buffer.push(row, response)
     return buffer, x, y
@@ -28,7 +28,7 @@ def filled(size, n, rng, **options):
 def test_halves_while_filling_and_after(rng):
     """The oldest half, rounded up, is old; below 2 rows per half the divergence is 0."""
     x, y = stream(rng, 30)
-    buffer = TransitionBuffer(10, 3, 2, 0.3, 0.4)
+    buffer = TransitionBuffer(10, 3, 2, bandwidth_x=0.3, bandwidth_y=0.4)
     for t in range(30):
         buffer.push(x[t], y[t])
         n = min(t + 1, 10)
@@ -45,7 +45,7 @@ def test_halves_while_filling_and_after(rng):
 def test_every_step_equals_the_core(measure, rng):
     """Long after the first row left, the divergence is that of the two halves."""
     x, y = stream(rng, 400)
-    buffer = TransitionBuffer(24, 3, 2, 0.3, 0.4)
+    buffer = TransitionBuffer(24, 3, 2, bandwidth_x=0.3, bandwidth_y=0.4)
     for t in range(400):
         buffer.push(x[t], y[t])
         old, new = buffer.halves()
@@ -65,7 +65,7 @@ def test_neighbours_are_refreshed_every_m_pushes(rng):
     """Between two estimates the last value stands; each estimate is that of the core, new half from old."""
     x, y = stream(rng, 120)
     x, y = x + 1e-3 * rng.normal(size=x.shape), y + 1e-3 * rng.normal(size=y.shape)
-    buffer = TransitionBuffer(40, 3, 2, 0.3, 0.4, refresh_every=10, k=3)
+    buffer = TransitionBuffer(40, 3, 2, bandwidth_x=0.3, bandwidth_y=0.4, refresh_every=10, k=3)
     seen = []
     for t in range(120):
         buffer.push(x[t], y[t])
@@ -80,7 +80,7 @@ def test_neighbours_are_refreshed_every_m_pushes(rng):
 
 def test_neighbours_of_an_agent_that_does_not_move():
     """Constant columns say nothing; a constant state says nothing at all."""
-    buffer = TransitionBuffer(8, 2, 1, 0.3, 0.4, k=1, refresh_every=1)
+    buffer = TransitionBuffer(8, 2, 1, bandwidth_x=0.3, bandwidth_y=0.4, k=1, refresh_every=1)
     for _ in range(9):
         buffer.push([0.0, 1.0], 0.0)
     assert buffer.divergence("conditional_kl") == 0.0
@@ -141,7 +141,7 @@ def test_bad_arguments(arguments, error, words):
     ],
 )
 def test_bad_rows(x, y, error, words):
-    buffer = TransitionBuffer(8, 2, 1, 1.0, 1.0)
+    buffer = TransitionBuffer(8, 2, 1, bandwidth_x=1.0, bandwidth_y=1.0)
     with pytest.raises(error, match=words):
         buffer.push(x, y)
     assert len(buffer) == 0
@@ -149,7 +149,7 @@ def test_bad_rows(x, y, error, words):
 
 def test_more_neighbours_than_rows():
     """Said where the neighbours are asked for: other measures need none."""
-    buffer = TransitionBuffer(8, 2, 1, 1.0, 1.0, k=4)
+    buffer = TransitionBuffer(8, 2, 1, bandwidth_x=1.0, bandwidth_y=1.0, k=4)
     assert buffer.divergence() == 0.0
     with pytest.raises(ParameterError, match="divergence: `k` must be an integer from 1 to 3"):
         buffer.divergence("conditional_kl")
@@ -157,4 +157,4 @@ def test_more_neighbours_than_rows():
 
 def test_unknown_measure():
     with pytest.raises(CondcsError, match="divergence: `measure` must be one of 'conditional_cs'"):
-        TransitionBuffer(8, 2, 1, 1.0, 1.0).divergence("mmd")
+        TransitionBuffer(8, 2, 1, bandwidth_x=1.0, bandwidth_y=1.0).divergence("mmd")

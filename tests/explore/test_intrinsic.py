@@ -47,7 +47,7 @@ def walk(environment, n, seed=0):
 def test_equals_a_buffer_filled_by_hand():
     """Info holds the divergence; with weight 0 the reward stays; a reset is not a transition."""
     environment = IntrinsicReward(Line(), size=20, bandwidth=0.2, weight=0.0)
-    buffer = TransitionBuffer(20, 3, 1, 0.2, 0.2)
+    buffer = TransitionBuffer(20, 3, 1, bandwidth_x=0.2, bandwidth_y=0.2)
     for observation, action, (upcoming, reward, _, _, info) in walk(environment, 100):
         buffer.push([observation[0] / 8, *np.eye(2)[action]], upcoming / 8)
         assert info["intrinsic_reward"] == buffer.divergence()
@@ -116,7 +116,7 @@ def test_vectorised_pushes_every_transition_once(mode):
 
     vector = SyncVectorEnv([Line, Line, Line], autoreset_mode=AutoresetMode[mode])
     environment = VectorIntrinsicReward(vector, size=40, bandwidth=0.2, weight=1.0)
-    buffer = TransitionBuffer(40, 3, 1, 0.2, 0.2)
+    buffer = TransitionBuffer(40, 3, 1, bandwidth_x=0.2, bandwidth_y=0.2)
     rng = np.random.default_rng(0)
     places, ended = [4] * 3, [False] * 3
     environment.reset(seed=0)

@@ -336,8 +336,8 @@ def _build(spaces: Spaces, settings: Hyperparameters, cells: Any, rng: Any) -> A
         settings.buffer,
         spaces.dim_state + spaces.vectors.shape[1],
         spaces.dim_state,
-        settings.bandwidth,
-        settings.bandwidth,
+        bandwidth_x=settings.bandwidth,
+        bandwidth_y=settings.bandwidth,
         refresh_every=settings.refresh_every,
     )
     return DivergenceToGo(spaces, value, buffer, measure=reward, epsilon=epsilon, rng=rng)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -56,9 +56,9 @@ class TransitionBuffer(Stateful):
         size: int,
         dim_x: int,
         dim_y: int,
-        bandwidth_x: Any,
-        bandwidth_y: Any,
         *,
+        bandwidth_x: float | Sequence[float] | FloatArray,
+        bandwidth_y: float | Sequence[float] | FloatArray,
         regularization: float = 0.1,
         k: int = 3,
         refresh_every: int = 50,
@@ -176,8 +176,8 @@ class TransitionBuffer(Stateful):
             window.capacity,
             window.dim_x,
             window.dim_y,
-            widths[: window.dim_x],
-            widths[window.dim_x :],
+            bandwidth_x=widths[: window.dim_x],
+            bandwidth_y=widths[window.dim_x :],
             regularization=regularization,
             k=k,
             refresh_every=refresh_every,

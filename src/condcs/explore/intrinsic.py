@@ -69,7 +69,7 @@ class Curiosity:
         else:
             raise ParameterError(f"the action space must be discrete or a box, got {action_space}. Flatten it first.")
         dim = self.states.dim_state
-        self.buffer = TransitionBuffer(size, dim + dim_action, dim, bandwidth, bandwidth)
+        self.buffer = TransitionBuffer(size, dim + dim_action, dim, bandwidth_x=bandwidth, bandwidth_y=bandwidth)
         self._last = 0.0
 
     def reward(self, state: Any, action: Any, upcoming: Any) -> float:
@@ -91,7 +91,50 @@ class Curiosity:
         return float((logs[3] - logs[1]) - (logs[2] - logs[0]))
 
 
-class IntrinsicReward(_Wrapper):  # type: ignore[misc]
+class _Curious:
+    """What both wrappers share: the constructor, and how rewards are combined."""
+
+    # Names of the spaces of a single environment, with the name of the space in braces.
+    _spaces = "{}"
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        weight: float = 1.0,
+        extrinsic_weight: float = 1.0,
+        size: int = 1_000,
+        bandwidth: float = 0.1,
+        measure: BufferMeasure = "conditional_cs",
+        form: RewardForm = "level",
+        encoder: Encoder | None = None,
+        require_seed: bool = False,
+    ) -> None:
+        super().__init__(env)  # type: ignore[call-arg]
+        for name, value in (("weight", weight), ("extrinsic_weight", extrinsic_weight)):
+            if isinstance(value, bool) or not math.isfinite(float(value)):
+                raise ParameterError(f"`{name}` must be a finite number, got {value!r}. Pass e.g. {name}=1.0.")
+        self.weight, self.extrinsic_weight, self.require_seed = float(weight), float(extrinsic_weight), require_seed
+        observations, actions = (
+            getattr(env, self._spaces.format(name)) for name in ("observation_space", "action_space")
+        )
+        self.curiosity = Curiosity(
+            observations, actions, size=size, bandwidth=bandwidth, measure=measure, form=form, encoder=encoder
+        )
+        self._states: list[Any] | None = None
+
+    def _check_seed(self, seed: Any) -> None:
+        if self.require_seed and self._states is None and seed is None:
+            raise ParameterError(
+                "the environment must be seeded at its first reset (require_seed=True): without a seed no run can be "
+                "repeated. Call reset(seed=0)."
+            )
+
+    def _combined(self, extrinsic: Any, intrinsic: Any) -> Any:
+        return self.extrinsic_weight * extrinsic + self.weight * intrinsic
+
+
+class IntrinsicReward(_Curious, _Wrapper):  # type: ignore[misc]
     """Add the divergence between the halves of a transition buffer to the reward of every step of an environment.
 
     ``info["intrinsic_reward"]`` holds the divergence alone.
@@ -116,95 +159,39 @@ class IntrinsicReward(_Wrapper):  # type: ignore[misc]
     transition.
     """
 
-    def __init__(
-        self,
-        env: Any,
-        *,
-        weight: float = 1.0,
-        extrinsic_weight: float = 1.0,
-        size: int = 1_000,
-        bandwidth: float = 0.1,
-        measure: BufferMeasure = "conditional_cs",
-        form: RewardForm = "level",
-        encoder: Encoder | None = None,
-        require_seed: bool = False,
-    ) -> None:
-        super().__init__(env)
-        self.weights = _checked_weights(weight, extrinsic_weight)
-        self.require_seed = require_seed
-        self.curiosity = Curiosity(
-            env.observation_space,
-            env.action_space,
-            size=size,
-            bandwidth=bandwidth,
-            measure=measure,
-            form=form,
-            encoder=encoder,
-        )
-        self._state: Any = None
-
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode; the buffer keeps its transitions."""
-        if self.require_seed and self._state is None and seed is None:
-            raise ParameterError(_unseeded())
+        self._check_seed(seed)
         observation, info = self.env.reset(seed=seed, options=options)
-        self._state = self.curiosity.states.state(observation)
+        self._states = [self.curiosity.states.state(observation)]
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take a step, record the transition and combine the rewards."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         upcoming = self.curiosity.states.state(observation)
-        intrinsic = self.curiosity.reward(self._state, action, upcoming)
-        self._state = upcoming
-        mixed = self.weights[1] * float(reward) + self.weights[0] * intrinsic
-        return observation, mixed, terminated, truncated, {**info, "intrinsic_reward": intrinsic}
+        assert self._states is not None
+        intrinsic = self.curiosity.reward(self._states[0], action, upcoming)
+        self._states = [upcoming]
+        combined = self._combined(float(reward), intrinsic)
+        return observation, combined, terminated, truncated, {**info, "intrinsic_reward": intrinsic}
 
 
-class VectorIntrinsicReward(_VectorWrapper):  # type: ignore[misc]
+class VectorIntrinsicReward(_Curious, _VectorWrapper):  # type: ignore[misc]
     """`IntrinsicReward` for vectorised environments: one buffer records the transitions of all, in their order.
 
     ``infos["intrinsic_reward"]`` holds one number per environment, 0 where an environment was reset in this step. The
     parameters are those of `IntrinsicReward`.
     """
 
-    def __init__(
-        self,
-        env: Any,
-        *,
-        weight: float = 1.0,
-        extrinsic_weight: float = 1.0,
-        size: int = 1_000,
-        bandwidth: float = 0.1,
-        measure: BufferMeasure = "conditional_cs",
-        form: RewardForm = "level",
-        encoder: Encoder | None = None,
-        require_seed: bool = False,
-    ) -> None:
-        super().__init__(env)
-        self.weights = _checked_weights(weight, extrinsic_weight)
-        self.require_seed = require_seed
-        self.curiosity = Curiosity(
-            env.single_observation_space,
-            env.single_action_space,
-            size=size,
-            bandwidth=bandwidth,
-            measure=measure,
-            form=form,
-            encoder=encoder,
-        )
-        mode = env.metadata.get("autoreset_mode")
-        self._same_step = str(getattr(mode, "name", mode)).upper() == "SAME_STEP"
-        self._states: list[Any] | None = None
-        self._ended = np.zeros(env.num_envs, bool)
+    _spaces = "single_{}"
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start all environments; the buffer keeps its transitions."""
-        if self.require_seed and self._states is None and seed is None:
-            raise ParameterError(_unseeded())
+        self._check_seed(seed)
         observations, infos = self.env.reset(seed=seed, options=options)
         self._states = [self.curiosity.states.state(o) for o in observations]
-        self._ended[:] = False
+        self._ended = np.zeros(self.num_envs, bool)
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -213,27 +200,15 @@ class VectorIntrinsicReward(_VectorWrapper):  # type: ignore[misc]
         assert self._states is not None
         intrinsic = np.zeros(self.num_envs)
         ended = np.asarray(terminations) | np.asarray(truncations)
+        mode = self.env.metadata.get("autoreset_mode")
+        same_step = str(getattr(mode, "name", mode)).upper() == "SAME_STEP"
         for i, observation in enumerate(observations):
             seen = self.curiosity.states.state(observation)
             if not self._ended[i]:
-                last = self.curiosity.states.state(infos["final_obs"][i]) if self._same_step and ended[i] else seen
+                last = self.curiosity.states.state(infos["final_obs"][i]) if same_step and ended[i] else seen
                 intrinsic[i] = self.curiosity.reward(self._states[i], actions[i], last)
             self._states[i] = seen
         # By default the step after the end of an episode resets the environment and ignores the action.
-        self._ended = np.zeros_like(ended) if self._same_step else ended
-        mixed = self.weights[1] * np.asarray(rewards, np.float64) + self.weights[0] * intrinsic
-        return observations, mixed, terminations, truncations, {**infos, "intrinsic_reward": intrinsic}
-
-
-def _checked_weights(weight: Any, extrinsic_weight: Any) -> tuple[float, float]:
-    for name, value in (("weight", weight), ("extrinsic_weight", extrinsic_weight)):
-        if isinstance(value, bool) or not math.isfinite(float(value)):
-            raise ParameterError(f"`{name}` must be a finite number, got {value!r}. Pass e.g. {name}=1.0.")
-    return float(weight), float(extrinsic_weight)
-
-
-def _unseeded() -> str:
-    return (
-        "the environment must be seeded at its first reset (require_seed=True): without a seed no run can be repeated. "
-        "Call reset(seed=0)."
-    )
+        self._ended = np.zeros_like(ended) if same_step else ended
+        combined = self._combined(np.asarray(rewards, np.float64), intrinsic)
+        return observations, combined, terminations, truncations, {**infos, "intrinsic_reward": intrinsic}

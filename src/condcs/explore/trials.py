@@ -86,9 +86,9 @@ def curve_steps(options: ExploreOptions) -> np.ndarray[Any, Any]:
     return np.unique(np.geomspace(1, options.steps, CURVE_POINTS).astype(np.int64))
 
 
-def one_run(options: ExploreOptions, method: Method, seed: int) -> dict[str, Any]:
+def one_run(options: ExploreOptions, method: Method, number: int) -> dict[str, Any]:
     """Let one agent act; all methods have the same start and the same maze in runs of the same number."""
-    rng = np.random.default_rng([options.rng + seed, NAMES.index(options.environment)])
+    rng = np.random.default_rng([options.rng + number, NAMES.index(options.environment)])
     made = compiled_environment(options.environment, rows=options.rows, rng=rng)
     settings = hyperparameters(options.environment, method)
     done = rollout(made, settings, steps=options.steps, until_goal=False, keep_path=True, rng=rng)
@@ -104,7 +104,7 @@ def one_run(options: ExploreOptions, method: Method, seed: int) -> dict[str, Any
 def explore(options: ExploreOptions, tell: Any = None) -> Found:
     """Run all methods; `tell` is called with the runs so far after each run."""
     found: Found = {method: MethodRuns() for method in options.methods}
-    plan = [(method, seed) for method in options.methods for seed in range(options.n_runs)]
+    plan = [(method, number) for method in options.methods for number in range(options.n_runs)]
     jobs = options.n_jobs or cores()
     # The compiled loops release the global interpreter lock, so that threads suffice. Results keep the plan's order.
     runs = _on_threads(options, plan, jobs)
@@ -128,7 +128,7 @@ def _on_threads(
     options: ExploreOptions, plan: list[tuple[Method, int]], jobs: int
 ) -> Generator[dict[str, Any], None, None]:
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(one_run, options, method, seed) for method, seed in plan]
+        futures = [pool.submit(one_run, options, method, number) for method, number in plan]
         try:
             for future in futures:
                 yield future.result()

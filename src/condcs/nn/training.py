@@ -259,12 +259,12 @@ class Training:
         self.load_state_dict(state)
 
 
-def _held_out(codes: FloatArray, share: float, seed: int) -> FloatArray:
+def _held_out(codes: FloatArray, share: float, random_state: int) -> FloatArray:
     """Choose a share of each class, at least one row of it, and never all."""
     chosen = np.zeros(len(codes), dtype=bool)
     if share == 0:
         return chosen
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_state)
     for c in np.unique(codes):
         rows = rng.permutation(np.flatnonzero(codes == c))
         chosen[rows[: min(len(rows) - 1, max(1, round(share * len(rows))))]] = True
