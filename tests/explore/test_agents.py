@@ -91,6 +91,14 @@ def test_entropy_reward_is_minus_log_density(method, scale):
         )
 
 
+def test_maxent_behind_an_encoder_read_bins_that_are_not_there():
+    """The histogram had the maze's two columns of cells, whatever number of features the states have."""
+    encoder = RandomFeatures((2,), 3, scale=5.0, rng=0)
+    agent = make_agent("maxent", make_environment("maze", rows=5), encoder=encoder, rng=0)
+    assert agent.visits.bins.tolist() == [20, 20, 20]
+    assert agent.visits.resolution.tolist() == [20.0, 20.0, 20.0]
+
+
 @pytest.mark.parametrize("method", ["dtg-cs", "control"])
 def test_optimism_finds_the_flag(method):
     """Mountain car: within 2,000 steps from any of 5 starts, where random actions need tens of thousands."""

@@ -264,7 +264,7 @@ def make_agent(
     identifier = getattr(getattr(environment, "spec", None), "id", "")
     chosen = settings if settings is not None else hyperparameters(_PAPERS.get(identifier, "mountain-car"), method)
     space = environment.observation_space
-    cells = space.high - space.low + 1 if identifier == MAZE_ID else None
+    cells = space.high - space.low + 1 if identifier == MAZE_ID and encoder is None else None
     return _build(spaces, chosen, cells, rng)
 
 
