@@ -8,7 +8,7 @@ from condcs.core.errors import CondcsWarning, DataError, ParameterError, ShapeEr
 
 torch = pytest.importorskip("torch")
 
-from condcs.nn import METHODS, BottleneckNetwork, DomainAdapter, Stopping, choose_alpha, reverse_validation  # noqa: E402
+from condcs.nn import METHODS, BottleneckNetwork, DomainAdapter, Stopping, choose_weight, reverse_validation  # noqa: E402
 
 
 def domains(n=96, shift=1.5, seed=0):
@@ -49,7 +49,7 @@ def test_alignment_helps_where_it_can():
     for seed in range(3):
         xs, ys, xt, yt = domains(shift=2.0, seed=seed)
         plain, aligned = (
-            adapter(method=m, alpha=5.0, epochs=25, random_state=seed).fit(xs, ys, xt).score(xt, yt)
+            adapter(method=m, weight=5.0, epochs=25, random_state=seed).fit(xs, ys, xt).score(xt, yt)
             for m in ("none", "cs")
         )
         gains.append(aligned - plain)
@@ -103,7 +103,7 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path):
     path = tmp_path / "run.pt"
     adapter(epochs=2).fit(xs, ys, xt, checkpoint=path)
     with pytest.raises(ParameterError, match="`checkpoint` must belong to the same settings and data"):
-        adapter(epochs=2, alpha=2.0).fit(xs, ys, xt, checkpoint=path, resume=True)
+        adapter(epochs=2, weight=2.0).fit(xs, ys, xt, checkpoint=path, resume=True)
     with pytest.raises(ParameterError, match="`checkpoint` must belong"):
         adapter(epochs=2).fit(xs, ys, xt + 1, checkpoint=path, resume=True)
     other = adapter(epochs=2)
@@ -176,20 +176,20 @@ def test_reverse_validation_knows_good_from_bad():
     assert reverse_validation(good, xs, ys, xt) == 0.5
 
 
-def test_choose_alpha_takes_the_best_score():
+def test_choose_weight_takes_the_best_score():
     xs, ys, xt, _ = domains(shift=0.5)
-    chosen, scores = choose_alpha(adapter(epochs=8), [0.1, 1.0], xs, ys, xt)
-    assert chosen.alpha == [0.1, 1.0][int(np.argmax(scores))]
+    chosen, scores = choose_weight(adapter(epochs=8), [0.1, 1.0], xs, ys, xt)
+    assert chosen.weight == [0.1, 1.0][int(np.argmax(scores))]
     assert hasattr(chosen, "module_")
-    with pytest.raises(ParameterError, match="`alphas` must hold at least one weight"):
-        choose_alpha(adapter(), [], xs, ys, xt)
+    with pytest.raises(ParameterError, match="`weights` must hold at least one weight"):
+        choose_weight(adapter(), [], xs, ys, xt)
 
 
 XS, YS, XT, _ = domains(20)
 
 BAD = {
     "method": ({"method": "coral"}, (XS, YS, XT), ParameterError, "`method` must be one of"),
-    "alpha": ({"alpha": -1.0}, (XS, YS, XT), ParameterError, "`alpha` must be a finite number of at least 0"),
+    "weight": ({"weight": -1.0}, (XS, YS, XT), ParameterError, "`weight` must be a finite number of at least 0"),
     "epochs": ({"epochs": 0}, (XS, YS, XT), ParameterError, "`epochs` must be an integer of at least 1"),
     "shapes": ({}, (XS, YS, XT[:, :2]), ShapeError, "must agree in all but the number of rows"),
     "labels": ({}, (XS, YS[:3], XT), ShapeError, "`y` must have one label per row"),

@@ -34,7 +34,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     adapter = DomainAdapter(
         lambda: BottleneckNetwork(nn.Identity(), xs.shape[1], 2),
         method=CASES[arguments["case"]],
-        alpha=parameters["alpha"],
+        weight=parameters["alpha"],
         warmup=parameters["warmup"],
         epochs=parameters["epochs"],
         learning_rate=parameters["learning_rate"],

@@ -98,7 +98,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     for alpha in [0.0] if settings["method"] == "none" else training["alphas"]:
         adapter = DomainAdapter(
             _Network(arguments["data"], xs.shape[1:], len(np.unique(ys)), training.get("eegnet", {})),
-            alpha=alpha,
+            weight=alpha,
             warmup=training["warmup"],
             epochs=training["epochs"],
             learning_rate=training["learning_rate"],

@@ -19,7 +19,7 @@ from condcs.nn.losses import (
     MKMMDLoss,
     MMDLoss,
 )
-from condcs.nn.selection import choose_alpha, reverse_validation
+from condcs.nn.selection import choose_weight, reverse_validation
 from condcs.nn.training import Stopping
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
     "MKMMDLoss",
     "MMDLoss",
     "Stopping",
-    "choose_alpha",
+    "choose_weight",
     "functional",
     "reverse_validation",
 ]

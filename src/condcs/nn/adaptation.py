@@ -70,9 +70,9 @@ class BottleneckNetwork(nn.Module):
 
 
 class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Classifier that is trained on a labelled source and adapted to an unlabelled target.
+    """Classifier that is trained on a labelled source and adapted to an unlabelled target.
 
-    It minimises the source's cross-entropy plus :math:`\alpha` times the discrepancy between the two domains, after a
+    It minimises the source's cross-entropy plus `weight` times the discrepancy between the two domains, after a
     warm-up without the discrepancy. The same objective, on held-out source rows and the target's inputs, decides which
     epoch is kept and when to stop: no target label is ever used.
 
@@ -83,14 +83,14 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         callable is called after `random_state` is set, which therefore determines the initial weights.
     method : {"none", "ddc", "dan", "jan", "djp_mmd", "cs"}
         Discrepancy.
-    alpha : float
+    weight : float
         Weight of the discrepancy.
     loss_options : mapping, optional
         Options of the discrepancy, e.g. ``{"bandwidth": 1.0}``.
     warmup : int
         Epochs without the discrepancy.
     ramp : int
-        Epochs over which alpha then grows linearly to its value; with 0 it has its value at once.
+        Epochs over which the weight then grows linearly to its value; with 0 it has its value at once.
     epochs : int
         Epochs in all.
     batch_size : int
@@ -138,7 +138,7 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         module: Any,
         *,
         method: AdaptationMethod = "cs",
-        alpha: float = 1.0,
+        weight: float = 1.0,
         loss_options: Mapping[str, Any] | None = None,
         warmup: int = 10,
         ramp: int = 0,
@@ -151,7 +151,7 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.module = module
         self.method = method
-        self.alpha = alpha
+        self.weight = weight
         self.loss_options = loss_options
         self.warmup = warmup
         self.ramp = ramp
@@ -252,8 +252,10 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_options(self) -> None:
         check_choice("method", self.method, get_args(AdaptationMethod))
-        if isinstance(self.alpha, bool) or not 0 <= float(self.alpha) < math.inf:
-            raise ParameterError(f"`alpha` must be a finite number of at least 0, got {self.alpha!r}.")
+        if isinstance(self.weight, bool) or not 0 <= float(self.weight) < math.inf:
+            raise ParameterError(
+                f"`weight` must be a finite number of at least 0, got {self.weight!r}. Pass e.g. weight=1.0."
+            )
         check_integer("epochs", self.epochs, 1)
         check_integer("warmup", self.warmup, 0)
         check_integer("ramp", self.ramp, 0)

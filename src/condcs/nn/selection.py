@@ -52,16 +52,16 @@ def reverse_validation(adapter: DomainAdapter, X: Any, y: Any, X_target: Any) ->
 
 
 @public
-def choose_alpha(
-    adapter: DomainAdapter, alphas: Sequence[float], X: Any, y: Any, X_target: Any
+def choose_weight(
+    adapter: DomainAdapter, weights: Sequence[float], X: Any, y: Any, X_target: Any
 ) -> tuple[DomainAdapter, list[float]]:
-    """Fit an adapter for each weight of the discrepancy and keep the one that reverse validation likes best.
+    """Fit an adapter for each weight of the discrepancy and keep the one with the best reverse validation.
 
     Parameters
     ----------
     adapter : DomainAdapter
         Settings; it is cloned.
-    alphas : sequence of float
+    weights : sequence of float
         Weights to try; of equally good ones the first is taken.
     X, y, X_target : array
         As in `DomainAdapter.fit`.
@@ -79,15 +79,15 @@ def choose_alpha(
     >>> from condcs.nn import BottleneckNetwork
     >>> x, y = np.linspace(-3, 3, 40)[:, None], np.arange(40) >= 20
     >>> adapter = DomainAdapter(lambda: BottleneckNetwork(torch.nn.Identity(), 1, 2), warmup=2, epochs=4)
-    >>> chosen, scores = choose_alpha(adapter, [0.1, 1.0], x, y, x + 0.5)
-    >>> chosen.alpha in (0.1, 1.0), len(scores)
+    >>> chosen, scores = choose_weight(adapter, [0.1, 1.0], x, y, x + 0.5)
+    >>> chosen.weight in (0.1, 1.0), len(scores)
     (True, 2)
     """
-    if not len(alphas):
-        raise ParameterError("`alphas` must hold at least one weight, got none. Pass e.g. alphas=[0.1, 1.0, 10.0].")
+    if not len(weights):
+        raise ParameterError("`weights` must hold at least one weight, got none. Pass e.g. weights=[0.1, 1.0, 10.0].")
     fitted, scores = [], []
-    for alpha in alphas:
-        one = clone(adapter).set_params(alpha=alpha)
+    for weight in weights:
+        one = clone(adapter).set_params(weight=weight)
         fitted.append(one.fit(X, y, X_target))
         scores.append(reverse_validation(one, X, y, X_target))
     return fitted[int(np.argmax(scores))], scores

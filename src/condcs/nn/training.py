@@ -136,16 +136,16 @@ class Training:
         if self.collapsed:
             warn_caller(
                 f"{self.collapsed} batches had features without any spread, so that no bandwidth could be found; they "
-                "were not aligned. Pass a number as bandwidth, or a smaller alpha or learning rate.",
+                "were not aligned. Pass a number as bandwidth, or a smaller weight or learning rate.",
                 CondcsWarning,
             )
 
     def _weight(self) -> float:
-        """Alpha at this epoch."""
+        """Return the weight of the discrepancy at this epoch."""
         adapter, since = self.adapter, self.epoch - self.adapter.warmup
         if self.discrepancy is None or since < 0:
             return 0.0
-        return float(adapter.alpha) * (min(1.0, (since + 1) / adapter.ramp) if adapter.ramp else 1.0)
+        return float(adapter.weight) * (min(1.0, (since + 1) / adapter.ramp) if adapter.ramp else 1.0)
 
     def _one_epoch(self) -> dict[str, float]:
         module, batch = self.adapter.module_, self.adapter.batch_size
