@@ -299,6 +299,7 @@ X, Y = np.linspace(0, 1, 100), np.linspace(0, 1, 100) ** 2
         ({"window": 0}, "`window` must be an integer of at least 5"),
         ({"expected_run_length": 39}, "`expected_run_length` must be at least two windows"),
         ({"expected_run_length": -1}, "`expected_run_length` must be a positive"),
+        ({"shift_control": {"controls": 0}}, "`shift_control` must be a condcs.drift.ShiftControl, got"),
         ({"n_streams": 3}, "`n_streams` must be an integer of at least 20"),
         ({"bandwidth_x": "scott"}, '`bandwidth_x` must be "median" or numbers'),
         ({"bandwidth_y": 0.0}, "`bandwidth_y` must be positive"),

@@ -191,6 +191,12 @@ BAD = {
     "method": ({"method": "coral"}, (XS, YS, XT), ParameterError, "`method` must be one of"),
     "weight": ({"weight": -1.0}, (XS, YS, XT), ParameterError, "`weight` must be a finite number of at least 0"),
     "epochs": ({"epochs": 0}, (XS, YS, XT), ParameterError, "`epochs` must be an integer of at least 1"),
+    "stopping": (
+        {"stopping": {"patience": 3}},
+        (XS, YS, XT),
+        ParameterError,
+        "`stopping` must be a condcs.nn.Stopping",
+    ),
     "shapes": ({}, (XS, YS, XT[:, :2]), ShapeError, "must agree in all but the number of rows"),
     "labels": ({}, (XS, YS[:3], XT), ShapeError, "`y` must have one label per row"),
     "one class": ({}, (XS, 0 * YS, XT), DataError, "`y` must hold at least two classes"),

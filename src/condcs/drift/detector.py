@@ -149,6 +149,11 @@ class ConditionalDriftDetector(Stateful):
                 f"`expected_run_length` must be at least two windows ({2 * self.window}), got {expected_run_length!r}. "
                 "The window has to fill first."
             )
+        if not isinstance(shift_control, ShiftControl):
+            raise ParameterError(
+                f"`shift_control` must be a condcs.drift.ShiftControl, got {shift_control!r}. Pass e.g. "
+                "ShiftControl(controls=0)."
+            )
         self.controls, ranks = shift_control.controls, shift_control.ranks
         count = check_integer("n_streams", n_streams, 20)
         generator = check_rng(rng)

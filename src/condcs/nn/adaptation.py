@@ -256,6 +256,10 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ParameterError(
                 f"`weight` must be a finite number of at least 0, got {self.weight!r}. Pass e.g. weight=1.0."
             )
+        if not isinstance(self.stopping, Stopping):
+            raise ParameterError(
+                f"`stopping` must be a condcs.nn.Stopping, got {self.stopping!r}. Pass e.g. Stopping(patience=5)."
+            )
         check_integer("epochs", self.epochs, 1)
         check_integer("warmup", self.warmup, 0)
         check_integer("ramp", self.ramp, 0)
