@@ -16,7 +16,8 @@ from condcs.explore import (
     register_environments,
     rollout,
 )
-from condcs.explore.mazes import MOVES, distances, picture
+from condcs.explore.mazes import MOVES, picture
+from condcs_reproduction.fig7 import steps_from_start
 
 gymnasium = pytest.importorskip("gymnasium")
 
@@ -99,7 +100,7 @@ def test_mazes_are_perfect(algorithm, shape):
     """A spanning tree: one passage fewer than cells, all cells reached, every passage open from both sides."""
     passages = make_maze(*shape, algorithm=algorithm, rng=3)
     assert passages.sum() == 2 * (shape[0] * shape[1] - 1)
-    assert distances(passages).min() == 0
+    assert np.isfinite(steps_from_start(passages)).all()
     for row, column, action in np.argwhere(passages):
         dc, dr = MOVES[action]
         assert passages[row + dr, column + dc, action ^ 1] == 1
@@ -109,7 +110,8 @@ def test_mazes_are_perfect(algorithm, shape):
 def test_depth_first_ways_are_longer():
     """What the two algorithms are known for, over 20 mazes each."""
     longest = {
-        a: np.mean([distances(make_maze(12, algorithm=a, rng=s)).max() for s in range(20)]) for a in ("dfs", "prim")
+        a: np.mean([steps_from_start(make_maze(12, algorithm=a, rng=s)).max() for s in range(20)])
+        for a in ("dfs", "prim")
     }
     assert longest["dfs"] > 1.5 * longest["prim"]
 

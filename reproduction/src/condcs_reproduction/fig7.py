@@ -30,7 +30,6 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     """Make an environment and describe it; of a maze also the walls and the shortest way."""
     from condcs.explore.compiled_environments import compiled_environment
     from condcs.explore.environments import UPRIGHT_REACH
-    from condcs.explore.mazes import distances
 
     name = arguments["environment"]
     made = compiled_environment(name, rows=parameters["maze_rows"], rng=rng)
@@ -56,9 +55,24 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
         "start": "upper left",
         "goal": "lower right",
         "size": f"{rows} x {columns}",
-        "shortest way": int(distances(made.passages)[-1, -1]),
+        "shortest way": int(steps_from_start(made.passages)[-1, -1]),
         "passages": made.passages.tolist(),
     }
+
+
+def steps_from_start(passages: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the number of steps from the upper left cell of a maze to every cell; infinite where there is no path."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import shortest_path
+
+    from condcs.explore.mazes import MOVES
+
+    rows, columns, _ = passages.shape
+    row, column, action = np.argwhere(passages).T
+    across, down = np.array(MOVES)[action].T
+    ends = row * columns + column, (row + down) * columns + column + across
+    graph = coo_matrix((np.ones(len(row)), ends), shape=(rows * columns, rows * columns))
+    return np.asarray(shortest_path(graph, unweighted=True, indices=0)).reshape(rows, columns)
 
 
 def summarise(experiment: Experiment, results: Results) -> Report:

@@ -44,8 +44,8 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     settings = table6.settings_of(parameters, name, arguments["method"])
     done = rollout(environment, settings, steps=parameters["steps"], until_goal=False, keep_path=True, rng=rng)
     rows = parameters["maze_rows"]
-    counts = heat_map(name, done.path, rows, rows, bins).astype(int)
-    coverage, entropy = spread(*places(name, done.path, rows, rows))
+    counts = heat_map(name, done.path, rows, bins).astype(int)
+    coverage, entropy = spread(*places(name, done.path, rows))
     return {"counts": counts.tolist(), "goals": done.goals, "coverage": coverage, "entropy": entropy}
 
 

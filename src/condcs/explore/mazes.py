@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -76,20 +75,6 @@ def make_maze(
         visited[next_row, next_column] = True
         cells.append((next_row, next_column))
     return passages
-
-
-def distances(passages: np.ndarray[Any, Any], row: int = 0, column: int = 0) -> np.ndarray[Any, Any]:
-    """Return the number of steps from one cell to every other."""
-    steps = np.full(passages.shape[:2], -1, np.int64)
-    steps[row, column] = 0
-    waiting = deque([(row, column)])
-    while waiting:
-        r, c = waiting.popleft()
-        for action, (dc, dr) in enumerate(MOVES):
-            if passages[r, c, action] and steps[r + dr, c + dc] < 0:
-                steps[r + dr, c + dc] = steps[r, c] + 1
-                waiting.append((r + dr, c + dc))
-    return steps
 
 
 def picture(

@@ -92,12 +92,12 @@ def one_run(options: ExploreOptions, method: Method, number: int) -> dict[str, A
     made = compiled_environment(options.environment, rows=options.rows, rng=rng)
     settings = hyperparameters(options.environment, method)
     done = rollout(made, settings, steps=options.steps, until_goal=False, keep_path=True, rng=rng)
-    numbers, total = places(options.environment, done.path, options.rows, options.rows)
+    numbers, total = places(options.environment, done.path, options.rows)
     return {
         "first_goal": done.first_goal,
         "goals": done.goals,
         "curve": coverage_curve(numbers, total, curve_steps(options)),
-        "heat": heat_map(options.environment, done.path, options.rows, options.rows, HEAT_BINS),
+        "heat": heat_map(options.environment, done.path, options.rows, HEAT_BINS),
     }
 
 
@@ -162,19 +162,19 @@ def rows_of(options: ExploreOptions, found: Found) -> list[list[str]]:
 PARTS = 20
 """Parts of each of the two columns of a continuous state."""
 
-_BOXES = {
+_BOXES: dict[EnvironmentName, Any] = {
     "mountain-car": ((-1.2, -0.07), (0.6, 0.07)),
     "pendulum": ((0.0, -8.0), (2 * np.pi, 8.0)),
 }
 
 
-def places(environment: str, path: FloatArray, rows: int, columns: int) -> tuple[FloatArray, int]:
+def places(environment: EnvironmentName, path: FloatArray, rows: int) -> tuple[FloatArray, int]:
     """Return the number of the place of each state of a path, and how many places there are.
 
-    Places are the cells of a maze, or 20 x 20 parts of position and velocity, or of angle and speed.
+    Places are the cells of a square maze, or 20 x 20 parts of position and velocity, or of angle and speed.
     """
     if environment == "maze":
-        return (path[:, 1] * columns + path[:, 0]).astype(np.int64), rows * columns
+        return (path[:, 1] * rows + path[:, 0]).astype(np.int64), rows * rows
     low, high = (np.array(side) for side in _BOXES[environment])
     turned = path.copy()
     if environment == "pendulum":
@@ -189,15 +189,14 @@ def coverage_curve(numbers: FloatArray, total: int, at: FloatArray) -> FloatArra
     return np.asarray(np.searchsorted(np.sort(first), at, side="left") / total)
 
 
-def heat_map(environment: str, path: FloatArray, rows: int, columns: int, bins: int) -> FloatArray:
+def heat_map(environment: EnvironmentName, path: FloatArray, rows: int, bins: int) -> FloatArray:
     """Return a histogram of a path over position and velocity, the pendulum's free end, or the cells of the maze."""
     x, y = path.T
-    edges: list[Any]
     if environment == "mountain-car":
-        edges = [np.linspace(-1.2, 0.6, bins + 1), np.linspace(-0.07, 0.07, bins + 1)]
+        edges = [np.linspace(low, high, bins + 1) for low, high in zip(*_BOXES[environment], strict=True)]
     elif environment == "pendulum":
         x, y = np.sin(x), np.cos(x)
         edges = [np.linspace(-1.05, 1.05, bins + 1)] * 2
     else:
-        edges = [np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5]
+        edges = [np.arange(rows + 1) - 0.5] * 2
     return np.asarray(np.histogram2d(x, y, bins=edges)[0])
