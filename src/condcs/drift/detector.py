@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-import condcs
 from condcs.core.arrays import Array
 from condcs.core.checks import check_integer, check_positive
 from condcs.core.errors import DataError, ParameterError, ShapeError, public
@@ -17,6 +16,7 @@ from condcs.core.random import check_rng
 from condcs.core.stateful import State, Stateful
 from condcs.drift.calibration import CALIBRATION_ROWS, nearest_rows, null_statistics, threshold_for
 from condcs.drift.reference_regression import KernelRegression, fit_regression, regression_from, regression_state
+from condcs.kernels.bandwidths import bandwidth as median_bandwidth
 from condcs.measures.sliding_window import ReferenceWindow, check_rows, check_widths
 
 FloatArray = np.ndarray[Any, Any]
@@ -400,4 +400,4 @@ def _widths(option: str, bandwidth: WidthOrMedian, values: FloatArray, *, scaled
     if scaled:
         deviations = values.std(axis=0)
         units = np.where(deviations > 0, deviations, 1.0)
-    return np.asarray(units * float(condcs.bandwidth(values / units)))
+    return np.asarray(units * float(median_bandwidth(values / units)))
