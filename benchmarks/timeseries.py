@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 import condcs
 from condcs.timeseries import ccs_pairwise_distance, embed
-from condcs.timeseries.powers import power_of_two
+from condcs.timeseries.engine import power_of_two
 
 THREADS = 2
 REPEATS = 3
@@ -103,7 +103,7 @@ def compare(name: str, order: int) -> None:
 
 LARGE = """
 import re, time, numpy as np
-from condcs.timeseries import ccs_pairwise_distance
+from condcs.timeseries import MatrixOutput, ccs_pairwise_distance
 rng = np.random.default_rng(0)
 X = rng.normal(size=({count}, 1, 40)).cumsum(axis=2)
 def megabytes(name):
@@ -111,7 +111,7 @@ def megabytes(name):
 ccs_pairwise_distance(X[:50], order=3, n_jobs={threads})
 open("/proc/self/clear_refs", "w").write("5")  # the peak so far, that of the compiler, is forgotten
 before, start = megabytes("VmRSS"), time.perf_counter()
-D = ccs_pairwise_distance(X, order=3, n_jobs={threads}, dtype="float32")
+D = ccs_pairwise_distance(X, order=3, n_jobs={threads}, output=MatrixOutput(dtype="float32"))
 print(megabytes("VmHWM") - before, D.nbytes / 2**20, time.perf_counter() - start)
 """
 

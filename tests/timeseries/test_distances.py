@@ -7,7 +7,7 @@ import pytest
 
 import condcs
 from condcs.core.errors import BandwidthError, BandwidthWarning, CondcsError, DataError, ParameterError, ShapeError
-from condcs.timeseries import ccs_distance, ccs_pairwise_distance, embed
+from condcs.timeseries import MatrixOutput, ccs_distance, ccs_pairwise_distance, embed
 from tests.conftest import golden_cases
 from tests.dense import dense_conditional_cs
 
@@ -131,6 +131,14 @@ def test_pooled_median_of_many_windows_is_that_of_a_fixed_draw(rng):
     assert np.array_equal(D, ccs_pairwise_distance(X, order=1, bandwidth="pooled-median"))
     near = [ccs_pairwise_distance(X, order=1, bandwidth=b)[0, 1] for b in (0.954 * 0.95, 0.954 * 1.05)]
     assert min(near) < D[0, 1] < max(near)
+
+
+def test_pooled_median_of_many_windows_had_a_draw_of_its_own(rng):
+    """One rule, one answer: above 2,000 windows it is the bandwidth that `condcs.bandwidth` finds for them."""
+    X = rng.normal(size=(60, 1, 51))
+    bandwidths = [condcs.bandwidth(part.reshape(-1, 1)) for part in (X[:, 0, :-1], X[:, 0, 1:])]
+    D = ccs_pairwise_distance(X, order=1, bandwidth="pooled-median")
+    assert pytest.approx(ccs_pairwise_distance(X, order=1, bandwidth=bandwidths), abs=1e-10) == D
 
 
 def test_wide_frames_go_through_matrix_products(rng):
@@ -265,7 +273,7 @@ def test_measures_that_are_not_symmetric_fill_both_halves(rng, measure):
 
 def test_single_precision_output(rng):
     X = rng.normal(size=(5, 20))
-    D = ccs_pairwise_distance(X, order=1, dtype="float32")
+    D = ccs_pairwise_distance(X, order=1, output=MatrixOutput(dtype="float32"))
     assert D.dtype == np.float32
     assert np.array_equal(D, ccs_pairwise_distance(X, order=1).astype(np.float32))
 
@@ -303,7 +311,7 @@ X34 = np.arange(24.0).reshape(2, 12)
         (lambda: ccs_pairwise_distance(X34, order=1, factor=-1), ParameterError, ["`factor`", "positive"]),
         (lambda: ccs_pairwise_distance(X34, order=1, layout="tcn"), ParameterError, ["`layout`", "'nct', 'ntc'"]),
         (lambda: ccs_pairwise_distance(X34, order=1, n_jobs=0), ParameterError, ["`n_jobs`"]),
-        (lambda: ccs_pairwise_distance(X34, order=1, dtype="int8"), ParameterError, ["`dtype`", "'float32'"]),
+        (lambda: MatrixOutput(dtype="int8"), ParameterError, ["`dtype`", "'float32'"]),
         (lambda: ccs_pairwise_distance(X34, order=1, measure="cs"), ParameterError, ["`measure`", "'conditional_mmd'"]),
         (lambda: ccs_pairwise_distance(X34, order=1, k=3), ParameterError, ["`k`", "estimator"]),
         (lambda: ccs_pairwise_distance(X34, order=1, bandwidth_x=3), ParameterError, ["`bandwidth_x`", "left out"]),

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from condcs.core.errors import DataError, ParameterError
-from condcs.timeseries.prediction import choose_factor, self_prediction
+from condcs.timeseries.tuning import choose_factor, self_prediction
 
 
 def plain(series, order, factor):
@@ -63,7 +63,7 @@ def test_long_series_are_thinned(rng):
 @pytest.mark.parametrize(
     ("X", "options", "error", "words"),
     [
-        (np.zeros((3, 20)), {}, DataError, "constant ones only"),
+        (np.zeros((3, 20)), {}, DataError, "only constant ones"),
         (np.full((3, 20), np.nan), {}, DataError, "must be finite"),
         (np.zeros((3, 20)), {"factors": ()}, ParameterError, "`factors`"),
         (np.zeros((3, 20)), {"factors": (0.0,)}, ParameterError, "`factors`"),

@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import norm
 
 from condcs.core.errors import DataError, ParameterError, ShapeError
-from condcs.timeseries import tck
+from condcs.timeseries import baseline_distances as tck
+from condcs.timeseries.baseline_distances import tck_kernel, tck_pairwise_distance
 from condcs.timeseries.clustering import cluster, normalized_mutual_information
-from condcs.timeseries.tck import tck_kernel, tck_pairwise_distance
 
 FAST = {"n_components": 4, "n_mixtures": 4}
 

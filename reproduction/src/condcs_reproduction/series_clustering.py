@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from condcs.core.checks import check_choice
 from condcs.core.errors import BandwidthWarning
 from condcs.measures.pairwise import pairwise
-from condcs.timeseries.baselines import baseline_pairwise_distance
+from condcs.timeseries.baseline_distances import SETTINGS, baseline_pairwise_distance
 from condcs.timeseries.clustering import adjusted_rand_index, cluster, median_distance, normalized_mutual_information
+from condcs.timeseries.collection import embed
 from condcs.timeseries.distances import ccs_pairwise_distance
-from condcs.timeseries.embedding import embed
-from condcs.timeseries.prediction import self_prediction
+from condcs.timeseries.tuning import self_prediction
 from condcs_reproduction.data import DatasetError, load, make_dynamic_textures
 from condcs_reproduction.data.catalogue import CATALOGUE
 from condcs_reproduction.data.loading import cache_folder
@@ -263,7 +264,7 @@ def distances(X: FloatArray, measure: str, setting: Mapping[str, Any], parameter
             D = np.asarray(pairwise(windows, measure=measure))
         return np.asarray((D + D.T) / 2)
     options = {**parameters["tck"], "rng": seed} if measure == "tck" else {}
-    return baseline_pairwise_distance(X, measure=measure, **options)
+    return baseline_pairwise_distance(X, measure=check_choice("measure", measure, tuple(SETTINGS)), **options)
 
 
 def best_setting(

@@ -42,7 +42,7 @@ class AeonDistance:
         collection = check_collection("X", X, "nct", settings.get("missing", "error"))
         self.distances: FloatArray = ccs_pairwise_distance(collection, **settings)
         self._known = {_key(collection.series(i)): i for i in range(collection.count)}
-        running = ("n_jobs", "dtype", "store", "progress")
+        running = ("n_jobs", "output")
         self._settings = {name: value for name, value in settings.items() if name not in running}
 
     def __call__(self, x: FloatArray, y: FloatArray, **_: Any) -> float:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from condcs.core.checks import check_choice, check_positive
 from condcs.timeseries.collection import FloatArray, check_collection
 from condcs.timeseries.distances import ccs_pairwise_distance, choose_order
-from condcs.timeseries.orders import takens_order
+from condcs.timeseries.tuning import takens_order
 
 Output = Literal["distance", "affinity"]
 _MIN_LENGTH = 3

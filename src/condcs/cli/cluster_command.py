@@ -19,10 +19,11 @@ from condcs.cli.terminal import Terminal, foreign
 from condcs.core.errors import BandwidthWarning
 from condcs.report.cluster_page import Clustering, cluster_page
 from condcs.report.page import write_whole
-from condcs.timeseries.baselines import baseline_pairwise_distance
+from condcs.timeseries.baseline_distances import baseline_pairwise_distance
 from condcs.timeseries.clustering import cluster
+from condcs.timeseries.collection import Missing
 from condcs.timeseries.distances import ccs_pairwise_distance
-from condcs.timeseries.prediction import choose_factor
+from condcs.timeseries.tuning import choose_factor
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -59,7 +60,7 @@ class ClusterOptions:
     order: int | None = None
     factor: float | None = None
     scaling: Scaling = "raw"
-    missing: Literal["error", "drop"] = "error"
+    missing: Missing = "error"
     seed: int = 0
     jobs: int | None = None
 
@@ -96,7 +97,7 @@ def cluster_file(file: SeriesFile, options: ClusterOptions) -> Clustering:
         settings |= {"window": str(order), "bandwidth": f"{factor:g} times each pair's median distance, {how}"}
     else:
         D = baseline_pairwise_distance(X, measure=options.measure, n_jobs=options.jobs or 1)
-    scale = "silhouette" if 2 <= options.k < len(X) else "median"
+    scale: Literal["silhouette", "median"] = "silhouette" if 2 <= options.k < len(X) else "median"
     clusters = cluster(D, options.k, method=options.method, scale=scale, rng=options.seed)
     if clusters.scale is not None:
         settings["clustering"] = f"spectral, A = exp(-D / b), b = {clusters.scale:.4g} by the silhouette"

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from condcs.core.arrays import Array, Backend
 from condcs.core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs.core.groups import Groups
+
+Choice = TypeVar("Choice", bound=str)
 
 Parts = Sequence[tuple[str, Any]]
 """The arguments that hold one variable of each group, with their names: ``[("xp", xp), ("xq", xq)]``."""
@@ -202,12 +204,12 @@ def _fits_single(column: Any) -> bool:
     return not len(numbers) or bool(-limit <= np.min(numbers) and np.max(numbers) <= limit)
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+def check_choice(name: str, value: Any, choices: Sequence[Choice]) -> Choice:
     """Check that an option is one of a few names."""
     if not isinstance(value, str) or value not in choices:
         options = ", ".join(repr(c) for c in choices)
         raise ParameterError(f"`{name}` must be one of {options}, got {value!r}. Pass {name}={choices[0]!r}.")
-    return value
+    return choices[choices.index(value)]
 
 
 def check_positive(name: str, value: Any) -> float:

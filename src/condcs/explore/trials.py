@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from condcs.core.checks import check_choice, check_integer
-from condcs.parallel.spreading import active_workers, cores, in_order, spread
 from condcs.explore.compiled_environments import compiled_environment
 from condcs.explore.environments import NAMES, EnvironmentName
 from condcs.explore.methods import METHODS, Method, hyperparameters
 from condcs.explore.rollouts import rollout
+from condcs.parallel.spreading import active_workers, cores, in_order, spread
 
 FloatArray = np.ndarray[Any, Any]
 

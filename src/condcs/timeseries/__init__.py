@@ -1,29 +1,22 @@
 """Distances between the dynamics of time series: p(next value | window) compared by a conditional divergence."""
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import Any
-
-_HOMES = {
-    "adjusted_rand_index": "clustering",
-    "baseline_pairwise_distance": "baselines",
-    "ccs_distance": "distances",
-    "ccs_pairwise_distance": "distances",
-    "choose_factor": "prediction",
-    "choose_order": "distances",
-    "choose_scale": "clustering",
-    "cluster": "clustering",
-    "embed": "embedding",
-    "false_neighbours": "orders",
-    "normalized_mutual_information": "clustering",
-    "self_prediction": "prediction",
-    "silhouette": "clustering",
-    "tck_kernel": "tck",
-    "tck_pairwise_distance": "tck",
-}
+from condcs.timeseries.baseline_distances import baseline_pairwise_distance, tck_kernel, tck_pairwise_distance
+from condcs.timeseries.clustering import (
+    Clusters,
+    adjusted_rand_index,
+    choose_scale,
+    cluster,
+    normalized_mutual_information,
+    silhouette,
+)
+from condcs.timeseries.collection import embed
+from condcs.timeseries.distance_matrix import MatrixOutput
+from condcs.timeseries.distances import ccs_distance, ccs_pairwise_distance, choose_order
+from condcs.timeseries.tuning import choose_factor, false_neighbours, self_prediction
 
 __all__ = [
+    "Clusters",
+    "MatrixOutput",
     "adjusted_rand_index",
     "baseline_pairwise_distance",
     "ccs_distance",
@@ -40,13 +33,3 @@ __all__ = [
     "tck_kernel",
     "tck_pairwise_distance",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"condcs.timeseries.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'condcs.timeseries' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -15,30 +15,30 @@ from condcs.core.random import check_rng
 
 FloatArray = np.ndarray[Any, Any]
 
-METHODS = ("spectral", "k_medoids")
-CRITERIA = ("silhouette", "eigengap")
+Method = Literal["spectral", "k_medoids"]
+Criterion = Literal["silhouette", "eigengap"]
 
 SCALES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-"""Scales b that are tried when one is to be chosen, in units of the median distance."""
+"""Candidates for the scale b, in units of the median distance."""
 
 DENSE_SIZE = 1_200
-"""Up to this many series all eigenvectors are computed; above, only those that are needed."""
+"""Up to this many series all eigenvectors are computed; for more, only those that are needed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Clusters(ByValue):
-    """A clustering and what it was made with.
+    """A clustering and how it was found.
 
     Attributes
     ----------
     labels : array of int, shape (n,)
         Cluster of each series, 0 to k - 1.
     medoids : array of int, shape (k,)
-        The most central series of each cluster: least sum of distances to the others in it.
+        The most central series of each cluster: the one with the smallest sum of distances to the others in it.
     scale : float or None
         The b of ``exp(-D / b)``; None for k-medoids.
     silhouette : float
-        Mean silhouette under the distances; between -1 and 1, high when clusters are tight and apart.
+        Mean silhouette under the distances; between -1 and 1, large when clusters are tight and far apart.
     """
 
     labels: FloatArray
@@ -52,8 +52,8 @@ def cluster(
     D: Any,
     n_clusters: int,
     *,
-    method: str = "spectral",
-    scale: float | str = "median",
+    method: Method = "spectral",
+    scale: float | Literal["median"] | Criterion = "median",
     rng: int | np.random.Generator | None = 0,
 ) -> Clusters:
     """Cluster n objects by their distances.
@@ -71,9 +71,9 @@ def cluster(
         The algorithm.
     scale : float, "median", "silhouette" or "eigengap"
         The b of the adjacency. "median" is the median distance; "silhouette" and "eigengap" choose among multiples of
-        it, without labels: see `choose_scale`. Without effect on k-medoids.
+        it, without labels: see `choose_scale`. Not used by k-medoids.
     rng : int or Generator
-        Seed of the starts.
+        Random generator for the starts, or its seed.
 
     Returns
     -------
@@ -89,26 +89,26 @@ def cluster(
     """
     D = check_distances("D", D)
     k = check_integer("n_clusters", n_clusters, 2, len(D), " (the number of series)")
-    check_choice("method", method, METHODS)
+    check_choice("method", method, get_args(Method))
     generator = check_rng(rng)
     if method == "k_medoids":
         from condcs.timeseries.k_medoids import best_medoids
 
         labels, b = _labels_in_order(best_medoids(D, k, generator)), None
     else:
-        b = choose_scale(D, k, criterion=scale) if scale in CRITERIA else _scale(D, scale)
+        b = choose_scale(D, k, criterion=scale) if scale in ("silhouette", "eigengap") else _scale(D, scale)
         labels = _spectral(D, k, b, generator)
     return Clusters(labels, medoids_of(D, labels), b, silhouette(D, labels))
 
 
 @public
 def choose_scale(
-    D: Any, n_clusters: int, *, criterion: str | float = "eigengap", scales: Sequence[float] = SCALES
+    D: Any, n_clusters: int, *, criterion: Criterion = "eigengap", scales: Sequence[float] = SCALES
 ) -> float:
     """Choose the b of ``exp(-D / b)`` without labels.
 
-    "silhouette": the clusters that b leads to are the tightest under D itself. "eigengap": the k-th and (k+1)-th
-    eigenvalues of the normalised adjacency are furthest apart, so that k clusters are what the graph shows.
+    "silhouette" maximises the mean silhouette of the clusters under D. "eigengap" maximises the difference between the
+    k-th and the (k+1)-th eigenvalue of the normalised adjacency.
 
     Parameters
     ----------
@@ -124,11 +124,11 @@ def choose_scale(
     Returns
     -------
     float
-        The scale, in the units of D; of equally good ones the largest.
+        The scale, in the units of D; among equally good ones the largest.
     """
     D = check_distances("D", D)
     k = check_integer("n_clusters", n_clusters, 2, len(D) - 1, " (one less than the number of series)")
-    check_choice("criterion", criterion, CRITERIA)
+    check_choice("criterion", criterion, get_args(Criterion))
     if len(scales) == 0:
         raise ParameterError("`scales` must hold at least one candidate, got none. Pass e.g. scales=(0.1, 1.0).")
     unit = _scale(D, "median")
@@ -142,11 +142,12 @@ def choose_scale(
 
 @public
 def normalized_mutual_information(truth: Any, labels: Any) -> float:
-    r"""Mutual information of two labellings over the larger of their entropies (Xu, Liu and Gong, as in the paper).
+    r"""Mutual information of two labellings, divided by the larger of their entropies (Xu, Liu and Gong).
 
     .. math:: \mathrm{NMI} = \frac{I(U; V)}{\max(H(U), H(V))}
 
-    scikit-learn's default divides by the mean of the entropies instead, which gives slightly larger numbers.
+    This is the paper's definition. scikit-learn divides by the mean of the entropies by default, which gives slightly
+    larger numbers.
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ def normalized_mutual_information(truth: Any, labels: Any) -> float:
     Returns
     -------
     float
-        Between 0 (independent) and 1 (equal up to names).
+        Between 0 (independent) and 1 (equal up to the names of the labels).
     """
     from sklearn.metrics import normalized_mutual_info_score
 
@@ -217,7 +218,7 @@ def medoids_of(D: FloatArray, labels: FloatArray) -> FloatArray:
 
 
 def check_distances(name: str, D: Any) -> FloatArray:
-    """Return a matrix of distances as floats, its triangles averaged, or say what is wrong with it."""
+    """Check a matrix of distances and return it as floats, the two triangles averaged."""
     try:
         D = np.array(D, dtype=float)
     except (TypeError, ValueError) as error:
@@ -230,7 +231,7 @@ def check_distances(name: str, D: Any) -> FloatArray:
     if not np.isfinite(D).all():
         raise DataError(
             f"`{name}` must be finite, got {int((~np.isfinite(D)).sum())} NaN or infinite value(s). "
-            "Leave out the series they belong to."
+            "Drop the series they belong to."
         )
     return np.asarray((D + D.T) / 2)
 
@@ -276,8 +277,8 @@ def _leading(M: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     n = len(M)
     if n > DENSE_SIZE:
         try:
-            # A start that is not random: the same matrix gives the same vectors. At a tiny scale nearly all
-            # eigenvalues are alike and the iteration crawls: then the dense solver is the faster one.
+            # A fixed start: the same matrix gives the same vectors. At a tiny scale nearly all eigenvalues are equal
+            # and the iteration hardly converges: then the dense solver is faster.
             values, vectors = eigsh(M, k=count, which="LA", v0=np.ones(n), ncv=max(4 * count, 40), tol=1e-8, maxiter=20)
             order = np.argsort(values)[::-1]
             return values[order], vectors[:, order]
@@ -298,7 +299,7 @@ def _spectral(D: FloatArray, k: int, b: float, rng: np.random.Generator) -> Floa
 
 
 def _quietly(means: Any, rows: FloatArray) -> FloatArray:
-    """Fit k-means; fewer distinct rows than clusters is no news: then there are fewer clusters."""
+    """Fit k-means without its warning: with fewer distinct rows than clusters, there are fewer clusters."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -314,7 +315,7 @@ def _eigengap(D: FloatArray, k: int, b: float) -> float:
 
 
 def _labels_in_order(labels: FloatArray) -> FloatArray:
-    """Return clusters numbered by their first member, so that names do not depend on the algorithm's luck."""
+    """Return clusters numbered by their first member, so that the numbers do not depend on the random start."""
     firsts: dict[int, int] = {}
     for label in labels.tolist():
         firsts.setdefault(label, len(firsts))

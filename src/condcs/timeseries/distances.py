@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 
-from condcs.core.checks import check_choice, check_integer, check_positive
+from condcs.core.checks import check_integer, check_positive
 from condcs.core.errors import ParameterError, ShapeError, public
-from condcs.timeseries.collection import Collection, FloatArray, check_collection, check_same_channels, check_series
-from condcs.timeseries.jobs import make_job
-from condcs.timeseries.matrix import distance_matrix
-from condcs.timeseries.orders import MAX_SERIES, Order, check_grid, cluster_contrast, draw_series, takens_order
-from condcs.timeseries.widths import SeriesBandwidth
-from condcs.timeseries.windowed import windowed
+from condcs.timeseries.collection import (
+    Collection,
+    FloatArray,
+    Layout,
+    Missing,
+    check_collection,
+    check_same_channels,
+    check_series,
+    joined,
+    windowed,
+)
+from condcs.timeseries.distance_job import SeriesBandwidth, SeriesMeasure, make_job
+from condcs.timeseries.distance_matrix import MatrixOutput, distance_matrix
+from condcs.timeseries.tuning import MAX_SERIES, Order, check_grid, cluster_contrast, draw_series, takens_order
 
-DTYPES = ("float64", "float32")
 _MIN_SERIES_FOR_GRID = 4
 
 
@@ -25,18 +32,18 @@ def ccs_distance(
     x: Any,
     y: Any,
     *,
-    order: int | str,
+    order: int | Literal["takens"],
     bandwidth: SeriesBandwidth = "pair-median",
     factor: float = 1.0,
-    layout: str = "nct",
-    missing: str = "error",
-    measure: str = "conditional_cs",
+    layout: Layout = "nct",
+    missing: Missing = "error",
+    measure: SeriesMeasure = "conditional_cs",
     **options: Any,
 ) -> float:
     """Distance between the dynamics of two series: how far apart their p(next value | window of past values) are.
 
-    The conditional Cauchy-Schwarz divergence (Prop. 2) between the two samples that `embed` makes of them. Serves as
-    the callable ``distance`` of aeon's clusterers. Cost O((n + m)^2 channels), whatever the order.
+    The conditional Cauchy-Schwarz divergence (Prop. 2) between the two samples that `embed` returns for them. It can be
+    used as the callable ``distance`` of aeon's clusterers. Cost O((n + m)^2 channels), independent of the order.
 
     Parameters
     ----------
@@ -50,7 +57,7 @@ def ccs_distance(
     Returns
     -------
     float
-        0 when the dynamics agree, growing as they part; can be slightly negative for very short series.
+        0 if the dynamics agree, larger the more they differ; can be slightly negative for very short series.
 
     Examples
     --------
@@ -64,10 +71,10 @@ def ccs_distance(
     factor = check_positive("factor", factor)
     if not isinstance(order, str | int | np.integer):
         raise ParameterError(
-            f'`order` must be a positive integer or "takens" for two series, got {order!r}. A grid can be chosen from '
-            "for a collection: see `ccs_pairwise_distance`."
+            f'`order` must be a positive integer or "takens" for two series, got {order!r}. To choose from a grid, '
+            "pass a collection to `ccs_pairwise_distance`."
         )
-    chosen = takens_order(_joined(p, q)) if isinstance(order, str) and _is_takens(order) else order
+    chosen = takens_order(_pooled(p, q)) if isinstance(order, str) and _is_takens(order) else order
     chosen = check_integer("order", chosen, 1)
     sides = [windowed("x", p, chosen), windowed("y", q, chosen)]
     job, sides, fallbacks = make_job(measure, bandwidth, factor, options, sides)
@@ -84,13 +91,11 @@ def ccs_pairwise_distance(
     order: Order,
     bandwidth: SeriesBandwidth = "pair-median",
     factor: float = 1.0,
-    layout: str = "nct",
+    layout: Layout = "nct",
+    missing: Missing = "error",
+    measure: SeriesMeasure = "conditional_cs",
     n_jobs: int | None = None,
-    missing: str = "error",
-    measure: str = "conditional_cs",
-    dtype: str = "float64",
-    store: str | os.PathLike[str] | None = None,
-    progress: bool = False,
+    output: MatrixOutput = MatrixOutput(),  # noqa: B008  (frozen)
     **options: Any,
 ) -> FloatArray:
     """Distances between the dynamics of all pairs of series, or of every series of X with every series of Y.
@@ -102,45 +107,38 @@ def ccs_pairwise_distance(
         n_timepoints, n_channels).
     order : int, "takens", or sequence of int
         Number of past values in a window. "takens": the smallest with less than 1% false nearest neighbours. From a
-        grid the order whose distances cluster best is taken: highest mean silhouette over 2 to 10 clusters, no labels
-        used; see `choose_order`.
+        sequence, the order whose distances cluster best is used; see `choose_order`.
     bandwidth : {"pair-median", "pooled-median"}, float, or two floats
-        Widths of the Gaussian kernels on windows and on the values that follow them. "pair-median": the square root of
-        the median squared distance over all pairs of the two series' windows together, each pair of series its own.
-        "pooled-median": one kernel for the whole collection.
+        Bandwidths of the Gaussian kernels on windows and on the values that follow them. "pair-median": the square root
+        of the median squared distance over all windows of the two series, for each pair of series separately.
+        "pooled-median": the same over the windows of all series, one bandwidth for the whole collection.
     factor : float
-        Multiplies the widths.
+        Multiplies the bandwidths.
     layout : {"nct", "ntc"}
-        Order of the axes: series, channels, time (aeon's) or series, time, channels.
-    n_jobs : int, optional
-        Threads; by default what an enclosing ``joblib.parallel_config`` says (its backend is used, be it threads,
-        processes or a Dask cluster), else all cores. The result does not depend on it.
+        Order of the axes: series, channels, time (as in aeon) or series, time, channels.
     missing : {"error", "drop"}
-        What to do about NaN: complain, or leave out the windows that touch one.
+        Whether NaN raises an error, or the windows that contain one are dropped.
     measure : str
         A registered measure that takes x and y: "conditional_cs", "conditional_mmd", "conditional_kl", ...
-    dtype : {"float64", "float32"}
-        Type of the matrix; computed in double precision either way.
-    store : path, optional
-        Folder for a matrix on disk. The same call with the same folder continues where a killed run stopped, and
-        returns the matrix memory-mapped. Finished blocks have checksums: those that the disk has changed or lost are
-        computed again, with a warning.
-    progress : bool
-        Show a progress bar (where `rich` is installed).
+    n_jobs : int, optional
+        Number of threads. By default that of the enclosing ``joblib.parallel_config``, whose backend is used (threads,
+        processes or a Dask cluster), or all cores. The result does not depend on it.
+    output : MatrixOutput
+        Type of the matrix, a folder to keep it on disk so that an interrupted run can continue, and a progress bar.
     **options
         Keyword options of the measure, e.g. ``regularization``, ``k``, ``estimator``.
 
     Returns
     -------
     array, shape (n_series, n_series) or (n_series of X, n_series of Y)
-        Symmetric with a zero diagonal without Y (unless the measure is not symmetric).
+        Without Y, symmetric with a zero diagonal (unless the measure is not symmetric).
 
     Notes
     -----
-    Conditional CS (and the conditional Euclidean distance) run in a compiled engine: O(n^2 (channels + 3)) per pair of
-    series with n windows, whatever the order; per-pair widths cost about three times as much as common ones. Memory is
-    that of the result plus a few n x n matrices per thread. Windows that are far from all others are finished in the
-    log domain: the result is finite for every finite input.
+    Conditional CS and the conditional Euclidean distance run in a compiled engine: O(n^2 (channels + 3)) per pair of
+    series with n windows, independent of the order; a bandwidth for each pair costs about three times as much as a
+    common one. Memory is that of the result plus a few n x n matrices per thread. Windows that are far from all others
+    are computed in the log domain: the result is finite for every finite input.
 
     Examples
     --------
@@ -150,26 +148,29 @@ def ccs_pairwise_distance(
     >>> bool(max(D[0, 1], D[2, 3]) < D[0, 2])
     True
     """
-    check_choice("dtype", dtype, DTYPES)
     factor = check_positive("factor", factor)
     n_jobs = _check_jobs(n_jobs)
     a = check_collection("X", X, layout, missing)
     b = None if Y is None else check_collection("Y", Y, layout, missing)
     if b is not None:
         check_same_channels("X", a, "Y", b, layout)
-    settings = {"bandwidth": bandwidth, "factor": factor, "measure": measure, "n_jobs": n_jobs, **options}
-    chosen = _chosen_order(order, a, b, settings)
+    if isinstance(order, str) and _is_takens(order):
+        chosen = takens_order(a if b is None else _pooled(a, b))
+    elif np.ndim(order) == 0:
+        chosen = check_integer("order", order, 1)
+    else:
+        chosen = choose_order(
+            a if b is None else _pooled(a, b),
+            order,  # type: ignore[arg-type]
+            bandwidth=bandwidth,
+            factor=factor,
+            measure=measure,
+            n_jobs=n_jobs,
+            **options,
+        )
     sides = [windowed("X", a, chosen)] + ([] if b is None else [windowed("Y", b, chosen)])
     job, sides, fallbacks = make_job(measure, bandwidth, factor, options, sides)
-    matrix, fell_back = distance_matrix(
-        job,
-        sides[0],
-        sides[1] if b is not None else None,
-        n_jobs=n_jobs,
-        progress=progress,
-        dtype=dtype,
-        store=store,
-    )
+    matrix, fell_back = distance_matrix(job, sides[0], None if b is None else sides[1], n_jobs=n_jobs, output=output)
     (fallbacks + fell_back).warn()
     return matrix
 
@@ -177,24 +178,29 @@ def ccs_pairwise_distance(
 @public
 def choose_order(
     X: Any,
-    orders: Any,
+    orders: Sequence[int],
     *,
-    layout: str = "nct",
-    missing: str = "error",
-    **settings: Any,
+    bandwidth: SeriesBandwidth = "pair-median",
+    factor: float = 1.0,
+    layout: Layout = "nct",
+    missing: Missing = "error",
+    measure: SeriesMeasure = "conditional_cs",
+    n_jobs: int | None = None,
+    **options: Any,
 ) -> int:
-    """Order whose distances cluster best, without labels.
+    """Choose the order whose distances cluster best, without labels.
 
-    For each order, distances between the series (a draw of 200 with a fixed seed if there are more) are clustered by
-    average linkage into 2 to 10 clusters, and the highest mean silhouette counts. Ties go to the smaller order.
+    For each order, the distances between the series (a random subset of 200 with a fixed seed if there are more) are
+    clustered by average linkage into 2 to 10 clusters, and the highest mean silhouette is compared. Ties are resolved
+    in favour of the smaller order.
 
     Parameters
     ----------
     X : array or list of arrays
         Series, as in `ccs_pairwise_distance`.
     orders : sequence of int
-        The grid.
-    layout, missing, **settings
+        The candidates.
+    bandwidth, factor, layout, missing, measure, n_jobs, **options
         As in `ccs_pairwise_distance`.
 
     Returns
@@ -218,17 +224,15 @@ def choose_order(
             f"`X` must hold at least {_MIN_SERIES_FOR_GRID} series for an order to be chosen from a grid, got "
             f"{collection.count}. Pass one order."
         )
-    marks = [cluster_contrast(ccs_pairwise_distance(collection, order=order, **settings)) for order in grid]
+    marks = [
+        cluster_contrast(
+            ccs_pairwise_distance(
+                collection, order=order, bandwidth=bandwidth, factor=factor, measure=measure, n_jobs=n_jobs, **options
+            )
+        )
+        for order in grid
+    ]
     return grid[int(np.argmax(marks))]
-
-
-def _chosen_order(order: Any, a: Collection, b: Collection | None, settings: dict[str, Any]) -> int:
-    if isinstance(order, str) and _is_takens(order):
-        return takens_order(a if b is None else _joined(a, b))
-    if np.ndim(order) == 0:
-        return check_integer("order", order, 1)
-    check_grid(order)
-    return choose_order(a if b is None else _joined(a, b), order, **settings)
 
 
 def _is_takens(order: str) -> bool:
@@ -240,8 +244,8 @@ def _is_takens(order: str) -> bool:
     return True
 
 
-def _joined(a: Collection, b: Collection) -> Collection:
-    return Collection(np.concatenate([a.frames, b.frames]), np.concatenate([a.starts, a.starts[-1] + b.starts[1:]]))
+def _pooled(a: Collection, b: Collection) -> Collection:
+    return joined([one.series(i) for one in (a, b) for i in range(one.count)])
 
 
 def _check_jobs(n_jobs: Any) -> int | None:

@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from condcs.timeseries.differences import median_squared_difference, merge
-from condcs.timeseries.selection import GROUP_ENDS, group, median_of
+from condcs.timeseries.medians import GROUP_ENDS, group, median_of, median_squared_difference, merge
 
 KINDS = {
     "spread": lambda rng, n: rng.chisquare(5, n),

@@ -14,7 +14,7 @@ import pytest
 
 from condcs.core.errors import CondcsWarning, ParameterError
 from condcs.core.files import WriteError, locked
-from condcs.timeseries import ccs_pairwise_distance, matrix
+from condcs.timeseries import MatrixOutput, ccs_pairwise_distance, distance_matrix
 
 SETTINGS = {"order": 2, "factor": 0.5}
 
@@ -32,13 +32,13 @@ def D(X):
 @pytest.fixture
 def many_blocks(monkeypatch):
     """Cut into many small blocks, and send even these to workers."""
-    monkeypatch.setattr(matrix, "_MAX_SIDE", 4)
-    monkeypatch.setattr(matrix, "_SECONDS_WORTH_A_THREAD", 0.0)
+    monkeypatch.setattr(distance_matrix, "_MAX_SIDE", 4)
+    monkeypatch.setattr(distance_matrix, "_SECONDS_WORTH_A_THREAD", 0.0)
 
 
 @pytest.mark.parametrize("side", [1, 3, 7, 64])
 def test_blocks_make_no_difference(X, D, monkeypatch, side):
-    monkeypatch.setattr(matrix, "block_side", lambda job, a, b: side)
+    monkeypatch.setattr(distance_matrix, "block_side", lambda job, a, b: side)
     assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS), D)
     Y = X[:5, :, :31]
     assert np.array_equal(
@@ -50,7 +50,7 @@ def test_blocks_make_no_difference_to_wide_frames(monkeypatch):
     W = np.random.default_rng(6).normal(size=(7, 15, 60)).cumsum(axis=1)
     matrices = []
     for side in (1, 3, 8):
-        monkeypatch.setattr(matrix, "block_side", lambda job, a, b, side=side: side)
+        monkeypatch.setattr(distance_matrix, "block_side", lambda job, a, b, side=side: side)
         matrices.append(ccs_pairwise_distance(W, order=1, layout="ntc"))
     assert np.array_equal(matrices[0], matrices[1])
     assert np.array_equal(matrices[0], matrices[2])
@@ -75,7 +75,7 @@ def test_processes_make_no_difference(X, D):
 def test_a_dask_worker_killed_in_the_middle_makes_no_difference(X, D, monkeypatch):
     distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'condcs[dask]'")
     written = []
-    write = matrix._write
+    write = distance_matrix._write
 
     with (
         distributed.LocalCluster(
@@ -92,7 +92,7 @@ def test_a_dask_worker_killed_in_the_middle_makes_no_difference(X, D, monkeypatc
             if len(written) == 5:
                 os.kill(next(iter(workers.values())), signal.SIGKILL)
 
-        monkeypatch.setattr(matrix, "_write", write_and_kill)
+        monkeypatch.setattr(distance_matrix, "_write", write_and_kill)
         with joblib.parallel_config(backend="dask"):
             computed = ccs_pairwise_distance(X, **SETTINGS)
         assert set(client.run(os.getpid).values()) != set(workers.values()) or len(client.run(os.getpid)) < 2
@@ -103,7 +103,7 @@ def test_a_dask_worker_killed_in_the_middle_makes_no_difference(X, D, monkeypatc
 @pytest.mark.usefixtures("many_blocks")
 def test_a_run_cut_short_continues_from_its_folder(X, D, tmp_path, monkeypatch):
     folder = tmp_path / "run"
-    write = matrix._write
+    write = distance_matrix._write
     written = []
 
     def write_until_killed(*args, **options):
@@ -113,9 +113,9 @@ def test_a_run_cut_short_continues_from_its_folder(X, D, tmp_path, monkeypatch):
         written.append(args[1:3])
 
     with monkeypatch.context() as patch:
-        patch.setattr(matrix, "_write", write_until_killed)
+        patch.setattr(distance_matrix, "_write", write_until_killed)
         with pytest.raises(KeyboardInterrupt):
-            ccs_pairwise_distance(X, **SETTINGS, store=folder, n_jobs=1)
+            ccs_pairwise_distance(X, **SETTINGS, output=MatrixOutput(store=folder), n_jobs=1)
     done = np.load(folder / "done.npy")
     assert np.count_nonzero(done) == 9
 
@@ -125,35 +125,35 @@ def test_a_run_cut_short_continues_from_its_folder(X, D, tmp_path, monkeypatch):
         write(*args, **options)
         resumed.append(args[1:3])
 
-    monkeypatch.setattr(matrix, "_write", write_and_note)
-    kept = ccs_pairwise_distance(X, **SETTINGS, store=folder)
+    monkeypatch.setattr(distance_matrix, "_write", write_and_note)
+    kept = ccs_pairwise_distance(X, **SETTINGS, output=MatrixOutput(store=folder))
     blocks = 8 * 9 // 2  # 30 series in 8 runs of 4, the diagonal and above
     assert len(resumed) == blocks - 9
     assert not set(resumed) & set(written)
     assert isinstance(kept, np.memmap)
     assert np.array_equal(kept, D)
     # All done: nothing is computed again.
-    ccs_pairwise_distance(X, **SETTINGS, store=folder)
+    ccs_pairwise_distance(X, **SETTINGS, output=MatrixOutput(store=folder))
     assert len(resumed) == blocks - 9
 
 
 def test_a_folder_of_another_problem_is_refused(X, tmp_path):
     folder = tmp_path / "run"
-    ccs_pairwise_distance(X[:4], order=2, store=folder)
+    ccs_pairwise_distance(X[:4], order=2, output=MatrixOutput(store=folder))
     for call in (
-        lambda: ccs_pairwise_distance(X[:4], order=3, store=folder),
-        lambda: ccs_pairwise_distance(X[:4] + 1e-9, order=2, store=folder),
-        lambda: ccs_pairwise_distance(X[:4], order=2, factor=0.5, store=folder),
-        lambda: ccs_pairwise_distance(X[:4], order=2, dtype="float32", store=folder),
-        lambda: ccs_pairwise_distance(X[:4], X[:4], order=2, store=folder),
+        lambda: ccs_pairwise_distance(X[:4], order=3, output=MatrixOutput(store=folder)),
+        lambda: ccs_pairwise_distance(X[:4] + 1e-9, order=2, output=MatrixOutput(store=folder)),
+        lambda: ccs_pairwise_distance(X[:4], order=2, factor=0.5, output=MatrixOutput(store=folder)),
+        lambda: ccs_pairwise_distance(X[:4], order=2, output=MatrixOutput("float32", folder)),
+        lambda: ccs_pairwise_distance(X[:4], X[:4], order=2, output=MatrixOutput(store=folder)),
     ):
         with pytest.raises(ParameterError, match=r"`store` must be a new folder.*differs"):
             call()
     other = tmp_path / "other"
     other.mkdir()
     (other / "notes.txt").write_text("mine")
-    with pytest.raises(ParameterError, match="holds other things"):
-        ccs_pairwise_distance(X[:4], order=2, store=other)
+    with pytest.raises(ParameterError, match="holds other files"):
+        ccs_pairwise_distance(X[:4], order=2, output=MatrixOutput(store=other))
     assert (other / "notes.txt").read_text() == "mine"
 
 
@@ -189,53 +189,53 @@ def change(name, *places):
 def test_damaged_blocks_are_computed_again_not_trusted(X, D, tmp_path, damage):
     """Cut off, emptied, of another type, or changed by one bit: the resumed run says so, and gives the same matrix."""
     folder = tmp_path / "run"
-    ccs_pairwise_distance(X, **SETTINGS, store=folder)
+    ccs_pairwise_distance(X, **SETTINGS, output=MatrixOutput(store=folder))
     damage(folder)
     with pytest.warns(CondcsWarning, match=r"of 36 finished blocks of distances in .* are computed again") as told:
-        assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS, store=folder), D)
+        assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS, output=MatrixOutput(store=folder)), D)
     assert told[0].filename == __file__
     # Mended: the next run has nothing to complain about.
-    assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS, store=folder), D)
+    assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS, output=MatrixOutput(store=folder)), D)
 
 
 @pytest.mark.usefixtures("many_blocks")
 def test_lost_notes_of_finished_blocks_cost_time_only(X, D, tmp_path):
-    ccs_pairwise_distance(X, **SETTINGS, store=tmp_path / "run")
+    ccs_pairwise_distance(X, **SETTINGS, output=MatrixOutput(store=tmp_path / "run"))
     (tmp_path / "run" / "done.npy").unlink()
-    assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS, store=tmp_path / "run"), D)
+    assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS, output=MatrixOutput(store=tmp_path / "run")), D)
 
 
 def test_damaged_description_of_a_store_is_a_message(X, tmp_path):
     folder = tmp_path / "run"
-    ccs_pairwise_distance(X[:4], order=2, store=folder)
+    ccs_pairwise_distance(X[:4], order=2, output=MatrixOutput(store=folder))
     whole = (folder / "problem.json").read_bytes()
     for damaged in (b"", whole[:-5], whole.replace(b'"side": 1', b'"side": 0'), b'{"side": 1}', b"\xff\x00"):
         assert damaged != whole
         (folder / "problem.json").write_bytes(damaged)
         with pytest.raises(ParameterError, match=r"`store` must be .* is damaged .* delete this one"):
-            ccs_pairwise_distance(X[:4], order=2, store=folder)
+            ccs_pairwise_distance(X[:4], order=2, output=MatrixOutput(store=folder))
 
 
 def test_a_folder_in_use_is_refused(X, tmp_path):
     with locked(tmp_path / ".lock"), pytest.raises(ParameterError, match="no other process is using"):
-        ccs_pairwise_distance(X[:4], order=2, store=tmp_path)
+        ccs_pairwise_distance(X[:4], order=2, output=MatrixOutput(store=tmp_path))
 
 
 def test_a_folder_that_cannot_be_made_is_a_message(X, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(WriteError, match=r"`store` .*could not be written: "):
-        ccs_pairwise_distance(X[:4], order=2, store=tmp_path / "file" / "run")
+        ccs_pairwise_distance(X[:4], order=2, output=MatrixOutput(store=tmp_path / "file" / "run"))
 
 
 FULL_DISK = """
 import resource, sys
 import numpy as np
 from condcs.core.errors import CondcsError
-from condcs.timeseries import ccs_pairwise_distance
+from condcs.timeseries import MatrixOutput, ccs_pairwise_distance
 X = np.random.default_rng(5).normal(size=(200, 1, 6))
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
-    ccs_pairwise_distance(X, order=1, store=sys.argv[1], n_jobs=1)
+    ccs_pairwise_distance(X, order=1, output=MatrixOutput(store=sys.argv[1]), n_jobs=1)
 except CondcsError as error:
     print(error)
 """
@@ -252,27 +252,27 @@ def test_full_disk_is_a_message_before_any_work_not_a_crash(tmp_path):
 
 def test_a_folder_whose_making_was_cut_short_is_begun_again(X, tmp_path):
     folder = tmp_path / "run"
-    expected = np.array(ccs_pairwise_distance(X[:6], order=1, store=folder))
+    expected = np.array(ccs_pairwise_distance(X[:6], order=1, output=MatrixOutput(store=folder)))
     problem = json.loads((folder / "problem.json").read_text())
     assert problem["shape"] == [6, 6]
     (folder / "problem.json").unlink()
-    assert np.array_equal(ccs_pairwise_distance(X[:6], order=1, store=folder), expected)
+    assert np.array_equal(ccs_pairwise_distance(X[:6], order=1, output=MatrixOutput(store=folder)), expected)
 
 
 def test_a_matrix_on_disk_of_an_asymmetric_measure(X, tmp_path):
     settings = {"order": 1, "measure": "conditional_kl"}
-    kept = ccs_pairwise_distance(X[:4], **settings, store=tmp_path / "run")
+    kept = ccs_pairwise_distance(X[:4], **settings, output=MatrixOutput(store=tmp_path / "run"))
     assert np.array_equal(kept, ccs_pairwise_distance(X[:4], **settings))
 
 
 def test_progress_shows_a_bar(X, D, capsys):
-    assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS, progress=True), D)
+    assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS, output=MatrixOutput(progress=True)), D)
 
 
 MEMORY = """
 import re
 import numpy as np
-from condcs.timeseries import ccs_pairwise_distance
+from condcs.timeseries import MatrixOutput, ccs_pairwise_distance
 def megabytes(name):
     return int(re.search(name + r":\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
 Z = np.random.default_rng(0).normal(size=(300, 1, 120))

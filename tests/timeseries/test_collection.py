@@ -57,7 +57,7 @@ def test_a_gap_in_one_channel_is_a_gap():
     ("series", "order", "options", "error", "words"),
     [
         (np.arange(5.0), 4, {}, ShapeError, ["order + 2 = 6", "got 5", "at most 3"]),
-        (np.arange(2.0), 1, {}, ShapeError, ["time points, got 2", "Leave it out"]),
+        (np.arange(2.0), 1, {}, ShapeError, ["time points, got 2", "Drop it"]),
         ([np.arange(9.0), np.arange(3.0)], 2, {}, ShapeError, ["series 1 of `series`", "got 3"]),
         (np.arange(5.0), 0, {}, CondcsError, ["`order`", "at least 1"]),
         (np.arange(5.0), 1.5, {}, CondcsError, ["`order`"]),

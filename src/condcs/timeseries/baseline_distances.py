@@ -1,18 +1,28 @@
-"""The time series cluster kernel (TCK) of Mikalsen and others: two series are alike if many mixtures say so."""
+"""Distances between series by established methods, with the paper's settings: DTW, MSM, TWED and TCK."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs.core.checks import check_integer
-from condcs.core.errors import ShapeError, public
+from condcs.core.checks import check_choice, check_integer
+from condcs.core.errors import CondcsError, ShapeError, public
 from condcs.core.random import check_rng
-from condcs.timeseries.collection import check_collection
+from condcs.timeseries.collection import FloatArray, Layout, check_collection
 
-FloatArray = np.ndarray[Any, Any]
+BaselineMeasure = Literal["dtw", "msm", "twed", "tck"]
+
+SETTINGS: dict[BaselineMeasure, dict[str, Any]] = {
+    "dtw": {},
+    "msm": {"c": 1.0},
+    "twed": {"nu": 0.001, "lmbda": 1.0},
+    "tck": {},
+}
+"""The paper's settings. DTW: no warping window, channels warped together. MSM has none; its cost is 1 by default."""
 
 SHORTEST, LONGEST = 6, 25
 """Lengths of the segments of time that a mixture sees."""
@@ -25,16 +35,68 @@ LOG_FLOOR = float(-0.5 * 9 - 0.5 * np.log(2 * np.pi))
 
 
 @public
+def baseline_pairwise_distance(
+    X: Any, *, measure: BaselineMeasure = "dtw", layout: Layout = "nct", n_jobs: int = 1, **options: Any
+) -> FloatArray:
+    """Distances between all pairs of series by an established measure, with the paper's settings.
+
+    "dtw" is dynamic time warping without a window, all channels warped together (squared differences, no root); "msm"
+    the move-split-merge metric, summed over the channels; "twed" the time warp edit distance with nu = 0.001 and
+    lambda = 1. These three are computed by aeon. "tck" is 1 minus the time series cluster kernel; standardise the data
+    first if the channels have different units.
+
+    Parameters
+    ----------
+    X : array or list of arrays
+        The collection.
+    measure : {"dtw", "msm", "twed", "tck"}
+        The distance.
+    layout : {"nct", "ntc"}
+        Order of the axes.
+    n_jobs : int
+        Number of threads that aeon uses.
+    **options
+        Settings other than the paper's, e.g. ``nu`` of "twed", or ``rng`` and ``n_mixtures`` of "tck".
+
+    Returns
+    -------
+    array, shape (series, series)
+        Symmetric, zero on the diagonal.
+    """
+    check_choice("measure", measure, get_args(BaselineMeasure))
+    n_jobs = check_integer("n_jobs", n_jobs, 1)
+    collection = check_collection("X", X, layout, "drop" if measure == "tck" else "error")
+    if measure == "tck":
+        return tck_pairwise_distance(collection, **options)
+    try:
+        from aeon.distances import pairwise_distance
+        from numba.core.errors import NumbaTypeSafetyWarning
+    except ModuleNotFoundError as error:
+        raise CondcsError(
+            f"`measure` {measure!r} needs the package aeon, which is not installed. "
+            "Install it with: pip install 'condcs[timeseries]'."
+        ) from error
+    series: Any = [np.ascontiguousarray(collection.series(i).T) for i in range(collection.count)]
+    if len({s.shape for s in series}) == 1:
+        series = np.stack(series)
+    with warnings.catch_warnings():
+        # The compiler warns about aeon's own loops.
+        warnings.simplefilter("ignore", NumbaTypeSafetyWarning)
+        method = "twe" if measure == "twed" else measure
+        return np.asarray(pairwise_distance(series, method=method, n_jobs=n_jobs, **{**SETTINGS[measure], **options}))
+
+
+@public
 def tck_kernel(
     X: Any,
     *,
-    layout: str = "nct",
+    layout: Layout = "nct",
     n_components: int | None = None,
     n_mixtures: int = 30,
     n_iterations: int = 20,
     rng: int | np.random.Generator | None = 0,
 ) -> FloatArray:
-    r"""Time series cluster kernel: how often an ensemble of Gaussian mixtures puts two series together.
+    r"""Time series cluster kernel (TCK): how often an ensemble of Gaussian mixtures assigns two series to one cluster.
 
     For every number of components from 2 to `n_components` there are `n_mixtures` mixtures, each fitted to a random
     part of the series, channels and times, by MAP-EM with random priors. With :math:`\pi_m(i)` the posterior of series
@@ -44,8 +106,8 @@ def tck_kernel(
 
     A component has means that vary over time, :math:`\mu_{v}(t) \sim N(m_v, s_v b_0 e^{-a_0 (t - t')^2})` a priori, and
     one variance per channel; :math:`a_0, b_0` and the weight of the variance's prior are drawn uniformly from (0.001,
-    1), (0.005, 0.2) and (0.001, 0.2). The densities of single values are cut off below at that of a standard normal at
-    3: the values should be of the order of 1. Missing values (NaN) are left out. Cost O(M n_iterations n C t v); memory
+    1), (0.005, 0.2) and (0.001, 0.2). The densities of single values are bounded below by that of a standard normal at
+    3: the values should be of the order of 1. Missing values (NaN) are ignored. Cost O(M n_iterations n C t v); memory
     O(n^2).
 
     Parameters
@@ -55,13 +117,13 @@ def tck_kernel(
     layout : {"nct", "ntc"}
         Order of its axes.
     n_components : int, optional
-        Most components of a mixture, C; by default 40, or 10 below 100 series.
+        Largest number of components of a mixture, C; by default 40, or 10 for fewer than 100 series.
     n_mixtures : int
         Mixtures of each number of components, G.
     n_iterations : int
         Steps of the EM algorithm.
     rng : int or Generator
-        Seed; every mixture has a stream of its own.
+        Random generator, or its seed; every mixture has a stream of its own.
 
     Returns
     -------
@@ -106,29 +168,37 @@ def tck_kernel(
 
 
 @public
-def tck_pairwise_distance(X: Any, **options: Any) -> FloatArray:
-    """Dissimilarity 1 - K of the time series cluster kernel; options as for `tck_kernel`.
+def tck_pairwise_distance(
+    X: Any,
+    *,
+    layout: Layout = "nct",
+    n_components: int | None = None,
+    n_mixtures: int = 30,
+    n_iterations: int = 20,
+    rng: int | np.random.Generator | None = 0,
+) -> FloatArray:
+    """Dissimilarity 1 - K of the time series cluster kernel K.
 
     Parameters
     ----------
-    X : array
-        The collection.
-    **options
-        See `tck_kernel`.
+    X, layout, n_components, n_mixtures, n_iterations, rng
+        As in `tck_kernel`.
 
     Returns
     -------
     array, shape (series, series)
         Symmetric, between 0 and 1, zero on the diagonal.
     """
-    D = 1 - tck_kernel(X, **options)
+    D = 1 - tck_kernel(
+        X, layout=layout, n_components=n_components, n_mixtures=n_mixtures, n_iterations=n_iterations, rng=rng
+    )
     np.fill_diagonal(D, 0)
     return np.asarray(np.clip(D, 0, 1))
 
 
 @dataclass(frozen=True)
 class _Prior:
-    """What the mixtures believe about means and variances: means (t, v), covariance per channel (v, t, t)."""
+    """Prior of the means and variances: means (t, v), covariance of each channel (v, t, t)."""
 
     means: FloatArray
     covariance: FloatArray
@@ -209,11 +279,9 @@ def _update(
 def _responsibility(
     values: FloatArray, present: FloatArray, means: FloatArray, variances: FloatArray, shares: FloatArray
 ) -> FloatArray:
-    from condcs.timeseries.tck_loops import log_densities
-
     n, count = len(values), len(means)
     wide = np.broadcast_to(variances[:, None, :], means.shape).reshape(count, -1)
-    logs = log_densities(
+    logs = _log_densities()(
         values.reshape(n, -1),
         present.reshape(n, -1),
         means.reshape(count, -1),
@@ -223,3 +291,26 @@ def _responsibility(
     ) + np.log(np.maximum(shares, 1e-300))
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+@cache
+def _log_densities() -> Any:
+    """Compile the loop over all series, components and values when it is first needed: loading numba takes time."""
+    from condcs.core.compiling import njit
+
+    @njit(nogil=True, fastmath={"reassoc", "contract"})
+    def log_densities(values: Any, present: Any, means: Any, precisions: Any, offsets: Any, floor: float) -> Any:
+        """Return sum_f present[n, f] max(offsets[c, f] - precisions[c, f] (values[n, f] - means[c, f])^2, floor)."""
+        n, width = values.shape
+        count = len(means)
+        result = np.empty((n, count))
+        for i in range(n):
+            for c in range(count):
+                total = 0.0
+                for f in range(width):
+                    gap = values[i, f] - means[c, f]
+                    total += present[i, f] * max(offsets[c, f] - precisions[c, f] * gap * gap, floor)
+                result[i, c] = total
+        return result
+
+    return log_densities
