@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 
-from condcs.causal import CausalGraph, causal_graph, causal_test, select_embedding
+from condcs.causal import CausalGraph, Embedding, causal_graph, causal_test, select_embedding
 from condcs.datasets import make_henon_chain, make_nlvar3
 
 
 @pytest.fixture(scope="module")
 def graph() -> CausalGraph:
-    return causal_graph(
-        make_henon_chain(600, n_maps=3, rng=1).series, names=["a", "b", "c"], order=2, n_resamples=99, rng=0
-    )
+    a, b, c = make_henon_chain(600, n_maps=3, rng=1).series.T
+    return causal_graph({"a": a, "b": b, "c": c}, embedding=2, n_resamples=99, rng=0)
 
 
 def test_direction_of_the_entries(graph):
@@ -93,7 +92,7 @@ def test_conditioning_removes_an_indirect_link():
     for t in range(1, len(x)):
         x[t] = [0.3 * x[t - 1, 0], x[t - 1, 0], x[t - 1, 1]] + noise[t] * [1.0, 0.5, 0.5]
     a, b, c = x.T
-    options = {"delay": 2, "rng": 0, "null": "circular", "n_resamples": 99}
+    options = {"embedding": Embedding(delay=2), "rng": 0, "null": "circular", "n_resamples": 99}
     assert causal_test(a, c, **options).pvalue <= 0.05
     assert causal_test(a, c, given=np.roll(b, 1), **options).pvalue > 0.05
 
@@ -117,7 +116,7 @@ def test_embedding_of_a_first_order_map_has_one_value():
 
 
 def test_automatic_embedding_in_the_graph():
-    found = causal_graph(make_henon_chain(300, n_maps=2).series, lag="auto", order="auto", n_resamples=5, rng=0)
+    found = causal_graph(make_henon_chain(300, n_maps=2).series, embedding="auto", n_resamples=5, rng=0)
     assert (found.embedding.lag, found.embedding.order_x) == (1, 2)
 
 
@@ -128,7 +127,7 @@ def test_true_links_of_nlvar3_and_of_the_chain():
     """
     missed, reverse = 0, 0
     for data in (make_nlvar3(1024, rng=1), make_henon_chain(1024, rng=1)):
-        found = causal_graph(data.series, order=data.order, n_resamples=39, rng=0).adjacency(adjusted=False)
+        found = causal_graph(data.series, embedding=data.order, n_resamples=39, rng=0).adjacency(adjusted=False)
         missed += int(np.sum(data.links & ~found))
         reverse += int(np.sum(data.links.T & found))
     assert missed == 0

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.causal import causal_score
-from condcs.causal.embedding import Embedding
-from condcs.causal.widths import LEVELS, DenseGrams, predictive_likelihoods
+from condcs.causal import ConditionalCS, Embedding, causal_graph, causal_score
+from condcs.causal.predictive_choice import LEVELS, DenseGrams, predictive_likelihoods
+from condcs.causal.series import CausalProblem, Link, Series
 from condcs.datasets import make_nlvar3
 
 
@@ -31,7 +31,7 @@ def series(rng):
 def test_default_embedding_is_one_step(series, form):
     x, y = series[:2]
     expected = prop4(y[1:, None], y[:-1, None], x[:-1, None], 0.7, form)
-    assert causal_score(x, y, bandwidth=0.7, form=form) == pytest.approx(expected, rel=1e-10, abs=1e-12)
+    assert causal_score(x, y, measure=ConditionalCS(form, 0.7)) == pytest.approx(expected, rel=1e-10, abs=1e-12)
 
 
 def test_paper_embedding_with_spacing(series):
@@ -40,7 +40,8 @@ def test_paper_embedding_with_spacing(series):
     t = np.arange(3, 119)
     own, past = np.stack([y[t], y[t - 3]], 1), np.stack([x[t], x[t - 3]], 1)
     expected = prop4(y[t + 1][:, None], own, past, 0.7, "corrected")
-    assert causal_score(x, y, lag=3, delay=1, order=2, bandwidth=0.7) == pytest.approx(expected, rel=1e-10)
+    got = causal_score(x, y, embedding=Embedding(order=2, lag=3, delay=1), measure=ConditionalCS(bandwidth=0.7))
+    assert got == pytest.approx(expected, rel=1e-10)
 
 
 def test_lag_delays_the_source_but_not_the_own_past(series):
@@ -48,7 +49,7 @@ def test_lag_delays_the_source_but_not_the_own_past(series):
     t = np.arange(3, 120)
     own = np.stack([y[t - 1], y[t - 3]], 1)
     expected = prop4(y[t][:, None], own, x[t - 2][:, None], 0.7, "corrected")
-    got = causal_score(x, y, lag=2, order_x=1, order_y=2, bandwidth=0.7)
+    got = causal_score(x, y, embedding=Embedding(order=(1, 2), lag=2), measure=ConditionalCS(bandwidth=0.7))
     assert got == pytest.approx(expected, rel=1e-10)
 
 
@@ -56,13 +57,13 @@ def test_conditioning_set_joins_the_own_past(series):
     x, y, z, w = series
     own = np.stack([y[:-1], z[:-1], w[:-1]], 1)
     expected = prop4(y[1:, None], own, x[:-1, None], 0.9, "corrected")
-    assert causal_score(x, y, given=[z, w], bandwidth=0.9) == pytest.approx(expected, rel=1e-10)
+    assert causal_score(x, y, given=[z, w], measure=ConditionalCS(bandwidth=0.9)) == pytest.approx(expected, rel=1e-10)
 
 
 def test_series_of_several_columns(series):
     x, y = series[:2].T, series[2:].T
     expected = prop4(y[1:], y[:-1], x[:-1], 0.9, "corrected")
-    assert causal_score(x, y, bandwidth=0.9) == pytest.approx(expected, rel=1e-10)
+    assert causal_score(x, y, measure=ConditionalCS(bandwidth=0.9)) == pytest.approx(expected, rel=1e-10)
 
 
 def test_agrees_with_the_public_measure_at_the_median(series):
@@ -71,7 +72,7 @@ def test_agrees_with_the_public_measure_at_the_median(series):
     expected = condcs.conditional_cs_predictors(
         y[1:], y[:-1], x[:-1], bandwidth_y=widths[1], bandwidth_x1=widths[1], bandwidth_x2=widths[0]
     )
-    assert causal_score(x, y, bandwidth="median") == pytest.approx(expected, rel=1e-10)
+    assert causal_score(x, y, measure=ConditionalCS(bandwidth="median")) == pytest.approx(expected, rel=1e-10)
 
 
 def test_ranks_ignore_monotone_transforms(series):
@@ -91,10 +92,7 @@ def test_score_of_a_true_link_is_larger_than_of_its_reverse():
 
 
 def test_leave_one_out_likelihood_against_a_loop():
-    """Mean log prediction with the row itself left out, written as a loop over rows and turns."""
-    from condcs.causal.problem import CausalProblem, Link
-    from condcs.causal.series import Series
-
+    """Mean log prediction with the row itself left out, written as a loop over rows and shifts."""
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(2, 41))
     problem = CausalProblem((Series("x", x[:, None]), Series("y", y[:, None])), Embedding(), (Link(0, 1),))
@@ -122,8 +120,6 @@ def test_leave_one_out_likelihood_against_a_loop():
 
 def test_chosen_width_narrows_with_the_noise():
     """A map with little noise is predicted best from near neighbours; pure noise is not predicted at all."""
-    from condcs.causal import causal_graph
-
     sharp = causal_graph(make_nlvar3(400, noise=0.001, rng=1).series, n_resamples=1, rng=0).bandwidths
     blurred = causal_graph(make_nlvar3(400, noise=0.3, rng=1).series, n_resamples=1, rng=0).bandwidths
     assert np.nanmax(sharp) < np.nanmin(blurred)

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.causal import causal_graph, causal_test
-from condcs.causal.embedding import Embedding
+from condcs.causal import ConditionalCS, Embedding, ShiftedWindows, causal_graph, causal_test
 from condcs.causal.gram_scores import reordered_gram_scores, window_gram_scores
-from condcs.causal.problem import CausalProblem, Link
-from condcs.causal.series import Series
-from condcs.causal.testing import block_orders, spread_windows
+from condcs.causal.link_tests import block_orders, spread_windows
+from condcs.causal.series import CausalProblem, Link, Series
 from condcs.datasets import make_henon_chain, make_nlvar3
 
 
@@ -17,7 +15,7 @@ from condcs.datasets import make_henon_chain, make_nlvar3
 def problem(rng):
     values = rng.normal(size=(3, 230)).cumsum(axis=1) * 0.2
     series = tuple(Series(f"x{i}", np.ascontiguousarray(v[:, None])) for i, v in enumerate(values))
-    return CausalProblem(series, Embedding(2, 3, 2, 2), (Link(0, 1), Link(2, 1, (0,)), Link(1, 0)))
+    return CausalProblem(series, Embedding(order=2, lag=2, delay=3), (Link(0, 1), Link(2, 1, (0,)), Link(1, 0)))
 
 
 def direct(problem, link, widths, target_rows, source_rows, form):
@@ -67,13 +65,14 @@ def test_windows_of_an_offset_are_spread_over_where_both_fit():
 
 def test_statistic_is_the_mean_over_windows(rng):
     x, y = rng.normal(size=(2, 121))
-    several = causal_test(x, y, window=40, n_windows=3, bandwidth=1.0, n_resamples=5, rng=0)
+    measure = ConditionalCS(bandwidth=1.0)
+    several = causal_test(x, y, measure=measure, null=ShiftedWindows(40, n_windows=3), n_resamples=5, rng=0)
     alone = [
-        causal_test(x[s : s + 41], y[s : s + 41], bandwidth=1.0, n_resamples=1, rng=0).details["score"]
+        causal_test(x[s : s + 41], y[s : s + 41], measure=measure, n_resamples=1, rng=0).details["score"]
         for s in (0, 40, 80)
     ]
     assert several.statistic == pytest.approx(np.mean(alone), rel=1e-10)
-    first = causal_test(x, y, window=40, n_windows=1, bandwidth=1.0, n_resamples=5, rng=0)
+    first = causal_test(x, y, measure=measure, null=ShiftedWindows(40, n_windows=1), n_resamples=5, rng=0)
     assert first.statistic == pytest.approx(alone[0], rel=1e-10)
 
 
@@ -101,9 +100,9 @@ def test_every_measure_has_every_null(measure, null):
 
 def test_same_seed_same_answer_whatever_the_threads():
     series = make_henon_chain(300, n_maps=3).series
-    first, second = (causal_graph(series, order=2, n_resamples=30, rng=4, n_jobs=jobs) for jobs in (1, 3))
+    first, second = (causal_graph(series, embedding=2, n_resamples=30, rng=4, n_jobs=jobs) for jobs in (1, 3))
     assert np.array_equal(first.null_distributions, second.null_distributions, equal_nan=True)
-    other = causal_graph(series, order=2, n_resamples=30, rng=5)
+    other = causal_graph(series, embedding=2, n_resamples=30, rng=5)
     assert not np.array_equal(first.null_distributions, other.null_distributions, equal_nan=True)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from condcs.causal import causal_graph, causal_score, causal_test, select_embedding
+from condcs.causal import ConditionalCS, KernelGranger, causal_graph, causal_score, causal_test, select_embedding
 from condcs.core.errors import DataError
 
 MEASURES = ["conditional_cs", "linear_granger", "kernel_granger", "transfer_entropy"]
@@ -42,12 +42,13 @@ def test_every_series_may_have_a_unit_of_its_own(series, measure, null):
 
 
 @pytest.mark.parametrize("power", [-600, 600])
-@pytest.mark.parametrize("measure", ["conditional_cs", "kernel_granger"])
+@pytest.mark.parametrize("measure", [ConditionalCS, KernelGranger])
 def test_a_given_width_is_in_the_unit_of_the_series(series, measure, power):
     x, y = series[:, 0], series[:, 1]
-    options = {"measure": measure, "n_resamples": 19, "rng": 0}
-    plain = causal_test(x, y, bandwidth=0.7, **options)
-    scaled = causal_test(np.ldexp(x, power), np.ldexp(y, power), bandwidth=np.ldexp(0.7, power), **options)
+    options = {"n_resamples": 19, "rng": 0}
+    plain = causal_test(x, y, measure=measure(bandwidth=0.7), **options)
+    wide = measure(bandwidth=np.ldexp(0.7, power))
+    scaled = causal_test(np.ldexp(x, power), np.ldexp(y, power), measure=wide, **options)
     assert (scaled.statistic, scaled.pvalue) == (plain.statistic, plain.pvalue)
     np.testing.assert_array_equal(scaled.null_distribution, plain.null_distribution)
 
@@ -55,7 +56,7 @@ def test_a_given_width_is_in_the_unit_of_the_series(series, measure, power):
 def test_a_width_far_beyond_the_series_finds_nothing(series):
     """Every kernel value is 1: the score is 0 up to rounding, and the p-value 1."""
     tiny = 1e-200 * series[:, :2]
-    found = causal_test(tiny[:, 0], tiny[:, 1], bandwidth=1.0, n_resamples=19, rng=0)
+    found = causal_test(tiny[:, 0], tiny[:, 1], measure=ConditionalCS(bandwidth=1.0), n_resamples=19, rng=0)
     assert found.statistic == pytest.approx(0.0, abs=1e-12)
     assert found.pvalue == 1.0
 
@@ -67,7 +68,7 @@ def test_one_huge_value_does_not_push_the_others_out_of_range(series):
         x = series[:, 0].copy()
         x[5] = outlier
         with np.errstate(over="ignore"):
-            scores.append(causal_score(x, series[:, 1], bandwidth=0.5))
+            scores.append(causal_score(x, series[:, 1], measure=ConditionalCS(bandwidth=0.5)))
     assert scores[0] == pytest.approx(scores[1], rel=1e-12)
 
 
@@ -79,7 +80,7 @@ def test_embedding_does_not_depend_on_the_unit(series):
 def test_a_multiple_of_a_series_is_not_the_same_series(series):
     """Both are kept in units of their own, in which they look alike."""
     found = causal_test(series[:, 0], 4 * series[:, 0] + series[:, 1], n_resamples=19, rng=0)
-    assert np.isfinite(causal_score(series[:, 0], 4 * series[:, 0], bandwidth=1.0))
+    assert np.isfinite(causal_score(series[:, 0], 4 * series[:, 0], measure=ConditionalCS(bandwidth=1.0)))
     assert 0 < found.pvalue <= 1
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import condcs
-from condcs.causal import causal_graph
+from condcs.causal import ConditionalCS, ShiftedWindows, causal_graph
 from condcs.cli.app import app
 from condcs.core.errors import DataError
 from condcs.datasets import make_nlvar3
@@ -86,10 +86,10 @@ def test_confidence_interval_on_a_cluster(cluster, local):
         assert local["two samples"].confidence_interval(n_resamples=40, rng=1) == expected
 
 
-@pytest.mark.parametrize("null", ["windows", "circular"])
+@pytest.mark.parametrize("null", [ShiftedWindows(n_windows=2), "circular"])
 def test_surrogates_on_a_cluster(client, null):
     series = make_nlvar3(160, rng=0).series
-    settings = {"n_resamples": 60, "n_windows": 2, "null": null, "bandwidth": 0.5, "rng": 1}
+    settings = {"measure": ConditionalCS(bandwidth=0.5), "null": null, "n_resamples": 60, "rng": 1}
     here = causal_graph(series, **settings)
     with joblib.parallel_config(backend="dask", client=client):
         there = causal_graph(series, **settings)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.datasets import make_two_subject_eeg
+from condcs.core.checks import check_choice
+from condcs.datasets import SHIFTS, make_two_subject_eeg
 from condcs_reproduction.data import load, load_bci3b, load_seed
 from condcs_reproduction.spec import Parameters
 
@@ -29,7 +30,7 @@ def data_folder(name: str) -> Path | None:
 def domains(data: str, pair: str, parameters: Parameters, rng: np.random.Generator) -> tuple[Any, Any, Any, Any]:
     """Return source inputs and labels, target inputs and labels."""
     if data == "simulated":
-        made = make_two_subject_eeg(pair, parameters["trials"], rng=rng)
+        made = make_two_subject_eeg(check_choice("shift", pair, tuple(SHIFTS)), parameters["trials"], rng=rng)
         return made.x_source, made.y_source, made.x_target, made.y_target
     first, second = (part.strip() for part in pair.split(" to ")) if " to " in pair else ("", "")
     if data == "covariances":

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.causal import causal_graph
-from condcs.causal.plots import BLUE, INK, circle
+from condcs.causal import ConditionalCS, ShiftedWindows, TransferEntropy, causal_graph
+from condcs.causal.graph_drawing import BLUE, INK, circle
 from condcs.datasets import DrivenSeries, make_henon_chain, make_nlvar3
 from condcs_reproduction.report import MISSING, Cell, Grid, Report, judged, rate_error
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
@@ -27,6 +27,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "transfer entropy, four entropies": {"measure": "transfer_entropy", "estimator": "entropies", "n_windows": 1},
 }
 """One window is the paper's Algorithm 1, for all methods; the first row has the defaults of `causal_graph`."""
+
+MEASURES = {"conditional_cs": ConditionalCS, "transfer_entropy": TransferEntropy}
+"""Measures that some variants set options of."""
 
 DRAWN = (
     "linear Granger",
@@ -89,11 +92,24 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
     ]
 
 
+def graph_options(variant: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `causal_graph` for a variant, whose plain values are stored with the results."""
+    options = dict(variant)
+    null = ShiftedWindows(n_windows=options.pop("n_windows")) if "n_windows" in options else "windows"
+    measure, conditional = options.pop("measure", "conditional_cs"), options.pop("conditional", False)
+    return {"measure": MEASURES[measure](**options) if options else measure, "null": null, "conditional": conditional}
+
+
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Simulate, and test all ordered pairs with the default window (half the series) and offset (half a window)."""
     data = simulated(arguments["system"], parameters["n"], rng)
-    options = parameters["variants"][arguments["variant"]]
-    graph = causal_graph(data.series, order=data.order, n_resamples=parameters["n_resamples"], rng=rng, **options)
+    graph = causal_graph(
+        data.series,
+        embedding=data.order,
+        n_resamples=parameters["n_resamples"],
+        rng=rng,
+        **graph_options(parameters["variants"][arguments["variant"]]),
+    )
     off = ~np.eye(len(data.links), dtype=bool)
     return {
         "pvalues": [
@@ -150,7 +166,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         f"Links per realisation: Hénon {total['henon']}, NLVAR3 {total['nlvar3']}.",
         "Direct links should be found, the reverse and other anticausal ones in at most 5%. An indirect link (x1 -> "
         "x3) is a true influence; only conditioning on the series between can tell it from a direct one.",
-        "Width of (CS)²: the predictive rule (condcs.causal.widths), which knows nothing of the graph.",
+        "Width of (CS)²: the predictive rule (condcs.causal.predictive_choice), which knows nothing of the graph.",
         "As printed, Prop. 4 drops an integral: any dependence between two series looks significant, also against the "
         "direction of the influence.",
         "The paper says in words that KGC, TE and (CS)² find all direct links; its false-positive rates stand in a "

@@ -2,7 +2,7 @@ r"""The causal score on many windows or orders at once, from one Gram matrix per
 
 Kernel values are visited in bands of diagonals, K[a, a + d]: a past of several values is then a product of shifted rows
 of the same band, a pair of windows is a pair of row ranges, and no n x n matrix is ever held. Every exponential is
-taken once for all links and all surrogates; narrower widths are squares.
+computed once for all links and all surrogates; kernels of smaller bandwidths are squares.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from condcs.causal.problem import CausalProblem, Link
-from condcs.causal.series import FloatArray
-from condcs.causal.widths import DenseGrams
+from condcs.causal.influence_measures import Form
+from condcs.causal.predictive_choice import DenseGrams
+from condcs.causal.series import CausalProblem, FloatArray, Link
 from condcs.core.errors import ParameterError
 from condcs.core.settings import current_settings
 from condcs.kernels.row_sums import exp_in_place
 
 BAND = 64
-"""Diagonals of one band: for a few thousand times it fits in a second-level cache."""
+"""Diagonals of one band: for a few thousand times it fits in the second-level cache."""
 
 SUMS_BUDGET = 256 * 2**20
-"""Bytes of row sums kept at a time; with more links than that, bands are made again for each batch of links."""
+"""Bytes of row sums kept at a time; if all links need more, bands are computed again for each batch of links."""
 
 DENSE_BUDGET = 2 * 2**30
 """Bytes that the three n x n matrices of a re-ordering null may take: n = 9,400."""
@@ -32,7 +32,7 @@ DENSE_BUDGET = 2 * 2**30
 _STARTS_PER_TASK = 26
 
 
-def prop4(a1: FloatArray, b1: FloatArray, a12: FloatArray, b12: FloatArray, form: str) -> FloatArray:
+def prop4(a1: FloatArray, b1: FloatArray, a12: FloatArray, b12: FloatArray, form: Form) -> FloatArray:
     """Evaluate Prop. 4 from row sums, rows along the last axis (see `condcs.conditional_cs_predictors`)."""
     first = (b1**2 / (a1**2 * b12)).sum(-1) if form == "corrected" else (b1 / a1**2).sum(-1)
     cross = (b1 / (a1 * a12)).sum(-1)
@@ -40,12 +40,12 @@ def prop4(a1: FloatArray, b1: FloatArray, a12: FloatArray, b12: FloatArray, form
 
 
 def window_gram_scores(
-    problem: CausalProblem, widths: FloatArray, levels: Any, starts: np.ndarray[Any, Any], window: int, form: str
+    problem: CausalProblem, bandwidths: FloatArray, levels: Any, starts: np.ndarray[Any, Any], window: int, form: Form
 ) -> FloatArray:
     """Return the score of every link on every pair of windows (links x starts).
 
-    `starts` has rows (source start, target start); `levels` says per link how often the widths are divided by sqrt(2).
-    Cost O(S T^2) per link after O(n T) exponentials per series; memory O(n) for the bands and O(S T) per link.
+    `starts` has rows (source start, target start); `levels` says for each link how often its bandwidths are divided by
+    sqrt(2). Cost O(S T^2) per link after O(n T) exponentials per series; memory O(n) for the bands and O(S T) per link.
     """
     starts = np.ascontiguousarray(starts, np.int64)
     per_link = 2 * len(starts) * window * 8
@@ -53,21 +53,21 @@ def window_gram_scores(
     found = []
     for first in range(0, len(problem.links), batch):
         chosen = slice(first, first + batch)
-        found.append(_batch_scores(problem, widths, problem.links[chosen], levels[chosen], starts, window, form))
+        found.append(_batch_scores(problem, bandwidths, problem.links[chosen], levels[chosen], starts, window, form))
     return np.concatenate(found)
 
 
 def _batch_scores(
-    problem: CausalProblem, widths: FloatArray, links: Any, levels: Any, starts: Any, window: int, form: str
+    problem: CausalProblem, bandwidths: FloatArray, links: Any, levels: Any, starts: Any, window: int, form: Form
 ) -> FloatArray:
-    from condcs.causal.compiled import own_window_sums, window_sums
+    from condcs.causal.gram_loops import own_window_sums, window_sums
 
     joint = np.zeros((len(links), len(starts), 2, window))
     keys = [(link.target, link.given, int(level)) for link, level in zip(links, levels, strict=True)]
     own = {key: np.zeros((len(starts), 2, window)) for key in keys}
     blocks = [slice(i, i + _STARTS_PER_TASK) for i in range(0, len(starts), _STARTS_PER_TASK)]
     with ThreadPoolExecutor(current_settings().n_threads) as threads:
-        for first, bands in _bands(problem, widths, links, levels, window):
+        for first, bands in _bands(problem, bandwidths, links, levels, window):
 
             def joint_part(task: tuple[int, slice], first: int = first, bands: Bands = bands) -> None:
                 index, block = task
@@ -98,10 +98,10 @@ class Bands:
 
 
 def _bands(
-    problem: CausalProblem, widths: FloatArray, links: Any, levels: Any, window: int
+    problem: CausalProblem, bandwidths: FloatArray, links: Any, levels: Any, window: int
 ) -> Iterator[tuple[int, Bands]]:
     """Yield (first diagonal, bands of all kernels that the links need)."""
-    from condcs.causal.compiled import band_exponents
+    from condcs.causal.gram_loops import band_exponents
 
     e, n = problem.embedding, problem.rows
     used = sorted({v for link in links for v in (link.source, link.target, *link.given)})
@@ -111,7 +111,7 @@ def _bands(
         for v in used:
             values = problem.series[v].values
             gram = np.empty((len(values), diagonals))
-            band_exponents(values, 1 / (2 * widths[v] ** 2), first, gram)
+            band_exponents(values, 1 / (2 * bandwidths[v] ** 2), first, gram)
             exp_in_place(gram)
             grams[v] = gram
         kept: dict[Any, FloatArray] = {}
@@ -140,7 +140,7 @@ def _bands(
 
 
 def _narrowed(K: FloatArray, level: int) -> FloatArray:
-    from condcs.causal.compiled import squared
+    from condcs.causal.gram_loops import squared
 
     K = np.ascontiguousarray(K)
     for _ in range(level):
@@ -149,10 +149,10 @@ def _narrowed(K: FloatArray, level: int) -> FloatArray:
 
 
 def reordered_gram_scores(
-    problem: CausalProblem, widths: FloatArray, link: Link, level: int, orders: np.ndarray[Any, Any], form: str
+    problem: CausalProblem, bandwidths: FloatArray, link: Link, level: int, orders: np.ndarray[Any, Any], form: Form
 ) -> FloatArray:
     """Return the score of a link with the source's rows in each of the orders (P x n)."""
-    from condcs.causal.compiled import reordered_sums
+    from condcs.causal.gram_loops import reordered_sums
 
     n = problem.rows
     if 3 * 8 * n * n > DENSE_BUDGET:
@@ -160,7 +160,7 @@ def reordered_gram_scores(
             f'`null` must be "windows" for {n:,} rows: this one re-orders n x n matrices, which would take '
             f'{3 * 8 * n * n / 2**30:.0f} GB. Pass null="windows", or a shorter stretch of the series.'
         )
-    grams = DenseGrams(problem, widths, n, int(level))
+    grams = DenseGrams(problem, bandwidths, n, int(level))
     K1, K2 = np.ascontiguousarray(grams.condition(link)), np.ascontiguousarray(grams.source(link))
     K1L = K1 * grams.target(link)
     a1, b1 = K1.sum(axis=1), K1L.sum(axis=1)

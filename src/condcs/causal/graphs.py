@@ -1,31 +1,34 @@
-"""All links of a set of series: scores, p-values, and a result that prints, exports and draws."""
+"""All links between several series: scores and p-values, with methods to print, export and plot them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from condcs.causal.embedding import Embedding, check_embedding
-from condcs.causal.linear_granger import MissingPartnerError
-from condcs.causal.measures import CS
-from condcs.causal.problem import CausalProblem, Link
-from condcs.causal.selection import choose_embedding
-from condcs.causal.series import FloatArray, Series, check_flag, check_series_table, in_ranks
-from condcs.causal.testing import N_WINDOWS, LinkTests, NullSettings, tested_links
+from condcs.causal.influence_measures import Measure, MissingPartnerError
+from condcs.causal.link_tests import LinkTests, Null, tested_links
+from condcs.causal.predictive_choice import MAX_LAG, MAX_ORDER, choose_embedding
+from condcs.causal.series import (
+    CausalProblem,
+    Embedding,
+    FloatArray,
+    Link,
+    check_embedding,
+    check_flag,
+    check_series_table,
+    in_ranks,
+)
 from condcs.core.arrays import Array
-from condcs.core.checks import check_integer
 from condcs.core.equality import ByValue
 from condcs.core.errors import ParameterError, public
-
-_LARGEST_LAG, _LARGEST_ORDER = 3, 4
 
 
 @dataclass(frozen=True, eq=False)
 class CausalGraph(ByValue):
-    """Outcome of `causal_graph`; entry [i, j] of every matrix is for i -> j, the diagonal is NaN.
+    """Result of `causal_graph`; entry [i, j] of every matrix is for i -> j, the diagonal is NaN.
 
     Attributes
     ----------
@@ -40,13 +43,13 @@ class CausalGraph(ByValue):
     null_distributions : array, shape (variables, variables, n_resamples)
         Scores of the surrogates.
     embedding : Embedding
-        Lags and orders in force.
+        Lags and orders used.
     measure, null : str
         What was computed, and how surrogates were made.
     window : int
         Rows of a window; of the whole series for other nulls.
     bandwidths : array or None
-        Width on the source's and on the target's values, last axis, for conditional CS.
+        Bandwidth on the source's and on the target's values (last axis), for conditional CS.
     """
 
     names: tuple[str, ...]
@@ -62,7 +65,7 @@ class CausalGraph(ByValue):
     bandwidths: FloatArray | None = field(repr=False, default=None)
 
     def links(self, alpha: float = 0.05, *, adjusted: bool = True) -> list[tuple[str, str]]:
-        """Return the links with an (adjusted) p-value of at most `alpha`, most certain first."""
+        """Return the links with an (adjusted) p-value of at most `alpha`, smallest p-value first."""
         return [(self.names[i], self.names[j]) for i, j in self._ranked() if self._values(adjusted)[i, j] <= alpha]
 
     def adjacency(self, alpha: float = 0.05, *, adjusted: bool = True) -> np.ndarray[Any, Any]:
@@ -79,7 +82,7 @@ class CausalGraph(ByValue):
         return sorted(pairs, key=lambda ij: (self.pvalues[ij], -self.scores[ij]))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per link, most certain first: source, target, score, p-values."""
+        """Return one row per link, smallest p-value first: source, target, score, p-values."""
         return [
             {
                 "source": self.names[i],
@@ -119,8 +122,8 @@ class CausalGraph(ByValue):
         return graph
 
     def plot(self, alpha: float = 0.05, *, adjusted: bool = True, axes: Any = None) -> Any:
-        """Draw the graph of significant links beside the matrix of scores; return the matplotlib figure."""
-        from condcs.causal.plots import draw_causal_graph
+        """Plot the graph of significant links beside the matrix of scores; return the matplotlib figure."""
+        from condcs.causal.graph_drawing import draw_causal_graph
 
         return draw_causal_graph(self, _check_alpha(alpha), adjusted=adjusted, axes=axes)
 
@@ -141,50 +144,39 @@ class CausalGraph(ByValue):
 
 @public
 def causal_graph(
-    series: Array,
+    series: Array | Mapping[str, Array],
     *,
-    names: Sequence[str] | None = None,
-    lag: int | str = 1,
-    delay: int | None = None,
-    order: int | str = 1,
+    embedding: int | Embedding | Literal["auto"] = 1,
     conditional: bool = False,
+    measure: Measure = "conditional_cs",
     ranks: bool = False,
-    measure: str = CS,
-    form: str = "corrected",
-    bandwidth: Any = None,
-    null: str = "windows",
+    null: Null = "windows",
     n_resamples: int = 200,
-    window: int | None = None,
-    minimum_offset: int | None = None,
-    n_windows: int = N_WINDOWS,
-    block: int = 1,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
-    **options: Any,
 ) -> CausalGraph:
     """Test all ordered pairs of series for which drives which.
 
     The null hypothesis of each pair is that of `causal_test`. Every series has one Gram matrix, shared by all links and
-    all surrogates, and all links see the same surrogate windows. Cost O(V^2 P T^2); memory O(V n + V^2 P T).
+    all surrogates, and all links have the same surrogate windows. Cost O(V^2 P T^2); memory O(V n + V^2 P T).
 
     Parameters
     ----------
-    series : array, shape (n, variables), or DataFrame
-        Rows are equally spaced times. An index, if there is one, must go forward.
-    names : sequence of str, optional
-        Names of the variables; by default those of the columns, or x1, x2, ...
-    lag, order : int or "auto"
-        As in `causal_score`; "auto" chooses them by `select_embedding`.
-    delay : int, optional
-        As in `causal_score`.
+    series : array, shape (n, variables), DataFrame, or mapping from names to series
+        Rows are equally spaced times; an index, if there is one, must be increasing. The columns of an array are called
+        x1, x2, ...
+    embedding : int, Embedding or "auto"
+        As in `causal_test`; "auto" chooses lag and order by `select_embedding`.
     conditional : bool
-        Condition each link on the pasts of all other series, which leaves out indirect links. That takes many samples:
+        Condition each link on the pasts of all other series, which excludes indirect links. That takes many samples:
         the past then has as many dimensions as there are series, times the order.
-    ranks, measure, form, bandwidth, options
+    measure, ranks
         As in `causal_score`.
-    null, n_resamples, window, minimum_offset, n_windows, block, rng, n_jobs, progress
+    null, n_resamples, rng, n_jobs
         As in `causal_test`.
+    progress : bool
+        Show a progress bar.
 
     Returns
     -------
@@ -198,39 +190,28 @@ def causal_graph(
     >>> graph.adjacency(adjusted=False).astype(int).tolist()
     [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
     """
-    variables = check_series_table("series", series, names)
+    variables = check_series_table("series", series)
     variables = in_ranks(variables) if check_flag("ranks", ranks) else variables
-    embedding = _embedding(variables, lag, delay, order)
-    check_flag("conditional", conditional)
+    if isinstance(embedding, str):
+        if embedding != "auto":
+            raise ParameterError(
+                f'`embedding` must be a number of past values, an Embedding or "auto", got {embedding!r}. Pass '
+                'embedding="auto".'
+            )
+        embedding = choose_embedding(variables, MAX_LAG, MAX_ORDER).embedding
     count = len(variables)
+    check_flag("conditional", conditional)
     links = tuple(
         Link(i, j, tuple(k for k in range(count) if k not in (i, j)) if conditional else ())
         for j in range(count)
         for i in range(count)
         if i != j
     )
-    problem = CausalProblem(tuple(variables), embedding, links)
-    settings = NullSettings(null, n_resamples, window, minimum_offset, n_windows, block)
-    found = tested_links(problem, measure, form, bandwidth, settings, rng, n_jobs, progress, options)
-    return _graph(problem, found, measure, null)
+    problem = CausalProblem(tuple(variables), check_embedding(embedding, len(variables[0])), links)
+    return _graph(problem, tested_links(problem, measure, null, n_resamples, rng, n_jobs, progress=progress))
 
 
-def _embedding(variables: list[Series], lag: Any, delay: Any, order: Any) -> Embedding:
-    length = len(variables[0])
-    if "auto" not in (lag, order):
-        return check_embedding(lag, delay, order, None, None, length)
-    for name, value in (("lag", lag), ("order", order)):
-        if value != "auto":
-            check_integer(name, value, 1)
-    chosen = choose_embedding(
-        variables, _LARGEST_LAG if lag == "auto" else lag, _LARGEST_ORDER if order == "auto" else order
-    )
-    return check_embedding(
-        chosen.lag if lag == "auto" else lag, delay, chosen.order if order == "auto" else order, None, None, length
-    )
-
-
-def _graph(problem: CausalProblem, found: LinkTests, measure: str, null: str) -> CausalGraph:
+def _graph(problem: CausalProblem, found: LinkTests) -> CausalGraph:
     from scipy.stats import false_discovery_control
 
     count = len(problem.series)
@@ -241,10 +222,10 @@ def _graph(problem: CausalProblem, found: LinkTests, measure: str, null: str) ->
         made[sources, targets] = values
         return made
 
-    widths = None
-    if found.widths is not None:
+    bandwidths = None
+    if found.bandwidths is not None:
         every = np.arange(len(problem.links))
-        widths = matrix(np.stack([found.widths[every, sources], found.widths[every, targets]], axis=1))
+        bandwidths = matrix(np.stack([found.bandwidths[every, sources], found.bandwidths[every, targets]], axis=1))
     return CausalGraph(
         names=tuple(s.name for s in problem.series),
         scores=matrix(found.scores),
@@ -253,10 +234,10 @@ def _graph(problem: CausalProblem, found: LinkTests, measure: str, null: str) ->
         pvalues_adjusted=matrix(false_discovery_control(found.pvalues, method="bh")),
         null_distributions=matrix(found.nulls),
         embedding=problem.embedding,
-        measure=measure,
-        null=null,
+        measure=found.measure,
+        null=found.null,
         window=found.window,
-        bandwidths=widths,
+        bandwidths=bandwidths,
     )
 
 
@@ -268,5 +249,5 @@ def _check_alpha(alpha: Any) -> float:
 
 def _missing(method: str, partner: str, target: str) -> MissingPartnerError:
     return MissingPartnerError(
-        f"`{method}` must have {partner}, which is not installed. Install it with: pip install '{target}'"
+        f"`{method}` needs {partner}, which is not installed. Install it with: pip install '{target}'"
     )

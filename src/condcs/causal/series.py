@@ -1,22 +1,26 @@
-"""Time series as they come in: checked once, one block of columns per variable."""
+"""Time series, checked once, and the past values that predict them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from condcs.core.arrays import Array, backend_of
+from condcs.core.checks import check_integer
 from condcs.core.equality import ByValue
 from condcs.core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs.inference.ranks import ranked
 
 FloatArray = np.ndarray[Any, Any]
 
+FEWEST_ROWS = 20
+"""Fewest rows (target, past) that a score is computed on."""
+
 _MOST_ABOVE = 1000
-"""Binary digits that the largest value may lie above the unit: 2**1024 is no double any more."""
+"""Binary digits that the largest value may lie above the unit: 2**1024 is not a double any more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +30,11 @@ class Series(ByValue):
     Attributes
     ----------
     name : str
-        What messages, tables and pictures call it.
+        Name in messages, tables and figures.
     values : array, shape (n, columns), float64
         One row per time, in units of 2**exponent.
     exponent : int
-        Of the unit. Checked series have one in which their median size is about 1: squares of values near 1e-160 or
+        Of the unit, in which the median magnitude of a checked series is about 1: squares of values near 1e-160 or
         1e160 would underflow or overflow, and a power of two changes no digit.
     """
 
@@ -43,7 +47,7 @@ class Series(ByValue):
         return len(self.values)
 
 
-def check_one_series(argument: str, value: Array, name: str | None = None) -> Series:
+def check_one_series(argument: str, value: Array, name: str) -> Series:
     """Check a variable of one or more columns."""
     check_time_order(argument, value)
     values = _as_floats(argument, value)
@@ -54,12 +58,20 @@ def check_one_series(argument: str, value: Array, name: str | None = None) -> Se
             f"`{argument}` must have one or two dimensions (rows are times), got shape {values.shape}. "
             "Pass one row per time and one column per component."
         )
-    _check_values(argument, values, [str(c) for c in getattr(value, "columns", range(values.shape[1]))])
-    return _in_own_unit(name or str(getattr(value, "name", None) or argument), values)
+    columns = [name] if values.shape[1] == 1 else [str(c) for c in getattr(value, "columns", range(values.shape[1]))]
+    _check_values(argument, values, columns)
+    return _in_own_unit(name, values)
 
 
-def check_series_table(argument: str, value: Array, names: Sequence[str] | None) -> list[Series]:
-    """Check an array (time, variables) or a DataFrame: one variable per column."""
+def check_series_table(argument: str, value: Array | Mapping[str, Array]) -> list[Series]:
+    """Check an array (time, variables), a DataFrame, or a mapping from names to series: one variable per column."""
+    if isinstance(value, Mapping):
+        series = [check_one_series(argument, part, str(name)) for name, part in value.items()]
+        if len(series) < 2:
+            raise ShapeError(f"`{argument}` must hold at least two series, got {len(series)}. Add another.")
+        check_same_length(*series)
+        check_different(series)
+        return series
     check_time_order(argument, value)
     table = _as_floats(argument, value)
     if table.ndim != 2 or table.shape[1] < 2:
@@ -72,38 +84,25 @@ def check_series_table(argument: str, value: Array, names: Sequence[str] | None)
             f"`{argument}` must have more times than variables, got shape {table.shape}. Rows are times; if "
             f"`{argument}` holds one variable per row, pass `{argument}.T`."
         )
-    titles = check_names(names, [str(c) for c in getattr(value, "columns", [])], table.shape[1])
+    titles = _titles(argument, [str(c) for c in getattr(value, "columns", [])], table.shape[1])
     _check_values(argument, table, titles)
-    for j in range(table.shape[1]):
-        for i in range(j):
-            if np.array_equal(table[:, i], table[:, j]):
-                raise DataError(
-                    f"`{argument}` must hold different series, but columns {titles[i]!r} and {titles[j]!r} are equal. "
-                    "Drop one of them: copies cannot be told apart."
-                )
-    return [_in_own_unit(title, np.ascontiguousarray(table[:, [j]])) for j, title in enumerate(titles)]
+    series = [_in_own_unit(title, np.ascontiguousarray(table[:, [j]])) for j, title in enumerate(titles)]
+    check_different(series)
+    return series
 
 
-def check_names(names: Sequence[str] | None, columns: list[str], count: int) -> list[str]:
-    """Return names given, names of columns, or x1, x2, ..."""
-    if names is None:
-        chosen = columns or [f"x{i + 1}" for i in range(count)]
-    elif isinstance(names, str) or len(names) != count:
-        raise ParameterError(
-            f"`names` must hold one name per variable ({count}), got {names!r}. Leave it out for x1 ..."
-        )
-    else:
-        chosen = [str(name) for name in names]
-    repeated = next((name for name in chosen if chosen.count(name) > 1), None)
+def _titles(argument: str, columns: list[str], count: int) -> list[str]:
+    """Return the names of the columns, or x1, x2, ... if they have none."""
+    repeated = next((name for name in columns if columns.count(name) > 1), None)
     if repeated is not None:
         raise ParameterError(
-            f"`names` must differ from one another, got {repeated!r} twice. Rename one of the columns."
+            f"`{argument}` must have columns with different names, got {repeated!r} twice. Rename one of them."
         )
-    return chosen
+    return columns or [f"x{i + 1}" for i in range(count)]
 
 
 def check_time_order(argument: str, value: Any) -> None:
-    """Refuse a pandas index that does not go forward: rows are read as equally spaced times."""
+    """Refuse a pandas index that is not increasing: rows are taken as equally spaced times."""
     index = getattr(value, "index", None)
     if index is None or not hasattr(index, "is_monotonic_increasing"):
         return
@@ -127,7 +126,7 @@ def check_flag(argument: str, value: Any) -> bool:
 
 
 def in_common_unit(series: Sequence[Series]) -> tuple[Series, ...]:
-    """Bring all series to the largest of their units, for measures that compare values of one with those of another."""
+    """Express all series in the largest of their units, for measures that compare values of different series."""
     largest = max(one.exponent for one in series)
     return tuple(Series(one.name, np.ldexp(one.values, one.exponent - largest), largest) for one in series)
 
@@ -143,8 +142,19 @@ def check_same_length(first: Series, *others: Series) -> None:
         if len(other) != len(first):
             raise ShapeError(
                 f"`{first.name}` and `{other.name}` must have the same number of times, got {len(first)} and "
-                f"{len(other)}. Cut them to the times they share."
+                f"{len(other)}. Restrict them to the times they share."
             )
+
+
+def check_different(series: Sequence[Series]) -> None:
+    """Check that no series is a copy of another."""
+    for j, b in enumerate(series):
+        for a in series[:j]:
+            if a.exponent == b.exponent and np.array_equal(a.values, b.values):
+                raise DataError(
+                    f"`{a.name}` and `{b.name}` must be different series, but they are equal. Drop one of them: copies "
+                    "cannot be told apart."
+                )
 
 
 def _in_own_unit(name: str, values: FloatArray) -> Series:
@@ -183,11 +193,123 @@ def _check_values(argument: str, values: FloatArray, names: Sequence[str]) -> No
         raise DataError(
             f"`{argument}` must have no gaps, got {int(bad.sum())} NaN or infinite value(s), first in row {row}, "
             f"column {names[column]!r}. Interpolate them, or use the longest stretch without gaps: dropping rows "
-            "would join times that are apart."
+            "would make distant times neighbours."
         )
     constant = np.flatnonzero(values.max(axis=0) == values.min(axis=0))
     if len(constant):
         raise DataError(
-            f"`{argument}` must vary, but column {names[int(constant[0])]!r} is constant. Drop it: it drives nothing "
-            "and nothing drives it."
+            f"`{argument}` must vary, but column {names[int(constant[0])]!r} is constant. Drop it: a constant "
+            "neither drives nor is driven."
         )
+
+
+@dataclass(frozen=True)
+class Embedding:
+    r"""Which past values predict the target.
+
+    The target :math:`y_t` is predicted from its own past :math:`y_{t-1}, y_{t-1-\tau}, \ldots` (`order_y` values) and
+    from the source's :math:`x_{t-\delta}, x_{t-\delta-\tau}, \ldots` (`order_x` values), with :math:`\tau` = `lag` and
+    :math:`\delta` = `delay`. With ``lag=1``, or with ``delay=1`` for any lag, this is the paper's embedding.
+
+    Attributes
+    ----------
+    order : int or (int, int)
+        Number of past values of both series, or of x and of y.
+    lag : int
+        Spacing of the past values.
+    delay : int, optional
+        Steps from the latest value of the source to the target; by default `lag`. The own past always starts one step
+        back.
+    """
+
+    order: int | tuple[int, int] = 1
+    lag: int = 1
+    delay: int | None = None
+
+    def __post_init__(self) -> None:
+        for order in self.order if isinstance(self.order, tuple) and len(self.order) == 2 else (self.order,):
+            check_integer("order", order, 1)
+        check_integer("lag", self.lag, 1)
+        if self.delay is not None:
+            check_integer("delay", self.delay, 1)
+
+    @property
+    def order_x(self) -> int:
+        """Number of past values of the source."""
+        return self.order[0] if isinstance(self.order, tuple) else self.order
+
+    @property
+    def order_y(self) -> int:
+        """Number of past values of the target."""
+        return self.order[1] if isinstance(self.order, tuple) else self.order
+
+    @property
+    def own_steps(self) -> tuple[int, ...]:
+        """How many steps before the target its own past values lie."""
+        return tuple(1 + k * self.lag for k in range(self.order_y))
+
+    @property
+    def source_steps(self) -> tuple[int, ...]:
+        """How many steps before the target the source's past values lie."""
+        delay = self.lag if self.delay is None else self.delay
+        return tuple(delay + k * self.lag for k in range(self.order_x))
+
+    @property
+    def reach(self) -> int:
+        """How many times at the start have no complete past."""
+        return max(*self.own_steps, *self.source_steps)
+
+    def rows(self, length: int) -> int:
+        """Return the number of targets with a complete past in a series of this length."""
+        return length - self.reach
+
+    def past(self, series: Series, steps: Sequence[int]) -> FloatArray:
+        """Return past values as columns, one row per target."""
+        n = self.rows(len(series))
+        return np.concatenate([series.values[self.reach - s : self.reach - s + n] for s in steps], axis=1)
+
+    def target(self, series: Series) -> FloatArray:
+        """Return the targets."""
+        return series.values[self.reach :]
+
+
+def check_embedding(embedding: int | Embedding, length: int) -> Embedding:
+    """Check an embedding, or a number of past values, against the length of the series."""
+    if not isinstance(embedding, Embedding):
+        embedding = Embedding(check_integer("embedding", embedding, 1))
+    if embedding.rows(length) < FEWEST_ROWS:
+        raise ShapeError(
+            f"the series must be at least {FEWEST_ROWS + embedding.reach} long for {embedding}, which looks "
+            f"{embedding.reach} step(s) back, got {length}. Use a longer series, or fewer or shorter lags."
+        )
+    return embedding
+
+
+class Link(NamedTuple):
+    """A possible influence: indices of the source, the target, and the series whose pasts are conditioned on."""
+
+    source: int
+    target: int
+    given: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class CausalProblem:
+    """Series of equal length, their embedding, and the links to test."""
+
+    series: tuple[Series, ...]
+    embedding: Embedding
+    links: tuple[Link, ...]
+
+    @property
+    def rows(self) -> int:
+        """Number of targets with a complete past."""
+        return self.embedding.rows(len(self.series[0]))
+
+    def parts(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the targets, what is conditioned on (own past, then pasts of `given`), and the past of the source."""
+        e = self.embedding
+        own = [e.past(self.series[link.target], e.own_steps)]
+        given = [e.past(self.series[z], e.source_steps) for z in link.given]
+        target = e.target(self.series[link.target])
+        return target, np.concatenate([*own, *given], axis=1), e.past(self.series[link.source], e.source_steps)

@@ -9,15 +9,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from rich.table import Table as PrintedTable
 
-from condcs.causal import CausalGraph, causal_graph
+from condcs.causal import CausalGraph, Embedding, causal_graph, select_embedding
+from condcs.causal.influence_measures import MeasureName
+from condcs.causal.link_tests import NullName
+from condcs.causal.predictive_choice import MAX_LAG, MAX_ORDER
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.comparison.comparing import check_alpha
+from condcs.core.checks import check_choice, check_integer
 from condcs.core.errors import DataError, ParameterError
 from condcs.tables.column_choice import MOST_COLUMNS, select_columns
 from condcs.tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, remedy
@@ -227,19 +231,30 @@ def _moment(cell: Any, decimal: Decimal) -> float:
 
 def tested(table: SeriesTable, options: CausalOptions) -> CausalGraph:
     """Test all ordered pairs of columns."""
+    measure: MeasureName = check_choice("measure", options.measure, get_args(MeasureName))
+    null: NullName = check_choice("null", options.null, get_args(NullName))
+    series = dict(zip(table.names, table.values.T, strict=True))
     return causal_graph(
-        table.values,
-        names=table.names,
-        lag=options.lag,
-        order=options.order,
-        measure=options.measure,
-        null=options.null,
+        series,
+        embedding=_embedding(series, options),
+        measure=measure,
+        null=null,
         conditional=options.conditional,
         ranks=options.ranks,
         n_resamples=options.resamples,
         rng=options.seed,
         n_jobs=options.jobs,
     )
+
+
+def _embedding(series: dict[str, FloatArray], options: CausalOptions) -> Embedding:
+    """Return lag and order as given; what is "auto" is chosen by prediction."""
+    lag = None if options.lag == "auto" else check_integer("lag", options.lag, 1)
+    order = None if options.order == "auto" else check_integer("order", options.order, 1)
+    if lag is None or order is None:
+        chosen = select_embedding(series, max_lag=lag or MAX_LAG, max_order=order or MAX_ORDER)
+        lag, order = lag or chosen.lag, order or chosen.order
+    return Embedding(order, lag)
 
 
 def as_json(table: SeriesTable, graph: CausalGraph) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from condcs.core.errors import CondcsError, DataError, ShapeError
-from condcs.datasets.arrays import read_arrays
+from condcs.datasets.npz_files import read_arrays
 from condcs.tables.kinds import as_number, is_missing
 
 FloatArray = np.ndarray[Any, Any]

@@ -76,21 +76,21 @@ def make_henon_chain(
     .. math:: x_{1,t} = 1.4 - x_{1,t-1}^2 + 0.3 x_{1,t-2}, \qquad
               x_{i,t} = 1.4 - (C x_{i-1,t-1} + (1 - C) x_{i,t-1})^2 + 0.3 x_{i,t-2}
 
-    Starts are uniform on (0, 1) and drawn again should an orbit escape. A coupling of 0.5 and more makes the maps
-    copies of one another: then there is no direction to find.
+    Starts are uniform on (0, 1) and drawn again if an orbit diverges. With a coupling of 0.5 and more the maps
+    synchronise: then there is no direction to find.
 
     Parameters
     ----------
     n : int
-        Samples kept.
+        Number of samples.
     n_maps : int
         Length of the chain.
     coupling : float
         C, from 0 to below 1.
     burn_in : int
-        Samples dropped at the start.
+        Number of initial samples dropped.
     rng : int or Generator
-        Seed.
+        Random generator, or its seed.
 
     Returns
     -------
@@ -146,13 +146,13 @@ def make_nlvar3(
     Parameters
     ----------
     n : int
-        Samples kept.
+        Number of samples.
     noise : float
         s, the standard deviation of the noise.
     burn_in : int
-        Samples dropped at the start.
+        Number of initial samples dropped.
     rng : int or Generator
-        Seed.
+        Random generator, or its seed.
 
     Returns
     -------

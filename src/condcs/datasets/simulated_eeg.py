@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,7 +20,7 @@ SAMPLING_RATE = 128.0
 
 @dataclass(frozen=True)
 class Subject:
-    """What one simulated brain and cap look like.
+    """Properties of one simulated subject and electrode cap.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class Subject:
     cap_shift : float
         How far the cap has slipped, in units of the distance between two electrodes.
     cap_noise : float
-        Relative size of random changes of the mixing matrix; drawn with `cap_seed`.
-    cap_seed : int
-        Seed of those changes.
+        Relative size of random changes of the mixing matrix.
+    cap_rng : int
+        Seed of the random generator for those changes.
     right_share : float
         Share of trials with the right hand (class 1).
     inverted : bool
@@ -50,14 +50,14 @@ class Subject:
     background: float = 1.0
     cap_shift: float = 0.0
     cap_noise: float = 0.0
-    cap_seed: int = 0
+    cap_rng: int = 0
     right_share: float = 0.5
     inverted: bool = False
 
 
 @dataclass(frozen=True)
 class Shift:
-    """A target subject, and what is to be expected of label-free alignment from the standard source subject.
+    """A target subject, and whether label-free alignment from the standard source subject can help.
 
     Attributes
     ----------
@@ -75,11 +75,13 @@ class Shift:
 
 
 SOURCE = Subject()
-"""The standard subject that all shifts start from."""
+"""The standard source subject of all shifts."""
 
-SHIFTS: dict[str, Shift] = {
+ShiftName = Literal["mixing", "band power", "p(y|z)", "all three", "none", "class shares", "inverted"]
+
+SHIFTS: dict[ShiftName, Shift] = {
     "mixing": Shift(
-        replace(SOURCE, cap_shift=0.8, cap_noise=0.3, cap_seed=1), True, "cap slipped, mixing matrix changed"
+        replace(SOURCE, cap_shift=0.8, cap_noise=0.3, cap_rng=1), True, "cap slipped, mixing matrix changed"
     ),
     "band power": Shift(
         replace(SOURCE, frequency=11.5, gains=(0.7, 0.7), background=1.3), True, "mu rhythm faster, weaker, noisier"
@@ -98,7 +100,7 @@ SHIFTS: dict[str, Shift] = {
             background=1.2,
             cap_shift=0.5,
             cap_noise=0.2,
-            cap_seed=2,
+            cap_rng=2,
         ),
         True,
         "mixing, band power and p(y|z) together",
@@ -133,7 +135,7 @@ class Recordings(ByValue):
 
 @public
 def make_two_subject_eeg(
-    shift: str = "mixing",
+    shift: ShiftName = "mixing",
     n: int = 200,
     *,
     n_channels: int = 6,
@@ -157,7 +159,7 @@ def make_two_subject_eeg(
     n_times : int
         Samples of a trial, at 128 Hz.
     rng : int or Generator
-        Seed.
+        Random generator, or its seed.
 
     Returns
     -------
@@ -201,7 +203,7 @@ def _mixing(subject: Subject, n_channels: int) -> FloatArray:
     electrodes = np.arange(n_channels) + subject.cap_shift
     places = np.array([0.2, 0.8]) * (n_channels - 1)
     profile = np.exp(-0.5 * ((electrodes[:, None] - places) / 0.9) ** 2)
-    noise = np.random.default_rng(subject.cap_seed).normal(size=profile.shape)
+    noise = np.random.default_rng(subject.cap_rng).normal(size=profile.shape)
     return np.asarray(profile + subject.cap_noise * noise)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condcs.causal.plots import BLUE, draw_links, draw_matrix, plain
+from condcs.causal.graph_drawing import BLUE, draw_links, draw_matrix, plain
 from condcs.report.page import Page
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 from condcs.core.checks import check_choice, check_integer, check_positive
 from condcs.core.equality import ByValue
 from condcs.core.errors import CondcsWarning, DataError, ParameterError, public, warn_caller
-from condcs.datasets.arrays import read_arrays
+from condcs.datasets.npz_files import read_arrays
 from condcs_reproduction.data.loading import DatasetError
 
 FloatArray = np.ndarray[Any, Any]

@@ -14,7 +14,7 @@ import numpy as np
 from condcs.core.checks import check_choice
 from condcs.core.errors import CondcsError, DataError, public
 from condcs.core.files import atomic_write, writing
-from condcs.datasets.arrays import read_arrays
+from condcs.datasets.npz_files import read_arrays
 from condcs_reproduction.data.catalogue import CATALOGUE, Entry
 from condcs_reproduction.data.downloads import CONTENT_TOLERANCE, DOWNLOADS, Arrays, content_sums
 from condcs_reproduction.data.frames import load_frames

@@ -1,4 +1,4 @@
-"""Simulators with a known answer."""
+"""Two samples whose conditional distributions differ on a known interval."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LocalShift(ByValue):
 def make_local_shift(
     n: int = 400, *, shift: float = 0.8, covariate_shift: float = 0.5, rng: int | np.random.Generator | None = 0
 ) -> LocalShift:
-    """Two samples whose p(y|x) differ only where 1 <= x <= 2; p(x) moves too, which is not the question.
+    """Two samples whose p(y|x) differ only where 1 <= x <= 2, while p(x) differs everywhere.
 
     x lies between -3 and 3, y = sin(1.5 x) + noise in both; in the second sample `shift` is added on the region.
 
@@ -36,9 +36,9 @@ def make_local_shift(
     shift : float
         How much y moves on the region (its noise has standard deviation 0.3). 0 makes the conditionals equal.
     covariate_shift : float
-        From 0 (the same p(x)) to below 2: the first sample leans to the left, the second to the right.
+        From 0 (the same p(x)) to below 2: the first sample is skewed to the left, the second to the right.
     rng : int or Generator
-        Seed.
+        Random generator, or its seed.
 
     Returns
     -------

@@ -32,7 +32,7 @@ def band_exponents(values: Any, scale: float, first: int, out: Any) -> None:
 
 @njit(nogil=True, fastmath=True)
 def squared(K: Any) -> Any:
-    """Return K * K element by element: the Gaussian kernel of a width smaller by sqrt(2)."""
+    """Return K * K element by element: the Gaussian kernel of a bandwidth smaller by sqrt(2)."""
     n, m = K.shape
     out = np.empty((n, m))
     for a in range(n):
@@ -83,7 +83,7 @@ def own_window_sums(K1: Any, K1L: Any, starts: Any, window: int, first: int, out
 def reordered_sums(K1: Any, K1L: Any, K2: Any, orders: Any, levels: int) -> Any:
     """Return the row sums of K1 * K2[o, o] and K1L * K2[o, o] for each order o, and of their squares, fourth powers ...
 
-    The result has shape (orders, levels, 2, n). Each level is the Gaussian kernel of a width smaller by sqrt(2).
+    The result has shape (orders, levels, 2, n). Each level is the Gaussian kernel of a bandwidth smaller by sqrt(2).
     """
     count, n = orders.shape
     out = np.empty((count, levels, 2, n))

@@ -1,4 +1,4 @@
-"""Arrays from .npz files of others: no pickles, nothing that unpacks without bound, one error for any damage."""
+"""Arrays from .npz files: no pickles, no unlimited decompression, and one error for any kind of damage."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from condcs.core.errors import DataError
 FloatArray = np.ndarray[Any, Any]
 
 MOST_BYTES = 1 << 31
-"""What the arrays of a file may unpack to."""
+"""Largest size of the arrays of a file, decompressed."""
 
 
 def read_arrays(path: Path, names: Collection[str] | None = None, *, most: int = MOST_BYTES) -> dict[str, FloatArray]:
-    """Return the arrays of a .npz file by name; only some of them if they are named, those that are there.
+    """Return the arrays of a .npz file by name: all of them, or those of `names` that the file holds.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Pictures of a causal graph: the significant links, and the matrix of scores."""
+"""Plots of a causal graph: the significant links, and the matrix of scores."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from condcs.core.errors import DataError
-from condcs.datasets.arrays import read_arrays
+from condcs.datasets.npz_files import read_arrays
 
 
 def test_arrays_do_not_unpack_without_bound(tmp_path):

@@ -1,0 +1,71 @@
+"""Public names of the packages for time series: documented, typed, at most ten parameters, and light to import."""
+
+import inspect
+import re
+import subprocess
+import sys
+import typing
+
+import pytest
+
+from condcs import causal, datasets, timeseries
+from condcs.measures.registry import MEASURES
+from condcs.timeseries.distance_job import SeriesMeasure
+
+PACKAGES = [causal, datasets, timeseries]
+FUNCTIONS = [
+    getattr(package, name)
+    for package in PACKAGES
+    for name in package.__all__
+    if inspect.isfunction(getattr(package, name))
+]
+OPTIONS = [
+    getattr(package, name)
+    for package in PACKAGES
+    for name in package.__all__
+    if inspect.isclass(getattr(package, name)) and getattr(package, name).__dataclass_params__.eq
+]
+"""Values that a user makes; results compare arrays and are declared with ``eq=False``."""
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_names_exist(package):
+    assert all(hasattr(package, name) for name in package.__all__)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_every_parameter_is_documented_and_options_are_keywords(function):
+    text = inspect.getdoc(function)
+    block = text.partition("Parameters\n----------\n")[2].partition("\n\nReturns")[0]
+    documented = set(re.findall(r"\w+", " ".join(line for line in block.splitlines() if not line.startswith(" "))))
+    parameters = inspect.signature(function).parameters
+    assert set(parameters) <= documented
+    named = [parameter for parameter in parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    assert len(named) <= 10
+
+
+@pytest.mark.parametrize("made", [*FUNCTIONS, *OPTIONS])
+def test_a_choice_was_any_string_for_a_type_checker(made):
+    """Strings are literals, unless they are names or paths: mypy then refuses a word that the function would refuse."""
+    hints = typing.get_type_hints(made)
+    loose = {name for name, hint in hints.items() if str in (hint, *_parts(hint))}
+    assert loose <= {"return", "name", "store", "words"}
+
+
+def _parts(hint):
+    """Return the members of unions, however deep, but not what containers hold."""
+    if typing.get_origin(hint) in (typing.Union, type(int | str)):
+        return [part for member in typing.get_args(hint) for part in (member, *_parts(member))]
+    return []
+
+
+def test_measures_of_series_are_those_that_take_x():
+    assert set(typing.get_args(SeriesMeasure)) == {m.name for m in MEASURES.values() if m.takes_x}
+
+
+def test_import_is_light():
+    """Neither partners nor pictures nor tables are loaded before they are used."""
+    heavy = "{'matplotlib', 'pandas', 'statsmodels', 'networkx', 'numba', 'torch', 'tigramite', 'causallearn', 'aeon'}"
+    code = f"import sys, condcs.causal, condcs.timeseries; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
