@@ -101,6 +101,12 @@ def test_time_must_go_forward():
         causal_graph(frame)
 
 
+def test_names_of_columns_differ():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(CondcsError, match="columns with different names, got 'a' twice"):
+        causal_graph(pandas.DataFrame(TABLE, columns=["a", "b", "a"]))
+
+
 def test_dates_belong_in_the_index():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(TABLE).assign(when=pandas.date_range("2020-01-01", periods=100).astype(str))

@@ -75,6 +75,12 @@ def test_dataframe_gives_its_names():
     assert causal_graph(frame, n_resamples=5, rng=0).names == ("u", "v", "w")
 
 
+def test_series_of_a_pyarrow_table_were_named_after_their_values():
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table(dict(zip("uvw", make_nlvar3(120).series.T, strict=True)))
+    assert causal_graph(table, n_resamples=5, rng=0).names == ("u", "v", "w")
+
+
 def test_window_and_offset_defaults():
     """Half the rows, and half a window."""
     data = make_nlvar3(401)

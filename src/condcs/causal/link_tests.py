@@ -100,7 +100,7 @@ class LocalPermutations:
 Surrogates = ShiftedWindows | CircularShifts | LocalPermutations
 NullName = Literal["windows", "circular", "local", "analytic"]
 Null = NullName | Surrogates
-"""How surrogates are made, or the name of a way with its default options."""
+"""How surrogates are made, or the name of a null with its default options."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condcs.core.arrays import Array, backend_of
-from condcs.core.checks import check_integer
+from condcs.core.checks import check_integer, column_names
 from condcs.core.equality import ByValue
 from condcs.core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs.inference.ranks import ranked
@@ -58,8 +58,8 @@ def check_one_series(argument: str, value: Array, name: str) -> Series:
             f"`{argument}` must have one or two dimensions (rows are times), got shape {values.shape}. "
             "Pass one row per time and one column per component."
         )
-    columns = [name] if values.shape[1] == 1 else [str(c) for c in getattr(value, "columns", range(values.shape[1]))]
-    _check_values(argument, values, columns)
+    columns = [name] if values.shape[1] == 1 else column_names(value) or range(values.shape[1])
+    _check_values(argument, values, [str(c) for c in columns])
     return _in_own_unit(name, values)
 
 
@@ -84,21 +84,16 @@ def check_series_table(argument: str, value: Array | Mapping[str, Array]) -> lis
             f"`{argument}` must have more times than variables, got shape {table.shape}. Rows are times; if "
             f"`{argument}` holds one variable per row, pass `{argument}.T`."
         )
-    titles = _titles(argument, [str(c) for c in getattr(value, "columns", [])], table.shape[1])
-    _check_values(argument, table, titles)
-    series = [_in_own_unit(title, np.ascontiguousarray(table[:, [j]])) for j, title in enumerate(titles)]
-    check_different(series)
-    return series
-
-
-def _titles(argument: str, columns: list[str], count: int) -> list[str]:
-    """Return the names of the columns, or x1, x2, ... if they have none."""
-    repeated = next((name for name in columns if columns.count(name) > 1), None)
+    titles = [str(c) for c in column_names(value) or (f"x{i + 1}" for i in range(table.shape[1]))]
+    repeated = next((title for title in titles if titles.count(title) > 1), None)
     if repeated is not None:
         raise ParameterError(
             f"`{argument}` must have columns with different names, got {repeated!r} twice. Rename one of them."
         )
-    return columns or [f"x{i + 1}" for i in range(count)]
+    _check_values(argument, table, titles)
+    series = [_in_own_unit(title, np.ascontiguousarray(table[:, [j]])) for j, title in enumerate(titles)]
+    check_different(series)
+    return series
 
 
 def check_time_order(argument: str, value: Any) -> None:

@@ -40,7 +40,7 @@ def read_arrays(path: Path, names: Collection[str] | None = None, *, most: int =
     except DataError:
         raise
     except Exception as error:
-        # zipfile, zlib and numpy raise whatever their parsing of a damaged file meets.
+        # On damaged files zipfile, zlib and numpy raise errors of many kinds.
         words = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(
             f"{path} must be a .npz file of plain arrays, but: {words}. Save it again with np.savez."

@@ -1,7 +1,7 @@
 """The compiled engine: conditional divergences between all pairs of two blocks of short series.
 
-It holds no lock, so blocks run on threads. A pair's result depends on that pair alone: not on its neighbours, nor on
-how the work is cut up.
+It releases the interpreter lock, so blocks run on threads. The result of a pair depends on that pair alone, not on how
+the work is divided.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _log_ratio(X: Any, Y: Any, start: int, step: int, count: int, cx: float, cy:
 def _log_interaction(
     own: Any, a: Any, b: Any, n: int, X: Any, Y: Any, row_step: int, step: int, count: int, cx: float, cy: float
 ) -> Any:
-    """Log of the sum over windows of B / (own A * A); masses that underflow are taken again in the log domain."""
+    """Log of the sum over windows of B / (own A * A); masses that underflow are computed again in the log domain."""
     lowest = 1.0
     total = 0.0
     for i in range(n):
@@ -194,7 +194,7 @@ class Series(NamedTuple):
     starts : array
         Where each series starts, and the end of the last.
     norms : array
-        Squared norms of the frames; looked at if distances are found by a matrix product.
+        Squared norms of the frames; used if distances are found by a matrix product.
     windows, window_starts : array
         The windows to use of each series (times counted from its start), one series after the other.
     """
@@ -246,8 +246,8 @@ def _prepare(
     """
     count, channels = series.starts.size - 1, series.frames.shape[1]
     stride, size = order + padded(n_max), triangle_size(n_max)
-    pair_widths, one_channel = cx == 0.0, channels == 1
-    kept = count if pair_widths else 0
+    pair_bandwidths, one_channel = cx == 0.0, channels == 1
+    kept = count if pair_bandwidths else 0
     several = 0 if one_channel else kept
     own = _Own(
         np.empty((count, 0 if wide else channels * stride)),
@@ -264,7 +264,7 @@ def _prepare(
     for i in range(count):
         frames, norms, windows = _one(series, i)
         n, packed = windows.size, own.packed[i]
-        x, y = own.x[i if pair_widths else 0], own.y[i if pair_widths else 0]
+        x, y = own.x[i if pair_bandwidths else 0], own.y[i if pair_bandwidths else 0]
         if not wide:
             pack(frames, order, packed)
         pair_distances(
@@ -272,7 +272,7 @@ def _prepare(
         )  # fmt: skip
         triangle(X, n, x)
         triangle(Y, n, y)
-        if not pair_widths:
+        if not pair_bandwidths:
             own.totals[i] = _own_masses(x, y, n, cx, cy, own.masses[i])
             continue
         used = triangle_size(n)
@@ -301,7 +301,7 @@ def _longest(starts: Any) -> int:
 
 @njit(nogil=True)
 def _pair_medians(p: Any, i: int, n: int, q: Any, j: int, m: int, X: Any, Y: Any, merged: Any, scratch: Any) -> Any:
-    """Median squared distances over the windows of both series, and over their successors, and how they came about."""
+    """Median squared distances over the windows of both series, and over their successors, and how they were found."""
     count, n_own, m_own, cross = (n + m) * (n + m - 1) // 2, n * (n - 1) // 2, m * (m - 1) // 2, n * padded(m)
     x, kind_x = median_of(
         p.grouped_x[i, :n_own], p.ends_x[i], q.grouped_x[j, :m_own], q.ends_x[j], X[:cross], count, scratch
@@ -322,8 +322,8 @@ def block_divergences(
     b: Any,
     order: int,
     above_diagonal: bool,
-    width_x: float,
-    width_y: float,
+    bandwidth_x: float,
+    bandwidth_y: float,
     factor: float,
     logarithmic: bool,
     wide: bool,
@@ -339,10 +339,10 @@ def block_divergences(
         Length of a window.
     above_diagonal : bool
         Whether a and b are the same series, so that only i < j is wanted.
-    width_x, width_y : float
-        Widths of the kernels; 0 stands for the median distance of each pair's windows.
+    bandwidth_x, bandwidth_y : float
+        Bandwidths of the kernels; 0 means the median distance of the windows of each pair.
     factor : float
-        Multiplies the widths.
+        Multiplies the bandwidths.
     logarithmic : bool
         Log contrast (conditional CS), or linear contrast (conditional Euclidean).
     wide : bool
@@ -363,18 +363,18 @@ def block_divergences(
         np.empty(n_max * padded(n_max)),
     )
     X, Y = np.empty(n_max * padded(n_max)), np.empty(n_max * padded(n_max))
-    pair_widths = width_x == 0.0
+    pair_bandwidths = bandwidth_x == 0.0
     cx, cy = 0.0, 0.0
-    if not pair_widths:
-        cx, cy = -0.5 / (width_x * factor) ** 2, -0.5 / (width_y * factor) ** 2
+    if not pair_bandwidths:
+        cx, cy = -0.5 / (bandwidth_x * factor) ** 2, -0.5 / (bandwidth_y * factor) ** 2
     p = _prepare(a, order, wide, cx, cy, n_max, scratch, X, Y)
     q = p if above_diagonal else _prepare(b, order, wide, cx, cy, n_max, scratch, X, Y)
     masses = np.empty((4, stride))
     merged = np.empty(2 * n_max)
-    candidates = np.empty((2 * n_max**2 + 512) if pair_widths else 0)
+    candidates = np.empty((2 * n_max**2 + 512) if pair_bandwidths else 0)
     fallbacks = np.zeros(4, np.int64)
     # Only a median of several channels' distances needs those of the successors in one piece; masses do not.
-    copied = pair_widths and channels > 1
+    copied = pair_bandwidths and channels > 1
     for i in range(rows):
         p_frames, p_norms, p_windows = _one(a, i)
         n = p_windows.size
@@ -387,7 +387,7 @@ def block_divergences(
                 q.packed[j], q_frames, q_norms, q_windows,
                 order, wide, scratch, X, Y, copied,
             )  # fmt: skip
-            if pair_widths:
+            if pair_bandwidths:
                 median_x, kind_x, median_y, kind_y = _pair_medians(p, i, n, q, j, m, X, Y, merged, candidates)
                 if kind_x > 0:
                     fallbacks[2 * (kind_x - 1)] += 1

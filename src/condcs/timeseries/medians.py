@@ -1,6 +1,6 @@
 """Exact medians of many numbers by counting: vectorised passes narrow a bracket, and a few candidates are left.
 
-Numbers that serve in many medians are grouped once by magnitude: then a count looks into one group only.
+Numbers that are part of many medians are grouped once by magnitude: then a count visits one group only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from condcs.core.compiling import njit
 from condcs.kernels.compiled import bits_of_double
 
 FALLBACK_PERCENT = 51
-"""Where the median is 0, the lowest positive percentile from this one up takes its place."""
+"""Where the median is 0, the lowest positive percentile from this one up is used instead."""
 
 # Candidates that a narrowed bracket is expected to hold, on either side of the median.
 _MANY = 64
@@ -182,7 +182,7 @@ def _count_below(limit: float, first: Any, first_ends: Any, second: Any, second_
 
 @njit(nogil=True)
 def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third: Any, count: int, scratch: Any) -> Any:
-    """Median of the `count` numbers below 1e290 in three arrays, and how it came about.
+    """Median of the `count` numbers below 1e290 in three arrays, and how it was found.
 
     0: it is positive. 1: it was 0, and the smallest positive percentile above it is returned. 2: all are 0; returns 1.
 
@@ -336,7 +336,7 @@ def _collect_differences(values: Any, low: float, high: float, out: Any) -> Any:
 
 @njit(nogil=True)
 def median_squared_difference(values: Any, scratch: Any) -> Any:
-    """Median of the squared differences over all pairs of sorted numbers, and how it came about.
+    """Median of the squared differences over all pairs of sorted numbers, and how it was found.
 
     0: it is positive. 1: it was 0, and the smallest positive percentile above it is returned. 2: all are 0; returns 1.
 
