@@ -23,9 +23,9 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from condcs.causal.series import FloatArray
+from condcs.causal.series import FloatArray, check_kind
 from condcs.core.checks import check_choice, check_integer, check_positive
-from condcs.core.errors import BandwidthError, CondcsError, ParameterError
+from condcs.core.errors import BandwidthError, CondcsError
 from condcs.kernels.bandwidths import bandwidth as bandwidth_by_rule
 from condcs.kernels.row_sums import exp_in_place
 
@@ -167,18 +167,11 @@ Measure = MeasureName | ConditionalCS | Baseline
 """A measure, or the name of one with its default options."""
 
 
-def check_measure(measure: Any) -> ConditionalCS | Baseline:
+def check_measure(measure: Measure) -> ConditionalCS | Baseline:
     """Return a measure, or the one with this name and its default options."""
     kinds = (ConditionalCS, LinearGranger, KernelGranger, TransferEntropy)
-    if isinstance(measure, kinds):
-        return measure
-    named = {kind.name: kind for kind in kinds}
-    if not isinstance(measure, str) or measure not in named:
-        raise ParameterError(
-            f"`measure` must be one of {', '.join(map(repr, named))}, or an instance of "
-            f'{", ".join(kind.__name__ for kind in kinds)}, got {measure!r}. Pass measure="conditional_cs".'
-        )
-    return named[measure]()
+    checked: ConditionalCS | Baseline = check_kind("measure", measure, kinds)
+    return checked
 
 
 def median_bandwidth(values: FloatArray) -> float:

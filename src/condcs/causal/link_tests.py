@@ -21,6 +21,7 @@ from condcs.causal.series import (
     check_different,
     check_embedding,
     check_flag,
+    check_kind,
     check_one_series,
     check_same_length,
     in_common_unit,
@@ -271,13 +272,16 @@ def tested_links(
     progress: bool,
 ) -> LinkTests:
     """Score all links of a problem on the data and on surrogates."""
-    chosen, surrogates = check_measure(measure), _check_null(null)
-    count = check_integer("n_resamples", n_resamples, 1)
-    if surrogates is None and chosen.name != "linear_granger":
+    chosen = check_measure(measure)
+    surrogates: Surrogates | None = None
+    if null != "analytic":
+        surrogates = check_kind("null", null, (ShiftedWindows, CircularShifts, LocalPermutations), "analytic")
+    elif chosen.name != "linear_granger":
         raise ParameterError(
             f'`null`="analytic" must go with measure="linear_granger", got {chosen.name!r}: no other measure has a '
             'distribution in closed form here. Pass null="windows".'
         )
+    count = check_integer("n_resamples", n_resamples, 1)
     generator = check_rng(rng)
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
         scorer = Scorer(problem, chosen)
@@ -287,22 +291,6 @@ def tested_links(
             if isinstance(surrogates, ShiftedWindows):
                 return _by_windows(scorer, surrogates, count, generator, advance)
             return _by_orders(scorer, surrogates, count, generator, advance)
-
-
-def _check_null(null: Any) -> Surrogates | None:
-    """Return how surrogates are made; None stands for the analytic distribution."""
-    kinds = (ShiftedWindows, CircularShifts, LocalPermutations)
-    if isinstance(null, kinds):
-        return null
-    if isinstance(null, str) and null == "analytic":
-        return None
-    named = {kind.name: kind for kind in kinds}
-    if not isinstance(null, str) or null not in named:
-        raise ParameterError(
-            f"`null` must be one of {', '.join(map(repr, named))}, 'analytic', or an instance of "
-            f'{", ".join(kind.__name__ for kind in kinds)}, got {null!r}. Pass null="windows".'
-        )
-    return named[null]()
 
 
 class Scorer:

@@ -113,6 +113,19 @@ def check_time_order(argument: str, value: Any) -> None:
         )
 
 
+def check_kind(argument: str, value: Any, kinds: Sequence[Any], *others: str) -> Any:
+    """Check a value of one of several classes, or the name of one, which stands for its default options."""
+    named = {kind.name: kind for kind in kinds}
+    if isinstance(value, tuple(kinds)):
+        return value
+    if isinstance(value, str) and value in named:
+        return named[value]()
+    raise ParameterError(
+        f"`{argument}` must be one of {', '.join(map(repr, [*named, *others]))}, or an instance of "
+        f"{', '.join(kind.__name__ for kind in kinds)}, got {value!r}. Pass {argument}={next(iter(named))!r}."
+    )
+
+
 def check_flag(argument: str, value: Any) -> bool:
     """Check that an option is True or False."""
     if not isinstance(value, bool):
