@@ -66,16 +66,14 @@ class CausalGraph(ByValue):
 
     def links(self, alpha: float = 0.05, *, adjusted: bool = True) -> list[tuple[str, str]]:
         """Return the links with an (adjusted) p-value of at most `alpha`, smallest p-value first."""
-        return [(self.names[i], self.names[j]) for i, j in self._ranked() if self._values(adjusted)[i, j] <= alpha]
+        found = self.adjacency(alpha, adjusted=adjusted)
+        return [(self.names[i], self.names[j]) for i, j in self._ranked() if found[i, j]]
 
     def adjacency(self, alpha: float = 0.05, *, adjusted: bool = True) -> np.ndarray[Any, Any]:
         """Return the significant links as a matrix of bool."""
-        found = self._values(adjusted) <= _check_alpha(alpha)
+        found = (self.pvalues_adjusted if adjusted else self.pvalues) <= _check_alpha(alpha)
         np.fill_diagonal(found, False)
         return np.asarray(found)
-
-    def _values(self, adjusted: bool) -> FloatArray:
-        return self.pvalues_adjusted if adjusted else self.pvalues
 
     def _ranked(self) -> list[tuple[int, int]]:
         pairs = [(i, j) for i in range(len(self.names)) for j in range(len(self.names)) if i != j]
@@ -110,15 +108,11 @@ class CausalGraph(ByValue):
             raise _missing("to_networkx", "networkx", "condcs[causal]") from error
         graph = networkx.DiGraph()
         graph.add_nodes_from(self.names)
-        found = self.adjacency(alpha, adjusted=adjusted)
-        for i, j in np.argwhere(found):
-            graph.add_edge(
-                self.names[i],
-                self.names[j],
-                score=float(self.scores[i, j]),
-                pvalue=float(self.pvalues[i, j]),
-                pvalue_adjusted=float(self.pvalues_adjusted[i, j]),
-            )
+        links = set(self.links(alpha, adjusted=adjusted))
+        for row in self.rows():
+            ends = row.pop("source"), row.pop("target")
+            if ends in links:
+                graph.add_edge(*ends, **row)
         return graph
 
     def plot(self, alpha: float = 0.05, *, adjusted: bool = True, axes: Any = None) -> Any:
