@@ -126,6 +126,16 @@ def test_automatic_embedding_in_the_graph():
     assert (found.embedding.lag, found.embedding.order_x) == (1, 2)
 
 
+def test_embedding_of_ranks_is_the_choice_for_monotone_transforms():
+    """Exponentials of the Henon map look longer than its two values, by their outliers; ranks are those of the map."""
+    series = make_henon_chain(300, n_maps=2).series
+    plain, stretched = (select_embedding(values, ranks=True) for values in (series, np.exp(8 * series)))
+    assert plain == stretched
+    graph = causal_graph(np.exp(8 * series), embedding="auto", ranks=True, n_resamples=5, rng=0)
+    assert graph.embedding == plain.embedding
+    assert graph.embedding != select_embedding(np.exp(8 * series)).embedding
+
+
 def test_true_links_of_nlvar3_and_of_the_chain():
     """In 1,024 samples: all 3 and all 4 true links, and at most one reverse one.
 

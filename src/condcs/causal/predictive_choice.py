@@ -17,7 +17,17 @@ from typing import Any
 import numpy as np
 
 from condcs.causal.influence_measures import BandwidthRule, bandwidth_in_unit, median_bandwidth
-from condcs.causal.series import FEWEST_ROWS, CausalProblem, Embedding, FloatArray, Link, Series, check_series_table
+from condcs.causal.series import (
+    FEWEST_ROWS,
+    CausalProblem,
+    Embedding,
+    FloatArray,
+    Link,
+    Series,
+    check_flag,
+    check_series_table,
+    in_ranks,
+)
 from condcs.core.arrays import Array
 from condcs.core.checks import check_integer
 from condcs.core.errors import ShapeError, public
@@ -120,7 +130,7 @@ class EmbeddingChoice:
 
 @public
 def select_embedding(
-    series: Array | Mapping[str, Array], *, max_lag: int = MAX_LAG, max_order: int = MAX_ORDER
+    series: Array | Mapping[str, Array], *, max_lag: int = MAX_LAG, max_order: int = MAX_ORDER, ranks: bool = False
 ) -> EmbeddingChoice:
     """Choose lag and order by how well every series is predicted from its own past.
 
@@ -135,6 +145,8 @@ def select_embedding(
         Rows are equally spaced times.
     max_lag, max_order : int
         Largest spacing and largest number of past values tried.
+    ranks : bool
+        Replace the values of each series by their ranks first, as in `causal_graph`.
 
     Returns
     -------
@@ -149,7 +161,8 @@ def select_embedding(
     (1, 2)
     """
     max_lag, max_order = check_integer("max_lag", max_lag, 1), check_integer("max_order", max_order, 1)
-    return choose_embedding(check_series_table("series", series), max_lag, max_order)
+    variables = check_series_table("series", series)
+    return choose_embedding(in_ranks(variables) if check_flag("ranks", ranks) else variables, max_lag, max_order)
 
 
 def choose_embedding(variables: list[Series], max_lag: int, max_order: int) -> EmbeddingChoice:

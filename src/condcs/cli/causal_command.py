@@ -252,7 +252,7 @@ def _embedding(series: dict[str, FloatArray], options: CausalOptions) -> Embeddi
     lag = None if options.lag == "auto" else check_integer("lag", options.lag, 1)
     order = None if options.order == "auto" else check_integer("order", options.order, 1)
     if lag is None or order is None:
-        chosen = select_embedding(series, max_lag=lag or MAX_LAG, max_order=order or MAX_ORDER)
+        chosen = select_embedding(series, max_lag=lag or MAX_LAG, max_order=order or MAX_ORDER, ranks=options.ranks)
         lag, order = lag or chosen.lag, order or chosen.order
     return Embedding(order, lag)
 
