@@ -55,6 +55,12 @@ def test_conditional_independence_of_numbers(test):
     assert rejected <= binom.ppf(0.9995, 60, 0.05)
 
 
+def test_rcit_of_more_than_500_rows_took_its_widths_from_one_sample():
+    """The first 500 rows of b were all 0 then, and their median distance was that of no rows."""
+    rng = np.random.default_rng(0)
+    assert 0.001 < rivals.rcit(*two_samples(rng, 600, 0.0), rng) <= 1
+
+
 def test_gcm_without_information_in_the_inputs():
     """Ranks 1 to 5 twice: products (i - 3)^2 with mean 2 and variance 3.5, so n mean^2 / variance = 20 / 3.5."""
     ranks = np.arange(5.0)[:, None]

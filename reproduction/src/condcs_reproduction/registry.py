@@ -33,6 +33,8 @@ _NAMES = (
     "invariance",
     "netsim",
     "drift",
+    "levels",
+    "cond2st",
 )
 
 

@@ -87,14 +87,16 @@ def rcit(a: FloatArray, b: FloatArray, given: FloatArray, rng: np.random.Generat
     """Randomised conditional independence test (Strobl, Zhang, Visweswaran 2019), its settings.
 
     5 random Fourier features of (a, given) and of b, minus their regressions on 100 of `given`; the squared norm of
-    their covariance is a weighted sum of chi-squared variables.
+    their covariance is a weighted sum of chi-squared variables. Below 400 rows a feature for every fourth row: 100
+    features of 100 rows would explain everything.
     """
+    count = min(100, len(a) // 4)
     left, right, z = standardised(a), standardised(b), standardised(given)
     left = _fourier(np.hstack([left, z]), 5, rng)
     right = _fourier(right, 5, rng)
-    features = _fourier(z, 100, rng)
+    features = _fourier(z, count, rng)
     both = np.hstack([left, right])
-    both = both - features @ np.linalg.solve(features.T @ features + 1e-10 * len(a) * np.eye(100), features.T @ both)
+    both = both - features @ np.linalg.solve(features.T @ features + 1e-8 * len(a) * np.eye(count), features.T @ both)
     products = np.einsum("ni,nj->nij", both[:, :5], both[:, 5:]).reshape(len(a), -1)
     statistic = len(a) * np.sum(products.mean(axis=0) ** 2)
     return weighted_chi2_sf(statistic, np.linalg.eigvalsh(products.T @ products / len(a)))
@@ -265,8 +267,9 @@ def _bumps(x: FloatArray, centres: FloatArray, width: float) -> FloatArray:
 
 
 def _fourier(values: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
-    """Random Fourier features of a Gaussian kernel with the median width of the first 500 rows; standardised."""
-    distances = pdist(values[:500])
+    """Random Fourier features of a Gaussian kernel with the median width of at most 500 rows; standardised."""
+    # Spread over all rows: the first ones are of one sample.
+    distances = pdist(values[:: -(-len(values) // 500)])
     width = np.median(distances[distances > 0])
     angles = values @ rng.normal(size=(values.shape[1], count)) / width
     return standardised(np.sqrt(2) * np.cos(angles + rng.uniform(0, 2 * np.pi, size=count)))
