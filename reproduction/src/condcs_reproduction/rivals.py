@@ -9,6 +9,7 @@ labels come as indicators. Regressions are the same for all, so that tests are c
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,7 @@ def gcm(a: FloatArray, b: FloatArray, given: FloatArray, rng: np.random.Generato
     the quadratic form of their products, which is chi-squared.
     """
     left, right = rankdata(a, axis=0), rankdata(b, axis=0)
-    residuals = np.hstack([left, right])
-    residuals = residuals - regression(given, residuals)(given)
+    residuals = regression(_with_chance(given, b), np.hstack([left, right])).residuals
     products = np.einsum("ni,nj->nij", residuals[:, : left.shape[1]], residuals[:, left.shape[1] :])
     products = products.reshape(len(a), -1)
     spread = np.atleast_2d(np.cov(products.T))
@@ -48,16 +48,16 @@ def pcm(a: FloatArray, b: FloatArray, given: FloatArray, rng: np.random.Generato
     squared residuals on the first half are no larger than their estimate, as those of a fitted classifier are.
     """
     first, second = _halves(len(a), b, rng)
+    given = _with_chance(given, b)
     both = np.hstack([a, given])
     model = _boosted().fit(both[first], b[first, 0])
     chance = model.predict_proba(both[first])[:, 1]
-    back = regression(given[first], chance[:, None])
+    back = regression(given[first], chance[:, None]).predict
     direction = chance - back(given[first])[:, 0]
     sign = 1.0 if np.mean((b[first, 0] - chance + direction) * direction) >= 0 else -1.0
     later = model.predict_proba(both[second])[:, 1]
     weighted = sign * (later - back(given[second])[:, 0]) / np.maximum(later * (1 - later), 0.01)
-    values = np.column_stack([weighted, b[second, 0]])
-    product = np.prod(values - regression(given[second], values)(given[second]), axis=1)
+    product = np.prod(regression(given[second], np.column_stack([weighted, b[second, 0]])).residuals, axis=1)
     return float(norm.sf(np.sqrt(len(product)) * product.mean() / max(product.std(ddof=1), _LEAST)))
 
 
@@ -187,8 +187,16 @@ RIVALS: dict[str, Rival] = {
 """For two samples; those without a condition on b are tests of conditional independence for numbers as well."""
 
 
-def regression(x: FloatArray, y: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Fit each column of y by a linear function of x plus Gaussian bumps with a ridge; return the prediction.
+@dataclass(frozen=True)
+class Regression:
+    """A fit: what it predicts for new rows, and what it leaves of each of its own rows when fitted without that row."""
+
+    predict: Callable[[FloatArray], FloatArray]
+    residuals: FloatArray
+
+
+def regression(x: FloatArray, y: FloatArray) -> Regression:
+    """Fit each column of y by a linear function of x plus Gaussian bumps with a ridge.
 
     Width and ridge of each column are those of the smallest leave-one-out error, in closed form. At most 300 bumps.
     """
@@ -201,7 +209,7 @@ def regression(x: FloatArray, y: FloatArray) -> Callable[[FloatArray], FloatArra
     linear = back @ y
     left = y - base @ linear
     leverage = np.sum(base * back.T, axis=1)
-    best = np.full(y.shape[1], np.inf)
+    residuals = left / (1 - leverage).clip(1e-3)[:, None]
     widths, coefficients = np.ones(y.shape[1]), np.zeros((len(centres), y.shape[1]))
     for width in distance * np.array([0.3, 0.6, 1.2]):
         bumps = _bumps(x, centres, width)
@@ -209,13 +217,11 @@ def regression(x: FloatArray, y: FloatArray) -> Callable[[FloatArray], FloatArra
         values, vectors = np.linalg.eigh(bumps.T @ bumps)
         turned = bumps @ vectors
         for ridge in 10.0 ** np.arange(-4, 3.0):
-            shrunk = 1 / (values.clip(0) + ridge)
-            fitted = turned @ (shrunk[:, None] * (turned.T @ left))
-            errors = (left - fitted) / (1 - leverage - turned**2 @ shrunk).clip(1e-3)[:, None]
-            loss = np.mean(errors**2, axis=0)
-            better = loss < best
-            best[better], widths[better] = loss[better], width
-            coefficients[:, better] = vectors @ (shrunk[:, None] * (turned.T @ left[:, better]))
+            shrunk = turned / (values.clip(0) + ridge)
+            errors = (left - shrunk @ (turned.T @ left)) / (1 - leverage - np.sum(shrunk * turned, axis=1))[:, None]
+            better = np.sum(errors**2, axis=0) < np.sum(residuals**2, axis=0)
+            residuals[:, better], widths[better] = errors[:, better], width
+            coefficients[:, better] = vectors @ (shrunk.T @ left[:, better])
 
     def predict(new: FloatArray) -> FloatArray:
         new = (new - middle) / scale
@@ -227,7 +233,7 @@ def regression(x: FloatArray, y: FloatArray) -> Callable[[FloatArray], FloatArra
             found[:, chosen] += bumps @ coefficients[:, chosen]
         return np.asarray(found)
 
-    return predict
+    return Regression(predict, residuals)
 
 
 def weighted_chi2_sf(value: float, weights: FloatArray) -> float:
@@ -297,6 +303,13 @@ def _logistic(x: FloatArray, label: FloatArray) -> Callable[[FloatArray], FloatA
     model = LogisticRegression(C=10.0, max_iter=1000).fit((x - middle) / scale, label)
     offset = np.log(label.mean() / (1 - label.mean()))
     return lambda new: np.asarray(model.decision_function((new - middle) / scale) - offset).clip(-4.6, 4.6)
+
+
+def _with_chance(given: FloatArray, b: FloatArray) -> FloatArray:
+    """Add the chance of b by logistic regression, if it is 0 or 1: bumps with a ridge follow a steep curve badly."""
+    if not np.isin(b, (0, 1)).all() or b.shape[1] > 1:
+        return given
+    return np.hstack([given, 1 / (1 + np.exp(-_logistic(given, b[:, 0])(given)))[:, None]])
 
 
 def _calibrated(K: FloatArray, group: FloatArray) -> FloatArray:
