@@ -74,7 +74,7 @@ def test_slow_method_has_fewer_trials_on_many_rows_only():
     for task in experiment_named("levels").tasks(experiment_named("levels").parameters, 8):
         counts[task.case] = counts.get(task.case, 0) + 1
     assert counts["scale, 1000 + 1000; ContextMMD"] == 2
-    assert counts["scale; ContextMMD"] == counts["scale, 1000 + 1000; KCI"] == 8
+    assert counts["scale; ContextMMD"] == counts["scale, 1000 + 1000; PCM"] == 8
 
 
 def test_report_judges_levels_and_powers_of_the_default():

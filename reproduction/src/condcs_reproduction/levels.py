@@ -322,8 +322,8 @@ EXPERIMENT = Experiment(
         "n_resamples": 199,
         "level": 0.05,
         "rows": None,
-        # It factorises two matrices per resample.
-        "share_of_large": {"ContextMMD": 0.25},
+        # One factorises two matrices per resample, the other multiplies matrices of all rows.
+        "share_of_large": {"ContextMMD": 0.25, "KCI": 0.5},
     },
     quick={
         "nulls": ["correlation, product", "mean, d 5", "binary response", "category and number", "five responses"],
