@@ -25,7 +25,14 @@ from condcs_reproduction.contest import (
     independence_pvalue,
     rate_of,
 )
-from condcs_reproduction.level_scenarios import ALTERNATIVES, DEPENDENCES, HIGHEST_LEVEL, NULLS
+from condcs_reproduction.level_scenarios import (
+    ALTERNATIVES,
+    DEPENDENCES,
+    HIGHEST_LEVEL,
+    NULLS,
+    Dependence,
+    Scenario,
+)
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.rivals import RIVALS
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
@@ -106,6 +113,18 @@ def summarise(experiment: Experiment, results: Results) -> Report:
             list(INDEPENDENCE_METHODS),
             {name: found.independence(name) for name in p["dependences"]},
         ),
+        Grid(
+            "The scenarios, as they were written down",
+            "name",
+            ["rows", "what it is", "what was expected"],
+            {
+                **{name: _about(_PAIRS[name], " + ".join(map(str, _PAIRS[name].rows))) for name in _chosen(p)},
+                **{
+                    f"independence: {name}": _about(_TRIPLES[name], str(_TRIPLES[name].rows))
+                    for name in p["dependences"]
+                },
+            },
+        ),
     ]
     close = [found.is_close(name) for name in p["alternatives"]]
     notes = [
@@ -125,6 +144,10 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         "Times are those of one thread, median over trials of 200 + 200 rows; they alone differ between runs.",
     ]
     return Report(experiment.title, grids, notes, beyond_paper=True)
+
+
+def _about(scenario: Scenario | Dependence, rows: str) -> dict[str, Cell]:
+    return {"rows": Cell(rows), "what it is": Cell(scenario.about), "what was expected": Cell(scenario.expected)}
 
 
 def _chosen(parameters: Parameters) -> list[str]:
