@@ -7,10 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from condcs.core.settings import config_context
-from condcs.inference.conditional import conditional_test, two_sample_test
+from condcs.inference.conditional_tests import conditional_test
 from condcs.inference.explain import Explanation, Region, explain
 from condcs.inference.independence import independence_test
 from condcs.inference.results import ConfidenceInterval, Estimate, TestResult
+from condcs.inference.two_sample_tests import two_sample_test
 from condcs.inference.witness import Witness, witness
 from condcs.kernels.bandwidths import bandwidth
 from condcs.measures.bregman import conditional_bregman

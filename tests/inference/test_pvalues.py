@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 import condcs
 from condcs.core.errors import DataError
-from condcs.inference.aggregate import largest_studentised
+from condcs.inference.combining import largest_studentised
 from condcs.inference.results import pvalue
 
 

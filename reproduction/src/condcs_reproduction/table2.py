@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.inference.conditional import conditional_test
+from condcs.inference.conditional_tests import conditional_test
 from condcs_reproduction.data import make_regression_set
 from condcs_reproduction.report import MISSING, Cell, Grid, Report, judged, rate_error
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condcs.core.arrays import Array
-from condcs.inference.conditional import conditional_test
+from condcs.inference.conditional_tests import Null, conditional_test
 from condcs.inference.results import TestResult
 from condcs.measures.registry import measure_named
 
@@ -54,7 +54,7 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
         self,
         *,
         measure: str = "conditional_cs",
-        null: Literal["propensity", "permutation", "local"] = "propensity",
+        null: Null = "propensity",
         bandwidth: Any = "median",
         alpha: float = 0.05,
         n_resamples: int = 500,

@@ -13,7 +13,7 @@ import numpy as np
 import condcs
 from condcs.core.equality import ByValue
 from condcs.core.errors import BandwidthWarning, CondcsWarning, CostWarning
-from condcs.inference.aggregate import largest_studentised
+from condcs.inference.combining import largest_studentised
 from condcs.inference.resampling import AGGREGATE_MULTIPLES, aggregate_multiples
 from condcs.inference.results import Estimate, TestResult
 from condcs.tables.kinds import Column

@@ -48,6 +48,10 @@ class OverlapWarning(CondcsWarning):
     """Some rows have no counterpart in the other sample and were left out of the cross terms."""
 
 
+class BalanceWarning(CondcsWarning):
+    """The estimate of P(sample | x) does not explain how x differs between the samples, so a p-value may be off."""
+
+
 class CostWarning(CondcsWarning):
     """A call is going to take long."""
 

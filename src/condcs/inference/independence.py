@@ -13,7 +13,7 @@ from condcs.core.checks import Parts, check_choice, check_integer, check_same_ro
 from condcs.core.errors import ParameterError, public
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context
-from condcs.inference.aggregate import Combined, largest_studentised
+from condcs.inference.combining import Combined, largest_studentised
 from condcs.inference.nulls import circular_shifts, local_permutations
 from condcs.inference.predictor_statistic import Statistic, View, predictor_statistic
 from condcs.inference.progress import RESAMPLES_REMEDY, progress_bar

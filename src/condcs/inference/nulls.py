@@ -104,7 +104,7 @@ def label_sampler(
     if null == "permutation":
         return lambda number: rng.permuted(np.broadcast_to(labels, (number, len(labels))), axis=1)
     if null == "propensity" and propensity is not None and not hasattr(propensity, "fit"):
-        return _independent_draws(_check_probabilities(propensity, len(labels), count), labels.dtype, rng)
+        return independent_draws(check_probabilities(propensity, len(labels), count), rng)
     if x is None:
         raise ParameterError(f'`null`="{null}" must have an x to condition on, got None. Pass null="permutation".')
     if null == "local":
@@ -112,7 +112,7 @@ def label_sampler(
         flags = np.zeros(x.shape[1], bool) if categorical is None else np.asarray(categorical, bool)
         return local_draws(x, flags, labels, count, neighbours, rng)
     if propensity is not None:
-        return _independent_draws(_cross_fitted(propensity, x, groups, count), labels.dtype, rng)
+        return independent_draws(cross_fitted(propensity, x, groups, count), rng)
     return propensity_draws(x, labels, count, categorical, rng)
 
 
@@ -222,7 +222,8 @@ def shifted_windows(n: int, *, window: int, minimum_offset: int, count: int, rng
     return np.stack([np.where(turned, low + distance, low), np.where(turned, low, low + distance)], axis=1)
 
 
-def _check_probabilities(propensity: Any, n: int, count: int) -> FloatArray:
+def check_probabilities(propensity: Any, n: int, count: int) -> FloatArray:
+    """Return given probabilities, one per pooled row and group."""
     try:
         given = np.asarray(propensity, np.float64)
     except (TypeError, ValueError) as error:
@@ -245,9 +246,10 @@ def _check_probabilities(propensity: Any, n: int, count: int) -> FloatArray:
     return given
 
 
-def _independent_draws(probabilities: FloatArray, dtype: Any, rng: np.random.Generator) -> Draw:
+def independent_draws(probabilities: FloatArray, rng: np.random.Generator) -> Draw:
     """Draw each row's label from its own probabilities, again for every draw that leaves a group short of rows."""
     n, count = probabilities.shape
+    dtype = label_type(count)
     steps = np.cumsum(probabilities, axis=1)[:, :-1]
     if ((probabilities > 0).sum(axis=0) < _SMALLEST_GROUP).any():
         raise DataError(
@@ -276,7 +278,7 @@ def _independent_draws(probabilities: FloatArray, dtype: Any, rng: np.random.Gen
     return draw
 
 
-def _cross_fitted(classifier: Any, x: FloatArray, groups: Labels, count: int) -> FloatArray:
+def cross_fitted(classifier: Any, x: FloatArray, groups: Labels, count: int) -> FloatArray:
     """Probabilities of each row from a classifier that has not seen it: a flexible one would repeat its label."""
     if not hasattr(classifier, "predict_proba"):
         raise ParameterError(
@@ -294,7 +296,7 @@ def _cross_fitted(classifier: Any, x: FloatArray, groups: Labels, count: int) ->
         held = position == fold
         model = _clone(classifier).fit(x[~held], groups[~held])
         probabilities[held] = model.predict_proba(x[held])
-    return _check_probabilities(probabilities, len(groups), count)
+    return check_probabilities(probabilities, len(groups), count)
 
 
 def _clone(classifier: Any) -> Any:

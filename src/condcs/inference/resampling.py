@@ -14,7 +14,7 @@ from condcs.core.checks import Parts, check_integer
 from condcs.core.errors import ParameterError
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context
-from condcs.inference.aggregate import largest_studentised
+from condcs.inference.combining import largest_studentised
 from condcs.inference.progress import RESAMPLES_REMEDY, Advance, progress_bar, steps_inside
 from condcs.inference.results import ROUNDING, TestResult, check_numbers, pvalue
 from condcs.inference.statistics import (
@@ -36,7 +36,7 @@ AGGREGATE_PAIRS = ((1.0, 1.0), (1.0, 2.0), (0.25, 2.0), (0.1, 2.0), (0.25, 0.25)
 """Multiples for x and y where both are. Changes of the mean of y want a wide kernel on y, and one on x as narrow as the
 change; changes of the shape of p(y|x) want a narrow kernel on y."""
 
-_BATCH = 100
+BATCH = 100
 _BOOTSTRAP_BATCH = 50
 
 
@@ -56,7 +56,7 @@ def run_test(
     """Evaluate the measure on the samples and on relabelled pools, and count."""
     check_integer("n_resamples", n_resamples, 1)
     generator = check_rng(rng)
-    options = _shared_bandwidth(measure, options)
+    options = shared_bandwidth(measure, options)
     aggregate = "aggregate" in [v for k, v in options.items() if k.startswith("bandwidth") and isinstance(v, str)]
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
         pools, multiples = _pools(measure, x_parts, y_parts, options, aggregate=aggregate)
@@ -68,7 +68,7 @@ def run_test(
         statistics = [Shared(partial(pool_statistic, pool)) for pool in pools]
         title = f"the test by {measure.name} with {n_resamples} resamples of {sum(pools[0].sizes):,} rows"
         with progress_bar(n_resamples, progress, title, remedy=RESAMPLES_REMEDY) as advance:
-            values = batch_values(statistics, drawn(sampler, n_resamples, _BATCH), n_jobs=n_jobs, advance=advance)
+            values = batch_values(statistics, drawn(sampler, n_resamples, BATCH), n_jobs=n_jobs, advance=advance)
     if aggregate:
         return _aggregated(measure, pools, multiples, np.array(observed), values, null)
     return TestResult(
@@ -79,6 +79,7 @@ def run_test(
         null=null,
         sizes=pools[0].sizes,
         bandwidths=pools[0].widths,
+        divergence=observed[0],
         details={"nonnegative": measure.nonnegative},
         _resample=Bootstrap(pools[0]),
     )
@@ -126,7 +127,7 @@ def _evaluated(statistic: Callable[[np.ndarray[Any, Any]], FloatArray], batch: n
     return statistic(batch)
 
 
-def _shared_bandwidth(measure: Measure, options: dict[str, Any]) -> dict[str, Any]:
+def shared_bandwidth(measure: Measure, options: dict[str, Any]) -> dict[str, Any]:
     """On tests with x and y, plain `bandwidth` sets both."""
     if "bandwidth" not in options or not (measure.gram and measure.takes_x):
         return dict(options)

@@ -60,6 +60,13 @@ class TestResult(ByValue):
         Rows of each sample.
     bandwidths : dict
         Widths in force, per column.
+    divergence : float
+        The measure itself: on the adjusted response if several views are combined, else the same as `statistic`. NaN
+        where several bandwidths are combined.
+    diagnostics : dict
+        How far the null can be trusted, if labels were redrawn from an estimate: ``balance_pvalue`` (small if the
+        estimate does not explain how x differs between the samples), ``effective_rows`` (as many rows of samples that
+        overlap fully would tell as much), and ``propensity`` (which functions of x the estimate is made of).
     details : dict
         Anything else that was used or found: with ``bandwidth="aggregate"`` the multiples of the median widths, and the
         value and p-value at each.
@@ -74,7 +81,10 @@ class TestResult(ByValue):
     null: str
     sizes: tuple[int, ...]
     bandwidths: dict[str, FloatArray] = field(default_factory=dict)
+    divergence: float = np.nan
+    diagnostics: dict[str, Any] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
+    _divergences: FloatArray | None = field(default=None, repr=False, compare=False)
     _resample: Callable[[np.random.Generator, int], FloatArray] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -154,7 +164,8 @@ class TestResult(ByValue):
         generator = check_rng(rng)
         values = self._resample(generator, n_resamples)
         low, middle, high = np.quantile(values, [(1 - level) / 2, 0.5, (1 + level) / 2])
-        value = self.statistic - float(np.mean(self.null_distribution))
+        null = self.null_distribution if self._divergences is None else self._divergences
+        value = self.divergence - float(np.mean(null))
         floor = 0.0 if self.details.get("nonnegative") else -np.inf
         return Estimate(*(float(max(v, floor)) for v in (value, value - (high - middle), value + (middle - low))))
 

@@ -1,0 +1,116 @@
+"""P(sample | x): against scikit-learn, against fits made again, and the check of balance."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from condcs.inference.propensities import _logistic, fitted_propensity, given_propensity
+from condcs.inference.smoothing import Design, Smoother
+
+
+def _shifted(rng, n=150):
+    x = rng.normal(size=(2 * n, 2))
+    x[n:, 0] += 0.8
+    return x, np.repeat([0, 1], n)
+
+
+def test_logistic_regression_is_that_of_scikit_learn():
+    x, labels = _shifted(np.random.default_rng(0))
+    design = Design.of("plain", x)
+    fit, _ = _logistic(design, labels.astype(float), 3.0, None)
+    model = LogisticRegression(C=1 / 3, tol=1e-10, max_iter=5000).fit(design.functions, labels)
+    np.testing.assert_allclose(fit.probabilities, model.predict_proba(design.functions)[:, 1], atol=1e-6)
+
+
+def test_leave_one_out_deviance_is_that_of_fits_without_each_row():
+    x, labels = _shifted(np.random.default_rng(1), n=40)
+    design = Design.of("plain", np.hstack([x, x**2]))
+    fit, _ = _logistic(design, labels.astype(float), 3.0, None)
+    functions, deviance = design.functions, 0.0
+    for row in range(len(labels)):
+        kept = np.arange(len(labels)) != row
+        model = LogisticRegression(C=1 / 3, tol=1e-8, max_iter=5000).fit(functions[kept], labels[kept])
+        deviance -= model.predict_log_proba(functions[[row]])[0, labels[row]]
+    assert fit.deviance == pytest.approx(deviance, rel=0.01)
+
+
+def test_probabilities_of_redrawn_labels_are_those_of_a_new_fit_to_first_order():
+    x, labels = _shifted(np.random.default_rng(2))
+    design = Design.of("plain", np.hstack([x, x**2]))
+    fit, coefficients = _logistic(design, labels.astype(float), 3.0, None)
+    redrawn = (np.random.default_rng(3).random(len(labels)) < fit.probabilities).astype(float)
+    again, _ = _logistic(design, redrawn, 3.0, coefficients)
+    left = fit.without_fit(redrawn[:, None])[:, 0]
+    moved = np.abs(again.probabilities - fit.probabilities).max()
+    # The error is of second order in the distance between the fits. The penalty draws a new fit towards 0 a second
+    # time, which the first order leaves out; it is small beside the change itself.
+    assert np.abs(left - (redrawn - again.probabilities)).max() < 0.35 * moved
+
+
+@pytest.mark.parametrize("groups", [2, 3])
+def test_surprises_of_all_samples_add_up_to_nothing(groups):
+    rng = np.random.default_rng(4)
+    labels = np.repeat(np.arange(groups), 80)
+    x = rng.normal(size=(80 * groups, 2)) + 0.4 * labels[:, None]
+    found = fitted_propensity(Smoother(x, [False, False]), labels, groups, rng)
+    np.testing.assert_allclose(found.probabilities.sum(axis=1), 1)
+    surprises = found.surprises(labels[None], observed=True)
+    assert len(surprises) == (1 if groups == 2 else groups)
+    if groups > 2:
+        np.testing.assert_allclose(sum(surprises), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["correlation", "wave", "category"])
+def test_shifts_that_are_no_sum_of_one_column_shifts_pass_the_check_of_balance(kind):
+    rng = np.random.default_rng(5)
+    n = 300
+    labels = np.repeat([0, 1], n)
+    flags = [False, False]
+    if kind == "correlation":
+        x = rng.normal(size=(2 * n, 2))
+        x[:, 1] = np.where(labels == 0, -0.5, 0.5) * x[:, 0] + np.sqrt(0.75) * x[:, 1]
+    elif kind == "wave":
+        x = rng.random((20 * n, 1))
+        keep = rng.random(20 * n) < (1 + 0.8 * np.where(np.arange(20 * n) % 2, -1, 1) * np.sin(6 * np.pi * x[:, 0])) / 2
+        odd = np.arange(20 * n) % 2 == 1
+        x = np.concatenate([x[keep & ~odd][:n], x[keep & odd][:n]])
+        flags = [False]
+    else:
+        category = rng.integers(4, size=2 * n)
+        number = rng.normal(size=2 * n) + labels * np.array([-1.0, -0.3, 0.3, 1.0])[category]
+        x, flags = np.column_stack([number, category]), [False, True]
+    found = fitted_propensity(Smoother(x, flags), labels, 2, rng)
+    assert found.balance_pvalue >= 0.05
+
+
+def test_constant_probabilities_fail_the_check_where_only_a_correlation_changed():
+    rng = np.random.default_rng(6)
+    labels = np.repeat([0, 1], 200)
+    x = rng.normal(size=(400, 2))
+    x[:, 1] = np.where(labels == 0, -0.5, 0.5) * x[:, 0] + np.sqrt(0.75) * x[:, 1]
+    found = given_propensity(np.full((400, 2), 0.5), Smoother(x, [False, False]), labels, rng)
+    assert found.balance_pvalue <= 0.01
+
+
+def test_the_check_of_balance_passes_the_true_probabilities_as_often_as_it_says():
+    rejected = 0
+    for seed in range(100):
+        rng = np.random.default_rng([7, seed])
+        x = rng.normal(size=(120, 2))
+        true = expit(x[:, 0] * x[:, 1])
+        labels = (rng.random(120) < true).astype(int)
+        found = given_propensity(np.column_stack([1 - true, true]), Smoother(x, [False, False]), labels, rng)
+        rejected += found.balance_pvalue <= 0.05
+    # Binomial(100, 0.05) exceeds 13 in 1 of 2,000 cases.
+    assert rejected <= 13
+
+
+def test_effective_rows_are_all_without_a_shift_and_few_without_overlap():
+    rng = np.random.default_rng(8)
+    labels = np.repeat([0, 1], 100)
+    x = rng.normal(size=(200, 1))
+    same = fitted_propensity(Smoother(x, [False]), labels, 2, rng)
+    assert same.effective_rows > 180
+    apart = fitted_propensity(Smoother(x + 6 * labels[:, None], [False]), labels, 2, rng)
+    assert apart.effective_rows < 20

@@ -1,0 +1,83 @@
+"""Regression on x: closed forms against fits made again without each row."""
+
+import numpy as np
+import pytest
+
+from condcs.inference.smoothing import Design, Smoother
+
+
+def _ridge(functions, target, penalty):
+    """Fit with a constant that is not penalised; return a function that predicts."""
+    centre, mean = functions.mean(axis=0), target.mean()
+    centred = functions - centre
+    weights = np.linalg.solve(centred.T @ centred + penalty * np.eye(functions.shape[1]), centred.T @ (target - mean))
+    return lambda new: mean + (new - centre) @ weights
+
+
+def test_residuals_without_a_row_are_those_of_a_fit_made_without_it(monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(25, 2))
+    y = x[:, :1] ** 2 + 0.3 * rng.normal(size=(25, 1))
+    monkeypatch.setattr("condcs.inference.smoothing._PENALTIES", np.array([2.0]))
+    smoother = Smoother(x, [False, False])
+    smoother.designs = smoother.designs[:1]
+    _, deleted = smoother.residuals(y)
+    functions = smoother.designs[0].functions
+    expected = []
+    for row in range(25):
+        kept = np.arange(25) != row
+        predict = _ridge(functions[kept], y[kept, 0], 2.0)
+        expected.append(y[row, 0] - predict(functions[row]))
+    np.testing.assert_allclose(deleted[:, 0], expected, rtol=1e-8)
+
+
+def test_design_keeps_the_inner_products_of_its_functions():
+    functions = np.random.default_rng(1).normal(size=(30, 4))
+    centred = functions - functions.mean(axis=0)
+    for wide in (functions, np.hstack([functions] * 10)):
+        design = Design.of("any", wide)
+        assert design.basis.shape == (30, 4)
+        gram = design.functions @ design.functions.T
+        np.testing.assert_allclose(gram, centred @ centred.T * (wide.shape[1] / 4), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("columns", "function", "left"),
+    [
+        (1, lambda x: np.sin(8 * x[:, 0]), 0.1),
+        (2, lambda x: x[:, 0] * x[:, 1], 0.1),
+        (5, lambda x: np.abs(x[:, 0]) + x[:, 1], 0.35),
+    ],
+)
+def test_smooth_functions_of_x_are_found(columns, function, left):
+    x = np.random.default_rng(2).normal(size=(400, columns))
+    y = function(x)[:, None]
+    residuals, _ = Smoother(x, [False] * columns).residuals(y)
+    assert residuals.std() < left * y.std()
+
+
+def test_slopes_that_differ_by_category_are_found():
+    rng = np.random.default_rng(3)
+    category = rng.integers(4, size=300)
+    number = rng.normal(size=300)
+    y = (np.array([-1.0, 0.0, 1.0, 2.0])[category] * number)[:, None]
+    residuals, _ = Smoother(np.column_stack([number, category]), [False, True]).residuals(y)
+    assert residuals.std() < 0.1 * y.std()
+
+
+def test_noise_is_left_alone():
+    rng = np.random.default_rng(4)
+    noise = rng.normal(size=(200, 3))
+    residuals, _ = Smoother(rng.normal(size=(200, 5)), [False] * 5).residuals(noise)
+    # A fit of k free parameters would leave 1 - k / 200 of the variance.
+    assert np.all(residuals.var(axis=0) > 0.85 * noise.var(axis=0))
+
+
+def test_inputs_of_categories_alone_and_constant_inputs_are_no_obstacle():
+    rng = np.random.default_rng(5)
+    category = rng.integers(3, size=60).astype(float)
+    y = category[:, None] + 0.1 * rng.normal(size=(60, 1))
+    residuals, _ = Smoother(category[:, None], [True]).residuals(y)
+    assert residuals.std() < 0.15
+    residuals, _ = Smoother(np.column_stack([np.ones(60), category]), [False, True]).residuals(y)
+    assert residuals.std() < 0.15
