@@ -1,6 +1,7 @@
 """Errors and warnings: bad input is a `ValueError` that names the argument, the rule, what came and the remedy."""
 
 from condcs.core.errors import (
+    BalanceWarning,
     BandwidthError,
     BandwidthWarning,
     CondcsError,
@@ -16,6 +17,7 @@ from condcs.core.files import InUseError, WriteError
 from condcs.parallel.dask_cluster import ClusterError
 
 __all__ = [
+    "BalanceWarning",
     "BandwidthError",
     "BandwidthWarning",
     "ClusterError",

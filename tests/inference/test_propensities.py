@@ -41,7 +41,7 @@ def test_probabilities_of_redrawn_labels_are_those_of_a_new_fit_to_first_order()
     fit, coefficients = _logistic(design, labels.astype(float), 3.0, None)
     redrawn = (np.random.default_rng(3).random(len(labels)) < fit.probabilities).astype(float)
     again, _ = _logistic(design, redrawn, 3.0, coefficients)
-    left = fit.without_fit(redrawn[:, None])[:, 0]
+    left = fit.without_fit((redrawn - fit.probabilities)[:, None])[:, 0]
     moved = np.abs(again.probabilities - fit.probabilities).max()
     # The error is of second order in the distance between the fits. The penalty draws a new fit towards 0 a second
     # time, which the first order leaves out; it is small beside the change itself.

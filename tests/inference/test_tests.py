@@ -25,14 +25,19 @@ def test_every_measure_under_every_null(name, null):
     """A large change is found; the statistic is that of the measure itself."""
     data = shifted()
     # With little regularisation the lone rows in the tails of x drown the change in CMMD.
-    options = {"regularization": 10.0} if name == "conditional_mmd" else {}
-    result = condcs.conditional_test(*data, measure=name, null=null, n_resamples=99, rng=0, **options)
-    assert result.statistic == pytest.approx(float(MEASURES[name](*data, **options)), abs=1e-10)
+    of_measure = {"regularization": 10.0} if name == "conditional_mmd" else {}
+    options = {"measure": name, "null": null, "n_resamples": 99, "rng": 0, **of_measure}
+    result = condcs.conditional_test(*data, views="measure", **options)
+    assert result.statistic == pytest.approx(float(MEASURES[name](*data, **of_measure)), abs=1e-10)
     # Covariances do not see a shift of the mean: the paper's point about Bregman divergences.
     if name != "conditional_bregman":
         assert result.pvalue <= 0.02
     assert result.null_distribution.shape == (99,)
     assert result.pvalue == (1 + np.sum(result.null_distribution >= result.statistic - 1e-10)) / 100
+    if null == "propensity":
+        every = condcs.conditional_test(*data, **options)
+        assert every.pvalue == 0.01
+        assert every.details["views"][-1] == "divergence"
 
 
 @pytest.mark.parametrize("name", ["cs", "mmd"])
@@ -83,7 +88,7 @@ def test_more_than_two_samples():
     same = condcs.conditional_test([(xp, yp), (xr, yr)], null="permutation", n_resamples=99, rng=0)
     pair = condcs.conditional_test(xp, yp, xr, yr, null="permutation", n_resamples=99, rng=0)
     assert same.statistic == pytest.approx(pair.statistic)
-    three = condcs.conditional_test([(xp, yp), (xr, yr), (xq, yq)], n_resamples=99, rng=0)
+    three = condcs.conditional_test([(xp, yp), (xr, yr), (xq, yq)], views="measure", n_resamples=99, rng=0)
     assert three.pvalue == 0.01
     matrix = condcs.pairwise([(xp, yp), (xr, yr), (xq, yq)])
     assert three.statistic == pytest.approx(matrix[np.triu_indices(3, 1)].sum())

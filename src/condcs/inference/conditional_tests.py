@@ -13,7 +13,6 @@ import numpy as np
 from condcs.core.arrays import Array
 from condcs.core.checks import Parts, Variable, check_choice, check_integer
 from condcs.core.errors import BalanceWarning, OverlapWarning, ParameterError, ShapeError, public, warn_caller
-from condcs.core.parallel import Shared
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context
 from condcs.inference.combining import combined_evidence
@@ -35,6 +34,7 @@ from condcs.inference.statistics import (
 from condcs.inference.views import WEIGHTS, Contrasts, adjusted_response, sample_contrasts
 from condcs.measures.problem import ConditionalProblem, NumericProblem
 from condcs.measures.registry import MEASURES, Measure
+from condcs.parallel.spreading import Shared
 
 Null = Literal["propensity", "permutation", "local"]
 Views = Literal["all", "measure"]
@@ -221,7 +221,8 @@ def _all_views(
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
         pool = measured_pool(measure, x_parts, y_parts, options)
         x, y = pooled_variables(pool)
-        check_numbers(pool.observed(), "for the samples as given")
+        # Measures whose terms no double can hold are refused, before any work.
+        check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
         values, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))
         smoother = Smoother(values, x.labels or (False,) * values.shape[1])
         response = adjusted_response(responses, y.labels or (False,) * responses.shape[1], smoother)

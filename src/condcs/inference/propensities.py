@@ -57,9 +57,8 @@ class _Logistic:
     gains: FloatArray
     deviance: float
 
-    def without_fit(self, labels: FloatArray) -> FloatArray:
-        """Return labels (n x P) minus the probabilities that a fit to each column would give, to first order."""
-        change = labels - self.probabilities[:, None]
+    def without_fit(self, change: FloatArray) -> FloatArray:
+        """Return labels minus probabilities (n x P), were these fitted to each column of labels, to first order."""
         return np.asarray(change - self.gains @ (self.functions.T @ change))
 
 
@@ -104,12 +103,11 @@ class Propensity:
         groups = range(1, 2) if self.probabilities.shape[1] == 2 else range(self.probabilities.shape[1])
         found = []
         for place, group in enumerate(groups):
-            indicator = (labels == group).T.astype(np.float64)
-            if observed or not self._fits:
-                found.append(indicator - self.probabilities[:, [group]])
-            else:
+            surprise = (labels == group).T - self.probabilities[:, [group]]
+            if not observed and self._fits:
                 with one_blas_thread():
-                    found.append(self._fits[place].without_fit(indicator))
+                    surprise = self._fits[place].without_fit(surprise)
+            found.append(surprise)
         return found
 
 

@@ -162,8 +162,7 @@ class Smoother:
         x, n = self.numbers, self.rows
         landmarks = np.unique(np.linspace(0, n - 1, min(n, LANDMARKS)).astype(np.int64))
         squared = squared_distances(x, x[landmarks])
-        unit = float(np.median(squared[squared > 0])) if (squared > 0).any() else 1.0
-        gram = np.exp(-squared / (2 * unit * bandwidth**2))
+        gram = np.exp(-squared / (2 * median_square(squared) * bandwidth**2))
         for codes in self.categories:
             gram *= np.where(codes[:, None] == codes[landmarks], 1.0, _OTHER_CATEGORY)
         spectrum, turn = np.linalg.eigh(gram[landmarks])
@@ -185,3 +184,9 @@ def in_deviations(x: FloatArray) -> FloatArray:
 def squared_distances(a: FloatArray, b: FloatArray) -> FloatArray:
     """Squared Euclidean distances between the rows of two arrays."""
     return np.asarray(np.maximum((a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * (a @ b.T), 0.0))
+
+
+def median_square(squared: FloatArray) -> float:
+    """Median of the squared distances that are more than rounding errors, 1 if there are none."""
+    apart = squared[squared > 1e-12 * squared.max(initial=0.0)]
+    return float(np.median(apart)) if len(apart) else 1.0

@@ -30,7 +30,7 @@ import numpy as np
 
 from condcs.core.settings import current_settings
 from condcs.core.thread_limit import one_blas_thread
-from condcs.inference.smoothing import Smoother, in_deviations, squared_distances
+from condcs.inference.smoothing import Smoother, in_deviations, median_square, squared_distances
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -266,8 +266,7 @@ def _clip(residuals: FloatArray, at: float) -> FloatArray:
 def _median_square(values: FloatArray) -> float:
     """Median squared distance between rows that differ, of at most 500 of them."""
     some = values[np.unique(np.linspace(0, len(values) - 1, min(len(values), _MEDIAN_ROWS)).astype(np.int64))]
-    squared = squared_distances(some, some)
-    return float(np.median(squared[squared > 0])) if (squared > 0).any() else 1.0
+    return median_square(squared_distances(some, some))
 
 
 def _kernel_features(values: FloatArray, codes: FloatArray, bandwidth: float, most: int) -> FloatArray:
