@@ -87,7 +87,7 @@ def test_columns_of_an_array_go_by_number(frames):
     assert condcs.compare(*arrays, y=-1, x=np.array([0]), **QUICK) == first
     named = condcs.compare(*(frame[["area", "price"]] for frame in frames), y="price", **QUICK)
     assert named.relation.pvalue == first.relation.pvalue
-    assert named.relation.divergences == first.relation.divergences
+    assert named.relation.divergence == first.relation.divergence
 
 
 def test_missing_values_of_every_library_are_gaps():

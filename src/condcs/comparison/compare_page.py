@@ -22,22 +22,24 @@ distributed as before? Only the second is about the relation: a model of y can s
 go wrong when they do not.
 
 The first is a two-sample test with the Cauchy-Schwarz divergence; rows are assigned to the two tables at random,
-which is exact. The second uses the conditional Cauchy-Schwarz divergence (Yu et al., TPAMI 2025). Rows are assigned
-to the two tables with the probability that their inputs have of coming from each, estimated by logistic regression
-on splines of each input, with the balance of the inputs held: so a shift of the inputs alone is no evidence against
-the relation.
+which is exact. The second is about what is left of the response when its regression on the inputs is subtracted, a
+regression that does not know which row is from which table. Rows are assigned to the two tables with the probability
+that their inputs have of coming from each, an estimate that is made richer until it explains how the inputs differ. So
+a shift of the inputs alone is no evidence against the relation.
 
-Both use several bandwidths, from narrow to wide, and their p-values are valid for all of them together.
-The overlap is exp(-D/2), the cosine between the two (1: the same, 0: nothing in common), at the
-bandwidth where the evidence is strongest. Finite samples never overlap completely: the mean of D over the resamples,
-which is what D would be if nothing had changed, is therefore subtracted from D first, in the estimate and in its
-interval.
+The first looks at several bandwidths, the second at several kinds of change: of the mean, of how strongly the response
+follows the inputs, of the influence of single inputs and of pairs, of the spread, of the shape, in some places only,
+and at the conditional Cauchy-Schwarz divergence (Yu et al., TPAMI 2025). Each p-value is valid for all views together.
+The overlap is exp(-D/2), the cosine between the two (1: the same, 0: nothing in common), D being the divergence: that
+of the inputs at the most telling bandwidth, and that of the response without its regression on the inputs. Finite
+samples never overlap completely: the mean of D over the resamples, which is what D would be if nothing had changed, is
+therefore subtracted from D first, in the estimate and in its interval.
 """
 
 _ASSUMPTIONS = (
     "Rows are independent of one another. Repeated measurements of the same thing make p-values too small.",
-    "The probability of the table given the inputs is a smooth function of each input, added up on the log-odds scale. "
-    "No test of a conditional relation is valid without some such assumption.",
+    "The response given the inputs, or the probability of the table given the inputs, is a smooth function of the "
+    "inputs. No test of a conditional relation is valid without some such assumption.",
     "Where only one table has rows, nothing can be compared, and nothing is said.",
     "Regions were chosen because they differ: they describe the change and are not tests of their own.",
     "A p-value above the level means that these samples do not show a change, not that there is none.",
@@ -142,25 +144,26 @@ def _evidence(page: Page, found: Comparison) -> None:
         count = len(shift.null_distribution)
         reached = f"{sum(value >= shift.statistic for value in shift.null_distribution)} of {count} resamples"
         page.figure(
-            null_figure(shift, f"{what}: largest studentised divergence"),
+            null_figure(shift, f"{what}: evidence of all views"),
             alt=f"Histogram of the statistic of the {what} over the resamples; {reached} reach the observed value, "
             f"{shift.statistic:.2f}.",
             caption=f"{what.capitalize()}: {reached} reach the observed value (p = {show_p(shift.pvalue)}).",
         )
-    for shift, what, columns in (
-        (found.inputs, "Inputs", ["bandwidth"]),
-        (found.relation, "Relation", ["bandwidth on x", "bandwidth on y"]),
-    ):
+    for shift, what in ((found.inputs, "Inputs"), (found.relation, "Relation")):
         page.table(
-            [*columns, "D", "by chance", "p"],
-            [
-                [*(f"{m:g} x median" for m in multiples), divergence, chance, show_p(pvalue)]
-                for multiples, divergence, chance, pvalue in zip(
-                    shift.multiples, shift.divergences, shift.chances, shift.pvalues, strict=True
-                )
-            ],
-            caption=f"{what}: each bandwidth by itself. Do not pick one of these p-values: the one above is valid for "
-            "all of them together.",
+            ["view", "p"],
+            [[name, show_p(pvalue)] for name, pvalue in zip(shift.views, shift.pvalues, strict=True)],
+            caption=f"{what}: each view by itself. Do not pick one of these p-values: the one above is valid for "
+            f"all of them together. D is {shift.divergence:.3g}, by chance {shift.by_chance:.3g}.",
+        )
+    if found.relation.diagnostics:
+        page.facts(
+            {
+                "check of balance": f"p = {show_p(found.relation.diagnostics['balance_pvalue'])} (small if the "
+                "estimated probability of the table given the inputs does not explain how the inputs differ)",
+                "effective rows": f"{found.relation.diagnostics['effective_rows']:,.0f} (as many rows of tables that "
+                "overlap fully would tell as much)",
+            }
         )
 
 

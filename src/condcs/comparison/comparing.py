@@ -18,7 +18,7 @@ from condcs.tables.in_memory import as_table, column_patterns
 from condcs.tables.pair import FEWEST_ROWS, Pair, ReadOptions, read_pair
 from condcs.tables.sources import FileOptions
 
-STEPS = 13
+STEPS = 9
 """How often `compare` tells where it is, at most: the reading, four widths of the inputs, five of the relation, an
 interval for each, the regions."""
 
@@ -48,8 +48,9 @@ def compare(
     Two questions are asked separately, to distinguish a covariate shift from a change of the relation:
     whether p(x) is the same (a CS test with permutations, which is exact), and whether p(y|x) is (the conditional CS
     test with the propensity null, so that shifted inputs alone are no evidence). Each has one p-value for several
-    bandwidths together. Numbers get Gaussian kernels in units of their pooled standard deviation, text gets delta
-    kernels; a response with two values is a label. Cost O(n^2) per bandwidth with n = 2 `max_rows`; memory O(n).
+    views together: bandwidths, or kinds of change. Numbers get Gaussian kernels in units of their pooled standard
+    deviation, text gets delta kernels; a response with two values is a label. Cost O(n^2) per bandwidth with
+    n = 2 `max_rows`; memory O(n).
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ class Comparison(ByValue):
     Attributes
     ----------
     inputs, relation : Shift
-        The tests of p(x) and of p(y|x): `pvalue`, `overlap`, `overlap_interval`, and each width by itself.
+        The tests of p(x) and of p(y|x): `pvalue`, `overlap`, `overlap_interval`, and each view by itself.
     places : Places
         The regions, with the local divergence that they were found from.
     pair : Pair
@@ -184,12 +184,10 @@ def _shift(shift: Shift) -> dict[str, Any]:
         "pvalue": shift.pvalue,
         "overlap": shift.overlap,
         "overlap_interval": list(shift.overlap_interval),
-        "divergence": shift.divergences[shift.most_telling],
-        "width_multiples": list(shift.multiples[shift.most_telling]),
-        "widths": [
-            {"multiples": list(m), "divergence": d, "by_chance": c, "pvalue": p}
-            for m, d, c, p in zip(shift.multiples, shift.divergences, shift.chances, shift.pvalues, strict=True)
-        ],
+        "divergence": shift.divergence,
+        "divergence_by_chance": shift.by_chance,
+        "views": [{"view": name, "pvalue": p} for name, p in zip(shift.views, shift.pvalues, strict=True)],
+        **({"diagnostics": shift.diagnostics} if shift.diagnostics else {}),
     }
 
 

@@ -1,4 +1,4 @@
-"""Is p(x), is p(y|x) the same in two tables? One valid p-value each over several widths, and an effect size."""
+"""Is p(x), is p(y|x) the same in two tables? One valid p-value each from several views, and an effect size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import condcs
 from condcs.core.equality import ByValue
 from condcs.core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs.inference.combining import largest_studentised
-from condcs.inference.resampling import AGGREGATE_MULTIPLES, aggregate_multiples
+from condcs.inference.resampling import AGGREGATE_MULTIPLES
 from condcs.inference.results import Estimate, TestResult
 from condcs.tables.kinds import Column
 from condcs.tables.pair import Pair
@@ -27,35 +27,41 @@ INTERVAL_RESAMPLES = 100
 
 @dataclass(frozen=True, eq=False)
 class Shift(ByValue):
-    """Outcome of one comparison over several widths.
+    """Outcome of one comparison, from several views of the same tables.
 
     Attributes
     ----------
     pvalue : float
-        Valid for all widths together.
+        Valid for all views together.
     statistic, null_distribution : float, array
-        Largest studentised divergence over the widths, observed and redrawn.
-    multiples : tuple of tuple of float
-        What the median widths were multiplied by: that of x, or those of x and y.
-    divergences, chances, pvalues : tuple of float
-        For each of these: the divergence D, its mean under the null, and its own p-value.
+        The evidence of all views, observed and resampled.
+    views : tuple of str
+        What was looked at: several bandwidths, or several kinds of change.
+    pvalues : tuple of float
+        The p-value of each view by itself.
+    divergence : float
+        D, of the most telling bandwidth or of the adjusted response.
+    by_chance : float
+        Mean of D over the resamples: what it would be if nothing had changed.
     estimate : Estimate
-        D at the most telling width without the bias of finite samples, and where it lies with 95% confidence.
+        D without the bias of finite samples, and where it lies with 95% confidence.
+    diagnostics : dict
+        How far the p-value can be trusted, as in `TestResult`.
     """
 
     pvalue: float
     statistic: float
     null_distribution: FloatArray
-    multiples: tuple[tuple[float, ...], ...]
-    divergences: tuple[float, ...]
-    chances: tuple[float, ...]
+    views: tuple[str, ...]
     pvalues: tuple[float, ...]
-    most_telling: int
+    divergence: float
+    by_chance: float
     estimate: Estimate
+    diagnostics: dict[str, Any]
 
     @property
     def overlap(self) -> float:
-        """Cosine between the two at the most telling width, without the bias of finite samples: 1 for equal ones."""
+        """Cosine between the two, without the bias of finite samples: 1 for equal ones."""
         return _cosine(self.estimate.value)
 
     @property
@@ -70,43 +76,60 @@ def compare_inputs(pair: Pair, *, resamples: int, seed: int, jobs: int | None, t
     widths = median_widths(pair.x, xp, xq)
 
     def at(multiple: float) -> TestResult:
-        tell(f"inputs, width x {multiple:g}")
+        tell(f"inputs, bandwidth x {multiple:g}")
         return condcs.two_sample_test(
             xp, xq, kernel=kernels(pair.x), bandwidth=multiple * widths, n_resamples=resamples, rng=seed, n_jobs=jobs
         )
 
     results = [at(m) for m in AGGREGATE_MULTIPLES]
     tell("inputs, how sure")
-    return _combined(results, [(m,) for m in AGGREGATE_MULTIPLES], seed)
+    # The same seed permutes the same labels at every bandwidth, so that they can share one p-value.
+    combined = largest_studentised(
+        np.array([r.statistic for r in results]), np.array([r.null_distribution for r in results])
+    )
+    telling = results[combined.most_telling]
+    return Shift(
+        pvalue=combined.pvalue,
+        statistic=combined.statistic,
+        null_distribution=combined.null_distribution,
+        views=tuple(f"bandwidth {m:g} x median" for m in AGGREGATE_MULTIPLES),
+        pvalues=tuple(r.pvalue for r in results),
+        divergence=telling.divergence,
+        by_chance=float(np.mean(telling.null_distribution)),
+        estimate=telling.estimate(n_resamples=INTERVAL_RESAMPLES, rng=seed),
+        diagnostics={},
+    )
 
 
 def compare_relation(pair: Pair, *, resamples: int, seed: int, jobs: int | None, tell: Tell) -> Shift:
     """Test p(y|x): labels redrawn from an estimate of P(table | x), so that a shift of x alone is no evidence."""
     xp, xq = standardised(pair.x, pair.xp, pair.xq)
     yp, yq = standardised(pair.y, pair.yp, pair.yq)
-    x_widths, y_widths = median_widths(pair.x, xp, xq), median_widths(pair.y, yp, yq)
-
-    def at(of_x: float, of_y: float) -> TestResult:
-        tell(f"relation, widths x {of_x:g} and {of_y:g}")
-        return condcs.conditional_test(
-            xp,
-            yp,
-            xq,
-            yq,
-            kernel_x=kernels(pair.x),
-            kernel_y=kernels(pair.y),
-            bandwidth_x=of_x * x_widths,
-            bandwidth_y=of_y * y_widths,
-            n_resamples=resamples,
-            rng=seed,
-            n_jobs=jobs,
-        )
-
-    labels = [np.where([c.is_category for c in columns], np.nan, 1.0) for columns in (pair.x, pair.y)]
-    multiples = aggregate_multiples(labels)
-    results = [at(*pair_of) for pair_of in multiples]
+    tell("relation")
+    found = condcs.conditional_test(
+        xp,
+        yp,
+        xq,
+        yq,
+        kernel_x=kernels(pair.x),
+        kernel_y=kernels(pair.y),
+        bandwidth_x=median_widths(pair.x, xp, xq),
+        n_resamples=resamples,
+        rng=seed,
+        n_jobs=jobs,
+    )
     tell("relation, how sure")
-    return _combined(results, multiples, seed)
+    return Shift(
+        pvalue=found.pvalue,
+        statistic=found.statistic,
+        null_distribution=found.null_distribution,
+        views=found.details["views"],
+        pvalues=found.details["pvalues"],
+        divergence=found.divergence,
+        by_chance=found.divergence_by_chance,
+        estimate=found.estimate(n_resamples=INTERVAL_RESAMPLES, rng=seed),
+        diagnostics=found.diagnostics,
+    )
 
 
 def kernels(columns: Sequence[Column]) -> str | tuple[str, ...]:
@@ -151,28 +174,6 @@ def collected_warnings(run: Callable[[], Any]) -> tuple[Any, tuple[str, ...]]:
         if issubclass(warning.category, CondcsWarning) and warning.category is not CostWarning:
             first.setdefault(warning.category, str(warning.message))
     return result, tuple(first.values())
-
-
-def _combined(results: Sequence[TestResult], multiples: Sequence[tuple[float, ...]], seed: int) -> Shift:
-    """Combine widths: the largest studentised value against the largest of each redrawn sample.
-
-    The same seed redraws the same labels at every width, so observed and redrawn columns are exchangeable under the
-    null and the p-value is as valid as at a single width; it is what ``bandwidth="aggregate"`` does.
-    """
-    combined = largest_studentised(
-        np.array([r.statistic for r in results]), np.array([r.null_distribution for r in results])
-    )
-    return Shift(
-        pvalue=combined.pvalue,
-        statistic=combined.statistic,
-        null_distribution=combined.null_distribution,
-        multiples=tuple(multiples),
-        divergences=tuple(r.statistic for r in results),
-        chances=tuple(float(np.mean(r.null_distribution)) for r in results),
-        pvalues=tuple(r.pvalue for r in results),
-        most_telling=combined.most_telling,
-        estimate=results[combined.most_telling].estimate(n_resamples=INTERVAL_RESAMPLES, rng=seed),
-    )
 
 
 def _cosine(divergence: float) -> float:

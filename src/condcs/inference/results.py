@@ -92,6 +92,11 @@ class TestResult(ByValue):
         """Number of resamples."""
         return len(self.null_distribution)
 
+    @property
+    def divergence_by_chance(self) -> float:
+        """Mean of the divergence over the resamples: what it would be if nothing differed."""
+        return float(np.mean(self.null_distribution if self._divergences is None else self._divergences))
+
     @public
     def confidence_interval(
         self, level: float = 0.95, *, n_resamples: int = 200, rng: int | np.random.Generator | None = None
@@ -164,8 +169,7 @@ class TestResult(ByValue):
         generator = check_rng(rng)
         values = self._resample(generator, n_resamples)
         low, middle, high = np.quantile(values, [(1 - level) / 2, 0.5, (1 + level) / 2])
-        null = self.null_distribution if self._divergences is None else self._divergences
-        value = self.divergence - float(np.mean(null))
+        value = self.divergence - self.divergence_by_chance
         floor = 0.0 if self.details.get("nonnegative") else -np.inf
         return Estimate(*(float(max(v, floor)) for v in (value, value - (high - middle), value + (middle - low))))
 
