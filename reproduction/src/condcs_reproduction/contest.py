@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.inference.conditional import conditional_test
+from condcs.inference.conditional_tests import conditional_test
 from condcs.inference.independence import independence_test
 from condcs_reproduction.level_scenarios import FloatArray, Pair
 from condcs_reproduction.rivals import RIVALS, indicators
