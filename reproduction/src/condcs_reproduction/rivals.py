@@ -3,7 +3,7 @@
 All have one signature, ``rival(a, b, given, rng)``, and return the p-value of the hypothesis that a and b are
 independent given the third. Two samples become that question when they are pooled: a holds the responses, b says which
 sample a row comes from (0 or 1), given holds the inputs, and row i of each belongs together. Columns are numbers;
-labels come as indicators. Regressions are the same for all, so that tests are compared and not their tuning.
+labels come as indicators. GCM and PCM share one regression, PCM and the classifier one kind of boosted trees.
 """
 
 from __future__ import annotations
