@@ -36,7 +36,7 @@ def sample(name: str, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
 def methods() -> dict[str, Test]:
     found: dict[str, Test] = {
         "condcs": lambda y, x2, z, seed: (
-            condcs.independence_test(y, x2, given=z, n_resamples=RESAMPLES, rng=seed).pvalue
+            condcs.independence_test(x2, y, given=z, n_resamples=RESAMPLES, rng=seed).pvalue
         ),
     }
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from condcs.core.settings import config_context
 from condcs.inference.conditional_tests import conditional_test
 from condcs.inference.explain import Explanation, Region, explain
-from condcs.inference.independence import independence_test
+from condcs.inference.independence_tests import independence_test
 from condcs.inference.results import ConfidenceInterval, Estimate, TestResult
 from condcs.inference.two_sample_tests import two_sample_test
 from condcs.inference.witness import Witness, witness

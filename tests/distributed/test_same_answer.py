@@ -48,9 +48,9 @@ TESTS = {
     "labels": lambda xp, yp, xq, yq: condcs.conditional_test(
         xp, yp > 0, xq, yq > 0, kernel_y="delta", n_resamples=120, rng=0
     ),
-    "independence": lambda xp, yp, xq, yq: condcs.independence_test(yp, xp[:, 0], given=xp[:, 1], rng=0),
+    "independence": lambda xp, yp, xq, yq: condcs.independence_test(xp[:, 0], yp, given=xp[:, 1], rng=0),
     "shuffled copy": lambda xp, yp, xq, yq: condcs.independence_test(
-        yp, xp[:, 0], given=xp[:, 1], measure="mmd", n_resamples=60, rng=0
+        xp[:, 0], yp, given=xp[:, 1], measure="mmd", n_resamples=60, rng=0
     ),
 }
 

@@ -54,7 +54,7 @@ def test_the_interval_and_independence_say_so_too(slow_clock, monkeypatch):
             found.confidence_interval(rng=0)
     monkeypatch.setattr(predictor_statistic, "GRAM_BUDGET", 0)
     with pytest.warns(CostWarning, match="test of independence with 20 resamples of 40 rows"):
-        condcs.independence_test(yp, xq, given=xp, n_resamples=20, rng=0)
+        condcs.independence_test(xq, yp, given=xp, null="local", n_resamples=20, rng=0)
 
 
 def test_estimates_come_before_the_first_batch_is_done(slow_clock, monkeypatch):

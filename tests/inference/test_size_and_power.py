@@ -68,7 +68,7 @@ def test_conditional_independence(dependent):
         x1, a, b = rng.normal(size=(3, n, 1))
         x2 = x1 + a
         y = x1 + b + (x2 if dependent else 0.0)
-        found += condcs.independence_test(y, x2, given=x1, n_resamples=RESAMPLES, rng=seed).pvalue <= LEVEL
+        found += condcs.independence_test(x2, y, given=x1, n_resamples=RESAMPLES, rng=seed).pvalue <= LEVEL
     if dependent:
         assert found >= 45
     else:

@@ -81,3 +81,12 @@ def test_inputs_of_categories_alone_and_constant_inputs_are_no_obstacle():
     assert residuals.std() < 0.15
     residuals, _ = Smoother(np.column_stack([np.ones(60), category]), [False, True]).residuals(y)
     assert residuals.std() < 0.15
+
+
+@pytest.mark.parametrize("n", [40, 120, 150])
+def test_a_fit_through_every_row_is_not_taken_for_a_good_one(n):
+    """As many bumps as rows: the leave-one-out error of a fit that interpolates is rounding error."""
+    rng = np.random.default_rng(6)
+    z, noise = rng.normal(size=(n, 5)), rng.normal(size=(n, 1))
+    residuals, _ = Smoother(z, [False] * 5).residuals(z[:, :1] * z[:, 1:2] + noise)
+    assert residuals.var() > 0.4

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from condcs.inference.conditional_tests import conditional_test
-from condcs.inference.independence import independence_test
+from condcs.inference.independence_tests import independence_test
 from condcs_reproduction.level_scenarios import FloatArray, Pair
 from condcs_reproduction.rivals import RIVALS, indicators
 from condcs_reproduction.spec import Result, Results
@@ -68,7 +68,7 @@ def independence_pvalue(
     """Test with one method whether x and y are independent given z."""
     x, y, z = variables
     if method == DEFAULT:
-        return _timed(lambda: independence_test(y, x, given=z, n_resamples=n_resamples, rng=rng, n_jobs=1).pvalue)
+        return _timed(lambda: independence_test(x, y, given=z, n_resamples=n_resamples, rng=rng, n_jobs=1).pvalue)
     return _timed(lambda: RIVALS[method](y, x, z, rng))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from causallearn.utils.cit import CIT_Base, register_ci_test
 
-from condcs.inference.independence import independence_test
+from condcs.inference.independence_tests import independence_test
 from condcs.inference.ranks import ranked
 
 NAME = "condcs"
@@ -67,14 +67,15 @@ class CausalLearnTest(CIT_Base):  # type: ignore[misc]
         if key not in self.pvalue_cache:
             table = self.ranks
             self.pvalue_cache[key] = independence_test(
-                table[:, second],
                 table[:, first],
+                table[:, second],
                 given=table[:, given] if given else None,
+                null=None if self.bandwidth == "median" or not given else "local",
                 n_resamples=self.n_resamples,
                 neighbours=self.neighbours,
+                bandwidth_x="aggregate" if self.bandwidth == "median" else self.bandwidth,
                 bandwidth_y=self.bandwidth,
-                bandwidth_x1=self.bandwidth,
-                bandwidth_x2="aggregate" if self.bandwidth == "median" else self.bandwidth,
+                bandwidth_given=self.bandwidth,
                 rng=np.random.default_rng([self.rng, zlib.crc32(key.encode())]),
             ).pvalue
         return float(self.pvalue_cache[key])

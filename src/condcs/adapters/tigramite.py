@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from tigramite.independence_tests.independence_tests_base import CondIndTest
 
-from condcs.inference.independence import independence_test
+from condcs.inference.independence_tests import independence_test
 from condcs.inference.ranks import ranked
 from condcs.measures.conditional import conditional_cs_predictors
 
@@ -76,16 +76,17 @@ class TigramiteTest(CondIndTest):  # type: ignore[misc]
         result = self._test(x, y, z, self.sig_samples, width)
         return (result.pvalue, result.null_distribution) if return_null_dist else result.pvalue
 
-    def _test(self, x: Any, y: Any, z: Any, n_resamples: int, bandwidth_x2: Any) -> Any:
+    def _test(self, x: Any, y: Any, z: Any, n_resamples: int, bandwidth_x: Any) -> Any:
         return independence_test(
-            y,
             x,
+            y,
             given=z,
+            null=None if self.bandwidth == "median" or z is None else "local",
             n_resamples=n_resamples,
             neighbours=self.neighbours,
+            bandwidth_x=bandwidth_x,
             bandwidth_y=self.bandwidth,
-            bandwidth_x1=self.bandwidth,
-            bandwidth_x2=bandwidth_x2,
+            bandwidth_given=self.bandwidth,
             rng=self.random_state,
         )
 

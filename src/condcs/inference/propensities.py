@@ -14,7 +14,7 @@ import numpy as np
 
 from condcs.core.thread_limit import one_blas_thread
 from condcs.inference.combining import combined_evidence
-from condcs.inference.smoothing import Design, Smoother
+from condcs.inference.smoothing import MOST_FREEDOM, Design, Smoother
 
 FloatArray = np.ndarray[Any, Any]
 Labels = np.ndarray[Any, Any]
@@ -191,10 +191,12 @@ def _squared_error(design: Design, target: FloatArray) -> float:
     errors = []
     for penalty in _PENALTIES:
         shrinkage = design.spectrum / (design.spectrum + penalty)
+        if shrinkage.sum() > MOST_FREEDOM * len(target):
+            continue
         left = centred - design.basis @ (shrinkage * along)
         leverage = 1 / len(target) + design.basis**2 @ shrinkage
         errors.append(((left / np.maximum(1 - leverage, _LEAST_LEFT)) ** 2).sum())
-    return float(min(errors))
+    return float(min(errors, default=np.inf))
 
 
 def _logistic(
@@ -226,6 +228,8 @@ def _logistic(
     leverage = np.einsum("ij,ij->i", functions, gains)
     deleted = odds - (target - probabilities) / variance * leverage / np.maximum(1 - leverage, _LEAST_LEFT)
     deviance = float(np.logaddexp(0, np.where(target > 0, -deleted, deleted)).sum())
+    if leverage.sum() > MOST_FREEDOM * len(target):
+        deviance = np.inf
     return _Logistic(design.name, penalty, probabilities, functions, gains, deviance), coefficients
 
 

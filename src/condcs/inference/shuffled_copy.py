@@ -27,7 +27,7 @@ def check_options(measure: Measure, options: dict[str, Any]) -> None:
             listed = ", ".join(sorted(known)) or "none"
             raise ParameterError(
                 f"`{name}` must be an option of {measure.name!r} in this test. Its options are: {listed}; widths are "
-                "given as bandwidth_y, bandwidth_x1 and bandwidth_x2."
+                "given as bandwidth_x, bandwidth_y and bandwidth_given."
             )
 
 
@@ -45,8 +45,8 @@ def copy_statistic(
     divergences from one more copy. Every variable is in units of its width, so that all kernels have width 1 and
     measures without kernels see columns of one scale.
     """
-    response, second = _scaled(y, "y"), _scaled(x2, "x2")
-    given = [] if x1 is None else [_scaled(x1, "x1")]
+    response, second = _scaled(y, "y"), _scaled(x2, "x")
+    given = [] if x1 is None else [_scaled(x1, "given")]
     # Gram measures only: the kernel of correntropy compares single numbers and finds its own width.
     ones = dict.fromkeys(measure.options & _WIDTHS, 1.0) if measure.gram else {}
 

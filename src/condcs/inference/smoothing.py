@@ -31,6 +31,9 @@ _FEW_VALUES = 8
 _MOST_PRODUCTS = 500
 _OTHER_CATEGORY = 0.15
 """Value of the kernel between two categories: bumps borrow a little strength from the other categories."""
+MOST_FREEDOM = 1 / 3
+"""Largest degrees of freedom of a fit, as a share of the rows. Where a fit all but passes through every row, what the
+closed form says of a row left out is a quotient of rounding errors."""
 _GAIN = 0.999
 """A later design must reduce the error by this factor: of two equal ones the simpler is kept."""
 _LEAST_LEFT = 0.05
@@ -110,6 +113,8 @@ class Smoother:
                 squares = design.basis**2
                 for penalty in _PENALTIES:
                     shrinkage = design.spectrum / (design.spectrum + penalty)
+                    if shrinkage.sum() > MOST_FREEDOM * n:
+                        continue
                     here = targets - design.basis @ (shrinkage[:, None] * along)
                     leverage = 1 / n + squares @ shrinkage
                     deleted = here / np.maximum(1 - leverage, _LEAST_LEFT)[:, None]
