@@ -8,7 +8,7 @@ from condcs.exceptions import ParameterError
 
 
 def _confounded(kind, rng, n=150):
-    """x and y that both follow z, and nothing else."""
+    """Return x and y that both follow z, and nothing else."""
     if kind == "products and squares":
         z = rng.normal(size=(n, 5))
         common = z[:, 0] * z[:, 1] + z[:, 2] ** 2
