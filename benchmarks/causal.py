@@ -41,9 +41,9 @@ def single_test(window: int = 1024, resamples: int = 100) -> None:
     test()
     ours = median(once(test) for _ in range(3))
     print(f"causal_test, T = {window:,}, order 2, score + {resamples} surrogates of one window, {THREADS} threads")
-    print(f"  ours, width chosen                 {ours:9.3f} s")
+    print(f"  ours, bandwidth chosen             {ours:9.3f} s")
     fixed = median(once(lambda: test(measure=ConditionalCS(bandwidth=0.2))) for _ in range(3))
-    print(f"  ours, width given                  {fixed:9.3f} s")
+    print(f"  ours, bandwidth given              {fixed:9.3f} s")
     default = median(once(lambda: test(null="windows")) for _ in range(3))
     print(f"  ours, mean of 5 windows (default)  {default:9.3f} s")
     rows = {

@@ -40,7 +40,7 @@ CASES = {
     "more lags than samples": (lambda: causal_graph(TABLE, embedding=200), "looks 200 step"),
     "lag beyond the end": (lambda: causal_score(X, Y, embedding=Embedding(lag=99)), "must be at least 119 long"),
     "lag 0": (lambda: Embedding(lag=0), "`lag` must be an integer of at least 1"),
-    "order 1.5": (lambda: causal_graph(TABLE, embedding=1.5), "causal_graph: `embedding` must be an integer"),
+    "order 1.5": (lambda: causal_graph(TABLE, embedding=1.5), "causal_graph: `embedding` must be a number of past"),
     "order word": (lambda: causal_graph(TABLE, embedding="many"), "`embedding` must be a number of past values"),
     "three orders": (lambda: Embedding(order=(1, 2, 3)), "`order` must be an integer"),
     "delay 0": (lambda: Embedding(delay=0), "`delay` must be"),

@@ -127,7 +127,7 @@ def test_automatic_embedding_in_the_graph():
 
 
 def test_embedding_of_ranks_is_the_choice_for_monotone_transforms():
-    """Exponentials of the Henon map look longer than its two values, by their outliers; ranks are those of the map."""
+    """With their outliers, exponentials of the Henon map seem to be of order 4; their ranks are those of the map."""
     series = make_henon_chain(300, n_maps=2).series
     plain, stretched = (select_embedding(values, ranks=True) for values in (series, np.exp(8 * series)))
     assert plain == stretched

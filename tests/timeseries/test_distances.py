@@ -312,6 +312,7 @@ X34 = np.arange(24.0).reshape(2, 12)
         (lambda: ccs_pairwise_distance(X34, order=1, layout="tcn"), ParameterError, ["`layout`", "'nct', 'ntc'"]),
         (lambda: ccs_pairwise_distance(X34, order=1, n_jobs=0), ParameterError, ["`n_jobs`"]),
         (lambda: MatrixOutput(dtype="int8"), ParameterError, ["`dtype`", "'float32'"]),
+        (lambda: ccs_pairwise_distance(X34, order=1, output="run"), ParameterError, ["`output`", "MatrixOutput("]),
         (lambda: ccs_pairwise_distance(X34, order=1, measure="cs"), ParameterError, ["`measure`", "'conditional_mmd'"]),
         (lambda: ccs_pairwise_distance(X34, order=1, k=3), ParameterError, ["`k`", "estimator"]),
         (lambda: ccs_pairwise_distance(X34, order=1, bandwidth_x=3), ParameterError, ["`bandwidth_x`", "left out"]),

@@ -41,7 +41,7 @@ def circle(count: int) -> Any:
 
 
 def draw_links(axis: Any, names: Any, found: Any, *, strengths: Any = None, colours: Any = None) -> None:
-    """Draw nodes on a circle and an arrow per link; arrows both ways bend apart."""
+    """Draw nodes on a circle and an arrow per link; the arrows of a pair of opposite links are curved."""
     places, size = circle(len(names)), 17 if len(names) <= _MOST_LABELLED else 9
     top = np.nanmax(np.where(found, strengths, np.nan)) if strengths is not None and found.any() else 1.0
     for i, j in np.argwhere(found):

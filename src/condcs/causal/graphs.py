@@ -186,12 +186,7 @@ def causal_graph(
     """
     variables = check_series_table("series", series)
     variables = in_ranks(variables) if check_flag("ranks", ranks) else variables
-    if isinstance(embedding, str):
-        if embedding != "auto":
-            raise ParameterError(
-                f'`embedding` must be a number of past values, an Embedding or "auto", got {embedding!r}. Pass '
-                'embedding="auto".'
-            )
+    if isinstance(embedding, str) and embedding == "auto":
         embedding = choose_embedding(variables, MAX_LAG, MAX_ORDER).embedding
     count = len(variables)
     check_flag("conditional", conditional)

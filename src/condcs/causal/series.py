@@ -281,10 +281,15 @@ class Embedding:
         return series.values[self.reach :]
 
 
-def check_embedding(embedding: int | Embedding, length: int) -> Embedding:
+def check_embedding(given: Any, length: int) -> Embedding:
     """Check an embedding, or a number of past values, against the length of the series."""
-    if not isinstance(embedding, Embedding):
-        embedding = Embedding(check_integer("embedding", embedding, 1))
+    is_order = isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 1
+    if not is_order and not isinstance(given, Embedding):
+        raise ParameterError(
+            f"`embedding` must be a number of past values (1 or more) or an Embedding, got {given!r}. Pass e.g. "
+            "embedding=Embedding(order=2, lag=1)."
+        )
+    embedding: Embedding = Embedding(int(given)) if is_order else given
     if embedding.rows(length) < FEWEST_ROWS:
         raise ShapeError(
             f"the series must be at least {FEWEST_ROWS + embedding.reach} long for {embedding}, which looks "

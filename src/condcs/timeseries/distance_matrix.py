@@ -65,6 +65,9 @@ class MatrixOutput:
         check_choice("dtype", self.dtype, get_args(DType))
 
 
+IN_MEMORY = MatrixOutput()
+
+
 @dataclass(frozen=True)
 class Block:
     """The pairs between two runs of series, with only the series that they need; sent to a worker as it is.

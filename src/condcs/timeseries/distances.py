@@ -21,7 +21,7 @@ from condcs.timeseries.collection import (
     windowed,
 )
 from condcs.timeseries.distance_job import SeriesBandwidth, SeriesMeasure, make_job
-from condcs.timeseries.distance_matrix import MatrixOutput, distance_matrix
+from condcs.timeseries.distance_matrix import IN_MEMORY, MatrixOutput, distance_matrix
 from condcs.timeseries.tuning import MAX_SERIES, Order, check_grid, cluster_contrast, draw_series, takens_order
 
 _MIN_SERIES_FOR_GRID = 4
@@ -95,7 +95,7 @@ def ccs_pairwise_distance(
     missing: Missing = "error",
     measure: SeriesMeasure = "conditional_cs",
     n_jobs: int | None = None,
-    output: MatrixOutput = MatrixOutput(),  # noqa: B008  (frozen)
+    output: MatrixOutput = IN_MEMORY,
     **options: Any,
 ) -> FloatArray:
     """Distances between the dynamics of all pairs of series, or of every series of X with every series of Y.
@@ -150,6 +150,10 @@ def ccs_pairwise_distance(
     """
     factor = check_positive("factor", factor)
     n_jobs = _check_jobs(n_jobs)
+    if not isinstance(output, MatrixOutput):
+        raise ParameterError(
+            f"`output` must be a MatrixOutput, got {output!r}. Pass e.g. output=MatrixOutput(store='folder')."
+        )
     a = check_collection("X", X, layout, missing)
     b = None if Y is None else check_collection("Y", Y, layout, missing)
     if b is not None:
