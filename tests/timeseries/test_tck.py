@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 from condcs.core.errors import DataError, ParameterError, ShapeError
 from condcs.timeseries import baseline_distances as tck
-from condcs.timeseries.baseline_distances import tck_kernel, tck_pairwise_distance
+from condcs.timeseries.baseline_distances import baseline_pairwise_distance, tck_kernel
 from condcs.timeseries.clustering import cluster, normalized_mutual_information
 
 FAST = {"n_components": 4, "n_mixtures": 4}
@@ -31,14 +31,14 @@ def test_kernel_is_a_kernel(rng):
 
 def test_classes_are_found(rng):
     X, y = waves(rng)
-    D = tck_pairwise_distance(X, **FAST)
+    D = baseline_pairwise_distance(X, measure="tck", **FAST)
     assert normalized_mutual_information(y, cluster(D, 2).labels) == pytest.approx(1.0)
 
 
 def test_classes_are_found_with_a_third_missing(rng):
     X, y = waves(rng)
     X[rng.random(X.shape) < 0.33] = np.nan
-    D = tck_pairwise_distance(X, **FAST)
+    D = baseline_pairwise_distance(X, measure="tck", **FAST)
     assert normalized_mutual_information(y, cluster(D, 2).labels) == pytest.approx(1.0)
 
 

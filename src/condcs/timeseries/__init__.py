@@ -1,6 +1,6 @@
 """Distances between the dynamics of time series: p(next value | window) compared by a conditional divergence."""
 
-from condcs.timeseries.baseline_distances import baseline_pairwise_distance, tck_kernel, tck_pairwise_distance
+from condcs.timeseries.baseline_distances import baseline_pairwise_distance, tck_kernel
 from condcs.timeseries.clustering import (
     Clusters,
     adjusted_rand_index,
@@ -31,5 +31,4 @@ __all__ = [
     "self_prediction",
     "silhouette",
     "tck_kernel",
-    "tck_pairwise_distance",
 ]

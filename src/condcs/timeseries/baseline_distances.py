@@ -67,7 +67,9 @@ def baseline_pairwise_distance(
     n_jobs = check_integer("n_jobs", n_jobs, 1)
     collection = check_collection("X", X, layout, "drop" if measure == "tck" else "error")
     if measure == "tck":
-        return tck_pairwise_distance(collection, **options)
+        D = np.clip(1 - tck_kernel(collection, **options), 0, 1)
+        np.fill_diagonal(D, 0)
+        return D
     try:
         from aeon.distances import pairwise_distance
         from numba.core.errors import NumbaTypeSafetyWarning
@@ -165,35 +167,6 @@ def tck_kernel(
         # One product for all mixtures of this size, and of a matrix with itself: half the work.
         K += together @ together.T
     return np.asarray((K + K.T) / (2 * n_mixtures * (most - 1)))
-
-
-@public
-def tck_pairwise_distance(
-    X: Any,
-    *,
-    layout: Layout = "nct",
-    n_components: int | None = None,
-    n_mixtures: int = 30,
-    n_iterations: int = 20,
-    rng: int | np.random.Generator | None = 0,
-) -> FloatArray:
-    """Dissimilarity 1 - K of the time series cluster kernel K.
-
-    Parameters
-    ----------
-    X, layout, n_components, n_mixtures, n_iterations, rng
-        As in `tck_kernel`.
-
-    Returns
-    -------
-    array, shape (series, series)
-        Symmetric, between 0 and 1, zero on the diagonal.
-    """
-    D = 1 - tck_kernel(
-        X, layout=layout, n_components=n_components, n_mixtures=n_mixtures, n_iterations=n_iterations, rng=rng
-    )
-    np.fill_diagonal(D, 0)
-    return np.asarray(np.clip(D, 0, 1))
 
 
 @dataclass(frozen=True)
