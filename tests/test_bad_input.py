@@ -1,5 +1,6 @@
 """Bad input: every public function says which argument broke which rule, and what to do about it."""
 
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -481,8 +482,8 @@ def test_the_unchanged_arguments_work(function: str) -> None:
 
 
 def test_every_public_function_is_in_the_table() -> None:
-    """A function added to the package gets rows here."""
-    public = {name for name in condcs.__all__ if callable(getattr(condcs, name))}
+    """A function added to the package gets rows here; classes of results are not made by users."""
+    public = {name for name in condcs.__all__ if inspect.isfunction(getattr(condcs, name))}
     assert public == {row.function for row in ROWS}
     assert len(ROWS) >= 60
 

@@ -173,6 +173,7 @@ def test_shifts_of_the_inputs_alone_raise_no_alarms(wave_states, low):
     assert alarms_of(wave_states, 3, low=low) <= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{"raised": 0.6}, {"noise": 0.12}, {"noise": 0.5}])
 def test_changes_of_the_relation_raise_alarms(wave_states, change):
     """A local rise, quieter and louder noise: 8 streams of 300 rows, where chance alone gives more than 4 at 2e-4."""
