@@ -57,10 +57,11 @@ def test_values_are_those_of_the_core():
     """The dense formulas of the losses and the row sums of the core share no code beyond the checks."""
     zs, ys, zt, yt = batch()
     close = lambda a, b: torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)  # noqa: E731
-    close(F.cs_loss(zs, zt), condcs.cs(zs, zt))
+    close(F.cs_loss(zs, zt), condcs.cs(zs, zt, bandwidth="joint_median"))
+    close(F.cs_loss(zs, zt, bandwidth="median"), condcs.cs(zs, zt))
     close(F.mmd_loss(zs, zt, bandwidth=0.7), condcs.mmd(zs, zt, bandwidth=0.7))
-    close(F.jmmd_loss([zs, ys], [zt, yt]), condcs.joint_mmd(zs, ys, zt, yt))
-    close(F.cmmd_loss(zs, ys, zt, yt, bandwidth_y="median"), condcs.conditional_mmd(zs, ys, zt, yt))
+    close(F.jmmd_loss([zs, ys], [zt, yt], bandwidth="median"), condcs.joint_mmd(zs, ys, zt, yt))
+    close(F.cmmd_loss(zs, ys, zt, yt, bandwidth="median", bandwidth_y="median"), condcs.conditional_mmd(zs, ys, zt, yt))
     for estimator in ("paper", "pooled"):
         parts = condcs.cs(zs, zt, bandwidth=0.9) + condcs.conditional_cs(
             zs, ys, zt, yt, bandwidth_x=0.9, bandwidth_y=0.6, estimator=estimator
@@ -258,12 +259,16 @@ def test_large_batches_are_tiled(monkeypatch):
 def test_median_of_more_than_2000_rows_differed_from_the_core():
     """The same subsample, whoever asks."""
     zs, _, zt, _ = batch(n=1500, m=1200)
-    assert exponents.width("bandwidth", "median", zs, zt).item() == pytest.approx(condcs.bandwidth(zs, zt), rel=1e-12)
+    assert exponents.width("bandwidth", "joint_median", zs, zt).item() == pytest.approx(
+        condcs.bandwidth(zs, zt, rule="joint_median"), rel=1e-12
+    )
 
 
 def test_rules_are_those_of_the_core():
     zs, _, zt, _ = batch()
-    assert exponents.width("bandwidth", "median", zs, zt).item() == pytest.approx(condcs.bandwidth(zs, zt), rel=1e-12)
+    assert exponents.width("bandwidth", "joint_median", zs, zt).item() == pytest.approx(
+        condcs.bandwidth(zs, zt, rule="joint_median"), rel=1e-12
+    )
     pooled = torch.cat([zs, zt])
     squared = torch.nn.functional.pdist(pooled).square().mean()
     assert exponents.width("bandwidth", "mean", zs, zt).item() == pytest.approx(squared.sqrt().item(), rel=1e-12)

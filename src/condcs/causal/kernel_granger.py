@@ -71,7 +71,9 @@ def kernel_widths(condition: FloatArray, source: FloatArray, bandwidth: Any) -> 
         return bandwidth
     if isinstance(bandwidth, str):
         check_choice("bandwidth", bandwidth, ("median",))
-        return float(median_width(condition)), float(median_width(np.hstack([condition, source])))
+        tables = condition, np.hstack([condition, source])
+        own, both = (float(median_width(table, rule="joint_median")) for table in tables)
+        return own, both
     width = check_positive("bandwidth", bandwidth)
     return width, width
 

@@ -47,7 +47,7 @@ def base_widths(problem: CausalProblem, bandwidth: Any) -> tuple[FloatArray, boo
                 f"`bandwidth` must be a positive number or one of the rules 'predictive', 'median', got {bandwidth!r}. "
                 'Pass bandwidth="predictive".'
             )
-        medians = np.array([float(median_width(s.values)) for s in problem.series])
+        medians = np.array([float(median_width(s.values, rule="joint_median")) for s in problem.series])
         return (WIDEST * medians, True) if bandwidth == "predictive" else (medians, False)
     return np.array([width_in_unit(bandwidth, s.exponent) for s in problem.series]), False
 

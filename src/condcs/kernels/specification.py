@@ -65,7 +65,7 @@ def log_kernel(
     if kernel.kernel == "delta":
         return Delta(backend, values), None
     if isinstance(kernel.kernel, str):
-        widths = column_widths(bandwidth_option, bandwidth, variable, backend, jointly=True, response=response)
+        widths = column_widths(bandwidth_option, bandwidth, variable, backend, response=response)
         make = gaussian if kernel.kernel == "gaussian" else _euclidean_laplacian
         return make(backend, values, widths), widths
     return _mixed(kernel.kernel, bandwidth_option, bandwidth, variable, backend, response)
@@ -89,7 +89,7 @@ def _mixed(
         part = Variable(
             variable.values[:, numeric], variable.sizes, tuple(variable.names[c] for c in numeric), variable.title
         )
-        widths[numeric] = column_widths(option, bandwidth, part, backend, jointly=False, response=response)
+        widths[numeric] = column_widths(option, bandwidth, part, backend, response=response)
     factors: list[LogKernel] = []
     for name in KERNELS:
         columns = [c for c, n in enumerate(names) if n == name]

@@ -71,7 +71,7 @@ def conditional_bregman(
     matrix : {"covariance", "correntropy"}
         Covariances see second moments only, so not a shift of the mean. Correntropy sees all moments, but compares
         columns with one another: bring them to one scale first.
-    bandwidth : float or {"median", "silverman", "scott"}
+    bandwidth : float or {"median", "joint_median", "silverman", "scott"}
         Width of the correntropy kernel; not used with covariances. There is one width for all entries, because k
         compares every column with every other: a rule takes all numbers of the pooled sample, of x and y alike, as one
         column.
@@ -141,7 +141,7 @@ def second_moments(problem: NumericProblem, matrix: str, bandwidth: Bandwidth) -
         return [_covariance(backend, values[s]) for s in problem.groups.slices]
     title = f"{problem.x.title} with {problem.y.title}"
     numbers = Variable(values.reshape((-1, 1)), (values.shape[0] * values.shape[1],), ("any",), title)
-    width = column_widths("bandwidth", bandwidth, numbers, backend, jointly=True, response=False)
+    width = column_widths("bandwidth", bandwidth, numbers, backend, response=False)
     return [_centred_correntropy(backend, values[s], width) for s in problem.groups.slices]
 
 

@@ -58,7 +58,7 @@ def conditional_cs(
         How the integrals are estimated. "paper" averages both cross terms and can be slightly negative for tiny or very
         unequal samples; "pooled" estimates all three over both samples and is never negative; "p" and "q" use one cross
         term only, over the first or the second sample.
-    bandwidth_x, bandwidth_y : float, sequence of float, or {"median", "silverman", "scott"}
+    bandwidth_x, bandwidth_y : float, sequence of float, or {"median", "joint_median", "silverman", "scott"}
         Widths of the kernels; a rule estimates them from the pooled sample.
     kernel_x, kernel_y : {"gaussian", "laplacian", "delta"}, one per column, or callable
         "delta" compares labels.

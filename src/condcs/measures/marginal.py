@@ -38,7 +38,7 @@ def cs(
     estimator : {"resubstitution", "plugin"}
         "plugin" inserts the kernel density estimate into the integrals (the paper's Appendix A), which for a Gaussian
         kernel means a bandwidth of sqrt(2) sigma.
-    bandwidth : float, sequence of float, or {"median", "silverman", "scott"}
+    bandwidth : float, sequence of float, or {"median", "joint_median", "silverman", "scott"}
         Estimated from the pooled sample when a rule is named.
     kernel : {"gaussian", "laplacian", "delta"}, one per column, or callable
         Similarity of two observations.

@@ -56,8 +56,9 @@ def conditional_cs_loss(
         Inputs; further dimensions are flattened.
     form : {"paper", "symmetric"}
         As printed (the cross term over the rows of the predictions), or Prop. 2 with equal x.
-    bandwidth_x, bandwidth_y : float, "median" or "mean"
-        Widths, or rules applied to each batch and detached.
+    bandwidth_x, bandwidth_y : float, "median", "joint_median" or "mean"
+        Widths, or rules applied to each batch and detached: "median" finds one width per column, "joint_median" (the
+        paper's rule, and cheaper for hundreds of columns) and "mean" find one for all.
     scale_x, scale_y : float
         What a rule finds is multiplied by these. A narrow kernel on x and a wide one on y train best.
     normalize : bool
@@ -90,8 +91,8 @@ def conditional_cs_loss(
     check_reduction(reduction, per_row=2 * n <= DENSE_ROWS, why=TILED)
     if 2 * n > DENSE_ROWS:
         options: dict[str, Any] = {
-            "bandwidth_x": float(sigma_x),
-            "bandwidth_y": float(sigma_y),
+            "bandwidth_x": sigma_x,
+            "bandwidth_y": sigma_y,
             "form": form,
             "weights": w,
         }
@@ -139,7 +140,7 @@ def conditional_independence_loss(
         Row i of each belongs together. For labels use the delta kernel.
     form : {"corrected", "paper"}
         Which first term; see `condcs.conditional_cs_predictors`.
-    bandwidth_y, bandwidth_x1, bandwidth_x2 : float, "median" or "mean"
+    bandwidth_y, bandwidth_x1, bandwidth_x2 : float, "median", "joint_median" or "mean"
         Widths; unused by delta kernels.
     kernel_y, kernel_x1, kernel_x2 : {"gaussian", "delta"}
         "delta" compares labels, without gradient.
@@ -181,7 +182,7 @@ def conditional_independence_loss(
     w = check_weights("weights", weights, tables["y"])
     check_reduction(reduction, per_row=n <= DENSE_ROWS, why=TILED)
     if n > DENSE_ROWS:
-        options: dict[str, Any] = {f"bandwidth_{name}": float(s) for name, s in sigmas.items()}
+        options: dict[str, Any] = {f"bandwidth_{name}": s for name, s in sigmas.items()}
         options |= {f"kernel_{name}": kernel for name, (_, _, kernel) in given.items()}
         return scaled(conditional_cs_predictors(*tables.values(), form=form, weights=w, **options), n, reduction)
     Ey, E1, E2 = (

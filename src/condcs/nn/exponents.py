@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from condcs.core.errors import BandwidthError
-from condcs.kernels.bandwidths import median_rows
+from condcs.kernels.bandwidths import median_rows, median_widths
 from condcs.kernels.log_kernels import EXACT_EXPONENT
 
 Width = float | str
-"""A positive number, or a rule applied to each batch: "median" or "mean"."""
+"""A positive number, or a rule applied to each batch: "median", "joint_median" or "mean"."""
 
-RULES = ("median", "mean")
+RULES = ("median", "joint_median", "mean")
 
 DENSE_ROWS = 2_048
 """Up to this many pooled rows losses hold Gram matrices; above, the tiled row sums of the core take over."""
@@ -34,45 +34,42 @@ _FLOOR = {torch.float32: 1e-25, torch.float64: 1e-250}
 
 
 def width(option: str, value: Width, *tables: Tensor, scale: float = 1.0) -> Tensor:
-    """Return the width in force as a tensor without gradient.
+    """Return the width in force, or one per column, as a tensor without gradient.
 
-    "median" is the square root of the median squared distance between rows of the pooled tables, "mean" that of the
-    mean squared distance; `scale` multiplies what a rule finds, not a number that was given.
+    "median" and "joint_median" are the rules of `condcs.bandwidth`, "mean" is the square root of the mean squared
+    distance between rows of the pooled tables; `scale` multiplies what a rule finds, not a number that was given.
     """
     like = tables[0]
     if isinstance(value, str):
         if value not in RULES:
             raise BandwidthError(_not_a_width(option, value))
-        return torch.as_tensor(_rule(option, value, tables) * scale, dtype=like.dtype, device=like.device)
+        return torch.as_tensor(_rule(option, value, tables), dtype=like.dtype, device=like.device) * scale
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
         raise BandwidthError(_not_a_width(option, value))
     return torch.full((), float(value), dtype=like.dtype, device=like.device)
 
 
 def _not_a_width(option: str, value: Any) -> str:
-    return f'`{option}` must be a positive number, "median" or "mean", got {value!r}. Pass e.g. {option}=1.0.'
+    rules = ", ".join(repr(rule) for rule in RULES)
+    return f"`{option}` must be a positive number or one of the rules {rules}, got {value!r}. Pass e.g. {option}=1.0."
 
 
 @torch.compiler.disable  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _rule(option: str, rule: str, tables: Sequence[Tensor]) -> float:
+def _rule(option: str, rule: str, tables: Sequence[Tensor]) -> float | list[float]:
     pooled = torch.cat([t.detach() for t in tables]).double()
     pooled = pooled[median_rows(len(pooled))]
-    n = len(pooled)
     if rule == "mean":
-        squared = 2 * n / (n - 1) * pooled.var(0, correction=0).sum()
+        n = len(pooled)
+        widths = [math.sqrt(2 * n / (n - 1) * float(pooled.var(0, correction=0).sum()))]
     else:
-        distances = torch.nn.functional.pdist(pooled)
-        middle = len(distances) // 2
-        squared = distances.kthvalue(middle + 1).values.square()
-        if len(distances) % 2 == 0:
-            squared = 0.5 * (squared + distances.kthvalue(middle).values.square())
-    found = math.sqrt(float(squared))
-    if not found > 1e-12 * (1.0 + float(pooled.abs().max())):
+        widths = median_widths(pooled.cpu().numpy(), joint=rule == "joint_median")[0].tolist()
+        widths = widths[:1] if rule == "joint_median" else widths
+    if not max(widths) > 1e-12 * (1.0 + float(pooled.abs().max())):
         raise BandwidthError(
             f"`{option}`: the rule {rule!r} finds width 0, because the rows of this batch do not differ (collapsed "
             f"features, or labels). Pass a number, e.g. {option}=1.0."
         )
-    return found
+    return widths if len(widths) > 1 else widths[0]
 
 
 def exponents(table: Tensor, sigma: Tensor) -> Tensor:

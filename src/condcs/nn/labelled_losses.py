@@ -52,7 +52,7 @@ def conditional_cs_alignment_loss(
         Weights of the two parts.
     estimator : {"paper", "pooled"}
         Of the conditional part; "pooled" is never negative.
-    bandwidth, bandwidth_y : float, "median" or "mean"
+    bandwidth, bandwidth_y : float, "median", "joint_median" or "mean"
         Widths on z and on y.
     normalize : bool
         Whether rows of z are scaled to length 1 first.
@@ -83,8 +83,8 @@ def conditional_cs_alignment_loss(
 
     def by_the_core() -> Tensor:
         given: dict[str, Any] = {"weights_p": batch.weights[0], "weights_q": batch.weights[1]}
-        value = marginal * cs(zs, zt, bandwidth=float(sigma), **given)
-        widths: dict[str, Any] = {"bandwidth_x": float(sigma), "bandwidth_y": float(sigma_y)}
+        value = marginal * cs(zs, zt, bandwidth=sigma, **given)
+        widths: dict[str, Any] = {"bandwidth_x": sigma, "bandwidth_y": sigma_y}
         value = value + conditional * conditional_cs(zs, ys, zt, yt, estimator=estimator, **widths, **given)
         return scaled(value, batch.n, reduction)
 
@@ -107,7 +107,7 @@ def cmmd_loss(
     y_target: Tensor,
     *,
     regularization: float = 0.1,
-    bandwidth: Width = "median",
+    bandwidth: Width = "joint_median",
     bandwidth_y: Width = 1.0,
     normalize: bool = False,
 ) -> Tensor:
@@ -139,7 +139,7 @@ def cmmd_loss(
     ys, yt = labels_of(y_source, y_target, zs, zt)
     zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
     sigma, sigma_y = width("bandwidth", bandwidth, zs, zt), width("bandwidth_y", bandwidth_y, ys, yt)
-    widths: dict[str, Any] = {"bandwidth_x": float(sigma), "bandwidth_y": float(sigma_y)}
+    widths: dict[str, Any] = {"bandwidth_x": sigma, "bandwidth_y": sigma_y}
     # In double: the factorisation of a Gram matrix of nearly equal rows loses most digits of single precision.
     wide = [t.double() for t in (zs, ys, zt, yt)]
     value: Tensor = conditional_mmd(*wide, regularization=regularization, **widths).to(zs.dtype)
@@ -155,7 +155,7 @@ def djp_mmd_loss(
     *,
     form: str = "discriminative",
     trade_off: float = 0.1,
-    bandwidth: Width = "median",
+    bandwidth: Width = "joint_median",
     normalize: bool = False,
 ) -> Tensor:
     r"""Discriminative joint-probability MMD between two labelled batches, the discrepancy of DJP-MMD.

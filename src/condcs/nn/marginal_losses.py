@@ -22,7 +22,7 @@ def cs_loss(
     source: Tensor,
     target: Tensor,
     *,
-    bandwidth: Width = "median",
+    bandwidth: Width = "joint_median",
     normalize: bool = False,
     weights_source: Tensor | None = None,
     weights_target: Tensor | None = None,
@@ -36,8 +36,9 @@ def cs_loss(
     ----------
     source, target : tensor, shape (n, ...) and (m, ...)
         Features; further dimensions are flattened.
-    bandwidth : float, "median" or "mean"
-        Width of the Gaussian kernel, or a rule applied to each batch and detached.
+    bandwidth : float, "median", "joint_median" or "mean"
+        Width of the Gaussian kernel, or a rule applied to each batch and detached. The features of one layer have a
+        common unit, so that by default they share one width; "median" finds one per column.
     normalize : bool
         Whether rows are scaled to length 1 first.
     weights_source, weights_target : tensor, optional
@@ -63,7 +64,7 @@ def cs_loss(
     sigma = width("bandwidth", bandwidth, zs, zt)
     check_reduction(reduction, per_row=batch.dense, why=TILED)
     if not batch.dense:
-        value = cs(zs, zt, bandwidth=float(sigma), weights_p=batch.weights[0], weights_q=batch.weights[1])
+        value = cs(zs, zt, bandwidth=sigma, weights_p=batch.weights[0], weights_q=batch.weights[1])
         return scaled(value, batch.n, reduction)
     (log_a,) = log_row_sums([exponents(torch.cat([zs, zt]), sigma)], batch.weights, batch.sizes)
     return log_contrast(batch.marginal_parts(log_a), batch.n, reduction)
@@ -74,7 +75,7 @@ def mmd_loss(
     source: Tensor,
     target: Tensor,
     *,
-    bandwidth: Width = "median",
+    bandwidth: Width = "joint_median",
     normalize: bool = False,
     weights_source: Tensor | None = None,
     weights_target: Tensor | None = None,
@@ -108,7 +109,7 @@ def mk_mmd_loss(
     source: Tensor,
     target: Tensor,
     *,
-    bandwidth: Width = "median",
+    bandwidth: Width = "joint_median",
     multiples: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0),
     normalize: bool = False,
     weights_source: Tensor | None = None,
@@ -150,7 +151,7 @@ def jmmd_loss(
     source: Sequence[Tensor],
     target: Sequence[Tensor],
     *,
-    bandwidth: Width = "median",
+    bandwidth: Width = "joint_median",
     normalize: bool = False,
     weights_source: Tensor | None = None,
     weights_target: Tensor | None = None,
@@ -200,7 +201,7 @@ def _kernel_means(
     check_reduction(reduction, per_row=batch.dense, why=TILED)
     if not batch.dense:
         given: dict[str, Any] = {"weights_p": batch.weights[0], "weights_q": batch.weights[1]}
-        values = [mmd(zs, zt, bandwidth=float(sigma) * m, **given) for m in multiples]
+        values = [mmd(zs, zt, bandwidth=m * sigma, **given) for m in multiples]
         return scaled(sum(values[1:], values[0]) / len(values), batch.n, reduction)
     E = exponents(torch.cat([zs, zt]), sigma)
     kernels = [torch.exp(E if m == 1.0 else E / m**2) for m in multiples]
