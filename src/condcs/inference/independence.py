@@ -25,7 +25,7 @@ from condcs.inference.results import ROUNDING, TestResult, check_numbers, pvalue
 from condcs.inference.shuffled_copy import check_options, copy_statistic
 from condcs.inference.statistics import FloatArray, as_numpy
 from condcs.kernels.bandwidths import Bandwidth
-from condcs.kernels.specification import Kernel
+from condcs.kernels.log_kernels import Kernel
 from condcs.measures.problem import Inputs, KernelVariable
 from condcs.measures.registry import measure_named
 

@@ -149,7 +149,7 @@ def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple
     joint : bool
         Whether columns count as they are, instead of in units of their own spread.
     """
-    values = values[median_rows(len(values))]
+    values = values[_median_rows(len(values))]
     columns = values.shape[1]
     if joint and columns > 1:
         width, percentile = _median_distance(values)
@@ -165,7 +165,7 @@ def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple
         return np.minimum(width * units, _LARGEST), percentile
 
 
-def median_rows(n: int) -> slice | np.ndarray[Any, Any]:
+def _median_rows(n: int) -> slice | np.ndarray[Any, Any]:
     """Return which of n pooled rows the median distance is taken over: all, or a subsample in ascending order."""
     if n <= MEDIAN_ROWS:
         return slice(None)

@@ -19,8 +19,9 @@ from condcs.core.errors import public
 from condcs.core.groups import Groups
 from condcs.kernels.bandwidths import Bandwidth, column_widths
 from condcs.kernels.log_kernels import gaussian
+from condcs.kernels.row_sums import log_row_sums
 from condcs.measures.directions import directed
-from condcs.measures.interaction import marginal_interaction
+from condcs.measures.formulas import marginal_interaction
 from condcs.measures.problem import NumericProblem, numeric_problem
 
 GENERATORS = ("von_neumann", "log_det")
@@ -181,7 +182,9 @@ def _centred_correntropy(backend: Backend, values: Array, width: np.ndarray[Any,
     xp = backend.xp
     n, d = values.shape
     # The columns as groups of single numbers: their marginal interaction is the second term, in tiles and in one call.
-    apart = marginal_interaction(gaussian(backend, values.T.reshape((-1, 1)), width), Groups((n,) * d))
+    groups = Groups((n,) * d)
+    (sums,) = log_row_sums([gaussian(backend, values.T.reshape((-1, 1)), width)], groups)
+    apart = marginal_interaction(backend, sums, groups)
     z = values / backend.from_numpy(width, values)
     together = [xp.mean(xp.exp(-0.5 * (z - z[:, a : a + 1]) ** 2), axis=0) for a in range(d)]
     difference = xp.stack(together) - xp.exp(apart)

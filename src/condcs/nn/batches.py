@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from condcs.measures.formulas import conditional_terms, pooled_terms
 from condcs.nn.exponents import DENSE_ROWS, log_or_minus_infinity, log_sum
 from condcs.nn.reduction import Part
 from condcs.nn.tensors import check_weights, class_table
@@ -53,7 +54,7 @@ class Batch:
         parts = []
         for g, (rows, weights) in enumerate(zip(self.slices, self.row_weights, strict=True)):
             for h in (0, 1):
-                terms = log_b[rows, h] - log_a[rows, h] - log_a[rows, g] + weights
+                terms = conditional_terms(log_b[rows, h] - log_a[rows, h], log_a[rows, g]) + weights
                 parts.append(Part(factor if g == h else -factor, terms, rows))
         return parts
 
@@ -63,7 +64,9 @@ class Batch:
         log_f, log_r = log_b - log_a, log_sum(log_b, 1)
         weights = torch.cat([log_r.new_zeros(m) + w for m, w in zip(self.sizes, self.row_weights, strict=True)])
         terms = [(1.0, 0, 0), (1.0, 1, 1), (-2.0, 0, 1)]
-        return [Part(c * factor, log_f[:, g] + log_f[:, h] - log_r + weights, everyone) for c, g, h in terms]
+        return [
+            Part(c * factor, pooled_terms(log_f[:, g], log_f[:, h], log_r) + weights, everyone) for c, g, h in terms
+        ]
 
 
 def labels_of(y_source: Any, y_target: Any, zs: Tensor, zt: Tensor) -> tuple[Tensor, Tensor]:

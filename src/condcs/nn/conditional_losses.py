@@ -10,6 +10,7 @@ from torch import Tensor
 from condcs.core.checks import check_choice, check_positive
 from condcs.core.errors import public
 from condcs.measures.conditional import conditional_cs_predictors, conditional_cs_responses
+from condcs.measures.formulas import conditional_terms, predictor_terms
 from condcs.nn.batches import TILED
 from condcs.nn.exponents import (
     DENSE_ROWS,
@@ -105,7 +106,10 @@ def conditional_cs_loss(
     sums = [s[:, 0] for s in log_row_sums(grids, [w], [n])]
     rows = 0.0 if w is None else log_or_minus_infinity(w)
     coefficients = (1.0, 1.0, -2.0) if form == "paper" else (1.0, 1.0, -1.0, -1.0)
-    parts = [Part(c, b - 2 * sums[0] + rows, slice(n)) for c, b in zip(coefficients, sums[1:], strict=True)]
+    parts = [
+        Part(c, conditional_terms(b - sums[0], sums[0]) + rows, slice(n))
+        for c, b in zip(coefficients, sums[1:], strict=True)
+    ]
     return log_contrast(parts, n, reduction)
 
 
@@ -191,6 +195,5 @@ def conditional_independence_loss(
     )
     a1, b1, a12, b12 = (s[:, 0] for s in log_row_sums([E1, E1 + Ey, E1 + E2, E1 + E2 + Ey], [w], [n]))
     rows = 0.0 if w is None else log_or_minus_infinity(w)
-    first = 2 * (b1 - a1) - b12 if form == "corrected" else b1 - 2 * a1
-    terms = [(1.0, first), (1.0, b12 - 2 * a12), (-2.0, b1 - a1 - a12)]
+    terms = predictor_terms(a1, b1, a12, b12, form)
     return log_contrast([Part(c, t + rows, slice(n)) for c, t in terms], n, reduction)

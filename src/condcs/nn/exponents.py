@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from condcs.core.errors import BandwidthError
-from condcs.kernels.bandwidths import median_rows, median_widths
+from condcs.kernels.bandwidths import median_widths
 from condcs.kernels.log_kernels import EXACT_EXPONENT
 
 Width = float | str
@@ -57,7 +57,6 @@ def _not_a_width(option: str, value: Any) -> str:
 @torch.compiler.disable  # type: ignore[misc, untyped-decorator, unused-ignore]
 def _rule(option: str, rule: str, tables: Sequence[Tensor]) -> float | list[float]:
     pooled = torch.cat([t.detach() for t in tables]).double()
-    pooled = pooled[median_rows(len(pooled))]
     if rule == "mean":
         n = len(pooled)
         widths = [math.sqrt(2 * n / (n - 1) * float(pooled.var(0, correction=0).sum()))]
@@ -147,7 +146,7 @@ def log_row_sums(grids: Sequence[Tensor], weights: Sequence[Tensor | None], size
 
 
 def has_far_rows(log_a: Tensor) -> bool:
-    """Whether rows are so far from a group that log B - log A has lost digits; `condcs.kernels.mass_ratios` has them.
+    """Whether rows are so far from a group that log B - log A has lost digits; `condcs.kernels.row_sums` has them.
 
     Inside `torch.compile`, where values cannot be looked at, nothing is far.
     """
