@@ -95,7 +95,7 @@ def test_the_default_test_sees_a_column_of_small_numbers():
 def test_a_rule_has_one_answer_in_all_packages(rows):
     """Measures and losses, below and above the limit: the width was written twice."""
     torch = pytest.importorskip("torch")
-    from condcs.nn.exponents import width
+    from condcs.nn.dense import width
 
     rng = np.random.default_rng(rows)
     x = rng.normal(size=(rows, 3)) * [1, 10, 100]

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from condcs.nn import functional
-from condcs.nn.exponents import Width
+from condcs.nn.dense import Width
 
 
 class _Loss(nn.Module):

@@ -1,23 +1,28 @@
-r"""Dense kernels of a mini-batch: exponents, widths, and the log of row sums.
+r"""Dense kernels of a mini-batch: the supplier of masses for the losses, and what the losses make of them.
 
 For batches of up to a thousand rows or two the whole Gram matrix fits in cache, and one matrix product, one exponential
 and one more product give all row sums with their gradient. Where a row has no mass in single precision, and inside
-`torch.compile`, where values cannot be looked at, rows are summed in the log domain.
+`torch.compile`, where values cannot be looked at, rows are summed in the log domain. The formulas are those of
+`condcs.measures.formulas`; a loss may also ask for the share of every row.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from condcs.core.errors import BandwidthError
+from condcs.core.checks import check_choice
+from condcs.core.errors import BandwidthError, ParameterError
 from condcs.kernels.bandwidths import median_widths
 from condcs.kernels.log_kernels import EXACT_EXPONENT
+from condcs.measures.formulas import conditional_terms, pooled_terms
+from condcs.nn.tensors import check_weights, class_table
 
 Width = float | str
 """A positive number, or a rule applied to each batch: "median", "joint_median" or "mean"."""
@@ -171,3 +176,138 @@ def log_or_minus_infinity(weights: Tensor) -> Tensor:
     """Log of weights; minus infinity for 0, with zero gradient there."""
     positive = weights > 0
     return torch.where(positive, torch.log(torch.where(positive, weights, 1.0)), -torch.inf)
+
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A sum over rows that enters a divergence: `coefficient` times the log of the sum, or the sum itself.
+
+    Attributes
+    ----------
+    coefficient : float
+        Factor of the sum.
+    terms : tensor
+        One term per row; logarithms of terms for a log contrast.
+    rows : slice
+        Which rows of the pooled batch the terms belong to.
+    """
+
+    coefficient: float
+    terms: Tensor
+    rows: slice
+
+
+def check_reduction(reduction: str, *, per_row: bool = True, why: str = "") -> None:
+    """Check the option; `per_row` says whether shares of rows can be had."""
+    check_choice("reduction", reduction, REDUCTIONS)
+    if reduction == "none" and not per_row:
+        raise ParameterError(f'`reduction`="none" is not possible here: {why}. Pass reduction="mean".')
+
+
+def scaled(value: Tensor, n: int, reduction: str) -> Tensor:
+    """Return a divergence of `n` rows as "mean", or times `n` as "sum"."""
+    return value * n if reduction == "sum" else value
+
+
+def log_contrast(parts: Sequence[Part], n: int, reduction: str) -> Tensor:
+    """Sum of coefficient times log-sum over the parts."""
+    totals = [log_sum(part.terms, 0) for part in parts]
+    if reduction != "none":
+        return scaled(
+            sum(
+                (p.coefficient * t for p, t in zip(parts[1:], totals[1:], strict=True)),
+                parts[0].coefficient * totals[0],
+            ),
+            n,
+            reduction,
+        )
+    shares = parts[0].terms.new_zeros(n)
+    for part, total in zip(parts, totals, strict=True):
+        shares = _added(shares, part.rows, part.coefficient * n * total * torch.exp(part.terms - total))
+    return shares
+
+
+def linear_contrast(parts: Sequence[Part], n: int, reduction: str) -> Tensor:
+    """Sum of coefficient times sum over the parts."""
+    if reduction != "none":
+        return scaled(
+            sum((p.coefficient * p.terms.sum() for p in parts[1:]), parts[0].coefficient * parts[0].terms.sum()),
+            n,
+            reduction,
+        )
+    shares = parts[0].terms.new_zeros(n)
+    for part in parts:
+        shares = _added(shares, part.rows, part.coefficient * n * part.terms)
+    return shares
+
+
+def _added(shares: Tensor, rows: slice, values: Tensor) -> Tensor:
+    start, stop, _ = rows.indices(len(shares))
+    return shares + torch.nn.functional.pad(values, (start, len(shares) - stop))
+
+
+TILED = f"above {DENSE_ROWS:,} rows only totals are kept, to save memory"
+"""Why there are no shares of rows in a large batch."""
+
+
+class Batch:
+    """Two samples, pooled: sizes, weights, and the sums that their divergences are made of."""
+
+    def __init__(self, source: Tensor, target: Tensor, weights_source: Any, weights_target: Any) -> None:
+        self.sizes = (source.shape[0], target.shape[0])
+        self.n = sum(self.sizes)
+        self.dense = self.n <= DENSE_ROWS
+        self.slices = (slice(0, self.sizes[0]), slice(self.sizes[0], self.n))
+        self.weights = (
+            check_weights("weights_source", weights_source, source),
+            check_weights("weights_target", weights_target, target),
+        )
+        self.row_weights = [0.0 if w is None else log_or_minus_infinity(w) for w in self.weights]
+        self.log_totals = [
+            math.log(m) if w is None else w.sum().log() for m, w in zip(self.sizes, self.weights, strict=True)
+        ]
+
+    def shares(self, g: int) -> Any:
+        """Weights of a sample, summing to 1."""
+        w = self.weights[g]
+        assert w is not None
+        return w / w.sum()
+
+    def marginal_parts(self, log_a: Tensor, factor: float = 1.0) -> list[Part]:
+        """Log of the mean kernel value within and between the samples."""
+        (s, t), (ws, wt), (ms, mt) = self.slices, self.row_weights, self.log_totals
+        return [
+            Part(factor, log_a[s, 0] + ws - 2 * ms, s),
+            Part(factor, log_a[t, 1] + wt - 2 * mt, t),
+            Part(-2 * factor, log_a[s, 1] + ws - ms - mt, s),
+        ]
+
+    def conditional_parts(self, log_a: Tensor, log_b: Tensor, factor: float) -> list[Part]:
+        """Prop. 2: B[j,h] / (A[j,g] A[j,h]) over the rows j of g, for all g and h."""
+        parts = []
+        for g, (rows, weights) in enumerate(zip(self.slices, self.row_weights, strict=True)):
+            for h in (0, 1):
+                terms = conditional_terms(log_b[rows, h] - log_a[rows, h], log_a[rows, g]) + weights
+                parts.append(Part(factor if g == h else -factor, terms, rows))
+        return parts
+
+    def pooled_parts(self, log_a: Tensor, log_b: Tensor, factor: float) -> list[Part]:
+        """All integrals over both samples: f_g f_h / (B_g + B_h) with f = B / A."""
+        everyone = slice(0, self.n)
+        log_f, log_r = log_b - log_a, log_sum(log_b, 1)
+        weights = torch.cat([log_r.new_zeros(m) + w for m, w in zip(self.sizes, self.row_weights, strict=True)])
+        terms = [(1.0, 0, 0), (1.0, 1, 1), (-2.0, 0, 1)]
+        return [
+            Part(c * factor, pooled_terms(log_f[:, g], log_f[:, h], log_r) + weights, everyone) for c, g, h in terms
+        ]
+
+
+def labels_of(y_source: Any, y_target: Any, zs: Tensor, zt: Tensor) -> tuple[Tensor, Tensor]:
+    """Labels of both batches as tables with the same columns."""
+    tables = [y for y in (y_source, y_target) if isinstance(y, Tensor) and (y.is_floating_point() or y.ndim > 1)]
+    classes = tables[0].flatten(1).shape[1] if tables and tables[0].ndim > 1 else 1 if tables else None
+    ys = class_table("y_source", y_source, zs.shape[0], classes)
+    return ys.to(zs.dtype), class_table("y_target", y_target, zt.shape[0], classes).to(zs.dtype)
