@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from condcs.core.arrays import Array, Backend, log_weights, logsumexp
+from condcs.core.checks import check_choice
 from condcs.core.errors import OverlapError
 from condcs.core.groups import Groups
 from condcs.kernels.row_sums import RowMasses
@@ -135,6 +136,24 @@ def contrast(t: Array, estimator: str = "paper") -> Array:
     if estimator in ("p", "q"):
         return both - 2 * (t if estimator == "p" else turned)
     return both - t - turned
+
+
+DIRECTIONS = ("pq", "mean", "max")
+"""What `direction` can be."""
+
+
+def check_direction(direction: str) -> str:
+    """Return a direction, or say which there are."""
+    return check_choice("direction", direction, DIRECTIONS)
+
+
+def directed(backend: Backend, pairs: Array, direction: str) -> Array:
+    """Combine D[g, h] with D[h, g] (last two axes) as `direction` says."""
+    check_direction(direction)
+    if direction == "pq":
+        return pairs
+    turned = backend.xp.swapaxes(pairs, -1, -2)
+    return (pairs + turned) / 2 if direction == "mean" else backend.xp.maximum(pairs, turned)
 
 
 def checked_overlap(backend: Backend, log_t: Array) -> Array:

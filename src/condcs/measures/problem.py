@@ -147,6 +147,9 @@ class NumericProblem:
     groups: Groups
 
 
+Problem = ConditionalProblem | MarginalProblem | NumericProblem
+
+
 def numeric_problem(x_parts: Parts, y_parts: Parts) -> NumericProblem:
     """Check the samples of a measure without kernels, one part per group."""
     inputs = Inputs.of(*(a for _, a in (*x_parts, *y_parts)))
