@@ -16,9 +16,9 @@ from condcs.causal.selection import choose_embedding
 from condcs.causal.series import FloatArray, Series, check_flag, check_series_table, in_ranks
 from condcs.causal.testing import N_WINDOWS, LinkTests, NullSettings, tested_links
 from condcs.core.arrays import Array
-from condcs.core.checks import check_integer
+from condcs.core.checks import check_alpha, check_integer
 from condcs.core.equality import ByValue
-from condcs.core.errors import ParameterError, public
+from condcs.core.errors import public
 
 _LARGEST_LAG, _LARGEST_ORDER = 3, 4
 
@@ -67,7 +67,7 @@ class CausalGraph(ByValue):
 
     def adjacency(self, alpha: float = 0.05, *, adjusted: bool = True) -> np.ndarray[Any, Any]:
         """Return the significant links as a matrix of bool."""
-        found = self._values(adjusted) <= _check_alpha(alpha)
+        found = self._values(adjusted) <= check_alpha(alpha)
         np.fill_diagonal(found, False)
         return np.asarray(found)
 
@@ -122,7 +122,7 @@ class CausalGraph(ByValue):
         """Draw the graph of significant links beside the matrix of scores; return the matplotlib figure."""
         from condcs.causal.plots import draw_causal_graph
 
-        return draw_causal_graph(self, _check_alpha(alpha), adjusted=adjusted, axes=axes)
+        return draw_causal_graph(self, check_alpha(alpha), adjusted=adjusted, axes=axes)
 
     def __str__(self) -> str:
         wide = max(len(name) for name in self.names)
@@ -258,12 +258,6 @@ def _graph(problem: CausalProblem, found: LinkTests, measure: str, null: str) ->
         window=found.window,
         bandwidths=widths,
     )
-
-
-def _check_alpha(alpha: Any) -> float:
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < 1:
-        raise ParameterError(f"`alpha` must lie between 0 and 1, got {alpha!r}. Pass e.g. alpha=0.05.")
-    return float(alpha)
 
 
 def _missing(method: str, partner: str, target: str) -> MissingPartnerError:

@@ -11,7 +11,7 @@ import numpy as np
 from condcs.core.arrays import Array, backend_of
 from condcs.core.equality import ByValue
 from condcs.core.errors import CondcsError, DataError, ParameterError, ShapeError
-from condcs.inference.ranks import ranked
+from condcs.core.ranks import ranked
 
 FloatArray = np.ndarray[Any, Any]
 

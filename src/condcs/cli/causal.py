@@ -17,8 +17,7 @@ from rich.table import Table as PrintedTable
 from condcs.causal import CausalGraph, causal_graph
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
-from condcs.comparison.comparing import check_alpha
-from condcs.core.checks import check_choice
+from condcs.core.checks import check_alpha, check_choice
 from condcs.core.errors import DataError, ParameterError
 from condcs.tables.kinds import DECIMALS, as_day, as_number, meant_as_numbers, remedy
 from condcs.tables.missing import is_missing

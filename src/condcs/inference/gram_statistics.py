@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from condcs.core.progress import report_done
 from condcs.core.settings import current_settings
 from condcs.core.thread_limit import one_blas_thread
-from condcs.inference.progress import report_done
 from condcs.inference.statistics import FloatArray, LabelArray, MeasuredPool, Regrouped, total_divergence
 from condcs.kernels.log_kernels import LogKernel, product
 from condcs.kernels.row_sums import exp_in_place

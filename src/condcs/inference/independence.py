@@ -12,13 +12,13 @@ from condcs.core.arrays import Array
 from condcs.core.checks import Parts, check_choice, check_integer, check_same_rows
 from condcs.core.errors import ParameterError, public
 from condcs.core.parallel import Shared
+from condcs.core.progress import RESAMPLES_REMEDY, progress_bar
 from condcs.core.random import check_rng
+from condcs.core.ranks import ranked
 from condcs.core.settings import config_context
 from condcs.inference.aggregate import Combined, largest_studentised
 from condcs.inference.nulls import circular_shifts, local_permutations
 from condcs.inference.predictor_statistic import Statistic, View, predictor_statistic
-from condcs.inference.progress import RESAMPLES_REMEDY, progress_bar
-from condcs.inference.ranks import ranked
 from condcs.inference.regression import PoolRegression
 from condcs.inference.resampling import batch_values, drawn
 from condcs.inference.results import ROUNDING, TestResult, check_numbers, pvalue

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from condcs.core.groups import Groups
+from condcs.core.progress import report_done
 from condcs.core.settings import current_settings
-from condcs.inference.progress import report_done
 from condcs.inference.statistics import FloatArray
 from condcs.kernels.log_kernels import LogKernel, product
 from condcs.kernels.row_sums import exp_in_place, row_sums

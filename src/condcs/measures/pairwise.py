@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from condcs.core.arrays import Array
-from condcs.core.checks import Parts
+from condcs.core.checks import Parts, check_options
 from condcs.core.errors import ParameterError, ShapeError, public
 from condcs.measures.registry import Measure, measure_named
 
@@ -51,11 +51,7 @@ def pairwise(
     chosen = measure_named(measure)
     # The unbiased MMD of a group with itself is not 0, and weights are given per group here.
     known = chosen.options - {"weights_p", "weights_q", "unbiased"}
-    unknown = sorted(set(options) - known)
-    if unknown:
-        raise ParameterError(
-            f"`{unknown[0]}` must be an option of {measure!r}. Its options are {', '.join(sorted(known))}."
-        )
+    check_options(options, known, measure)
     if weights is not None and not chosen.weighted:
         raise ParameterError(f"`weights` must be None for {measure!r}, which takes no sample weights. Leave it out.")
     xs, ys = _split(groups, chosen)

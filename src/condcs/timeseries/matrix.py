@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from condcs.core.parallel import active_workers, spread
+from condcs.core.progress import progress_bar
 from condcs.core.settings import current_settings
 from condcs.core.thread_limit import one_blas_thread
-from condcs.inference.progress import progress_bar
 from condcs.timeseries.collection import FloatArray
 from condcs.timeseries.jobs import Job
 from condcs.timeseries.store import MatrixStore
