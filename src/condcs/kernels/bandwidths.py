@@ -154,15 +154,15 @@ def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple
     if joint and columns > 1:
         width, percentile = _median_distance(values)
         return np.full(columns, width), percentile
-    units, percentiles = _column_medians(values)
+    units, percentiles, peaks = _column_medians(values)
     if columns == 1:
         return units, int(percentiles[0])
-    peaks = np.max(np.abs(values), axis=0)
-    # The size of a constant column stands for the spread that it has not: it then adds nothing to any distance.
-    units = np.where(units > _ROUNDING * peaks, units, np.where(peaks > 0, peaks, 1.0))
+    constant = units <= _ROUNDING * peaks
+    if constant.any():
+        # The size of a constant column stands for the spread that it has not: it then adds nothing to any distance.
+        units[constant] = np.where(peaks > 0, peaks, 1.0)[constant]
     width, percentile = _median_distance(values / units)
-    with np.errstate(over="ignore"):
-        return np.minimum(width * units, _LARGEST), percentile
+    return width * np.minimum(units, _LARGEST / max(width, 1.0)), percentile
 
 
 def _median_rows(n: int) -> slice | np.ndarray[Any, Any]:
@@ -173,14 +173,15 @@ def _median_rows(n: int) -> slice | np.ndarray[Any, Any]:
     return np.sort(np.random.default_rng(_MEDIAN_SEED).choice(n, MEDIAN_ROWS, replace=False))
 
 
-def _column_medians(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Square root of the median squared difference over all pairs, for each column, and which percentile it is."""
+def _column_medians(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
+    """Square root of the median squared difference in each column, which percentile it is, and the largest size."""
     from condcs.kernels.compiled import median_differences
 
     # Differences of the largest floats overflow, those of their halves do not.
     ordered = np.sort(np.ascontiguousarray(values.T), axis=1) * 0.5
     widths, percentiles = median_differences(ordered)
-    return 2.0 * np.minimum(widths, 0.5 * _LARGEST), percentiles
+    peaks = 2.0 * np.maximum(-ordered[:, 0], ordered[:, -1])
+    return 2.0 * np.minimum(widths, 0.5 * _LARGEST), percentiles, peaks
 
 
 def _median_distance(values: np.ndarray[Any, Any]) -> tuple[float, int]:

@@ -128,11 +128,20 @@ def _ranked_difference(ordered: np.ndarray[Any, Any], rank: int) -> tuple[float,
     grow along a row and shrink down a column, in rounded arithmetic too, so that a count takes 2n steps.
     """
     n = ordered.size
-    low, high, below, upto = 0.0, ordered[n - 1] - ordered[0], 0, n * (n - 1) // 2
-    step = 0
+    pairs = n * (n - 1) // 2
+    low, high, below, upto = 0.0, ordered[n - 1] - ordered[0], 0, pairs
+    step, count, middle = 0, 0, 0.0
     while low < high and upto - below > _FEW_PER_NUMBER * n:
-        share = (rank + 0.5 - below) / (upto - below) if step % 3 < 2 else 0.5
-        middle = low + share * (high - low)
+        share = (rank + 0.5 - below) / (upto - below)
+        if step == 0:
+            # Near the median difference of most distributions.
+            middle = 0.68 * (ordered[(3 * n) // 4] - ordered[n // 4])
+        elif step == 1:
+            # There the share of smaller differences grows at a rate of about 0.43 over the difference. A bit farther,
+            # so that the wanted one lies between the two.
+            middle *= 1.0 + 1.1 * (rank - count) / (0.43 * pairs)
+        else:
+            middle = low + (share if step % 3 < 2 else 0.5) * (high - low)
         if not low <= middle < high:
             middle = low
         step += 1
