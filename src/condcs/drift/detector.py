@@ -62,7 +62,7 @@ class ConditionalDriftDetector:
         input would count for much; with ranks inputs count as often as they occur, whatever their unit.
     bandwidth_x, bandwidth_y : float, sequence of float, or "median"
         Widths of the kernels: on the ranks if `ranks`, and in units of y. "median" is the median distance within the
-        reference, of residuals if `adjust`, columns of y in units of their deviation; for y, three times that width is
+        reference, of residuals if `adjust`, as in `condcs.bandwidth`; for y, three times that width is
         watched as well: noise that grows quieter shows at the one, a large change of few rows at the other.
     n_streams : int
         Null streams of the calibration. More make the run length more certain.

@@ -14,7 +14,7 @@ from condcs.inference.nulls import label_sampler
 from condcs.inference.resampling import run_test
 from condcs.inference.results import TestResult
 from condcs.inference.statistics import LabelArray, MeasuredPool, as_numpy
-from condcs.measures.problem import ConditionalProblem, NumericProblem
+from condcs.measures.inputs import ConditionalProblem, NumericProblem
 from condcs.measures.registry import MEASURES, Measure
 
 NULLS = ("propensity", "permutation", "local")

@@ -19,7 +19,7 @@ from condcs.inference.statistics import FloatArray, LabelArray, MeasuredPool, Re
 from condcs.kernels.log_kernels import LogKernel, product
 from condcs.kernels.row_sums import exp_in_place
 from condcs.measures.formulas import contrast, linear_interaction, linear_pooled_interaction
-from condcs.measures.problem import ConditionalProblem, MarginalProblem
+from condcs.measures.inputs import ConditionalProblem, MarginalProblem
 
 Rows = slice | LabelArray
 

@@ -19,14 +19,14 @@ from condcs.core.settings import config_context
 from condcs.inference.aggregate import Combined, largest_studentised
 from condcs.inference.nulls import circular_shifts, local_permutations
 from condcs.inference.predictor_statistic import Statistic, View, predictor_statistic
-from condcs.inference.regression import PoolRegression
 from condcs.inference.resampling import batch_values, drawn
+from condcs.inference.residuals import PoolRegression
 from condcs.inference.results import ROUNDING, TestResult, check_numbers, pvalue
 from condcs.inference.shuffled_copy import check_options, copy_statistic
 from condcs.inference.statistics import FloatArray, as_numpy
 from condcs.kernels.bandwidths import Bandwidth
 from condcs.kernels.log_kernels import Kernel
-from condcs.measures.problem import Inputs, KernelVariable
+from condcs.measures.inputs import Inputs, KernelVariable
 from condcs.measures.registry import measure_named
 
 _NARROW = 0.25

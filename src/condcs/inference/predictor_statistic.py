@@ -16,7 +16,7 @@ from condcs.inference.statistics import FloatArray
 from condcs.kernels.log_kernels import LogKernel, product
 from condcs.kernels.row_sums import exp_in_place, row_sums
 from condcs.measures.formulas import linear_predictor_divergence
-from condcs.measures.problem import KernelVariable
+from condcs.measures.inputs import KernelVariable
 
 GRAM_BUDGET = 2 * 2**30
 """Bytes that n x n Gram matrices may take: n = 11,500 if x2 is ranks of one column; above, pairs are visited anew."""
@@ -79,7 +79,7 @@ def predictor_statistic(y: LogKernel, x1: LogKernel | None, views: Sequence[View
         second = (np.stack([_gram(view.variable.kernel, n) for view in views]),)
 
     def indexed(orders: Orders) -> FloatArray:
-        from condcs.inference.compiled import permuted_rank_sums, permuted_row_sums
+        from condcs.inference.relabelling_loops import permuted_rank_sums, permuted_row_sums
 
         row_sums_of = permuted_rank_sums if in_tables else permuted_row_sums
         workers = current_settings().n_threads

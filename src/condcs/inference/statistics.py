@@ -23,8 +23,8 @@ from condcs.core.settings import current_settings
 from condcs.core.thread_limit import one_blas_thread
 from condcs.measures.bregman import bregman_pairs
 from condcs.measures.formulas import check_direction, directed
+from condcs.measures.inputs import ConditionalProblem, MarginalProblem, NumericProblem, Problem
 from condcs.measures.neighbours import joint_and_marginal_points
-from condcs.measures.problem import ConditionalProblem, MarginalProblem, NumericProblem, Problem
 from condcs.measures.registry import Measure
 
 FloatArray = np.ndarray[Any, Any]
@@ -198,7 +198,7 @@ class NeighbourTable:
 
     def __call__(self, labels: LabelArray) -> FloatArray:
         """Return one value per row of `labels`."""
-        from condcs.inference.compiled import neighbour_divergences
+        from condcs.inference.relabelling_loops import neighbour_divergences
 
         count = len(self.pool.sizes)
         labels = np.ascontiguousarray(np.atleast_2d(labels), dtype=label_type(count))

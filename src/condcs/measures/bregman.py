@@ -21,7 +21,7 @@ from condcs.kernels.bandwidths import Bandwidth, column_widths
 from condcs.kernels.log_kernels import gaussian
 from condcs.kernels.row_sums import log_row_sums
 from condcs.measures.formulas import directed, marginal_interaction
-from condcs.measures.problem import NumericProblem, numeric_problem
+from condcs.measures.inputs import NumericProblem, numeric_problem
 
 GENERATORS = ("von_neumann", "log_det")
 MATRICES = ("covariance", "correntropy")

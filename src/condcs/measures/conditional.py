@@ -16,7 +16,7 @@ from condcs.measures.formulas import (
     pooled_divergences,
     predictor_divergence,
 )
-from condcs.measures.problem import ConditionalProblem, Inputs, conditional_problem
+from condcs.measures.inputs import ConditionalProblem, Inputs, conditional_problem
 
 
 @public

@@ -9,7 +9,7 @@ from condcs.kernels.bandwidths import Bandwidth
 from condcs.kernels.log_kernels import Kernel, LogKernel, product
 from condcs.kernels.row_sums import log_row_sums
 from condcs.measures.formulas import contrast, log_totals, marginal_interaction
-from condcs.measures.problem import ConditionalProblem, MarginalProblem, conditional_problem, marginal_problem
+from condcs.measures.inputs import ConditionalProblem, MarginalProblem, conditional_problem, marginal_problem
 
 
 @public

@@ -14,7 +14,7 @@ from condcs.core.errors import DataError, public
 from condcs.core.groups import Groups
 from condcs.core.settings import current_settings
 from condcs.measures.formulas import check_direction, directed
-from condcs.measures.problem import NumericProblem, numeric_problem
+from condcs.measures.inputs import NumericProblem, numeric_problem
 
 FloatArray = np.ndarray[Any, Any]
 

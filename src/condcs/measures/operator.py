@@ -22,7 +22,7 @@ from condcs.core.groups import Groups
 from condcs.kernels.bandwidths import Bandwidth
 from condcs.kernels.log_kernels import Kernel, LogKernel, check_kernel, log_kernel
 from condcs.measures.formulas import contrast
-from condcs.measures.problem import ConditionalProblem, conditional_problem
+from condcs.measures.inputs import ConditionalProblem, conditional_problem
 
 Solver = Callable[[Array], Array]
 

@@ -18,10 +18,10 @@ from condcs.measures.conditional import (
     conditional_euclidean,
     conditional_euclidean_pairs,
 )
+from condcs.measures.inputs import Problem, conditional_problem, marginal_problem, numeric_problem
 from condcs.measures.marginal import cs, cs_pairs, joint_mmd, joint_mmd_pairs, mmd, mmd_pairs
 from condcs.measures.neighbours import conditional_kl, conditional_kl_pairs
 from condcs.measures.operator import conditional_mmd, conditional_mmd_pairs
-from condcs.measures.problem import Problem, conditional_problem, marginal_problem, numeric_problem
 
 _KERNELS_WITH_X = {"kernel_x": "gaussian", "kernel_y": "gaussian", "bandwidth_x": "median", "bandwidth_y": "median"}
 _KERNEL_WITHOUT_X = {"kernel": "gaussian", "bandwidth": "median"}

@@ -7,6 +7,7 @@ except ImportError as _error:
 
 from condcs.nn import functional
 from condcs.nn.adaptation import DomainAdapter
+from condcs.nn.choice_of_alpha import choose_alpha, reverse_validation
 from condcs.nn.discrepancies import METHODS
 from condcs.nn.losses import (
     CMMDLoss,
@@ -20,7 +21,6 @@ from condcs.nn.losses import (
     MMDLoss,
 )
 from condcs.nn.networks import BottleneckNetwork
-from condcs.nn.selection import choose_alpha, reverse_validation
 
 __all__ = [
     "METHODS",
