@@ -14,7 +14,7 @@ export CONDCS_DATA
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast test-portable check format bench docs wheel lock clean
+.PHONY: help demo test test-fast test-portable check format bench hops docs wheel lock clean
 
 help:
 	@echo "make demo    install and run the main job on built-in data"
@@ -24,6 +24,7 @@ help:
 	@echo "make check   formatting, lint, types and import layers"
 	@echo "make format  rewrite the sources in the house format"
 	@echo "make bench   speed and memory against the dense way and the floor"
+	@echo "make hops    files and calls between a public function and its answer"
 	@echo "make docs    build the documentation into site/"
 	@echo "make wheel   build the sdists and the wheels, and try the wheels alone, extra by extra"
 	@echo "make lock    choose the versions that the tests run with anew, into requirements-dev.lock"
@@ -63,6 +64,9 @@ format: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(ARGS)
+
+hops: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks hops
 
 # The sdists, the wheels made from them, and what every extra promises, in an environment that has the wheels alone.
 wheel: $(VENV)/.installed-dev

@@ -35,11 +35,13 @@ def samples(n: int, dx: int = 10, dy: int = 1) -> list[np.ndarray]:
     return [rng.normal(size=(n, d)) for d in (dx, dy, dx, dy)]
 
 
-def dense(xp: np.ndarray, yp: np.ndarray, xq: np.ndarray, yq: np.ndarray, bx: float, by: float) -> float:
+def dense(
+    xp: np.ndarray, yp: np.ndarray, xq: np.ndarray, yq: np.ndarray, bx: np.ndarray | float, by: np.ndarray | float
+) -> float:
     """Prop. 2 as it is usually written: full Gram matrices from cdist, exp, and sums."""
 
-    def gram(a: np.ndarray, b: np.ndarray, width: float) -> np.ndarray:
-        return np.exp(-cdist(a, b, "sqeuclidean") / (2 * width**2))
+    def gram(a: np.ndarray, b: np.ndarray, width: float | np.ndarray) -> np.ndarray:
+        return np.exp(-0.5 * cdist(a / width, b / width, "sqeuclidean"))
 
     Kp, Kq, Kpq, Kqp = gram(xp, xp, bx), gram(xq, xq, bx), gram(xp, xq, bx), gram(xq, xp, bx)
     Lp, Lq, Lpq, Lqp = gram(yp, yp, by), gram(yq, yq, by), gram(yp, yq, by), gram(yq, yp, by)

@@ -200,7 +200,12 @@ ROWS = [
     Bad("cs", "numbers as strings", {"bandwidth": ["1"]}, BandwidthError, "bandwidth", "Pass e.g. bandwidth=1.0"),
     Bad("conditional_mmd", "None", {"bandwidth_x": None}, BandwidthError, "bandwidth_x", "Pass e.g. bandwidth_x=1.0"),
     Bad(
-        "mcmd", "unknown rule", {"bandwidth_y": "mean"}, BandwidthError, "bandwidth_y", "'median', 'silverman', 'scott'"
+        "mcmd",
+        "unknown rule",
+        {"bandwidth_y": "mean"},
+        BandwidthError,
+        "bandwidth_y",
+        "'median', 'joint_median', 'silverman', 'scott'",
     ),
     Bad("conditional_cs", "wrong length", {"bandwidth_x": [1, 2, 3]}, BandwidthError, "bandwidth_x", "or 2 of them"),
     Bad(

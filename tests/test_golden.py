@@ -40,7 +40,11 @@ def test_conditional_cs(samples):
     case, library, data = samples
     widths = {"bandwidth_x": case["bandwidth_x"], "bandwidth_y": case["bandwidth_y"]}
     check(case, "conditional_cs", condcs.conditional_cs(*data, **widths))
-    check(case, "conditional_cs_median", condcs.conditional_cs(*data))
+    check(
+        case,
+        "conditional_cs_median",
+        condcs.conditional_cs(*data, bandwidth_x="joint_median", bandwidth_y="joint_median"),
+    )
     check(case, "conditional_cs_pooled", condcs.conditional_cs(*data, estimator="pooled", **widths))
     laplacian = condcs.conditional_cs(*data, kernel_x="laplacian", kernel_y="laplacian", **widths)
     check(case, "conditional_cs_laplacian", laplacian)
@@ -80,5 +84,5 @@ def test_predictors(samples, form):
 @each_case
 def test_median_bandwidths(samples):
     case, _, (xp, yp, xq, yq) = samples
-    assert condcs.bandwidth(xp, xq) == pytest.approx(case["expected"]["median_x"], rel=1e-12)
-    assert condcs.bandwidth(yp, yq) == pytest.approx(case["expected"]["median_y"], rel=1e-12)
+    assert condcs.bandwidth(xp, xq, rule="joint_median") == pytest.approx(case["expected"]["median_x"], rel=1e-12)
+    assert condcs.bandwidth(yp, yq, rule="joint_median") == pytest.approx(case["expected"]["median_y"], rel=1e-12)

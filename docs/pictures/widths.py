@@ -128,7 +128,7 @@ def _units(resamples: int) -> Any:
         rule: condcs.conditional_test(
             xp, yp, xq, yq, bandwidth_x=rule, n_resamples=resamples, rng=0
         )
-        for rule in ("median", "silverman")
+        for rule in ("joint_median", "median")
     }
     for rule, result in results.items():
         widths = ", ".join(f"{w:.3g}" for w in result.bandwidths["bandwidth_x"])
@@ -146,7 +146,7 @@ def _units(resamples: int) -> Any:
         axes[0].set_title("the relation turned over", fontsize=10)
         axes[0].set_xlabel("share (0 to 1)")
         axes[0].set_ylabel("y")
-        words = {"median": "one width for both columns", "silverman": "a width per column"}
+        words = {"joint_median": "one width for both columns", "median": "a width per column"}
         for axis, (rule, result) in zip(axes[1:], results.items(), strict=True):
             axis.hist(result.null_distribution, bins=30, color=colours.faint, alpha=0.7, lw=0)
             axis.axvline(result.statistic, color=colours.second, lw=2.2)

@@ -272,7 +272,7 @@ def test_residuals_of_a_kernel_regression():
     from sklearn.kernel_ridge import KernelRidge
 
     from condcs.core.arrays import NUMPY
-    from condcs.inference.regression import _RIDGES, PoolRegression
+    from condcs.inference.residuals import _RIDGES, PoolRegression
     from condcs.kernels.log_kernels import gaussian
 
     rng = np.random.default_rng(6)

@@ -12,7 +12,7 @@ import condcs
 from condcs.core.arrays import NUMPY
 from condcs.core.checks import check_variable
 from condcs.core.errors import BandwidthError, BandwidthWarning
-from condcs.kernels.bandwidths import MEDIAN_ROWS, RULES, column_widths
+from condcs.kernels.bandwidths import MEDIAN_ROWS, RULES, column_widths, median_widths
 
 RNG = np.random.default_rng(11)
 X, XQ = RNG.normal(size=(24, 3)) * [1, 2, 5], RNG.normal(size=(17, 3)) + 1
@@ -21,7 +21,7 @@ X, XQ = RNG.normal(size=(24, 3)) * [1, 2, 5], RNG.normal(size=(17, 3)) + 1
 def widths_of_response(y, rule):
     """Widths in force for a response, where a constant is allowed."""
     variable = check_variable([("yp", y)], NUMPY, np.float64, stem="y")
-    return column_widths("bandwidth", rule, variable, NUMPY, jointly=True, response=True)
+    return column_widths("bandwidth", rule, variable, NUMPY, response=True)
 
 
 # The median
@@ -37,7 +37,72 @@ def test_median_by_its_definition(n, d):
     )
     half = len(squared) // 2
     median = squared[half] if len(squared) % 2 else (squared[half - 1] + squared[half]) / 2
-    assert condcs.bandwidth(rows) == pytest.approx(math.sqrt(median), rel=1e-13)
+    assert condcs.bandwidth(rows, rule="joint_median") == pytest.approx(math.sqrt(median), rel=1e-13)
+    # The default: the same in units of each column's own median, times these units.
+    units = np.array([float(condcs.bandwidth([row[c] for row in rows])) for c in range(d)])
+    joint = condcs.bandwidth(np.array(rows) / units, rule="joint_median")
+    np.testing.assert_allclose(condcs.bandwidth(rows), joint * units, rtol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["normal", "labels", "heavy", "rounded", "rare"])
+@pytest.mark.parametrize("n", [2, 3, 17, 100, 501])
+def test_median_of_one_column_without_all_pairs(n, kind):
+    """Counting in sorted numbers finds the very difference that sorting all pairs does, ties or not."""
+    rng = np.random.default_rng(n)
+    column = {
+        "normal": rng.normal(size=n),
+        "labels": rng.integers(0, 2, n) * 1.0,
+        "heavy": rng.standard_cauchy(n) ** 3,
+        "rounded": np.round(rng.normal(size=n), 1),
+        "rare": np.append(rng.random(n - 1) < 0.1, 1.0) * 2.0,
+    }[kind]
+    squared = np.sort(pdist(column[:, None], "sqeuclidean"))
+    expected = math.sqrt(np.median(squared))
+    if not expected:
+        quantiles = np.percentile(squared, range(51, 101), method="higher")
+        expected = math.sqrt(min(quantiles[quantiles > 0], default=0.0))
+    assert median_widths(column[:, None])[0][0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_default_width_of_a_column_does_not_depend_on_the_units_of_the_others():
+    """One width over raw columns was set by the largest numbers, and the default was blind to the other columns."""
+    units = np.array([1e-3, 1.0, 1e4])
+    np.testing.assert_allclose(condcs.bandwidth(X * units, XQ * units), units * condcs.bandwidth(X, XQ), rtol=1e-12)
+    y, yq = X[:, 0], XQ[:, 0]
+    same = condcs.conditional_cs(X, y, XQ, yq)
+    assert condcs.conditional_cs(X * units, y, XQ * units, yq) == pytest.approx(same, rel=1e-9)
+    raw = condcs.conditional_cs(X * units, y, XQ * units, yq, bandwidth_x="joint_median")
+    assert raw != pytest.approx(same, rel=0.01)
+
+
+def test_the_default_test_sees_a_column_of_small_numbers():
+    """The relation to a share between 0 and 1 turns over; the other column counts thousands."""
+    rng = np.random.default_rng(0)
+
+    def sample(sign):
+        income, share = rng.normal(50_000, 15_000, 80), rng.uniform(0, 1, 80)
+        return np.column_stack([income, share]), sign * np.sin(2 * np.pi * share) + 0.3 * rng.normal(size=80)
+
+    (xp, yp), (xq, yq) = sample(1), sample(-1)
+    found = [
+        condcs.conditional_test(xp, yp, xq, yq, bandwidth_x=rule, null="permutation", n_resamples=99, rng=0).pvalue
+        for rule in ("median", "joint_median")
+    ]
+    assert found[0] == 0.01 < 0.2 < found[1]
+
+
+@pytest.mark.parametrize("rows", [40, MEDIAN_ROWS + 500])
+def test_a_rule_has_one_answer_in_all_packages(rows):
+    """Measures and losses, below and above the limit: the width was written twice."""
+    torch = pytest.importorskip("torch")
+    from condcs.nn.dense import width
+
+    rng = np.random.default_rng(rows)
+    x = rng.normal(size=(rows, 3)) * [1, 10, 100]
+    expected = condcs.bandwidth(x)
+    np.testing.assert_allclose(width("bandwidth", "median", torch.as_tensor(x)).numpy(), expected, rtol=1e-12)
+    joint = width("bandwidth", "joint_median", torch.as_tensor(x)).item()
+    assert joint == pytest.approx(condcs.bandwidth(x, rule="joint_median"), rel=1e-12)
 
 
 def test_median_averages_squares_before_the_root():
@@ -50,8 +115,9 @@ def test_median_averages_squares_before_the_root():
 def test_samples_are_pooled():
     """The rule sees all samples as one, in any split and order."""
     pooled = condcs.bandwidth(np.concatenate([X, XQ]))
-    assert condcs.bandwidth(X, XQ) == condcs.bandwidth(XQ, X) == condcs.bandwidth(X[:1], X[1:], XQ) == pooled
-    assert pooled != condcs.bandwidth(X)
+    for samples in ((X, XQ), (XQ, X), (X[:1], X[1:], XQ)):
+        np.testing.assert_array_equal(condcs.bandwidth(*samples), pooled)
+    assert not np.allclose(pooled, condcs.bandwidth(X))
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -70,11 +136,14 @@ def test_median_is_the_default():
 
 
 def test_columns_of_mixed_kernels_have_widths_of_their_own():
-    """Columns with kernels of different kinds have no common unit; with one kernel they share one width."""
-    each = [condcs.bandwidth(X[:, c], XQ[:, c]) for c in range(3)]
+    """The rule is the same whatever the kernels; columns of labels have no width and take no part."""
     kernel = ["gaussian", "laplacian", "gaussian"]
-    assert condcs.cs(X, XQ, kernel=kernel) == condcs.cs(X, XQ, kernel=kernel, bandwidth=each)
-    assert condcs.cs(X, XQ) == condcs.cs(X, XQ, bandwidth=[condcs.bandwidth(X, XQ)] * 3)
+    assert condcs.cs(X, XQ, kernel=kernel) == condcs.cs(X, XQ, kernel=kernel, bandwidth=condcs.bandwidth(X, XQ))
+    labelled = [np.column_stack([a[:, :2], a[:, 2] > 0]) for a in (X, XQ)]
+    numbers = condcs.bandwidth(X[:, :2], XQ[:, :2])
+    kernel = ["gaussian", "gaussian", "delta"]
+    given = [*numbers, 1.0]
+    assert condcs.cs(*labelled, kernel=kernel) == condcs.cs(*labelled, kernel=kernel, bandwidth=given)
 
 
 # The median of a subsample
@@ -153,9 +222,14 @@ def test_constant_x_is_an_error(rule):
 
 
 def test_one_constant_column_of_x():
-    """The median needs some column to vary; the deviation rules need each to."""
+    """The medians need some column to vary, and a constant one changes nothing; the deviation rules need each to."""
     x, xq = X * [1, 1, 0], XQ * [1, 1, 0]
-    assert condcs.bandwidth(x, xq) == condcs.bandwidth(X[:, :2], XQ[:, :2])
+    joint = {"rule": "joint_median"}
+    assert condcs.bandwidth(x, xq, **joint) == condcs.bandwidth(X[:, :2], XQ[:, :2], **joint)
+    for constant in (0.0, 0.1, -1e30):
+        found = condcs.bandwidth(*(a + np.array([0, 0, constant]) for a in (x, xq)))
+        np.testing.assert_allclose(found[:2], condcs.bandwidth(X[:, :2], XQ[:, :2]), rtol=1e-12)
+        assert found[2] > 0
     with pytest.raises(BandwidthError, match="column 'x3' is constant"):
         condcs.conditional_cs(x, X[:, 0], xq, XQ[:, 0], bandwidth_x="scott")
 

@@ -10,7 +10,7 @@ from condcs.core.arrays import NUMPY
 from condcs.core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs.core.groups import Groups
 from condcs.kernels.log_kernels import gaussian
-from condcs.measures.interaction import linear_contrast
+from condcs.measures.formulas import contrast
 from condcs.measures.operator import conditional_mmd, mcmd, operator_interaction
 
 from ..conftest import golden_cases
@@ -95,7 +95,7 @@ def test_all_pairs_of_groups_agree_with_one_pair_at_a_time():
     groups, x, y = Groups(sizes), rng.normal(size=(19, 2)), rng.normal(size=(19, 1))
     kernels = (gaussian(NUMPY, x, np.full(2, 0.8)), gaussian(NUMPY, y, np.full(1, 1.1)))
     t = operator_interaction(*kernels, groups, 0.1)
-    found = linear_contrast(t)
+    found = contrast(t)
     assert found.shape == (3, 3)
     for g, a in enumerate(groups.slices):
         for h, b in enumerate(groups.slices):

@@ -11,7 +11,7 @@ from tests.conftest import golden_cases
 
 torch = pytest.importorskip("torch")
 
-from condcs.nn import exponents  # noqa: E402
+from condcs.nn import dense  # noqa: E402
 from condcs.nn import functional as F  # noqa: E402
 
 
@@ -57,10 +57,11 @@ def test_values_are_those_of_the_core():
     """The dense formulas of the losses and the row sums of the core share no code beyond the checks."""
     zs, ys, zt, yt = batch()
     close = lambda a, b: torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)  # noqa: E731
-    close(F.cs_loss(zs, zt), condcs.cs(zs, zt))
+    close(F.cs_loss(zs, zt), condcs.cs(zs, zt, bandwidth="joint_median"))
+    close(F.cs_loss(zs, zt, bandwidth="median"), condcs.cs(zs, zt))
     close(F.mmd_loss(zs, zt, bandwidth=0.7), condcs.mmd(zs, zt, bandwidth=0.7))
-    close(F.jmmd_loss([zs, ys], [zt, yt]), condcs.joint_mmd(zs, ys, zt, yt))
-    close(F.cmmd_loss(zs, ys, zt, yt, bandwidth_y="median"), condcs.conditional_mmd(zs, ys, zt, yt))
+    close(F.jmmd_loss([zs, ys], [zt, yt], bandwidth="median"), condcs.joint_mmd(zs, ys, zt, yt))
+    close(F.cmmd_loss(zs, ys, zt, yt, bandwidth="median", bandwidth_y="median"), condcs.conditional_mmd(zs, ys, zt, yt))
     for estimator in ("paper", "pooled"):
         parts = condcs.cs(zs, zt, bandwidth=0.9) + condcs.conditional_cs(
             zs, ys, zt, yt, bandwidth_x=0.9, bandwidth_y=0.6, estimator=estimator
@@ -161,13 +162,13 @@ def test_gradients(name):
 @pytest.mark.parametrize("name", [n for n in LOSSES if n != "cmmd"])
 def test_gradients_in_the_log_domain(name, monkeypatch):
     """Rows summed by running maxima: the path of underflow and of compiled graphs."""
-    monkeypatch.setattr(exponents, "_FLOOR", {torch.float64: math.inf, torch.float32: math.inf})
+    monkeypatch.setattr(dense, "_FLOOR", {torch.float64: math.inf, torch.float32: math.inf})
     inputs = [a.requires_grad_() for a in batch(n=6, m=5)]
     expected = [a.detach().clone().requires_grad_() for a in inputs]
     value = LOSSES[name](*inputs)
     monkeypatch.undo()
     torch.testing.assert_close(value, LOSSES[name](*expected), rtol=1e-10, atol=1e-12)
-    monkeypatch.setattr(exponents, "_FLOOR", {torch.float64: math.inf, torch.float32: math.inf})
+    monkeypatch.setattr(dense, "_FLOOR", {torch.float64: math.inf, torch.float32: math.inf})
     assert torch.autograd.gradcheck(LOSSES[name], inputs)
 
 
@@ -243,7 +244,7 @@ def test_large_batches_are_tiled(monkeypatch):
         dense = call(z)
         (expected,) = torch.autograd.grad(dense, z)
         with monkeypatch.context() as patch:
-            for module in ("batches", "conditional_losses"):
+            for module in ("dense", "functional"):
                 patch.setattr(f"condcs.nn.{module}.DENSE_ROWS", 20)
             patch.setattr("condcs.kernels.differentiable.DENSE_PAIRS", 0)
             tiled = call(z)
@@ -258,12 +259,16 @@ def test_large_batches_are_tiled(monkeypatch):
 def test_median_of_more_than_2000_rows_differed_from_the_core():
     """The same subsample, whoever asks."""
     zs, _, zt, _ = batch(n=1500, m=1200)
-    assert exponents.width("bandwidth", "median", zs, zt).item() == pytest.approx(condcs.bandwidth(zs, zt), rel=1e-12)
+    assert dense.width("bandwidth", "joint_median", zs, zt).item() == pytest.approx(
+        condcs.bandwidth(zs, zt, rule="joint_median"), rel=1e-12
+    )
 
 
 def test_rules_are_those_of_the_core():
     zs, _, zt, _ = batch()
-    assert exponents.width("bandwidth", "median", zs, zt).item() == pytest.approx(condcs.bandwidth(zs, zt), rel=1e-12)
+    assert dense.width("bandwidth", "joint_median", zs, zt).item() == pytest.approx(
+        condcs.bandwidth(zs, zt, rule="joint_median"), rel=1e-12
+    )
     pooled = torch.cat([zs, zt])
     squared = torch.nn.functional.pdist(pooled).square().mean()
-    assert exponents.width("bandwidth", "mean", zs, zt).item() == pytest.approx(squared.sqrt().item(), rel=1e-12)
+    assert dense.width("bandwidth", "mean", zs, zt).item() == pytest.approx(squared.sqrt().item(), rel=1e-12)

@@ -119,12 +119,16 @@ BAD = {
     "rule on collapsed features": (
         lambda: F.cs_loss(Z, Z),
         BandwidthError,
-        "`bandwidth`: the rule 'median' finds width 0",
+        "`bandwidth`: the rule 'joint_median' finds width 0",
     ),
     "mean rule on collapsed features": (lambda: F.mmd_loss(Z, Z, bandwidth="mean"), BandwidthError, "finds width 0"),
     "batch of one": (lambda: F.cs_loss(G[:1], G), ShapeError, "`source` must have at least 2 rows, got 1"),
     "batch of one in y": (lambda: F.conditional_cs_loss(G[:1], G[:1], G[:1]), ShapeError, "drop_last=True"),
-    "unknown rule": (lambda: F.cs_loss(G, G, bandwidth="auto"), BandwidthError, 'positive number, "median" or "mean"'),
+    "unknown rule": (
+        lambda: F.cs_loss(G, G, bandwidth="auto"),
+        BandwidthError,
+        "one of the rules 'median', 'joint_median', 'mean'",
+    ),
     "negative width": (lambda: F.cs_loss(G, G, bandwidth=-1.0), BandwidthError, "Pass e.g. bandwidth=1.0"),
     "boolean width": (lambda: F.cs_loss(G, G, bandwidth=True), BandwidthError, "Pass e.g. bandwidth=1.0"),
     "columns": (lambda: F.cs_loss(G, G[:, :1]), ShapeError, "`target` must have 2 columns"),

@@ -114,10 +114,12 @@ def test_gaps_are_left_out(rng):
 def test_pooled_median_is_one_kernel_for_all(rng):
     series = walks(rng, (20, 25, 30), 2)
     D = ccs_pairwise_distance(series, order=2, bandwidth="pooled-median", layout="ntc")
-    assert close(D, condcs.pairwise([embed(s, 2) for s in series]))
+    assert close(
+        D, condcs.pairwise([embed(s, 2) for s in series], bandwidth_x="joint_median", bandwidth_y="joint_median")
+    )
     doubled = ccs_pairwise_distance(series, order=2, bandwidth="pooled-median", factor=2.0, layout="ntc")
     x, y = (np.concatenate([embed(s, 2)[k] for s in series]) for k in (0, 1))
-    widths = (2 * condcs.bandwidth(x), 2 * condcs.bandwidth(y))
+    widths = [2 * condcs.bandwidth(a, rule="joint_median") for a in (x, y)]
     assert close(doubled, reference_matrix(series, 2, widths=widths))
 
 

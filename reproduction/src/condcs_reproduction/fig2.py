@@ -62,8 +62,8 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
         loss = lambda guess, truth, given: torch.nn.functional.mse_loss(guess, truth)  # noqa: E731
     else:
         loss = ConditionalCSLoss(
-            bandwidth_x=parameters["scale_x"] * float(bandwidth(x.numpy())),
-            bandwidth_y=parameters["scale_y"] * float(bandwidth(target.numpy())),
+            bandwidth_x=parameters["scale_x"] * float(bandwidth(x.numpy(), rule="joint_median")),
+            bandwidth_y=parameters["scale_y"] * float(bandwidth(target.numpy(), rule="joint_median")),
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(rng.integers(2**31)))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from condcs.inference.conditional_tests import conditional_test
+from condcs.measures.registry import measure_named
 from condcs_reproduction.data import make_regression_set
 from condcs_reproduction.report import MISSING, Cell, Grid, Report, judged, rate_error
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
@@ -81,9 +82,15 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
         null="permutation",
         n_resamples=parameters["fewer_resamples"].get(measure, parameters["n_resamples"]),
         rng=labels,
+        **_widths(measure),
         **parameters["options"].get(measure, {}),
     )
     return {"pvalue": float(found.pvalue), "statistic": float(found.statistic)}
+
+
+def _widths(measure: str) -> dict[str, Any]:
+    """Return the paper's widths, the median distance over the columns as they are."""
+    return {"bandwidth": "joint_median"} if measure_named(measure).gram else {}
 
 
 def _power(experiment: Experiment, results: Results, case: str) -> tuple[int, int]:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from causallearn.utils.cit import CIT_Base, register_ci_test
 
+from condcs.core.ranks import ranked
 from condcs.inference.independence_tests import independence_test
-from condcs.inference.ranks import ranked
 
 NAME = "condcs"
 """Name of the test in causal-learn."""

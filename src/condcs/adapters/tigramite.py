@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from tigramite.independence_tests.independence_tests_base import CondIndTest
 
+from condcs.core.ranks import ranked
 from condcs.inference.independence_tests import independence_test
-from condcs.inference.ranks import ranked
 from condcs.measures.conditional import conditional_cs_predictors
 
 

@@ -22,8 +22,9 @@ from condcs.causal.series import (
     in_ranks,
 )
 from condcs.core.arrays import Array
+from condcs.core.checks import check_alpha
 from condcs.core.equality import ByValue
-from condcs.core.errors import ParameterError, public
+from condcs.core.errors import public
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ class CausalGraph(ByValue):
 
     def adjacency(self, alpha: float = 0.05, *, adjusted: bool = True) -> np.ndarray[Any, Any]:
         """Return the significant links as a matrix of bool."""
-        found = (self.pvalues_adjusted if adjusted else self.pvalues) <= _check_alpha(alpha)
+        found = (self.pvalues_adjusted if adjusted else self.pvalues) <= check_alpha(alpha)
         np.fill_diagonal(found, False)
         return np.asarray(found)
 
@@ -119,7 +120,7 @@ class CausalGraph(ByValue):
         """Plot the graph of significant links beside the matrix of scores; return the matplotlib figure."""
         from condcs.causal.graph_drawing import draw_causal_graph
 
-        return draw_causal_graph(self, _check_alpha(alpha), adjusted=adjusted, axes=axes)
+        return draw_causal_graph(self, check_alpha(alpha), adjusted=adjusted, axes=axes)
 
     def __str__(self) -> str:
         wide = max(len(name) for name in self.names)
@@ -228,12 +229,6 @@ def _graph(problem: CausalProblem, found: LinkTests) -> CausalGraph:
         window=found.window,
         bandwidths=bandwidths,
     )
-
-
-def _check_alpha(alpha: Any) -> float:
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < 1:
-        raise ParameterError(f"`alpha` must lie between 0 and 1, got {alpha!r}. Pass e.g. alpha=0.05.")
-    return float(alpha)
 
 
 def _missing(method: str, partner: str, target: str) -> MissingPartnerError:

@@ -176,7 +176,7 @@ def check_measure(measure: Measure) -> ConditionalCS | Baseline:
 
 def median_bandwidth(values: FloatArray) -> float:
     """Return the square root of the median squared distance over all pairs of rows."""
-    return float(bandwidth_by_rule(values))
+    return float(bandwidth_by_rule(values, rule="joint_median"))
 
 
 def bandwidth_in_unit(bandwidth: float, exponent: int) -> float:

@@ -31,11 +31,11 @@ from condcs.core.arrays import Array
 from condcs.core.checks import check_integer
 from condcs.core.equality import ByValue
 from condcs.core.errors import ParameterError, public
+from condcs.core.progress import progress_bar
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context
 from condcs.core.thread_limit import one_blas_thread
 from condcs.inference.nulls import circular_shifts, local_permutations, shifted_windows
-from condcs.inference.progress import progress_bar
 from condcs.inference.results import ROUNDING, TestResult, check_numbers, pvalue
 from condcs.parallel.spreading import Shared, active_workers, in_order, spread
 

@@ -12,7 +12,7 @@ from condcs.core.arrays import Array, backend_of
 from condcs.core.checks import check_integer, column_names
 from condcs.core.equality import ByValue
 from condcs.core.errors import CondcsError, DataError, ParameterError, ShapeError
-from condcs.inference.ranks import ranked
+from condcs.core.ranks import ranked
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -20,8 +20,7 @@ from condcs.causal.link_tests import NullName
 from condcs.causal.predictive_choice import MAX_LAG, MAX_ORDER
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
-from condcs.comparison.comparing import check_alpha
-from condcs.core.checks import check_choice, check_integer
+from condcs.core.checks import check_alpha, check_choice, check_integer
 from condcs.core.errors import DataError, ParameterError
 from condcs.tables.column_choice import MOST_COLUMNS, select_columns
 from condcs.tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, remedy

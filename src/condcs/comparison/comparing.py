@@ -11,7 +11,7 @@ import numpy as np
 from condcs.comparison.regions import Places, find_places
 from condcs.comparison.result import Comparison
 from condcs.comparison.shifts import Shift, Tell, collected_warnings, compare_inputs, compare_relation
-from condcs.core.checks import check_choice, check_integer
+from condcs.core.checks import check_alpha, check_choice, check_integer
 from condcs.core.errors import ParameterError, public
 from condcs.core.random import check_rng
 from condcs.tables.in_memory import as_table, column_patterns
@@ -140,12 +140,6 @@ def compare_pair(
 
     (inputs, relation, places), said = collected_warnings(run)
     return Comparison(pair, inputs, relation, places, alpha, n_resamples, seed, (*pair.notes, *said))
-
-
-def check_alpha(alpha: Any) -> None:
-    """Check that a level is one."""
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < 1:
-        raise ParameterError(f"`alpha` must lie between 0 and 1, got {alpha!r}. Pass e.g. alpha=0.05.")
 
 
 def check_level(alpha: Any, n_resamples: Any) -> None:

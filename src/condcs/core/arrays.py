@@ -50,6 +50,8 @@ class Backend:
 
     def to_numpy(self, a: Array) -> np.ndarray[Any, Any]:
         """Copy `a` to a numpy array, cut off from differentiation."""
+        if self.name == "numpy":
+            return np.asarray(a)
         return np.asarray(self.detach(a).cpu() if self.name == "torch" else self.detach(a))
 
     def from_numpy(self, a: Any, like: Array) -> Array:

@@ -212,6 +212,21 @@ def check_choice(name: str, value: Any, choices: Sequence[Choice]) -> Choice:
     return choices[choices.index(value)]
 
 
+def check_options(given: Iterable[str], known: Iterable[str], owner: str) -> None:
+    """Refuse options that `owner`, e.g. a measure, does not have."""
+    listed = sorted(known)
+    unknown = sorted(set(given) - set(listed))
+    if unknown:
+        raise ParameterError(f"`{unknown[0]}` must be an option of {owner!r}. Its options are {', '.join(listed)}.")
+
+
+def check_alpha(alpha: Any) -> float:
+    """Return the size of a test as a float, or raise if it does not lie between 0 and 1."""
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < 1:
+        raise ParameterError(f"`alpha` must lie between 0 and 1, got {alpha!r}. Pass e.g. alpha=0.05.")
+    return float(alpha)
+
+
 def check_positive(name: str, value: Any) -> float:
     """Check that an option is a positive, finite number."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(float(value)) or float(value) <= 0:

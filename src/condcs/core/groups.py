@@ -46,6 +46,10 @@ class Groups:
         ends = tuple(accumulate(self.sizes))
         return tuple(slice(end - size, end) for size, end in zip(self.sizes, ends, strict=True))
 
+    def weights_of(self, rows: slice) -> Array | None:
+        """Return the weights of some rows; None if all are one."""
+        return None if self.weights is None else self.weights[rows]
+
     def block(self, rows: slice, dtype: np.dtype[np.generic]) -> tuple[slice, Array]:
         """Return the part of W that is not zero on `rows`: the groups met there, and their weights (rows x groups).
 

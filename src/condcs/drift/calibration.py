@@ -12,7 +12,6 @@ that is fitted by L-moments to the largest value of each stream: required run le
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -23,6 +22,7 @@ from scipy.spatial.distance import cdist
 from condcs.core.compiling import njit
 from condcs.core.settings import current_settings
 from condcs.kernels.log_kernels import EXACT_EXPONENT
+from condcs.measures.compiled_formulas import conditional_terms, log_contrast
 from condcs.measures.sliding_window import ReferenceWindow
 
 FloatArray = np.ndarray[Any, Any]
@@ -207,7 +207,7 @@ def stream_divergences(K: Any, M: Any, m: int, window: int, out: Any) -> None:
     top_a, top_b = A1.copy(), B1.copy()
     own = 0.0
     for j in range(m):
-        own += B0[j] / (A0[j] * A0[j])
+        own += conditional_terms(A0[j], B0[j], A0[j], B0[j])[0]
     for start in range(n - m - window + 1):
         first, stop = m + start, m + start + window
         if start > 0:
@@ -218,11 +218,12 @@ def stream_divergences(K: Any, M: Any, m: int, window: int, out: Any) -> None:
                 peak[stop - 1] = total[stop - 1]
         cross, back, new = 0.0, 0.0, 0.0
         for j in range(m):
-            cross += B1[j] / (A0[j] * A1[j])
+            cross += conditional_terms(A0[j], B0[j], A1[j], B1[j])[1]
         for j in range(first, stop):
-            back += B0[j] / (A0[j] * A1[j])
-            new += B1[j] / (A1[j] * A1[j])
-        out[start] = math.log(own) + math.log(new) - math.log(cross) - math.log(back)
+            within, across = conditional_terms(A1[j], B1[j], A0[j], B0[j])
+            new += within
+            back += across
+        out[start] = log_contrast(own, cross, back, new)
 
 
 def _exact_divergences(

@@ -163,7 +163,7 @@ class ConditionalDriftDetector(Stateful):
             self._regression, y = fit_regression(x, y, generator)
         inputs = self._as_inputs(x)
         self._width_x, width_y = (
-            _widths("bandwidth_x", bandwidth_x, inputs, scaled=not ranks),
+            _widths("bandwidth_x", bandwidth_x, inputs),
             _widths("bandwidth_y", bandwidth_y, y),
         )
         widths_y = [m * width_y for m in _MULTIPLES_OF_THE_MEDIAN] if isinstance(bandwidth_y, str) else [width_y]
@@ -391,13 +391,9 @@ def _stored(state: Mapping[str, FloatArray], name: str, ndim: int) -> FloatArray
     return array.astype(np.float64)
 
 
-def _widths(option: str, bandwidth: WidthOrMedian, values: FloatArray, *, scaled: bool = True) -> FloatArray:
+def _widths(option: str, bandwidth: WidthOrMedian, values: FloatArray) -> FloatArray:
     if not isinstance(bandwidth, str):
         return check_widths(option, bandwidth, values.shape[1])
     if bandwidth != "median":
         raise ParameterError(f'`{option}` must be "median" or numbers, got {bandwidth!r}. Pass {option}="median".')
-    units = np.ones(values.shape[1])
-    if scaled:
-        deviations = values.std(axis=0)
-        units = np.where(deviations > 0, deviations, 1.0)
-    return np.asarray(units * float(median_bandwidth(values / units)))
+    return np.full(values.shape[1], median_bandwidth(values))

@@ -13,11 +13,11 @@ import numpy as np
 from condcs.core.arrays import Array
 from condcs.core.checks import Parts, Variable, check_choice, check_integer
 from condcs.core.errors import BalanceWarning, OverlapWarning, ParameterError, ShapeError, public, warn_caller
+from condcs.core.progress import RESAMPLES_REMEDY, progress_bar
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context
 from condcs.inference.combining import combined_evidence
 from condcs.inference.nulls import check_probabilities, cross_fitted, label_sampler
-from condcs.inference.progress import RESAMPLES_REMEDY, progress_bar
 from condcs.inference.propensities import Propensity, fitted_propensity, given_propensity
 from condcs.inference.resampling import BATCH, Bootstrap, batch_values, drawn, run_test, shared_bandwidth
 from condcs.inference.results import TestResult, check_numbers
@@ -32,7 +32,7 @@ from condcs.inference.statistics import (
     total_divergence,
 )
 from condcs.inference.views import WEIGHTS, Contrasts, adjusted_response, sample_contrasts
-from condcs.measures.problem import ConditionalProblem, NumericProblem
+from condcs.measures.inputs import ConditionalProblem, NumericProblem
 from condcs.measures.registry import MEASURES, Measure
 from condcs.parallel.spreading import Shared
 

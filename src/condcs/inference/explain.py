@@ -13,7 +13,7 @@ from condcs.core.checks import check_integer
 from condcs.core.errors import public
 from condcs.inference.witness import Witness, local_witness
 from condcs.kernels.bandwidths import Bandwidth
-from condcs.kernels.specification import Kernel
+from condcs.kernels.log_kernels import Kernel
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -12,13 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from condcs.core.progress import report_done
 from condcs.core.settings import current_settings
 from condcs.core.thread_limit import one_blas_thread
-from condcs.inference.progress import report_done
 from condcs.inference.statistics import FloatArray, LabelArray, MeasuredPool, Regrouped, total_divergence
 from condcs.kernels.log_kernels import LogKernel, product
 from condcs.kernels.row_sums import exp_in_place
-from condcs.measures.problem import ConditionalProblem, MarginalProblem
+from condcs.measures.formulas import contrast, linear_interaction, linear_pooled_interaction
+from condcs.measures.inputs import ConditionalProblem, MarginalProblem
 
 Rows = slice | LabelArray
 
@@ -133,17 +134,6 @@ def group_masses(gram: FloatArray, indicators: list[FloatArray]) -> list[FloatAr
     return [first, second]
 
 
-def _log_contrast(t: FloatArray) -> FloatArray:
-    log_t = np.log(t)
-    own = np.einsum("ggs->gs", log_t)
-    return np.asarray(own[:, None] + own[None] - log_t - np.swapaxes(log_t, 0, 1))
-
-
-def _linear_contrast(t: FloatArray) -> FloatArray:
-    own = np.einsum("ggs->gs", t)
-    return np.asarray(own[:, None] + own[None] - t - np.swapaxes(t, 0, 1))
-
-
 class ConditionalGram(_Tiled):
     """Conditional CS divergence (every estimator) and conditional Euclidean distance."""
 
@@ -174,14 +164,14 @@ class ConditionalGram(_Tiled):
             for r, found in zip(ratio, self._lost_ratios(rows.start + lost, weights), strict=True):
                 r[lost] = found
         if self.estimator == "pooled":
-            return np.array([[np.einsum("js,js,js->s", f, g, shares[0]) for g in ratio] for f in ratio])
-        return np.array([[np.einsum("js,js->s", i, r) for r in ratio] for i in shares])
+            return linear_pooled_interaction(shares[0], ratio)
+        return linear_interaction(shares, ratio)
 
     def _lost_ratios(self, rows: LabelArray, weights: list[FloatArray]) -> list[FloatArray]:
         """Return B[j,h] / A[j,h] (rows x P, per group) for rows with a mass that underflows under some labelling.
 
         Masses are taken in units of the nearest row's kernel value, and exponents relative to its own, as in
-        `condcs.kernels.mass_ratios`: far away they have no digits left for differences. If a labelling puts all rows
+        `condcs.kernels.row_sums`: far away they have no digits left for differences. If a labelling puts all rows
         near it into another group, those are left out and the next nearest gives the unit, until every labelling has a
         mass: few rounds for most rows, because hardly any labelling misses a whole neighbourhood. Rows with no mass at
         all (a category that a group does not have) get 0, which is what they add. What is not found in 32 rounds is
@@ -221,14 +211,8 @@ class ConditionalGram(_Tiled):
 
     def contrast(self, interaction: FloatArray, weights: list[FloatArray]) -> FloatArray:
         """Return the divergences of all pairs (G x G x P)."""
-        if self.pool.measure.name == "conditional_euclidean":
-            return _linear_contrast(interaction)
-        if self.estimator in ("p", "q"):
-            log_t = np.log(interaction)
-            own = np.einsum("ggs->gs", log_t)
-            cross = log_t if self.estimator == "p" else np.swapaxes(log_t, 0, 1)
-            return np.asarray(own[:, None] + own[None] - 2 * cross)
-        return _log_contrast(interaction)
+        t = interaction if self.pool.measure.name == "conditional_euclidean" else np.log(interaction)
+        return np.asarray(contrast(t, self.estimator))
 
 
 class MarginalGram(_Tiled):
@@ -247,16 +231,14 @@ class MarginalGram(_Tiled):
 
     def tile_sums(self, masses: list[list[FloatArray]], rows: slice, weights: list[FloatArray]) -> FloatArray:
         """Return T[g,h] = sum_j W[j,g] (L W)[j,h] over the rows of the tile."""
-        return np.array([[np.einsum("js,js->s", w[rows], s) for s in masses[0]] for w in weights])
+        return linear_interaction([w[rows] for w in weights], masses[0])
 
     def contrast(self, interaction: FloatArray, weights: list[FloatArray]) -> FloatArray:
         """Return the divergences of all pairs (G x G x P)."""
         sizes = np.array([w.sum(axis=0) for w in weights])
         means = interaction / (sizes[:, None] * sizes[None])
-        if self.pool.measure.name == "cs":
-            return _log_contrast(means)
         if not self.pool.options.get("unbiased", False):
-            return _linear_contrast(means)
+            return np.asarray(contrast(np.log(means) if self.pool.measure.name == "cs" else means))
         itself = np.array([self.diagonal @ w for w in weights])
         within = (np.einsum("ggs->gs", interaction) - itself) / (sizes * (sizes - 1))
         return np.asarray(within[:, None] + within[None] - means - np.swapaxes(means, 0, 1))

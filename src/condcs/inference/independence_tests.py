@@ -11,23 +11,23 @@ import numpy as np
 from condcs.core.arrays import Array
 from condcs.core.checks import Parts, check_choice, check_integer, check_same_rows
 from condcs.core.errors import ParameterError, public
+from condcs.core.progress import RESAMPLES_REMEDY, progress_bar, report_done
 from condcs.core.random import check_rng
+from condcs.core.ranks import ranked
 from condcs.core.settings import config_context
 from condcs.inference.combining import Combined, combined_evidence, largest_studentised
 from condcs.inference.nulls import circular_shifts, local_permutations
 from condcs.inference.predictor_statistic import Statistic, View, predictor_statistic
-from condcs.inference.progress import RESAMPLES_REMEDY, progress_bar, report_done
-from condcs.inference.ranks import ranked
-from condcs.inference.regression import PoolRegression
 from condcs.inference.resampling import batch_values, drawn
+from condcs.inference.residuals import PoolRegression
 from condcs.inference.results import ROUNDING, TestResult, check_numbers, pvalue
 from condcs.inference.shuffled_copy import check_options, copy_statistic
 from condcs.inference.smoothing import Smoother
 from condcs.inference.statistics import FloatArray, as_numpy
 from condcs.inference.views import WEIGHTS, Contrasts, adjusted_response, dependence_contrasts
 from condcs.kernels.bandwidths import Bandwidth
-from condcs.kernels.specification import Kernel
-from condcs.measures.problem import Inputs, KernelVariable
+from condcs.kernels.log_kernels import Kernel
+from condcs.measures.inputs import Inputs, KernelVariable
 from condcs.measures.registry import measure_named
 from condcs.parallel.spreading import Shared
 

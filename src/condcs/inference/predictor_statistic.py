@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from condcs.core.groups import Groups
+from condcs.core.progress import report_done
 from condcs.core.settings import current_settings
-from condcs.inference.progress import report_done
 from condcs.inference.statistics import FloatArray
 from condcs.kernels.log_kernels import LogKernel, product
 from condcs.kernels.row_sums import exp_in_place, row_sums
-from condcs.measures.problem import KernelVariable
+from condcs.measures.formulas import linear_predictor_divergence
+from condcs.measures.inputs import KernelVariable
 
 GRAM_BUDGET = 2 * 2**30
 """Bytes that n x n Gram matrices may take: n = 11,500 if x2 is ranks of one column; above, pairs are visited anew."""
@@ -52,8 +53,7 @@ def predictor_statistic(y: LogKernel, x1: LogKernel | None, views: Sequence[View
     a1 = row_sums(factors, groups)[0][:, 0] if factors else np.full(n, float(n))
 
     def value(a12: FloatArray, b12: FloatArray) -> FloatArray:
-        first = (b1**2 / (a1**2 * b12)).sum(-1) if form == "corrected" else (b1 / a1**2).sum(-1)
-        return np.asarray(np.log(first) + np.log((b12 / a12**2).sum(-1)) - 2 * np.log((b1 / (a1 * a12)).sum(-1)))
+        return linear_predictor_divergence(a1, b1, a12, b12, form)
 
     tables = [view.table for view in views if view.table is not None]
     places = [view.places for view in views if view.places is not None]
@@ -79,7 +79,7 @@ def predictor_statistic(y: LogKernel, x1: LogKernel | None, views: Sequence[View
         second = (np.stack([_gram(view.variable.kernel, n) for view in views]),)
 
     def indexed(orders: Orders) -> FloatArray:
-        from condcs.inference.compiled import permuted_rank_sums, permuted_row_sums
+        from condcs.inference.relabelling_loops import permuted_rank_sums, permuted_row_sums
 
         row_sums_of = permuted_rank_sums if in_tables else permuted_row_sums
         workers = current_settings().n_threads

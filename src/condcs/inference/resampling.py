@@ -12,10 +12,10 @@ import numpy as np
 
 from condcs.core.checks import Parts, check_integer
 from condcs.core.errors import ParameterError
+from condcs.core.progress import RESAMPLES_REMEDY, Advance, progress_bar, steps_inside
 from condcs.core.random import check_rng
 from condcs.core.settings import config_context
 from condcs.inference.combining import largest_studentised
-from condcs.inference.progress import RESAMPLES_REMEDY, Advance, progress_bar, steps_inside
 from condcs.inference.results import ROUNDING, TestResult, check_numbers, pvalue
 from condcs.inference.statistics import (
     FloatArray,

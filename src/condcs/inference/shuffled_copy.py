@@ -9,7 +9,7 @@ import numpy as np
 
 from condcs.core.errors import ParameterError
 from condcs.inference.statistics import FloatArray
-from condcs.measures.problem import KernelVariable
+from condcs.measures.inputs import KernelVariable
 from condcs.measures.registry import Measure
 
 OrderArray = np.ndarray[Any, Any]

@@ -1,39 +1,36 @@
 """A measure as a statistic of a pool and its groups: fixed data and widths, many ways to label the rows.
 
 A test asks for the same divergence under hundreds of relabellings. What does not depend on the labels (kernels,
-neighbour
-tables, moments) is found once; how each measure uses that is in the modules beside this one. `Regrouped` is the plain
+neighbour tables, moments) is found once; the Gram-based measures have a module of their own. `Regrouped` is the plain
 way, right for every measure: sort the pool by label and evaluate. The others are tested against it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from condcs.core.arrays import Array
 from condcs.core.checks import Parts
 from condcs.core.errors import DataError
 from condcs.core.groups import Groups, label_type
-from condcs.measures.problem import (
-    ConditionalProblem,
-    MarginalProblem,
-    NumericProblem,
-    conditional_problem,
-    marginal_problem,
-    numeric_problem,
-)
+from condcs.core.settings import current_settings
+from condcs.core.thread_limit import one_blas_thread
+from condcs.measures.bregman import bregman_pairs
+from condcs.measures.formulas import check_direction, directed
+from condcs.measures.inputs import ConditionalProblem, MarginalProblem, NumericProblem, Problem
+from condcs.measures.neighbours import joint_and_marginal_points
 from condcs.measures.registry import Measure
 
 FloatArray = np.ndarray[Any, Any]
 LabelArray = np.ndarray[Any, Any]
-Problem = ConditionalProblem | MarginalProblem | NumericProblem
 
-_KERNELS_WITH_X = {"kernel_x": "gaussian", "kernel_y": "gaussian", "bandwidth_x": "median", "bandwidth_y": "median"}
-_KERNEL_WITHOUT_X = {"kernel": "gaussian", "bandwidth": "median"}
+_FIRST_NEIGHBOURS = 64
 
 
 class PoolStatistic(Protocol):
@@ -102,16 +99,7 @@ class MeasuredPool:
 def measured_pool(measure: Measure, x_parts: Parts, y_parts: Parts, options: dict[str, Any]) -> MeasuredPool:
     """Check the samples and split the options into those of the kernels and those of the measure."""
     no_weights = [("weights", None)] * len(y_parts)
-    if not measure.gram:
-        return MeasuredPool(measure, numeric_problem(x_parts, y_parts), options)
-    defaults = _KERNELS_WITH_X if measure.takes_x else {**_KERNEL_WITHOUT_X, "estimator": "resubstitution"}
-    if not measure.takes_x and "estimator" not in measure.options:
-        defaults = _KERNEL_WITHOUT_X
-    kernel_options = {**defaults, **{k: v for k, v in options.items() if k in defaults}}
-    own = {k: v for k, v in options.items() if k not in defaults}
-    if measure.takes_x:
-        return MeasuredPool(measure, conditional_problem(x_parts, y_parts, no_weights, **kernel_options), own)
-    return MeasuredPool(measure, marginal_problem(y_parts, no_weights, **kernel_options), own)
+    return MeasuredPool(measure, *measure.problem(x_parts, y_parts, no_weights, options))
 
 
 def total_divergence(pairs: FloatArray, *, symmetric: bool) -> FloatArray:
@@ -154,12 +142,119 @@ class Regrouped:
         return np.asarray(self.pool.measure.pairs(regrouped, **self.pool.options), dtype=np.float64)
 
 
+class CovarianceMoments:
+    """First and second moments of every group are linear in its indicator, so ``W' Z`` and ``W' ZZ`` give them all."""
+
+    def __init__(self, pool: MeasuredPool) -> None:
+        assert isinstance(pool.problem, NumericProblem)
+        self.pool = pool
+        joint = np.concatenate([pool.problem.x.values, pool.problem.y.values], axis=1).astype(np.float64)
+        # Centred first: second moments far from the origin would cancel.
+        self.joint = joint - joint.mean(axis=0)
+        n, d = joint.shape
+        self.products = (self.joint[:, :, None] * self.joint[:, None, :]).reshape(n, d * d)
+        self.columns_x = pool.problem.x.values.shape[1]
+
+    def __call__(self, labels: LabelArray) -> FloatArray:
+        """Return one value per row of `labels`."""
+        labels = np.atleast_2d(labels)
+        d = self.joint.shape[1]
+        covariances = []
+        for g in range(len(self.pool.sizes)):
+            members = (labels == g).astype(np.float64)
+            size = members.sum(axis=1)[:, None]
+            means = members @ self.joint / size
+            second = (members @ self.products).reshape(-1, d, d)
+            covariances.append(
+                (second - size[:, :, None] * means[:, :, None] * means[:, None, :]) / (size[:, :, None] - 1)
+            )
+        generator = self.pool.options.get("generator", "von_neumann")
+        direction = self.pool.options.get("direction", "pq")
+        pairs = [
+            bregman_pairs(self.pool.problem.inputs.backend, list(matrices), self.columns_x, generator, direction)
+            for matrices in zip(*covariances, strict=True)
+        ]
+        return total_divergence(np.array(pairs), symmetric=False)
+
+
+class NeighbourTable:
+    """Nearest neighbours do not depend on labels: each row walks along its sorted list until every group has met k."""
+
+    def __init__(self, pool: MeasuredPool) -> None:
+        assert isinstance(pool.problem, NumericProblem)
+        from scipy.spatial import cKDTree
+
+        self.pool, self.k = pool, int(pool.options.get("k", 3))
+        self.direction = check_direction(pool.options.get("direction", "pq"))
+        self.plain = Regrouped(pool)
+        n = sum(pool.sizes)
+        joint, marginal, floor = joint_and_marginal_points(pool.problem)
+        length = min(n, max(_FIRST_NEIGHBOURS, 16 * self.k * len(pool.sizes)) + 1)
+        self.tables = []
+        for points in (joint, marginal):
+            distances, indices = cKDTree(points).query(points, k=length)
+            logs = np.log(np.maximum(distances, floor))
+            self.tables.append((np.ascontiguousarray(indices, dtype=np.int64), logs, points.shape[1]))
+
+    def __call__(self, labels: LabelArray) -> FloatArray:
+        """Return one value per row of `labels`."""
+        from condcs.inference.relabelling_loops import neighbour_divergences
+
+        count = len(self.pool.sizes)
+        labels = np.ascontiguousarray(np.atleast_2d(labels), dtype=label_type(count))
+        parts = [neighbour_divergences(indices, logs, d, labels, self.k, count) for indices, logs, d in self.tables]
+        pairs = directed(self.pool.problem.inputs.backend, parts[0] - parts[1], self.direction)
+        values = total_divergence(pairs, symmetric=False)
+        # NaN: some list ended before a group had met k neighbours. Rare, and then done the plain way.
+        for i in np.flatnonzero(~np.isfinite(values)):
+            values[i] = self.plain(labels[i])[0]
+        return values
+
+
+class OperatorGram:
+    r"""Conditional MMD squared as one trace, CMMD^2 = tr(L C K C').
+
+    C is the block matrix of the inverses :math:`\tilde K_p^{-1}` and :math:`-\tilde K_q^{-1}`. Cost O(n^3) for each
+    labelling, spread over threads; memory O(n^2).
+    """
+
+    def __init__(self, pool: MeasuredPool) -> None:
+        assert isinstance(pool.problem, ConditionalProblem)
+        everything = slice(0, sum(pool.sizes))
+        self.K = np.exp(pool.problem.x.kernel.block(everything, everything)).astype(np.float64)
+        self.L = np.exp(pool.problem.y.kernel.block(everything, everything)).astype(np.float64)
+        self.regularization = float(pool.options.get("regularization", 0.1))
+        self.plain = Regrouped(pool)
+        self.count = len(pool.sizes)
+
+    def __call__(self, labels: LabelArray) -> FloatArray:
+        """Return one value per row of `labels`."""
+        labels = np.atleast_2d(labels)
+        if self.count > 2:
+            return self.plain(labels)
+        with one_blas_thread(), ThreadPoolExecutor(current_settings().n_threads) as threads:
+            return np.array(list(threads.map(self._one, labels)))
+
+    def _one(self, labels: LabelArray) -> float:
+        inside = [np.flatnonzero(labels == g) for g in (0, 1)]
+        factors = []
+        for rows in inside:
+            ridged = self.K[np.ix_(rows, rows)]
+            ridged[np.diag_indices(len(rows))] += self.regularization
+            factors.append(cho_factor(ridged, lower=True, overwrite_a=True, check_finite=False))
+        half = np.empty_like(self.K)
+        for sign, rows, factor in zip((1.0, -1.0), inside, factors, strict=True):
+            half[rows] = sign * cho_solve(factor, self.K[rows], check_finite=False)
+        total = 0.0
+        for sign, rows, factor in zip((1.0, -1.0), inside, factors, strict=True):
+            embedded = sign * cho_solve(factor, half[:, rows].T, check_finite=False)
+            total += float(np.einsum("ij,ij->", embedded, self.L[rows]))
+        return total
+
+
 def pool_statistic(pool: MeasuredPool) -> PoolStatistic:
     """Return the fastest statistic for this measure and these options."""
     from condcs.inference.gram_statistics import ConditionalGram, MarginalGram
-    from condcs.inference.moment_statistics import CovarianceMoments
-    from condcs.inference.neighbour_statistics import NeighbourTable
-    from condcs.inference.operator_statistics import OperatorGram
 
     makers: dict[str, Callable[[MeasuredPool], PoolStatistic]] = {
         "cs": MarginalGram,

@@ -17,9 +17,8 @@ from condcs.core.random import check_rng
 from condcs.inference.local_divergence import LocalDivergence
 from condcs.inference.nulls import NULLS, label_sampler
 from condcs.kernels.bandwidths import Bandwidth
-from condcs.kernels.log_kernels import LogKernel
-from condcs.kernels.specification import Kernel, KernelOption, check_kernel, log_kernel
-from condcs.measures.problem import ConditionalProblem, conditional_problem
+from condcs.kernels.log_kernels import Kernel, KernelOption, LogKernel, check_kernel, log_kernel
+from condcs.measures.inputs import ConditionalProblem, conditional_problem
 
 FloatArray = np.ndarray[Any, Any]
 

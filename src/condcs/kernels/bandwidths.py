@@ -15,13 +15,14 @@ from condcs.core.errors import BandwidthError, BandwidthWarning, ShapeError, pub
 Bandwidth = float | str | Sequence[float] | Array
 """A positive number, one per column, or the name of a rule."""
 
-RULES = ("median", "silverman", "scott")
+RULES = ("median", "joint_median", "silverman", "scott")
 
 MEDIAN_ROWS = 2_000
 """Up to this many pooled rows the median distance is exact; above, it is that of a subsample of this size."""
 
 _MEDIAN_SEED = 20250
-_FALLBACK_PERCENTILES = range(51, 101)
+# A column whose typical difference is a smaller part of its largest value than this differs by rounding alone.
+_ROUNDING = 1e-14
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -29,27 +30,34 @@ _LARGEST = float(np.finfo(np.float64).max)
 def bandwidth(*samples: Array, rule: str = "median") -> float | np.ndarray[Any, Any]:
     """Width that a bandwidth rule finds for samples of one variable, pooled.
 
-    "median" is the square root of the median squared distance over all pairs of rows, exact up to 2,000 pooled rows and
-    that of a subsample with a fixed seed above. "silverman" and "scott" are the factors of `scipy.stats.gaussian_kde`
-    times the pooled standard deviation of each column. Cost O(min(n, 2000)^2 d).
+    "median" measures every column in units of its own spread, the square root of the median squared difference between
+    two rows, and multiplies these units by the square root of the median squared distance in them: one width per
+    column, which changes with the unit of that column only. "joint_median" is the rule of the paper, the square root of
+    the median squared distance over the columns as they are: one width for all columns, set by those with the largest
+    numbers. For a single column the two are the same. Medians are exact up to 2,000 pooled rows, and those of a
+    subsample with a fixed seed above. "silverman" and "scott" are the factors of `scipy.stats.gaussian_kde` times the
+    pooled standard deviation of each column. Cost O(min(n, 2000)^2 d).
 
     Parameters
     ----------
     *samples : array, shape (n, d)
         One or more samples of the same variable.
-    rule : {"median", "silverman", "scott"}
+    rule : {"median", "joint_median", "silverman", "scott"}
         Which rule.
 
     Returns
     -------
     float or array of shape (d,)
-        One width for all columns ("median"), or one per column.
+        One width per column; a float for "joint_median", and for "median" of a single column.
 
     Examples
     --------
     >>> import numpy as np
     >>> bandwidth(np.array([0.0, 1.0]), np.array([3.0]))
     2.0
+    >>> metres = np.array([[0.0, 5.0], [1.0, 0.0], [3.0, 1.0]])
+    >>> bandwidth(metres * [1, 1000]) / bandwidth(metres)
+    array([   1., 1000.])
     """
     check_choice("rule", rule, RULES)
     if not samples:
@@ -57,12 +65,12 @@ def bandwidth(*samples: Array, rule: str = "median") -> float | np.ndarray[Any, 
     backend = backend_of(*samples)
     parts = [(f"samples[{i}]", sample) for i, sample in enumerate(samples)]
     variable = check_variable(parts, backend, float_type(backend, samples)[0], min_rows=2 if len(samples) == 1 else 1)
-    widths = column_widths("rule", rule, variable, backend, jointly=True, response=False)
-    return float(widths[0]) if rule == "median" else widths
+    widths = column_widths("rule", rule, variable, backend, response=False)
+    return float(widths[0]) if rule == "joint_median" or (rule == "median" and len(widths) == 1) else widths
 
 
 def column_widths(
-    option: str, bandwidth: Bandwidth, variable: Variable, backend: Backend, *, jointly: bool, response: bool
+    option: str, bandwidth: Bandwidth, variable: Variable, backend: Backend, *, response: bool
 ) -> np.ndarray[Any, Any]:
     """Return one width per column, as float64.
 
@@ -74,9 +82,6 @@ def column_widths(
         What the caller gave.
     variable, backend
         The pooled variable and its array library.
-    jointly : bool
-        Whether "median" finds one width for all columns together (the default kernels), or one for each column alone
-        (columns of mixed kinds, which have no common unit).
     response : bool
         Whether this is y. A constant response makes every kernel value 1 whatever the width, so it only warns; a
         constant x leaves nothing to condition on and is an error.
@@ -95,14 +100,8 @@ def column_widths(
                 f"the rule {bandwidth!r}. Find the width first, with `condcs.bandwidth(...)`, and pass it."
             )
         values = backend.to_numpy(variable.values).astype(np.float64, copy=False)
-        if bandwidth == "median" and jointly:
-            return np.full(columns, _median(option, values, variable.title, variable.names, response))
-        if bandwidth == "median":
-            each = [
-                _median(option, values[:, [c]], variable.title, variable.names[c : c + 1], response)
-                for c in range(columns)
-            ]
-            return np.array(each)
+        if bandwidth in ("median", "joint_median"):
+            return _median_rule(option, bandwidth, values, variable, response)
         return _deviation_rule(option, bandwidth, values, variable, response)
     if type(bandwidth) is float and 0.0 < bandwidth < math.inf:
         return np.full(columns, bandwidth)
@@ -137,6 +136,35 @@ def _as_numbers(option: str, bandwidth: Any) -> np.ndarray[Any, Any]:
         ) from error
 
 
+def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple[np.ndarray[Any, Any], int]:
+    """Return one width per column by the rule "median" or "joint_median", and which percentile it is.
+
+    50 stands for the median; where more than half of all pairs of rows are equal, the lowest percentile above it that
+    is positive takes its place. If all rows are equal, widths are 0. Nothing is said: callers have their own words.
+
+    Parameters
+    ----------
+    values : array, shape (n, d)
+        At least two rows of finite numbers.
+    joint : bool
+        Whether columns count as they are, instead of in units of their own spread.
+    """
+    values = values[median_rows(len(values))]
+    columns = values.shape[1]
+    if joint and columns > 1:
+        width, percentile = _median_distance(values)
+        return np.full(columns, width), percentile
+    units, percentiles, peaks = _column_medians(values)
+    if columns == 1:
+        return units, int(percentiles[0])
+    constant = units <= _ROUNDING * peaks
+    if constant.any():
+        # The size of a constant column stands for the spread that it has not: it then adds nothing to any distance.
+        units[constant] = np.where(peaks > 0, peaks, 1.0)[constant]
+    width, percentile = _median_distance(values / units)
+    return width * np.minimum(units, _LARGEST / max(width, 1.0)), percentile
+
+
 def median_rows(n: int) -> slice | np.ndarray[Any, Any]:
     """Return which of n pooled rows the median distance is taken over: all, or a subsample in ascending order."""
     if n <= MEDIAN_ROWS:
@@ -145,47 +173,55 @@ def median_rows(n: int) -> slice | np.ndarray[Any, Any]:
     return np.sort(np.random.default_rng(_MEDIAN_SEED).choice(n, MEDIAN_ROWS, replace=False))
 
 
-def _median(option: str, values: np.ndarray[Any, Any], title: str, names: tuple[str, ...], response: bool) -> float:
-    """Square root of the median squared distance over all pairs i < j."""
-    values = values[median_rows(len(values))]
-    unit, (median, squared) = 1.0, _median_squared(values)
-    if not 1e-200 < median < 1e200 and (peak := float(np.max(np.abs(values)))) > 0:
-        # Squares overflow or underflow in these units: measure in units of the largest value (a power of two is exact).
-        unit = float(2.0 ** np.floor(np.log2(peak)))
-        median, squared = _median_squared(values / unit)
-    if median > 0.0:
-        return min(float(np.sqrt(median)) * unit, _LARGEST)
-    if not np.any(squared > 0):
-        return _constant(option, title, names, response)
-    return _smallest_positive(option, squared, unit, title)
+def _column_medians(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
+    """Square root of the median squared difference in each column, which percentile it is, and the largest size."""
+    from condcs.kernels.compiled import median_differences
+
+    # Differences of the largest floats overflow, those of their halves do not.
+    ordered = np.sort(np.ascontiguousarray(values.T), axis=1) * 0.5
+    widths, percentiles = median_differences(ordered)
+    peaks = 2.0 * np.maximum(-ordered[:, 0], ordered[:, -1])
+    return 2.0 * np.minimum(widths, 0.5 * _LARGEST), percentiles, peaks
 
 
-def _median_squared(values: np.ndarray[Any, Any]) -> tuple[float, np.ndarray[Any, Any]]:
-    """Median squared distance over all pairs, and the squared distances in no particular order."""
+def _median_distance(values: np.ndarray[Any, Any]) -> tuple[float, int]:
+    """Square root of the median squared distance over all pairs of rows, and which percentile it is."""
     from condcs.kernels.compiled import squared_distances
 
-    squared = squared_distances(np.ascontiguousarray(values))
+    unit, squared = 1.0, squared_distances(np.ascontiguousarray(values))
     middle = len(squared) // 2
     squared.partition(middle)
-    median = float(squared[middle])
+    if not 1e-200 < squared[middle] < 1e200 and (peak := float(np.max(np.abs(values)))) > 0:
+        # Squares overflow or underflow in these units: measure in units of the largest value (a power of two is exact).
+        unit = float(2.0 ** np.floor(np.log2(peak)))
+        squared = squared_distances(np.ascontiguousarray(values / unit))
+        squared.partition(middle)
+    median, percentile = float(squared[middle]), 50
     if len(squared) % 2 == 0:
         median = 0.5 * (median + float(squared[:middle].max()))
-    return median, squared
+    if median == 0.0 and np.any(squared > 0):
+        levels = range(51, 101)
+        quantiles = np.percentile(squared, list(levels), method="higher")
+        percentile, median = next((p, q) for p, q in zip(levels, quantiles, strict=True) if q > 0)
+    return min(float(np.sqrt(median)) * unit, _LARGEST), percentile
 
 
-def _smallest_positive(option: str, squared: np.ndarray[Any, Any], unit: float, title: str) -> float:
-    """Take the lowest percentile above the median that is positive, and say so."""
-    quantiles = np.percentile(squared, list(_FALLBACK_PERCENTILES), method="higher")
-    level, quantile = next((p, q) for p, q in zip(_FALLBACK_PERCENTILES, quantiles, strict=True) if q > 0)
-    width = min(float(np.sqrt(quantile)) * unit, _LARGEST)
-    warn_caller(
-        f"{title}: more than half of all pairs of rows are equal, so the median distance is 0. `{option}` falls "
-        "back to the "
-        f"smallest positive percentile of the distances (the {level}th: {width:.4g}). Pass a number to choose it, "
-        "or the delta kernel if the values are labels.",
-        BandwidthWarning,
-    )
-    return width
+def _median_rule(
+    option: str, rule: str, values: np.ndarray[Any, Any], variable: Variable, response: bool
+) -> np.ndarray[Any, Any]:
+    """Widths by a median, with an error or a warning where there is none."""
+    widths, percentile = median_widths(values, joint=rule == "joint_median")
+    if not np.any(widths > 0):
+        return np.full(len(widths), _constant(option, variable.title, variable.names, response))
+    if percentile > 50:
+        found = ", ".join(f"{w:.4g}" for w in np.unique(widths)[:4])
+        warn_caller(
+            f"{variable.title}: more than half of all pairs of rows are equal, so the median distance is 0. `{option}` "
+            f"falls back to the smallest positive percentile of the distances (the {percentile}th: {found}). Pass a "
+            "number to choose it, or the delta kernel if the values are labels.",
+            BandwidthWarning,
+        )
+    return widths
 
 
 def _deviation_rule(

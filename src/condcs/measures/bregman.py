@@ -19,9 +19,9 @@ from condcs.core.errors import public
 from condcs.core.groups import Groups
 from condcs.kernels.bandwidths import Bandwidth, column_widths
 from condcs.kernels.log_kernels import gaussian
-from condcs.measures.directions import directed
-from condcs.measures.interaction import marginal_interaction
-from condcs.measures.problem import NumericProblem, numeric_problem
+from condcs.kernels.row_sums import log_row_sums
+from condcs.measures.formulas import directed, marginal_interaction
+from condcs.measures.inputs import NumericProblem, numeric_problem
 
 GENERATORS = ("von_neumann", "log_det")
 MATRICES = ("covariance", "correntropy")
@@ -71,7 +71,7 @@ def conditional_bregman(
     matrix : {"covariance", "correntropy"}
         Covariances see second moments only, so not a shift of the mean. Correntropy sees all moments, but compares
         columns with one another: bring them to one scale first.
-    bandwidth : float or {"median", "silverman", "scott"}
+    bandwidth : float or {"median", "joint_median", "silverman", "scott"}
         Width of the correntropy kernel; not used with covariances. There is one width for all entries, because k
         compares every column with every other: a rule takes all numbers of the pooled sample, of x and y alike, as one
         column.
@@ -141,7 +141,7 @@ def second_moments(problem: NumericProblem, matrix: str, bandwidth: Bandwidth) -
         return [_covariance(backend, values[s]) for s in problem.groups.slices]
     title = f"{problem.x.title} with {problem.y.title}"
     numbers = Variable(values.reshape((-1, 1)), (values.shape[0] * values.shape[1],), ("any",), title)
-    width = column_widths("bandwidth", bandwidth, numbers, backend, jointly=True, response=False)
+    width = column_widths("bandwidth", bandwidth, numbers, backend, response=False)
     return [_centred_correntropy(backend, values[s], width) for s in problem.groups.slices]
 
 
@@ -181,7 +181,9 @@ def _centred_correntropy(backend: Backend, values: Array, width: np.ndarray[Any,
     xp = backend.xp
     n, d = values.shape
     # The columns as groups of single numbers: their marginal interaction is the second term, in tiles and in one call.
-    apart = marginal_interaction(gaussian(backend, values.T.reshape((-1, 1)), width), Groups((n,) * d))
+    groups = Groups((n,) * d)
+    (sums,) = log_row_sums([gaussian(backend, values.T.reshape((-1, 1)), width)], groups)
+    apart = marginal_interaction(backend, sums, groups)
     z = values / backend.from_numpy(width, values)
     together = [xp.mean(xp.exp(-0.5 * (z - z[:, a : a + 1]) ** 2), axis=0) for a in range(d)]
     difference = xp.stack(together) - xp.exp(apart)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from condcs.core.arrays import Array, logsumexp
+from condcs.core.arrays import Array
 from condcs.core.checks import check_choice, check_same_rows, unless_named_alike
 from condcs.core.errors import public
-from condcs.core.groups import Groups
 from condcs.kernels.bandwidths import Bandwidth
-from condcs.kernels.log_kernels import product
-from condcs.kernels.row_sums import log_row_sums
-from condcs.kernels.specification import Kernel
-from condcs.measures.interaction import (
-    RowMasses,
+from condcs.kernels.log_kernels import Kernel, product
+from condcs.kernels.row_sums import log_row_sums, row_masses
+from condcs.measures.formulas import (
+    ESTIMATORS,
+    RESPONSE_FORMS,
     conditional_interaction,
-    linear_contrast,
-    log_contrast,
-    pooled_interaction,
-    row_masses,
-    weighted_terms,
+    contrast,
+    pooled_divergences,
+    predictor_divergence,
 )
-from condcs.measures.problem import ConditionalProblem, Inputs, conditional_problem
-
-ESTIMATORS = ("paper", "pooled", "p", "q")
+from condcs.measures.inputs import ConditionalProblem, Inputs, conditional_problem
 
 
 @public
@@ -58,7 +53,7 @@ def conditional_cs(
         How the integrals are estimated. "paper" averages both cross terms and can be slightly negative for tiny or very
         unequal samples; "pooled" estimates all three over both samples and is never negative; "p" and "q" use one cross
         term only, over the first or the second sample.
-    bandwidth_x, bandwidth_y : float, sequence of float, or {"median", "silverman", "scott"}
+    bandwidth_x, bandwidth_y : float, sequence of float, or {"median", "joint_median", "silverman", "scott"}
         Widths of the kernels; a rule estimates them from the pooled sample.
     kernel_x, kernel_y : {"gaussian", "laplacian", "delta"}, one per column, or callable
         "delta" compares labels.
@@ -107,23 +102,8 @@ def conditional_cs_pairs(problem: ConditionalProblem, *, estimator: str = "paper
     check_choice("estimator", estimator, ESTIMATORS)
     masses = row_masses(problem.x.kernel, problem.y.kernel, problem.groups)
     if estimator == "pooled":
-        return _pooled_pairs(masses)
-    log_t = conditional_interaction(masses)
-    if estimator == "paper":
-        return log_contrast(log_t)
-    own = log_t.diagonal()
-    cross = log_t if estimator == "p" else log_t.T
-    return own[:, None] + own[None, :] - 2 * cross
-
-
-def _pooled_pairs(masses: RowMasses) -> Array:
-    xp, count = masses.backend.xp, masses.groups.count
-    zero = xp.zeros_like(masses.log_a[0, 0])
-    rows = [[zero] * count for _ in range(count)]
-    for g in range(count):
-        for h in range(g + 1, count):
-            rows[g][h] = rows[h][g] = log_contrast(pooled_interaction(masses, g, h))[0, 1]
-    return xp.stack([xp.stack(row) for row in rows])
+        return pooled_divergences(masses)
+    return contrast(conditional_interaction(masses), estimator)
 
 
 @public
@@ -181,7 +161,7 @@ def conditional_euclidean(
 def conditional_euclidean_pairs(problem: ConditionalProblem) -> Array:
     """Conditional Euclidean distances between all pairs of groups (G x G)."""
     log_t = conditional_interaction(row_masses(problem.x.kernel, problem.y.kernel, problem.groups))
-    return linear_contrast(problem.inputs.backend.xp.exp(log_t))
+    return contrast(problem.inputs.backend.xp.exp(log_t))
 
 
 @public
@@ -229,7 +209,7 @@ def conditional_cs_responses(
     >>> round(float(conditional_cs_responses(x, x, x)), 12) + 0.0
     0.0
     """
-    check_choice("form", form, ("paper", "symmetric"))
+    check_choice("form", form, tuple(RESPONSE_FORMS))
     problem = conditional_problem(
         [("x", x), ("x", x)],
         # Two variables, such as the truth and a prediction: other names are no mistake.
@@ -240,9 +220,7 @@ def conditional_cs_responses(
         bandwidth_x=bandwidth_x,
         bandwidth_y=bandwidth_y,
     )
-    # The printed form takes its cross term over the rows of y2 alone: the one-sided estimator "q".
-    estimator = "q" if form == "paper" else "paper"
-    return problem.inputs.result(conditional_cs_pairs(problem, estimator=estimator)[0, 1])
+    return problem.inputs.result(conditional_cs_pairs(problem, estimator=RESPONSE_FORMS[form])[0, 1])
 
 
 @public
@@ -305,15 +283,4 @@ def conditional_cs_predictors(
     groups = inputs.weights([("weights", weights)], response.variable.sizes)
     k1, k12 = first.kernel, product([first.kernel, second.kernel])
     sums = log_row_sums([k1, product([k1, response.kernel]), k12, product([k12, response.kernel])], groups)
-    return inputs.result(_predictors(inputs, groups, [s[:, 0] for s in sums], form))
-
-
-def _predictors(inputs: Inputs, groups: Groups, log_sums: list[Array], form: str) -> Array:
-    a1, b1, a12, b12 = log_sums
-    first = 2 * (b1 - a1) - b12 if form == "corrected" else b1 - 2 * a1
-    span = groups.slices[0]
-    totals = [
-        logsumexp(inputs.backend, weighted_terms(inputs.backend, groups, span, terms[:, None]), axis=0)[0]
-        for terms in (first, b12 - 2 * a12, b1 - a1 - a12)
-    ]
-    return totals[0] + totals[1] - 2 * totals[2]
+    return inputs.result(predictor_divergence(inputs.backend, [s[:, 0] for s in sums], groups.weights, form))

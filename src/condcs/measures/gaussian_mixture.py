@@ -9,7 +9,7 @@ import numpy as np
 
 from condcs.core.arrays import Array, Backend, logsumexp
 from condcs.core.errors import DataError, ShapeError, public
-from condcs.measures.problem import Inputs
+from condcs.measures.inputs import Inputs
 
 
 @dataclass(frozen=True)

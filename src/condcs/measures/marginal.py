@@ -6,10 +6,10 @@ from condcs.core.arrays import Array
 from condcs.core.errors import DataError, public
 from condcs.core.groups import Groups
 from condcs.kernels.bandwidths import Bandwidth
-from condcs.kernels.log_kernels import LogKernel, product
-from condcs.kernels.specification import Kernel
-from condcs.measures.interaction import linear_contrast, log_contrast, log_totals, marginal_interaction
-from condcs.measures.problem import ConditionalProblem, MarginalProblem, conditional_problem, marginal_problem
+from condcs.kernels.log_kernels import Kernel, LogKernel, product
+from condcs.kernels.row_sums import log_row_sums
+from condcs.measures.formulas import contrast, log_totals, marginal_interaction
+from condcs.measures.inputs import ConditionalProblem, MarginalProblem, conditional_problem, marginal_problem
 
 
 @public
@@ -38,7 +38,7 @@ def cs(
     estimator : {"resubstitution", "plugin"}
         "plugin" inserts the kernel density estimate into the integrals (the paper's Appendix A), which for a Gaussian
         kernel means a bandwidth of sqrt(2) sigma.
-    bandwidth : float, sequence of float, or {"median", "silverman", "scott"}
+    bandwidth : float, sequence of float, or {"median", "joint_median", "silverman", "scott"}
         Estimated from the pooled sample when a rule is named.
     kernel : {"gaussian", "laplacian", "delta"}, one per column, or callable
         Similarity of two observations.
@@ -69,7 +69,12 @@ def cs(
 
 def cs_pairs(problem: MarginalProblem) -> Array:
     """CS divergences between all pairs of groups (G x G)."""
-    return log_contrast(marginal_interaction(problem.kernel, problem.groups))
+    return contrast(_interaction(problem.kernel, problem.groups))
+
+
+def _interaction(kernel: LogKernel, groups: Groups) -> Array:
+    """Log of the mean kernel value between every two groups."""
+    return marginal_interaction(kernel.backend, log_row_sums([kernel], groups)[0], groups)
 
 
 @public
@@ -185,10 +190,10 @@ def joint_mmd_pairs(problem: ConditionalProblem, *, unbiased: bool = False) -> A
 
 def _squared_mmd(kernel: LogKernel, groups: Groups, unbiased: bool) -> Array:
     backend, xp = kernel.backend, kernel.backend.xp
-    log_t = marginal_interaction(kernel, groups)
+    log_t = _interaction(kernel, groups)
     t = xp.exp(log_t)
     if not unbiased:
-        return linear_contrast(t)
+        return contrast(t)
     totals = xp.exp(log_totals(backend, groups, log_t))
     diagonal = kernel.diagonal()
     own = []

@@ -13,8 +13,8 @@ from condcs.core.checks import check_integer
 from condcs.core.errors import DataError, public
 from condcs.core.groups import Groups
 from condcs.core.settings import current_settings
-from condcs.measures.directions import check_direction, directed
-from condcs.measures.problem import NumericProblem, numeric_problem
+from condcs.measures.formulas import check_direction, directed
+from condcs.measures.inputs import NumericProblem, numeric_problem
 
 FloatArray = np.ndarray[Any, Any]
 

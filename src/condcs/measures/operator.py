@@ -20,10 +20,9 @@ from condcs.core.checks import Parts, check_positive, check_variable
 from condcs.core.errors import ParameterError, public
 from condcs.core.groups import Groups
 from condcs.kernels.bandwidths import Bandwidth
-from condcs.kernels.log_kernels import LogKernel
-from condcs.kernels.specification import Kernel, check_kernel, log_kernel
-from condcs.measures.interaction import linear_contrast
-from condcs.measures.problem import ConditionalProblem, conditional_problem
+from condcs.kernels.log_kernels import Kernel, LogKernel, check_kernel, log_kernel
+from condcs.measures.formulas import contrast
+from condcs.measures.inputs import ConditionalProblem, conditional_problem
 
 Solver = Callable[[Array], Array]
 
@@ -60,7 +59,7 @@ def conditional_mmd(
         Second sample; ``n`` and ``m`` may differ.
     regularization : float
         Lambda, as it stands: not multiplied by the number of rows. The value grows without bound as it goes to 0.
-    bandwidth_x, bandwidth_y : float, sequence of float, or {"median", "silverman", "scott"}
+    bandwidth_x, bandwidth_y : float, sequence of float, or {"median", "joint_median", "silverman", "scott"}
         Widths of the kernels; a rule estimates them from the pooled sample.
     kernel_x, kernel_y : {"gaussian", "laplacian", "delta"}, one per column, or callable
         "delta" compares labels. A function must be positive definite.
@@ -95,7 +94,7 @@ def conditional_mmd(
 def conditional_mmd_pairs(problem: ConditionalProblem, *, regularization: float = 0.1) -> Array:
     """Squared conditional MMD between all pairs of groups (G x G)."""
     amount = check_positive("regularization", regularization)
-    return linear_contrast(operator_interaction(problem.x.kernel, problem.y.kernel, problem.groups, amount))
+    return contrast(operator_interaction(problem.x.kernel, problem.y.kernel, problem.groups, amount))
 
 
 def operator_interaction(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, regularization: float) -> Array:

@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from condcs.core.arrays import Array
-from condcs.core.checks import Parts
+from condcs.core.checks import Parts, check_options
 from condcs.core.errors import ParameterError, ShapeError, public
-from condcs.measures.problem import conditional_problem, marginal_problem, numeric_problem
 from condcs.measures.registry import Measure, measure_named
-
-_KERNELS_WITH_X = {"kernel_x": "gaussian", "kernel_y": "gaussian", "bandwidth_x": "median", "bandwidth_y": "median"}
-_KERNEL_WITHOUT_X = {"kernel": "gaussian", "bandwidth": "median"}
 
 
 @public
@@ -55,11 +51,7 @@ def pairwise(
     chosen = measure_named(measure)
     # The unbiased MMD of a group with itself is not 0, and weights are given per group here.
     known = chosen.options - {"weights_p", "weights_q", "unbiased"}
-    unknown = sorted(set(options) - known)
-    if unknown:
-        raise ParameterError(
-            f"`{unknown[0]}` must be an option of {measure!r}. Its options are {', '.join(sorted(known))}."
-        )
+    check_options(options, known, measure)
     if weights is not None and not chosen.weighted:
         raise ParameterError(f"`weights` must be None for {measure!r}, which takes no sample weights. Leave it out.")
     xs, ys = _split(groups, chosen)
@@ -68,14 +60,7 @@ def pairwise(
         got = len(given) if isinstance(given, Sequence) else type(given).__name__
         raise ShapeError(f"`weights` must have one entry per group ({len(ys)}), got {got}. Use None for no weights.")
     weight_parts = [(f"weights[{i}]", w) for i, w in enumerate(given)]
-    if not chosen.gram:
-        numeric = numeric_problem(xs, ys)
-        return numeric.inputs.result(chosen.pairs(numeric, **options))
-    if not chosen.takes_x:
-        marginal = marginal_problem(ys, weight_parts, **{**_KERNEL_WITHOUT_X, **options})
-        return marginal.inputs.result(chosen.pairs(marginal))
-    own = {key: options.pop(key) for key in set(options) - set(_KERNELS_WITH_X)}
-    problem = conditional_problem(xs, ys, weight_parts, **{**_KERNELS_WITH_X, **options})
+    problem, own = chosen.problem(xs, ys, weight_parts, options)
     return problem.inputs.result(chosen.pairs(problem, **own))
 
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from condcs.core.arrays import Array
-from condcs.core.checks import check_choice
+from condcs.core.checks import Parts, check_choice
 from condcs.measures.bregman import conditional_bregman, conditional_bregman_pairs
 from condcs.measures.conditional import (
     conditional_cs,
@@ -18,9 +18,13 @@ from condcs.measures.conditional import (
     conditional_euclidean,
     conditional_euclidean_pairs,
 )
+from condcs.measures.inputs import Problem, conditional_problem, marginal_problem, numeric_problem
 from condcs.measures.marginal import cs, cs_pairs, joint_mmd, joint_mmd_pairs, mmd, mmd_pairs
 from condcs.measures.neighbours import conditional_kl, conditional_kl_pairs
 from condcs.measures.operator import conditional_mmd, conditional_mmd_pairs
+
+_KERNELS_WITH_X = {"kernel_x": "gaussian", "kernel_y": "gaussian", "bandwidth_x": "median", "bandwidth_y": "median"}
+_KERNEL_WITHOUT_X = {"kernel": "gaussian", "bandwidth": "median"}
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,21 @@ class Measure:
         """Names of the keyword options."""
         parameters = inspect.signature(self.function).parameters.values()
         return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+
+    def problem(
+        self, x_parts: Parts, y_parts: Parts, weight_parts: Parts, options: dict[str, Any]
+    ) -> tuple[Problem, dict[str, Any]]:
+        """Check the samples, one part per group; return them pooled, with kernels, and the options that are left."""
+        if not self.gram:
+            return numeric_problem(x_parts, y_parts), options
+        defaults = _KERNELS_WITH_X if self.takes_x else _KERNEL_WITHOUT_X
+        # The plug-in estimator of a marginal measure is a choice of kernel.
+        kernel_options = {*defaults, *(() if self.takes_x else ("estimator",))}
+        given = {**defaults, **{k: v for k, v in options.items() if k in kernel_options}}
+        own = {k: v for k, v in options.items() if k not in kernel_options}
+        if self.takes_x:
+            return conditional_problem(x_parts, y_parts, weight_parts, **given), own
+        return marginal_problem(y_parts, weight_parts, **given), own
 
     def __call__(self, *samples: Array, **options: Any) -> Array:
         """Evaluate the measure."""

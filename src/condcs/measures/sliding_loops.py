@@ -15,6 +15,7 @@ import numpy as np
 
 from condcs.core.compiling import njit
 from condcs.kernels.compiled import exp_in_place
+from condcs.measures.compiled_formulas import conditional_terms
 
 # Entries of `Window.sizes`.
 DIM_X, ROWS, OLD, NEW, SHIFTED, CURSOR = range(6)
@@ -356,9 +357,8 @@ def log_interaction(window: Any, out: Any) -> None:
     if window.sizes[SHIFTED] == 0:
         for j in range(n):
             is_old = group[j] == 0
-            a, b = (A0[j], B0[j]) if is_old else (A1[j], B1[j])
-            own = b / (a * a)
-            cross = (B1[j] if is_old else B0[j]) / (A0[j] * A1[j])
+            a, b, a_other, b_other = (A0[j], B0[j], A1[j], B1[j]) if is_old else (A1[j], B1[j], A0[j], B0[j])
+            own, cross = conditional_terms(a, b, a_other, b_other)
             t00 += own if is_old else 0.0
             t01 += cross if is_old else 0.0
             t10 += 0.0 if is_old else cross

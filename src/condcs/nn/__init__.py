@@ -7,6 +7,7 @@ except ImportError as _error:
 
 from condcs.nn import functional
 from condcs.nn.adaptation import BottleneckNetwork, DomainAdapter
+from condcs.nn.choice_of_weight import choose_weight, reverse_validation
 from condcs.nn.discrepancies import METHODS
 from condcs.nn.losses import (
     CMMDLoss,
@@ -19,7 +20,6 @@ from condcs.nn.losses import (
     MKMMDLoss,
     MMDLoss,
 )
-from condcs.nn.selection import choose_weight, reverse_validation
 from condcs.nn.training import Stopping
 
 __all__ = [

@@ -1,12 +1,42 @@
 """Losses as pure functions of a batch; the modules in `condcs.nn` hold their options.
 
 All work in single precision or better whatever autocast says, and accept a fixed or a per-batch width, which counts as
-a constant. Above `condcs.nn.exponents.DENSE_ROWS` rows they switch from Gram matrices to the core's tiled row sums.
+a constant. Above `condcs.nn.dense.DENSE_ROWS` rows they switch from Gram matrices to the core's tiled row sums.
 """
 
-from condcs.nn.conditional_losses import conditional_cs_loss, conditional_independence_loss
-from condcs.nn.labelled_losses import cmmd_loss, conditional_cs_alignment_loss, djp_mmd_loss
-from condcs.nn.marginal_losses import cs_loss, jmmd_loss, mk_mmd_loss, mmd_loss
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from condcs.core.checks import check_choice, check_positive
+from condcs.core.errors import ParameterError, ShapeError, public
+from condcs.measures.conditional import conditional_cs, conditional_cs_predictors, conditional_cs_responses
+from condcs.measures.formulas import conditional_terms, predictor_terms
+from condcs.measures.marginal import cs, mmd
+from condcs.measures.operator import conditional_mmd
+from condcs.nn.dense import (
+    DENSE_ROWS,
+    TILED,
+    Batch,
+    Part,
+    Width,
+    check_reduction,
+    equal_exponents,
+    exponents,
+    has_far_rows,
+    labels_of,
+    linear_contrast,
+    log_contrast,
+    log_or_minus_infinity,
+    log_row_sums,
+    scaled,
+    width,
+)
+from condcs.nn.tensors import check_pair, check_table, check_weights, common, unit_rows
 
 __all__ = [
     "cmmd_loss",
@@ -19,3 +49,599 @@ __all__ = [
     "mk_mmd_loss",
     "mmd_loss",
 ]
+
+
+@public
+def cs_loss(
+    source: Tensor,
+    target: Tensor,
+    *,
+    bandwidth: Width = "joint_median",
+    normalize: bool = False,
+    weights_source: Tensor | None = None,
+    weights_target: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Cauchy-Schwarz divergence between two batches of features.
+
+    .. math:: D = \log \bar K_{ss} + \log \bar K_{tt} - 2 \log \bar K_{st}
+
+    Parameters
+    ----------
+    source, target : tensor, shape (n, ...) and (m, ...)
+        Features; further dimensions are flattened.
+    bandwidth : float, "median", "joint_median" or "mean"
+        Width of the Gaussian kernel, or a rule applied to each batch and detached. The features of one layer have a
+        common unit, so that by default they share one width; "median" finds one per column.
+    normalize : bool
+        Whether rows are scaled to length 1 first.
+    weights_source, weights_target : tensor, optional
+        A non-negative weight per row.
+    reduction : {"mean", "sum", "none"}
+        The divergence, the divergence times the number of rows, or one share per row (source rows first) whose mean is
+        the divergence.
+
+    Returns
+    -------
+    tensor
+        A scalar, or one value per row.
+
+    Examples
+    --------
+    >>> z = torch.tensor([[0.0], [1.0]])
+    >>> round(cs_loss(z, z + 2, bandwidth=1.0).item(), 4)
+    2.5713
+    """
+    zs, zt = check_pair(("source", "target"), source, target)
+    zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
+    batch = Batch(zs, zt, weights_source, weights_target)
+    sigma = width("bandwidth", bandwidth, zs, zt)
+    check_reduction(reduction, per_row=batch.dense, why=TILED)
+    if not batch.dense:
+        value = cs(zs, zt, bandwidth=sigma, weights_p=batch.weights[0], weights_q=batch.weights[1])
+        return scaled(value, batch.n, reduction)
+    (log_a,) = log_row_sums([exponents(torch.cat([zs, zt]), sigma)], batch.weights, batch.sizes)
+    return log_contrast(batch.marginal_parts(log_a), batch.n, reduction)
+
+
+@public
+def mmd_loss(
+    source: Tensor,
+    target: Tensor,
+    *,
+    bandwidth: Width = "joint_median",
+    normalize: bool = False,
+    weights_source: Tensor | None = None,
+    weights_target: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Squared maximum mean discrepancy between two batches of features, the discrepancy of DDC.
+
+    .. math:: D = \bar K_{ss} + \bar K_{tt} - 2 \bar K_{st}
+
+    Parameters
+    ----------
+    source, target, bandwidth, normalize, weights_source, weights_target, reduction
+        As in `cs_loss`.
+
+    Returns
+    -------
+    tensor
+        A scalar, or one value per row.
+
+    Examples
+    --------
+    >>> z = torch.tensor([[0.0], [1.0]])
+    >>> mmd_loss(z, z, bandwidth=1.0).item()
+    0.0
+    """
+    return _kernel_means(source, target, bandwidth, (1.0,), normalize, weights_source, weights_target, reduction)
+
+
+@public
+def mk_mmd_loss(
+    source: Tensor,
+    target: Tensor,
+    *,
+    bandwidth: Width = "joint_median",
+    multiples: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0),
+    normalize: bool = False,
+    weights_source: Tensor | None = None,
+    weights_target: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Squared multi-kernel MMD between two batches of features, the discrepancy of DAN for one layer.
+
+    The kernel is the average of Gaussians whose widths are `multiples` of the bandwidth.
+
+    Parameters
+    ----------
+    source, target, bandwidth, normalize, weights_source, weights_target, reduction
+        As in `cs_loss`.
+    multiples : sequence of float
+        Widths of the kernels, in units of the bandwidth; five by default.
+
+    Returns
+    -------
+    tensor
+        A scalar, or one value per row.
+
+    Examples
+    --------
+    >>> z = torch.tensor([[0.0], [1.0]])
+    >>> bool(mk_mmd_loss(z, z + 2) > 0)
+    True
+    """
+    if not len(multiples):
+        raise ParameterError(
+            "`multiples` must hold at least one number, got none. Pass e.g. multiples=(0.5, 1.0, 2.0)."
+        )
+    factors = tuple(check_positive("multiples", m) for m in multiples)
+    return _kernel_means(source, target, bandwidth, factors, normalize, weights_source, weights_target, reduction)
+
+
+@public
+def jmmd_loss(
+    source: Sequence[Tensor],
+    target: Sequence[Tensor],
+    *,
+    bandwidth: Width = "joint_median",
+    normalize: bool = False,
+    weights_source: Tensor | None = None,
+    weights_target: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Squared joint MMD over several layers, the discrepancy of JAN.
+
+    The kernel is the product over layers of Gaussians, each with the width of its layer.
+
+    Parameters
+    ----------
+    source, target : sequences of tensors
+        Layers of both batches: as many of each, with equal rows within a batch.
+    bandwidth, normalize, weights_source, weights_target, reduction
+        As in `cs_loss`; a rule finds a width for each layer.
+
+    Returns
+    -------
+    tensor
+        A scalar, or one value per row.
+
+    Examples
+    --------
+    >>> z = torch.tensor([[0.0], [1.0]])
+    >>> bool(jmmd_loss([z, z], [z, -z]) > 0)
+    True
+    """
+    zs, zt = _joined_layers(source, target, bandwidth, normalize)
+    return _kernel_means(zs, zt, 1.0, (1.0,), False, weights_source, weights_target, reduction)
+
+
+def _kernel_means(
+    source: Any,
+    target: Any,
+    bandwidth: Width,
+    multiples: tuple[float, ...],
+    normalize: bool,
+    weights_source: Any,
+    weights_target: Any,
+    reduction: str,
+) -> Tensor:
+    """Squared MMD with the average of Gaussians of several widths."""
+    zs, zt = check_pair(("source", "target"), source, target)
+    zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
+    batch = Batch(zs, zt, weights_source, weights_target)
+    sigma = width("bandwidth", bandwidth, zs, zt)
+    check_reduction(reduction, per_row=batch.dense, why=TILED)
+    if not batch.dense:
+        given: dict[str, Any] = {"weights_p": batch.weights[0], "weights_q": batch.weights[1]}
+        values = [mmd(zs, zt, bandwidth=m * sigma, **given) for m in multiples]
+        return scaled(sum(values[1:], values[0]) / len(values), batch.n, reduction)
+    E = exponents(torch.cat([zs, zt]), sigma)
+    kernels = [torch.exp(E if m == 1.0 else E / m**2) for m in multiples]
+    K = kernels[0] if len(kernels) == 1 else torch.stack(kernels).mean(0)
+    parts = []
+    for g, (rows, columns) in enumerate(zip(torch.split(K, list(batch.sizes)), batch.slices, strict=True)):
+        for h, block in enumerate(torch.split(rows, list(batch.sizes), 1)):
+            sums = block.mean(1) if batch.weights[h] is None else block @ batch.shares(h)
+            sums = sums / batch.sizes[g] if batch.weights[g] is None else sums * batch.shares(g)
+            parts.append(Part(1.0 if g == h else -1.0, sums, columns))
+    return linear_contrast(parts, batch.n, reduction)
+
+
+def _joined_layers(source: Any, target: Any, bandwidth: Width, normalize: bool) -> tuple[Tensor, Tensor]:
+    """Layers side by side in units of their widths: a Gaussian on them is the product of the layers' Gaussians."""
+    if isinstance(source, Tensor) or isinstance(target, Tensor) or len(source) != len(target) or not len(source):
+        raise ShapeError(
+            "`source` and `target` must be sequences of as many layers each. Pass e.g. jmmd_loss([z1_s, z2_s], "
+            "[z1_t, z2_t])."
+        )
+    joined: tuple[list[Tensor], list[Tensor]] = ([], [])
+    for i, (a, b) in enumerate(zip(source, target, strict=True)):
+        zs, zt = check_pair((f"source[{i}]", f"target[{i}]"), a, b)
+        zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
+        sigma = width("bandwidth", bandwidth, zs, zt)
+        for side, z in zip(joined, (zs, zt), strict=True):
+            if side and side[0].shape[0] != z.shape[0]:
+                raise ShapeError(
+                    f"all layers of a batch must have the same rows, got {side[0].shape[0]} and {z.shape[0]}."
+                )
+            side.append(z / sigma)
+    return torch.cat(joined[0], 1), torch.cat(joined[1], 1)
+
+
+@public
+def conditional_cs_loss(
+    y_pred: Tensor,
+    y_true: Tensor,
+    x: Tensor,
+    *,
+    form: str = "paper",
+    bandwidth_x: Width = "median",
+    bandwidth_y: Width = "median",
+    scale_x: float = 0.1,
+    scale_y: float = 2.0,
+    normalize: bool = False,
+    weights: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Conditional CS divergence between predictions and truth given the inputs: a loss for regression (Prop. 3).
+
+    .. math:: D = \log \sum_j \frac{\sum_i K_{ji} k(y_j, y_i)}{A_j^2} + \log \sum_j \frac{\sum_i K_{ji}
+              k(\hat y_j, \hat y_i)}{A_j^2} - 2 \log \sum_j \frac{\sum_i K_{ji} k(\hat y_j, y_i)}{A_j^2},
+              \qquad A_j = \sum_i K_{ji}
+
+    As the width on x goes to 0 it becomes minus twice the log of the mean of :math:`k(\hat y_j, y_j)`, a robust loss;
+    for wide kernels on y that is the mean squared error over sigma squared.
+
+    Parameters
+    ----------
+    y_pred, y_true : tensor, shape (n, d_y) or (n,)
+        Predictions and truth.
+    x : tensor, shape (n, ...)
+        Inputs; further dimensions are flattened.
+    form : {"paper", "symmetric"}
+        As printed (the cross term over the rows of the predictions), or Prop. 2 with equal x.
+    bandwidth_x, bandwidth_y : float, "median", "joint_median" or "mean"
+        Widths, or rules applied to each batch and detached: "median" finds one width per column, "joint_median" (the
+        paper's rule, and cheaper for hundreds of columns) and "mean" find one for all.
+    scale_x, scale_y : float
+        What a rule finds is multiplied by these. A narrow kernel on x and a wide one on y train best.
+    normalize : bool
+        Whether rows of x are scaled to length 1 first.
+    weights : tensor, optional
+        A non-negative weight per row.
+    reduction : {"mean", "sum", "none"}
+        As in `cs_loss`; shares belong to the rows.
+
+    Returns
+    -------
+    tensor
+        A scalar, or one value per row.
+
+    Examples
+    --------
+    >>> x = torch.linspace(0, 1, 20)
+    >>> round(conditional_cs_loss(x, x, x).item(), 5) + 0.0
+    0.0
+    """
+    check_choice("form", form, ("paper", "symmetric"))
+    truth = check_table("y_true", y_true)
+    guess = check_table("y_pred", y_pred, rows=truth.shape[0], columns=truth.shape[1])
+    given = check_table("x", x, rows=truth.shape[0])
+    given, truth, guess = common(unit_rows(given) if normalize else given, truth, guess)
+    sigma_x = width("bandwidth_x", bandwidth_x, given, scale=check_positive("scale_x", scale_x))
+    sigma_y = width("bandwidth_y", bandwidth_y, truth, guess, scale=check_positive("scale_y", scale_y))
+    w = check_weights("weights", weights, truth)
+    n = truth.shape[0]
+    check_reduction(reduction, per_row=2 * n <= DENSE_ROWS, why=TILED)
+    if 2 * n > DENSE_ROWS:
+        options: dict[str, Any] = {
+            "bandwidth_x": sigma_x,
+            "bandwidth_y": sigma_y,
+            "form": form,
+            "weights": w,
+        }
+        return scaled(conditional_cs_responses(given, truth, guess, **options), n, reduction)
+    E = exponents(given, sigma_x)
+    pooled = exponents(torch.cat([truth, guess]), sigma_y)
+    own_true, cross, _, own_pred = (b for half in torch.split(pooled, n) for b in torch.split(half, n, 1))
+    grids = [E, E + own_true, E + own_pred, E + cross.T]
+    grids += [E + cross] if form == "symmetric" else []
+    sums = [s[:, 0] for s in log_row_sums(grids, [w], [n])]
+    rows = 0.0 if w is None else log_or_minus_infinity(w)
+    coefficients = (1.0, 1.0, -2.0) if form == "paper" else (1.0, 1.0, -1.0, -1.0)
+    parts = [
+        Part(c, conditional_terms(b - sums[0], sums[0]) + rows, slice(n))
+        for c, b in zip(coefficients, sums[1:], strict=True)
+    ]
+    return log_contrast(parts, n, reduction)
+
+
+@public
+def conditional_independence_loss(
+    y: Tensor,
+    x1: Tensor,
+    x2: Tensor,
+    *,
+    form: str = "corrected",
+    bandwidth_y: Width = "median",
+    bandwidth_x1: Width = "median",
+    bandwidth_x2: Width = "median",
+    kernel_y: str = "gaussian",
+    kernel_x1: str = "gaussian",
+    kernel_x2: str = "gaussian",
+    weights: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Divergence between p(y|x1) and p(y|x1, x2): 0 when y is independent of x2 given x1 (Prop. 4).
+
+    Equalized Odds: y = prediction, x1 = outcome, x2 = protected attribute. Invariant learning: y = outcome,
+    x1 = representation, x2 = environment. With row sums :math:`A_1 = K_1 1`, :math:`B_1 = (K_1 L) 1` and
+    :math:`A_{12}, B_{12}` the same with :math:`K_1 K_2`,
+
+    .. math:: D = \log \sum_j \frac{B_1^2}{A_1^2 B_{12}} + \log \sum_j \frac{B_{12}}{A_{12}^2} -
+              2 \log \sum_j \frac{B_1}{A_1 A_{12}}
+
+    Parameters
+    ----------
+    y, x1, x2 : tensor, shape (n, ...)
+        Row i of each belongs together. For labels use the delta kernel.
+    form : {"corrected", "paper"}
+        Which first term; see `condcs.conditional_cs_predictors`.
+    bandwidth_y, bandwidth_x1, bandwidth_x2 : float, "median", "joint_median" or "mean"
+        Widths; unused by delta kernels.
+    kernel_y, kernel_x1, kernel_x2 : {"gaussian", "delta"}
+        "delta" compares labels, without gradient.
+    weights : tensor, optional
+        A non-negative weight per row.
+    reduction : {"mean", "sum", "none"}
+        As in `cs_loss`; shares belong to the rows.
+
+    Returns
+    -------
+    tensor
+        A scalar, or one value per row.
+
+    Notes
+    -----
+    Integrals are estimated at the rows of the batch, so that combinations of x1, x2 and y that never occur are not
+    seen. With delta kernels on all three, y = x1 xor x2 without any noise is such a case: the value is 0.
+
+    Examples
+    --------
+    >>> label, group = torch.tensor([0, 0, 1, 1]).repeat(2), torch.tensor([0, 1, 0, 1]).repeat(2)
+    >>> options = {"kernel_x1": "delta", "kernel_x2": "delta", "bandwidth_y": 0.5}
+    >>> round(conditional_independence_loss(1.0 * label, label, group, **options).item(), 5) + 0.0
+    0.0
+    """
+    check_choice("form", form, ("corrected", "paper"))
+    given = {"y": (y, bandwidth_y, kernel_y), "x1": (x1, bandwidth_x1, kernel_x1), "x2": (x2, bandwidth_x2, kernel_x2)}
+    tables: dict[str, Tensor] = {}
+    for name, (value, _, kernel) in given.items():
+        check_choice(f"kernel_{name}", kernel, ("gaussian", "delta"))
+        tables[name] = check_table(name, value, rows=tables["y"].shape[0] if tables else None)
+    tables = dict(zip(tables, common(*tables.values()), strict=True))
+    sigmas = {
+        name: width(f"bandwidth_{name}", given[name][1], table)
+        for name, table in tables.items()
+        if given[name][2] == "gaussian"
+    }
+    n = tables["y"].shape[0]
+    w = check_weights("weights", weights, tables["y"])
+    check_reduction(reduction, per_row=n <= DENSE_ROWS, why=TILED)
+    if n > DENSE_ROWS:
+        options: dict[str, Any] = {f"bandwidth_{name}": s for name, s in sigmas.items()}
+        options |= {f"kernel_{name}": kernel for name, (_, _, kernel) in given.items()}
+        return scaled(conditional_cs_predictors(*tables.values(), form=form, weights=w, **options), n, reduction)
+    Ey, E1, E2 = (
+        exponents(table, sigmas[name]) if name in sigmas else equal_exponents(table.detach(), tables["y"])
+        for name, table in tables.items()
+    )
+    a1, b1, a12, b12 = (s[:, 0] for s in log_row_sums([E1, E1 + Ey, E1 + E2, E1 + E2 + Ey], [w], [n]))
+    rows = 0.0 if w is None else log_or_minus_infinity(w)
+    terms = predictor_terms(a1, b1, a12, b12, form)
+    return log_contrast([Part(c, t + rows, slice(n)) for c, t in terms], n, reduction)
+
+
+@public
+def conditional_cs_alignment_loss(
+    source: Tensor,
+    y_source: Tensor,
+    target: Tensor,
+    y_target: Tensor,
+    *,
+    marginal: float = 1.0,
+    conditional: float = 1.0,
+    estimator: str = "paper",
+    bandwidth: Width = 1.0,
+    bandwidth_y: Width = 1.0,
+    normalize: bool = True,
+    weights_source: Tensor | None = None,
+    weights_target: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Divergence of two domains in p(z) and in p(y|z): what the paper's domain adaptation minimises.
+
+    .. math:: D = D_{CS}(p_t(z); p_s(z)) + D_{CS}(p_t(\hat y|z); p_s(y|z))
+
+    Both parts come from the same Gram matrix on z. Defaults are the paper's: rows of length 1 and width 1.
+
+    Parameters
+    ----------
+    source, target : tensor
+        Features z.
+    y_source, y_target : tensor
+        Labels of the source and predicted class probabilities of the target (integers, one-hot or probabilities; at
+        most one of the two as integers). For regression, pass real-valued responses.
+    marginal, conditional : float
+        Weights of the two parts.
+    estimator : {"paper", "pooled"}
+        Of the conditional part; "pooled" is never negative.
+    bandwidth, bandwidth_y : float, "median", "joint_median" or "mean"
+        Widths on z and on y.
+    normalize : bool
+        Whether rows of z are scaled to length 1 first.
+    weights_source, weights_target, reduction
+        As in `cs_loss`.
+
+    Returns
+    -------
+    tensor
+        A scalar, or one value per row.
+
+    Examples
+    --------
+    >>> z, y = torch.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0]]), torch.tensor([0, 1, 1])
+    >>> same = conditional_cs_alignment_loss(z, y, z, torch.nn.functional.one_hot(y, 2))
+    >>> round(same.item(), 5) + 0.0
+    0.0
+    """
+    check_choice("estimator", estimator, ("paper", "pooled"))
+    zs, zt = check_pair(("source", "target"), source, target)
+    ys, yt = labels_of(y_source, y_target, zs, zt)
+    zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
+    zs, zt, ys, yt = common(zs, zt, ys, yt)
+    batch = Batch(zs, zt, weights_source, weights_target)
+    sigma = width("bandwidth", bandwidth, zs, zt)
+    sigma_y = width("bandwidth_y", bandwidth_y, ys, yt)
+    check_reduction(reduction, per_row=batch.dense, why=TILED)
+
+    def by_the_core() -> Tensor:
+        given: dict[str, Any] = {"weights_p": batch.weights[0], "weights_q": batch.weights[1]}
+        value = marginal * cs(zs, zt, bandwidth=sigma, **given)
+        widths: dict[str, Any] = {"bandwidth_x": sigma, "bandwidth_y": sigma_y}
+        value = value + conditional * conditional_cs(zs, ys, zt, yt, estimator=estimator, **widths, **given)
+        return scaled(value, batch.n, reduction)
+
+    if not batch.dense:
+        return by_the_core()
+    E = exponents(torch.cat([zs, zt]), sigma)
+    log_a, log_b = log_row_sums([E, E + exponents(torch.cat([ys, yt]), sigma_y)], batch.weights, batch.sizes)
+    if reduction != "none" and has_far_rows(log_a):
+        return by_the_core()
+    parts = batch.marginal_parts(log_a, marginal)
+    parts += (batch.conditional_parts if estimator == "paper" else batch.pooled_parts)(log_a, log_b, conditional)
+    return log_contrast(parts, batch.n, reduction)
+
+
+@public
+def cmmd_loss(
+    source: Tensor,
+    y_source: Tensor,
+    target: Tensor,
+    y_target: Tensor,
+    *,
+    regularization: float = 0.1,
+    bandwidth: Width = "joint_median",
+    bandwidth_y: Width = 1.0,
+    normalize: bool = False,
+) -> Tensor:
+    """Squared conditional MMD between p_s(y|z) and p_t(y|z), the distance of two conditional mean operators.
+
+    Cost O(n^3), memory O(n^2).
+
+    Parameters
+    ----------
+    source, y_source, target, y_target
+        As in `conditional_cs_alignment_loss`.
+    regularization : float
+        Ridge added to the Gram matrices on z; see `condcs.conditional_mmd`.
+    bandwidth, bandwidth_y, normalize
+        As in `conditional_cs_alignment_loss`.
+
+    Returns
+    -------
+    tensor
+        A scalar.
+
+    Examples
+    --------
+    >>> z, y = torch.tensor([[0.0], [1.0], [2.0]]), torch.eye(3)
+    >>> bool(abs(cmmd_loss(z, y, z, y)) < 1e-5)
+    True
+    """
+    zs, zt = check_pair(("source", "target"), source, target)
+    ys, yt = labels_of(y_source, y_target, zs, zt)
+    zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
+    sigma, sigma_y = width("bandwidth", bandwidth, zs, zt), width("bandwidth_y", bandwidth_y, ys, yt)
+    widths: dict[str, Any] = {"bandwidth_x": sigma, "bandwidth_y": sigma_y}
+    # In double: the factorisation of a Gram matrix of nearly equal rows loses most digits of single precision.
+    wide = [t.double() for t in (zs, ys, zt, yt)]
+    value: Tensor = conditional_mmd(*wide, regularization=regularization, **widths).to(zs.dtype)
+    return value
+
+
+@public
+def djp_mmd_loss(
+    source: Tensor,
+    y_source: Tensor,
+    target: Tensor,
+    y_target: Tensor,
+    *,
+    form: str = "discriminative",
+    trade_off: float = 0.1,
+    bandwidth: Width = "joint_median",
+    normalize: bool = False,
+) -> Tensor:
+    r"""Discriminative joint-probability MMD between two labelled batches, the discrepancy of DJP-MMD.
+
+    With :math:`\mu^c` the kernel mean of class c weighted by the share of the class (the joint p(z, y = c)),
+
+    .. math:: D = \sum_c |\mu_s^c - \mu_t^c|^2 - \lambda \sum_{c \neq c'} |\mu_s^c - \mu_t^{c'}|^2
+
+    (Zhang and Wu, 2020). The paper describes another combination, the marginal discrepancy plus that within classes;
+    `form="paper"` is that: :math:`|\mu_s - \mu_t|^2 + \frac1C \sum_c |\bar\mu_s^c - \bar\mu_t^c|^2`, over the classes
+    present in both batches.
+
+    Parameters
+    ----------
+    source, target : tensor
+        Features.
+    y_source, y_target : tensor
+        Class labels as integers (at most one of the two), one-hot, or probabilities.
+    form : {"discriminative", "paper"}
+        Which combination.
+    trade_off : float
+        Lambda.
+    bandwidth, normalize
+        As in `cs_loss`.
+
+    Returns
+    -------
+    tensor
+        A scalar; it can be negative in the discriminative form.
+
+    Examples
+    --------
+    >>> z, y = torch.tensor([[0.0], [1.0], [5.0], [6.0]]), torch.eye(2).repeat_interleave(2, 0)
+    >>> bool(djp_mmd_loss(z, y, z, y) < djp_mmd_loss(z, y, z, y.flip(0)))
+    True
+    """
+    check_choice("form", form, ("discriminative", "paper"))
+    zs, zt = check_pair(("source", "target"), source, target)
+    ys, yt = labels_of(y_source, y_target, zs, zt)
+    zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
+    sigma = width("bandwidth", bandwidth, zs, zt)
+    K = torch.exp(exponents(torch.cat([zs, zt]), sigma))
+    if form == "paper":
+        return _marginal_and_class_mmd(K, ys, yt)
+    # Columns of W: every class of the source, then minus every class of the target.
+    W = torch.block_diag(ys / len(ys), -yt / len(yt))  # type: ignore[no-untyped-call]
+    G = W.T @ K @ W
+    classes = ys.shape[1]
+    own = torch.diagonal(G)
+    distances = own[:classes, None] + own[None, classes:] + G[:classes, classes:] + G[classes:, :classes].T
+    same = torch.diagonal(distances).sum()
+    value: Tensor = same - trade_off * (distances.sum() - same)
+    return value
+
+
+def _marginal_and_class_mmd(K: Tensor, ys: Tensor, yt: Tensor) -> Tensor:
+    total_s, total_t = ys.sum(0), yt.sum(0)
+    present = (total_s > 1e-6) & (total_t > 1e-6)
+    safe_s, safe_t = (torch.where(present, t, 1.0) for t in (total_s, total_t))
+    W = torch.cat([ys / safe_s, -yt / safe_t]) * present
+    u = torch.cat([ys.new_full((len(ys),), 1 / len(ys)), yt.new_full((len(yt),), -1 / len(yt))])
+    within = ((K @ W) * W).sum(0)
+    return u @ K @ u + within.sum() / present.sum().clamp_min(1)

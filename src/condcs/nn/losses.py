@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from condcs.nn import functional
-from condcs.nn.exponents import Width
+from condcs.nn.dense import Width
 
 
 class _Loss(nn.Module):
@@ -39,7 +39,7 @@ class CSLoss(_Loss):
     0.0
     """
 
-    def __init__(self, *, bandwidth: Width = "median", normalize: bool = False, reduction: str = "mean") -> None:
+    def __init__(self, *, bandwidth: Width = "joint_median", normalize: bool = False, reduction: str = "mean") -> None:
         super().__init__(bandwidth=bandwidth, normalize=normalize, reduction=reduction)
 
     def forward(
@@ -64,7 +64,7 @@ class MMDLoss(_Loss):
         As in `condcs.nn.functional.mmd_loss`.
     """
 
-    def __init__(self, *, bandwidth: Width = "median", normalize: bool = False, reduction: str = "mean") -> None:
+    def __init__(self, *, bandwidth: Width = "joint_median", normalize: bool = False, reduction: str = "mean") -> None:
         super().__init__(bandwidth=bandwidth, normalize=normalize, reduction=reduction)
 
     def forward(
@@ -92,7 +92,7 @@ class MKMMDLoss(_Loss):
     def __init__(
         self,
         *,
-        bandwidth: Width = "median",
+        bandwidth: Width = "joint_median",
         multiples: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0),
         normalize: bool = False,
         reduction: str = "mean",
@@ -123,7 +123,7 @@ class JMMDLoss(_Loss):
         As in `condcs.nn.functional.jmmd_loss`.
     """
 
-    def __init__(self, *, bandwidth: Width = "median", normalize: bool = False, reduction: str = "mean") -> None:
+    def __init__(self, *, bandwidth: Width = "joint_median", normalize: bool = False, reduction: str = "mean") -> None:
         super().__init__(bandwidth=bandwidth, normalize=normalize, reduction=reduction)
 
     def forward(
@@ -153,7 +153,7 @@ class DJPMMDLoss(_Loss):
         *,
         form: str = "discriminative",
         trade_off: float = 0.1,
-        bandwidth: Width = "median",
+        bandwidth: Width = "joint_median",
         normalize: bool = False,
     ) -> None:
         super().__init__(form=form, trade_off=trade_off, bandwidth=bandwidth, normalize=normalize)
@@ -176,7 +176,7 @@ class CMMDLoss(_Loss):
         self,
         *,
         regularization: float = 0.1,
-        bandwidth: Width = "median",
+        bandwidth: Width = "joint_median",
         bandwidth_y: Width = 1.0,
         normalize: bool = False,
     ) -> None:

@@ -20,9 +20,9 @@ import numpy as np
 from condcs.core.checks import check_choice
 from condcs.core.errors import CondcsWarning, ParameterError, warn_caller
 from condcs.core.files import InUseError, atomic_write, locked, reserve, sealed_line, unsealed_line, writing
+from condcs.core.progress import progress_bar
 from condcs.core.settings import current_settings
 from condcs.core.thread_limit import one_blas_thread
-from condcs.inference.progress import progress_bar
 from condcs.parallel.spreading import active_workers, spread
 from condcs.timeseries.collection import FloatArray, Windowed
 from condcs.timeseries.distance_job import Fallbacks, Job

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import condcs
+from condcs.core import progress
 from condcs.core.errors import CostWarning
 from condcs.core.settings import config_context
-from condcs.inference import predictor_statistic, progress
+from condcs.inference import predictor_statistic
 
 
 @pytest.fixture

@@ -21,8 +21,7 @@ from condcs.core.checks import (
 from condcs.core.errors import DataError, ParameterError
 from condcs.core.groups import Groups
 from condcs.kernels.bandwidths import Bandwidth
-from condcs.kernels.log_kernels import LogKernel
-from condcs.kernels.specification import Kernel, check_kernel, log_kernel
+from condcs.kernels.log_kernels import Kernel, LogKernel, check_kernel, log_kernel
 
 
 @dataclass(frozen=True)
@@ -146,6 +145,9 @@ class NumericProblem:
     x: Variable
     y: Variable
     groups: Groups
+
+
+Problem = ConditionalProblem | MarginalProblem | NumericProblem
 
 
 def numeric_problem(x_parts: Parts, y_parts: Parts) -> NumericProblem:
