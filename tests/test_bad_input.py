@@ -45,7 +45,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "config_context": {},
     "conditional_test": {**PAIR, "n_resamples": 9, "rng": 0},
     "two_sample_test": {"yp": Y, "yq": Y + 1, "n_resamples": 9, "rng": 0},
-    "independence_test": {"y": Y, "x2": X[:, 0], "given": X[:, 1], "n_resamples": 9, "rng": 0},
+    "independence_test": {"x": X[:, 0], "y": Y, "given": X[:, 1], "null": "local", "n_resamples": 9, "rng": 0},
     "witness": PAIR,
     "explain": PAIR,
 }
@@ -437,7 +437,7 @@ ROWS = [
     Bad("conditional_test", "option", {"sigma": 1.0}, ParameterError, "sigma", "Those of the measure are"),
     Bad("two_sample_test", "columns", {"yq": X}, ShapeError, "yq", "Rows are observations"),
     Bad("two_sample_test", "measure", {"measure": "conditional_cs"}, ParameterError, "measure", "Pass measure='cs'"),
-    Bad("independence_test", "rows", {"x2": Y[:5]}, ShapeError, "x2", "row i of one belongs to row i of the other"),
+    Bad("independence_test", "rows", {"x": Y[:5]}, ShapeError, "x", "row i of one belongs to row i of the other"),
     Bad("independence_test", "neighbours", {"neighbours": N}, ParameterError, "neighbours", "Pass e.g. neighbours=1"),
     Bad("witness", "at", {"at": X[:, :1]}, ShapeError, "at", "Rows are observations"),
     Bad("witness", "level", {"level": 2.0}, ParameterError, "level", "Pass e.g. level=0.95"),

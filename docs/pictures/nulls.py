@@ -102,7 +102,9 @@ def _one_sample(colours: Colours, resamples: int) -> Any:
     left.set_ylabel("y")
     left.legend(loc="upper left", markerscale=2)
     for null, colour in (("permutation", colours.second), ("propensity", colours.first)):
-        result = condcs.conditional_test(*data, null=null, n_resamples=resamples, rng=0)
+        result = condcs.conditional_test(
+            *data, null=null, views="measure", n_resamples=resamples, rng=0
+        )
         label = f"{null}: p = {result.pvalue:.3f}"
         right.hist(
             result.null_distribution,

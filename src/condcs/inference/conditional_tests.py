@@ -43,7 +43,7 @@ VIEWS = ("all", "measure")
 
 _PER_SAMPLE = {"weights_p", "weights_q"}
 _UNBALANCED = 0.01
-_FEWEST_EFFECTIVE_ROWS = 30
+_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP = 30, 0.25
 
 
 @public
@@ -286,7 +286,7 @@ def _warn(propensity: Propensity, rows: int) -> None:
             "overlap.",
             BalanceWarning,
         )
-    if propensity.effective_rows < _FEWEST_EFFECTIVE_ROWS:
+    if propensity.effective_rows < min(_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP * rows):
         warn_caller(
             f"the samples hardly overlap in x: the {rows:,} rows tell as much about p(y|x) as "
             f"{propensity.effective_rows:.0f} rows of samples that overlap fully. A large p-value then says little. "

@@ -103,7 +103,7 @@ class Propensity:
         groups = range(1, 2) if self.probabilities.shape[1] == 2 else range(self.probabilities.shape[1])
         found = []
         for place, group in enumerate(groups):
-            surprise = (labels == group).T - self.probabilities[:, [group]]
+            surprise = np.ascontiguousarray((labels == group).T - self.probabilities[:, [group]])
             if not observed and self._fits:
                 with one_blas_thread():
                     surprise = self._fits[place].without_fit(surprise)
@@ -230,7 +230,8 @@ def _logistic(
     deviance = float(np.logaddexp(0, np.where(target > 0, -deleted, deleted)).sum())
     if leverage.sum() > MOST_FREEDOM * len(target):
         deviance = np.inf
-    return _Logistic(design.name, penalty, probabilities, functions, gains, deviance), coefficients
+    fit = _Logistic(design.name, penalty, probabilities, functions, np.ascontiguousarray(gains), deviance)
+    return fit, coefficients
 
 
 def _expit(odds: FloatArray) -> FloatArray:

@@ -200,7 +200,7 @@ def sample_contrasts(response: Response, smoother: Smoother, probabilities: Floa
     variances = probabilities * (1 - probabilities)
     # Two samples have one surprise between them, that of the second.
     variances = variances[:, 1:] if variances.shape[1] == 2 else variances
-    return Contrasts(sums, largest, kernels, smoother, variances, _median_square(smoother.numbers))
+    return _contrasts(sums, largest, kernels, smoother, variances)
 
 
 def dependence_contrasts(x: Response, y: Response, smoother: Smoother) -> Contrasts:
@@ -222,8 +222,26 @@ def dependence_contrasts(x: Response, y: Response, smoother: Smoother) -> Contra
         largest["spread"] = np.hstack(curved)
     fine = [v.narrow if v.narrow.shape[1] else v.wide for v in (x, y)]
     kernels = {"joint": (np.inf, [x.wide, y.wide]), "local": (1.0, [x.wide, y.wide]), "shape": (np.inf, fine)}
-    variances = np.ones((len(pairs), 1))
-    return Contrasts(sums, largest, kernels, smoother, variances, _median_square(smoother.numbers))
+    return _contrasts(sums, largest, kernels, smoother, np.ones((len(pairs), 1)))
+
+
+def _contrasts(
+    sums: dict[str, FloatArray],
+    largest: dict[str, FloatArray],
+    kernels: dict[str, tuple[float, list[FloatArray]]],
+    smoother: Smoother,
+    variances: FloatArray,
+) -> Contrasts:
+    """Lay all arrays out in rows: matrix products of another layout differ in the last digit, here and on workers."""
+    rows = np.ascontiguousarray
+    return Contrasts(
+        {name: rows(functions) for name, functions in sums.items()},
+        {name: rows(functions) for name, functions in largest.items()},
+        {name: (bandwidth, [rows(own) for own in features]) for name, (bandwidth, features) in kernels.items()},
+        smoother,
+        rows(variances),
+        _median_square(smoother.numbers),
+    )
 
 
 def _squares(functions: FloatArray, u: FloatArray, variances: FloatArray) -> FloatArray:

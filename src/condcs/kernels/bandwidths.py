@@ -149,7 +149,7 @@ def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple
     joint : bool
         Whether columns count as they are, instead of in units of their own spread.
     """
-    values = values[median_rows(len(values))]
+    values = values[_median_rows(len(values))]
     columns = values.shape[1]
     if joint and columns > 1:
         width, percentile = _median_distance(values)
@@ -165,12 +165,16 @@ def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple
     return width * np.minimum(units, _LARGEST / max(width, 1.0)), percentile
 
 
-def median_rows(n: int) -> slice | np.ndarray[Any, Any]:
+def _median_rows(n: int) -> slice | np.ndarray[Any, Any]:
     """Return which of n pooled rows the median distance is taken over: all, or a subsample in ascending order."""
     if n <= MEDIAN_ROWS:
         return slice(None)
     # A fixed seed: the width is a property of the data, and the same call must give the same answer.
     return np.sort(np.random.default_rng(_MEDIAN_SEED).choice(n, MEDIAN_ROWS, replace=False))
+
+
+median_rows = _median_rows
+"""The same choice for callers whose rows are never in one array: windows of many series."""
 
 
 def _column_medians(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
