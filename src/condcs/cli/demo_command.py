@@ -50,7 +50,9 @@ def run(*, rows: int, seed: int, out: Path) -> None:
         ("inputs: is p(x) the same?", inputs),
         ("relation: is p(y|x) the same?", relations),
     ):
-        table.add_row(label, *(f"D = {r.statistic:.3f}   p = {r.pvalue:.3f}" for r in results))
+        # Without what chance adds to a divergence between samples of this size.
+        shown = [(max(0.0, r.divergence - r.divergence_by_chance), r.pvalue) for r in results]
+        table.add_row(label, *(f"D = {divergence:.3f}   p = {p:.3f}" for divergence, p in shown))
     console.print(console.fitted(table))
     console.print("\n[bold]Where the relation changed[/bold] (times the average difference)\n")
     console.print(str(regions), markup=False)
