@@ -43,10 +43,11 @@ def _dependent(view, rng, n=200):
         "spread": (scale * x, scale * e),
         "local": (x, 2 * x * (np.abs(z[:, 0]) < 0.5) - 0.5 * x + e),
         "shape": (x, np.sin(4 * x) + z[:, 0] + 0.5 * e),
+        "waves": (2 * z[:, 0] + x, np.sin(3 * (2 * z[:, 0] + x)) + 0.5 * e),
     }[view], z
 
 
-@pytest.mark.parametrize("view", ["linear", "moderated", "spread", "local", "shape"])
+@pytest.mark.parametrize("view", ["linear", "moderated", "spread", "local", "shape", "waves"])
 def test_each_view_sees_the_dependence_that_it_is_made_for(view):
     (x, y), z = _dependent(view, np.random.default_rng(2))
     result = condcs.independence_test(x, y, given=z, n_resamples=199, rng=0)

@@ -24,7 +24,7 @@ from condcs.inference.results import ROUNDING, TestResult, check_numbers, pvalue
 from condcs.inference.shuffled_copy import check_options, copy_statistic
 from condcs.inference.smoothing import Smoother
 from condcs.inference.statistics import FloatArray, as_numpy
-from condcs.inference.views import WEIGHTS, Contrasts, adjusted_response, dependence_contrasts
+from condcs.inference.views import WEIGHTS, Contrasts, adjusted_response, dependence_contrasts, wave_features
 from condcs.kernels.bandwidths import Bandwidth
 from condcs.kernels.log_kernels import Kernel
 from condcs.measures.inputs import Inputs, KernelVariable
@@ -70,7 +70,7 @@ def independence_test(
     Products of what is left have mean 0 under the null hypothesis, and errors of the two regressions enter only as
     their product. So their sums are compared with the same sums under random signs. Several views share these signs
     and one p-value: linear dependence, dependence that z moderates, dependence of squares (tails, curvature), and
-    kernels for dependence of any kind, everywhere or locally in z. Cost O(n^2 P); memory O(n P).
+    kernels for dependence of any kind, everywhere, locally in z, and in waves along x. Cost O(n^2 P); memory O(n P).
 
     The other nulls evaluate one measure. That of the paper is `conditional_cs_predictors` (Prop. 4), on x permuted
     among nearest neighbours in z; no exponential is taken twice, because a permutation only re-indexes the Gram matrix
@@ -249,7 +249,7 @@ def _by_signs(
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
         smoother = Smoother(z, labels[2])
         first, second = (adjusted_response(v, own, smoother) for v, own in ((x, labels[0]), (y, labels[1])))
-        contrasts = dependence_contrasts(first, second, smoother)
+        contrasts = dependence_contrasts(first, second, wave_features(x, labels[0], smoother), smoother)
         observed = contrasts([np.ones((n, 1))])
         batches = drawn(lambda count: generator.choice([-1.0, 1.0], size=(count, n)), n_resamples, _BATCH)
         title = f"the test of independence with {n_resamples} resamples of {n:,} rows"

@@ -44,7 +44,7 @@ _NEGLIGIBLE = 1e-9
 _CLIPPED, _CLIPPED_IN_KERNELS = 2.5, 4.0
 _CLIPPED_INPUT, _CLIPPED_PRODUCT = 3.0, 4.0
 _LOCAL, _WIDE = 0.3, 1.0
-_NARROW = 0.4
+_NARROW, _WAVES = 0.4, 0.3
 _WIDE_FEATURES, _NARROW_FEATURES = 40, 60
 _LEAST_FEATURE = 1e-3
 _OTHER_CATEGORY = 0.3
@@ -203,7 +203,17 @@ def sample_contrasts(response: Response, smoother: Smoother, probabilities: Floa
     return _contrasts(sums, largest, kernels, smoother, variances)
 
 
-def dependence_contrasts(x: Response, y: Response, smoother: Smoother) -> Contrasts:
+def wave_features(values: FloatArray, labels: Sequence[bool], smoother: Smoother) -> FloatArray:
+    """Return features of a narrow kernel on ranks as they are, minus their regressions on z.
+
+    Waves along x have their place on x itself; on what a regression leaves of x their phase would change with z.
+    """
+    flags = np.asarray(labels, bool)
+    scores = _normal_scores(values[:, ~flags])
+    return smoother.residuals(_kernel_features(scores, values[:, flags].T, _WAVES, _NARROW_FEATURES))[0]
+
+
+def dependence_contrasts(x: Response, y: Response, waves: FloatArray, smoother: Smoother) -> Contrasts:
     """Return the views of random signs: whether x and y, without their regressions on z, go together.
 
     Products of what is left of x and of y have mean 0 given z if x and y are independent given z; so their sums are as
@@ -221,7 +231,12 @@ def dependence_contrasts(x: Response, y: Response, smoother: Smoother) -> Contra
     if curved:
         largest["spread"] = np.hstack(curved)
     fine = [v.narrow if v.narrow.shape[1] else v.wide for v in (x, y)]
-    kernels = {"joint": (np.inf, [x.wide, y.wide]), "local": (1.0, [x.wide, y.wide]), "shape": (np.inf, fine)}
+    kernels = {
+        "joint": (np.inf, [x.wide, y.wide]),
+        "local": (1.0, [x.wide, y.wide]),
+        "shape": (np.inf, fine),
+        "waves": (np.inf, [waves, y.columns]),
+    }
     return _contrasts(sums, largest, kernels, smoother, np.ones((len(pairs), 1)))
 
 
