@@ -254,7 +254,7 @@ BAD = [
     (
         lambda: condcs.two_sample_test(DATA[0], DATA[2], n_resamples=9).confidence_interval(2.0),
         ParameterError,
-        "`level`",
+        "`confidence_level`",
     ),
 ]
 

@@ -144,7 +144,7 @@ def test_torch_tensors_and_frames_are_welcome(samples):
 
 
 BAD = {
-    "level": ({"level": 1.0}, ParameterError, "`level`"),
+    "level": ({"confidence_level": 1.0}, ParameterError, "`confidence_level`"),
     "too few": ({"n_resamples": 5}, ParameterError, "`n_resamples` must be 0 or at least 19"),
     "null": ({"null": "guess"}, ParameterError, "`null`"),
     "columns": ({"at": np.zeros((3, 5))}, ShapeError, "`at`"),

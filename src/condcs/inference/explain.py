@@ -85,7 +85,7 @@ class Explanation:
             numbers = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
             lines.append("  ".join([row[0].ljust(widths[0]), *numbers]).rstrip())
         overall = sum(region.share * region.significant for region in self.regions)
-        if overall <= _CHANCE * (1 - self.witness.level):
+        if overall <= _CHANCE * (1 - self.witness.confidence_level):
             lines.append(f"Only {overall:.0%} of all rows are above the band of chance: no evidence of a difference.")
         return "\n".join(lines)
 
@@ -104,7 +104,7 @@ def explain(
     max_regions: int = 4,
     max_rows: int = 1000,
     n_resamples: int = 100,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     null: str = "propensity",
     propensity: Any = None,
     bandwidth_x: Bandwidth = "silverman",
@@ -130,8 +130,8 @@ def explain(
     max_rows : int
         The tree is grown on this many pooled rows, chosen at random, or on all if there are fewer.
     n_resamples : int
-        Resamples of the null, at least 19 for level 0.95.
-    level, null, propensity, bandwidth_x, bandwidth_y, kernel_x, kernel_y, weights_p, weights_q
+        Resamples of the null, at least 19 for confidence_level 0.95.
+    confidence_level, null, propensity, bandwidth_x, bandwidth_y, kernel_x, kernel_y, weights_p, weights_q
         As in `witness`.
     rng : int, Generator or None
         Seed of the choice of rows and of the resamples.
@@ -162,7 +162,7 @@ def explain(
         at=None,
         max_rows=rows,
         n_resamples=n_resamples,
-        level=level,
+        confidence_level=confidence_level,
         null=null,
         propensity=propensity,
         bandwidth_x=bandwidth_x,

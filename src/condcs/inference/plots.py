@@ -90,7 +90,9 @@ def _curve(axes: Any, witness: Witness, shown: FloatArray) -> None:
     x, values = witness.at[order, 0], witness.values[order]
     if witness.band is not None:
         band = witness.band[order]
-        axes.fill_between(x, 0, band, color=_BAND, lw=0, alpha=0.7, label=f"{witness.level:.0%} of chance, pointwise")
+        axes.fill_between(
+            x, 0, band, color=_BAND, lw=0, alpha=0.7, label=f"{witness.confidence_level:.0%} of chance, pointwise"
+        )
         above = values > band
         axes.fill_between(x, band, values, where=above, color=_ABOVE, alpha=0.35, lw=0, label="beyond chance")
     axes.plot(x, values, color=_LINE, lw=2, label=_LABEL)
@@ -115,7 +117,9 @@ def _map(figure: Any, axes: Any, witness: Witness, shown: FloatArray) -> None:
     if witness.band is not None:
         above = values > witness.band[shown]
         ring = {"facecolors": "none", "edgecolors": _ABOVE, "linewidths": 0.7}
-        axes.scatter(x[above], y[above], s=2.2 * size, **ring, label=f"above the {witness.level:.0%} band of chance")
+        axes.scatter(
+            x[above], y[above], s=2.2 * size, **ring, label=f"above the {witness.confidence_level:.0%} band of chance"
+        )
         axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1))
     axes.set(xlabel=witness.names[0], ylabel=witness.names[1])
 

@@ -99,17 +99,18 @@ class TestResult(ByValue):
 
     @public
     def confidence_interval(
-        self, level: float = 0.95, *, n_resamples: int = 200, rng: int | np.random.Generator | None = None
+        self, confidence_level: float = 0.95, *, n_resamples: int = 200, rng: int | np.random.Generator | None = None
     ) -> ConfidenceInterval:
         """Bootstrap interval of the divergence itself, that of `estimate`.
 
-        Rows are drawn again with replacement within each sample, widths kept. How far the quantiles of the resampled
-        divergences lie from their median is reflected about the estimate, as in the basic bootstrap. Measures that are
-        never negative are cut off at 0.
+        Rows are drawn again with replacement within each sample, bandwidths kept. The interval reaches from the
+        estimate down, and from `divergence` up, as far as the quantiles of the resampled divergences lie from their
+        median. Up from `divergence`, because what chance adds to it where something differs lies between nothing and
+        what it adds where nothing does. Measures that are never negative are cut off at 0.
 
         Parameters
         ----------
-        level : float
+        confidence_level : float
             Coverage aimed at.
         n_resamples : int
             Bootstrap samples.
@@ -121,24 +122,24 @@ class TestResult(ByValue):
         ConfidenceInterval
             ``low`` and ``high``.
         """
-        _, low, high = self._reflected(level, n_resamples, rng)
+        _, low, high = self._reflected(confidence_level, n_resamples, rng)
         return ConfidenceInterval(low, high)
 
     @public
     def estimate(
-        self, level: float = 0.95, *, n_resamples: int = 200, rng: int | np.random.Generator | None = None
+        self, confidence_level: float = 0.95, *, n_resamples: int = 200, rng: int | np.random.Generator | None = None
     ) -> Estimate:
         """Divergence without the bias of finite samples, with its bootstrap interval.
 
-        Samples of one distribution are never quite alike, so `statistic` lies above the divergence between the
-        distributions, the more so the smaller the samples and the narrower the kernels. The estimate is `statistic`
-        less the mean of `null_distribution`, which is what samples of these sizes show if nothing differs; it lies in
-        the interval by construction. (What bootstrap samples lie above `statistic` is no substitute: with narrow
-        kernels it is a fifth of the bias.)
+        Samples of one distribution are never quite alike, so `divergence` lies above the divergence between the
+        distributions, the more so the smaller the samples and the narrower the kernels. The estimate is `divergence`
+        less its mean over the resamples of the null, which is what samples of these sizes show if nothing differs; it
+        lies in the interval by construction. (What bootstrap samples lie above `divergence` is no substitute: with
+        narrow kernels it is a fifth of the bias.)
 
         Parameters
         ----------
-        level, n_resamples, rng
+        confidence_level, n_resamples, rng
             As in `confidence_interval`.
 
         Returns
@@ -155,12 +156,15 @@ class TestResult(ByValue):
         >>> found.low < found.value < found.high
         True
         """
-        return self._reflected(level, n_resamples, rng)
+        return self._reflected(confidence_level, n_resamples, rng)
 
-    def _reflected(self, level: float, n_resamples: int, rng: int | np.random.Generator | None) -> Estimate:
-        """Take the mean under the null off the statistic, and reflect the bootstrap's spread about the result."""
-        if not isinstance(level, float) or not 0 < level < 1:
-            raise ParameterError(f"`level` must lie between 0 and 1, got {level!r}. Pass e.g. level=0.95.")
+    def _reflected(self, confidence_level: float, n_resamples: int, rng: int | np.random.Generator | None) -> Estimate:
+        """Subtract the mean under the null from the divergence, and put the bootstrap's spread about the result."""
+        if not isinstance(confidence_level, float) or not 0 < confidence_level < 1:
+            raise ParameterError(
+                f"`confidence_level` must lie between 0 and 1, got {confidence_level!r}. "
+                "Pass e.g. confidence_level=0.95."
+            )
         check_integer("n_resamples", n_resamples, 20)
         if self._resample is None:
             raise ParameterError(
@@ -168,10 +172,11 @@ class TestResult(ByValue):
             )
         generator = check_rng(rng)
         values = self._resample(generator, n_resamples)
-        low, middle, high = np.quantile(values, [(1 - level) / 2, 0.5, (1 + level) / 2])
+        low, middle, high = np.quantile(values, [(1 - confidence_level) / 2, 0.5, (1 + confidence_level) / 2])
         value = self.divergence - self.divergence_by_chance
         floor = 0.0 if self.details.get("nonnegative") else -np.inf
-        return Estimate(*(float(max(v, floor)) for v in (value, value - (high - middle), value + (middle - low))))
+        ends = value - (middle - low), max(value, self.divergence) + (high - middle)
+        return Estimate(*(float(max(v, floor)) for v in (value, *ends)))
 
 
 def pvalue(statistic: float, null_distribution: FloatArray, *, rounding: float = 0.0) -> float:

@@ -38,7 +38,7 @@ class Witness(ByValue):
         Upper quantile of the values when the conditionals are equal, point by point.
     expected : array of shape (r,), or None
         Mean of the values when the conditionals are equal: what few neighbours alone would show.
-    level : float
+    confidence_level : float
         Level of the band.
     names : tuple of str
         Columns of x.
@@ -52,7 +52,7 @@ class Witness(ByValue):
     values: FloatArray = field(repr=False)
     band: FloatArray | None = field(repr=False)
     expected: FloatArray | None = field(repr=False)
-    level: float
+    confidence_level: float
     names: tuple[str, ...]
     null: str
     bandwidth_x: FloatArray | None
@@ -74,7 +74,7 @@ def witness(
     *,
     at: Array | None = None,
     n_resamples: int = 0,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     null: str = "propensity",
     propensity: Any = None,
     bandwidth_x: Bandwidth = "silverman",
@@ -102,7 +102,7 @@ def witness(
         Where to look; the pooled rows by default, first sample first.
     n_resamples : int
         Resamples of the band; 0 makes none.
-    level : float
+    confidence_level : float
         Level of the band: at a point where the conditionals agree, the witness stays below it with this probability.
         It holds for each point by itself, so with 0.95 one point in twenty is expected above it by chance.
     null : {"propensity", "permutation", "local"}
@@ -141,7 +141,7 @@ def witness(
         at=at,
         max_rows=None,
         n_resamples=n_resamples,
-        level=level,
+        confidence_level=confidence_level,
         null=null,
         propensity=propensity,
         bandwidth_x=bandwidth_x,
@@ -159,7 +159,7 @@ def local_witness(
     at: Array | None,
     max_rows: int | None,
     n_resamples: int,
-    level: float,
+    confidence_level: float,
     null: str,
     propensity: Any,
     bandwidth_x: Bandwidth,
@@ -171,9 +171,9 @@ def local_witness(
 ) -> Witness:
     """Witness at given points, or at the pooled rows: all, or `max_rows` of them chosen at random."""
     check_choice("null", null, NULLS)
-    level = _check_level(level)
+    confidence_level = _check_level(confidence_level)
     count = check_integer("n_resamples", n_resamples, 0)
-    _check_enough(count, level)
+    _check_enough(count, confidence_level)
     generator = check_rng(rng)
     option = check_kernel("kernel_x", kernel_x)
     backend = backend_of(*samples, at, *weights)
@@ -213,13 +213,13 @@ def local_witness(
             categorical=flags if any(flags) else None,
             rng=generator,
         )
-        band, expected = local.under_null(draw(count), level)
+        band, expected = local.under_null(draw(count), confidence_level)
     return Witness(
         at=np.array(variable.values[points], np.float64),
         values=values,
         band=band,
         expected=expected,
-        level=level,
+        confidence_level=confidence_level,
         names=variable.names,
         null=null,
         bandwidth_x=problem.x.widths,
@@ -238,17 +238,24 @@ def _with_points(problem: ConditionalProblem, parts: Parts, option: KernelOption
     return variable, log_kernel(option, "bandwidth_x", bandwidth, variable, inputs.backend, response=False)[0]
 
 
-def _check_level(level: Any) -> float:
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
-        raise ParameterError(f"`level` must be a number between 0 and 1, got {level!r}. Pass e.g. level=0.95.")
-    return float(level)
+def _check_level(confidence_level: Any) -> float:
+    if (
+        isinstance(confidence_level, bool)
+        or not isinstance(confidence_level, Real)
+        or not 0 < float(confidence_level) < 1
+    ):
+        raise ParameterError(
+            f"`confidence_level` must be a number between 0 and 1, got {confidence_level!r}. "
+            "Pass e.g. confidence_level=0.95."
+        )
+    return float(confidence_level)
 
 
-def _check_enough(count: int, level: float) -> None:
-    # The band is the k-th smallest of the resamples with k = ceil(level (count + 1)): it has to be one of them.
-    needed = math.ceil(level / (1 - level) - 1e-9)
+def _check_enough(count: int, confidence_level: float) -> None:
+    # The band is the k-th smallest of the resamples, k = ceil(confidence_level (count + 1)): it has to be one of them.
+    needed = math.ceil(confidence_level / (1 - confidence_level) - 1e-9)
     if 0 < count < needed:
         raise ParameterError(
-            f"`n_resamples` must be 0 or at least {needed} for level={level:g}, got {count}. "
+            f"`n_resamples` must be 0 or at least {needed} for confidence_level={confidence_level:g}, got {count}. "
             f"Pass e.g. n_resamples={max(200, needed)}."
         )
