@@ -267,34 +267,8 @@ def test_bad_input(call, error, names):
     assert names in str(caught.value)
 
 
-def test_residuals_of_a_kernel_regression():
-    """Up to 200 rows: scikit-learn's kernel ridge regression, with the ridge of the smallest leave-one-out error."""
-    from sklearn.kernel_ridge import KernelRidge
-
-    from condcs.core.arrays import NUMPY
-    from condcs.inference.residuals import _RIDGES, PoolRegression
-    from condcs.kernels.log_kernels import gaussian
-
-    rng = np.random.default_rng(6)
-    x = rng.normal(size=(60, 2))
-    y = np.sin(2 * x[:, :1]) + 0.3 * rng.normal(size=(60, 1))
-    centred = y - y.mean()
-
-    def fitted(ridge, rows, at):
-        return KernelRidge(alpha=ridge, kernel="rbf", gamma=0.5).fit(x[rows], centred[rows]).predict(x[at])
-
-    every = np.arange(60)
-    errors = [sum(float((centred[i] - fitted(r, every != i, [i]))[0, 0] ** 2) for i in every) for r in _RIDGES]
-    best = _RIDGES[int(np.argmin(errors))]
-    regression = PoolRegression(gaussian(NUMPY, x, np.ones(2)), 60)
-    found = regression.residuals(y)
-    np.testing.assert_allclose(found, centred - fitted(best, every, every), atol=1e-5)
-    exact = regression.residuals(np.ones((60, 1)))
-    np.testing.assert_array_equal(exact, np.ones((60, 1)))
-
-
 def test_adjusting_keeps_what_x1_does_not_explain():
-    """Here y hangs on x1 strongly and on x2 weakly: seen with the regression taken off, not without."""
+    """Here y hangs on x1 strongly and on x2 weakly: seen with the regression subtracted, not without."""
     rng = np.random.default_rng(2)
     x1, x2, noise = rng.normal(size=(3, 200))
     y = 3 * x1**2 + 0.2 * x2 + noise

@@ -551,7 +551,7 @@ ALTERNATIVES: tuple[Scenario, ...] = (
     Scenario(
         "small change, strong signal",
         "d 3, x moves by .5; a strong smooth signal, and its mean rises by .25 with noise of sd .5.",
-        "Only after the signal has been taken off.",
+        "Only after the signal has been subtracted.",
         "numeric, columns",
         normal(3, 0.5),
         lambda rng, x, second: 2 * _additive(x) + 0.25 * second + 0.5 * rng.normal(size=len(x)),

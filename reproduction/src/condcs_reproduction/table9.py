@@ -1,4 +1,4 @@
-"""Table 9: the hyper-parameters in force beside those that the paper prints."""
+"""Table 9: the hyper-parameters used beside those that the paper prints."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
 
 EXPERIMENT = Experiment(
     name="table9",
-    title="Exploration: the hyper-parameters in force",
+    title="Exploration: the hyper-parameters used",
     reproduces="Table 9: hyper-parameters of DTG-CS, Q-learning and MaxEnt.",
     parameters={"settings": {e: {m: hyperparameters(e, m).as_dict() for m in METHODS} for e in ENVIRONMENTS}},
     quick={},

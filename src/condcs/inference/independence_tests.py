@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from condcs.core.arrays import Array
-from condcs.core.checks import Parts, check_choice, check_integer, check_same_rows
+from condcs.core.checks import Parts, Variable, check_choice, check_integer, check_same_rows
 from condcs.core.errors import ParameterError, public
 from condcs.core.progress import RESAMPLES_REMEDY, progress_bar, report_done
 from condcs.core.random import check_rng
@@ -19,7 +19,6 @@ from condcs.inference.combining import Combined, combined_evidence, largest_stud
 from condcs.inference.nulls import circular_shifts, local_permutations
 from condcs.inference.predictor_statistic import Statistic, View, predictor_statistic
 from condcs.inference.resampling import batch_values, drawn
-from condcs.inference.residuals import PoolRegression
 from condcs.inference.results import ROUNDING, TestResult, check_numbers, pvalue
 from condcs.inference.shuffled_copy import check_options, copy_statistic
 from condcs.inference.smoothing import Smoother
@@ -34,6 +33,7 @@ from condcs.parallel.spreading import Shared
 IndependenceNull = Literal["signs", "local", "permutation", "surrogate"]
 
 _NARROW = 0.25
+_NEGLIGIBLE = 1e-8
 _OF_NUMBERS = ("gaussian", "laplacian")
 _BATCH = 100
 _FEWEST_ROWS_IN_TIME = 20
@@ -148,11 +148,11 @@ def independence_test(
     inputs = Inputs.of(x, y, given)
     y_parts, x_parts, given_parts = [("y", y)], [("x", x)], [("given", given)]
     first: KernelVariable | None = None
-    regression: PoolRegression | None = None
+    regression: Smoother | None = None
     if given is not None:
         first = inputs.kernel_variable(given_parts, "_given", kernel_given, bandwidth_given)
         if adjust:
-            regression = PoolRegression(first.kernel, first.variable.sizes[0])
+            regression = _smoother(first.variable)
             y_parts = [("y", _adjusted(inputs, y_parts, kernel_y, regression))]
     elif null == "local":
         null = "permutation"
@@ -285,7 +285,7 @@ def _signed(contrasts: Contrasts) -> Statistic:
     return views
 
 
-def _ranked_views(inputs: Inputs, parts: Parts, kernel: Kernel, regression: PoolRegression | None) -> dict[str, View]:
+def _ranked_views(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoother | None) -> dict[str, View]:
     """Return the two ways in which ``bandwidth_x="aggregate"`` looks at x.
 
     A narrow kernel sees what waves, a wide one what leans. The wide one looks at what a regression on z leaves: that
@@ -315,7 +315,7 @@ def _ranked_views(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Pool
     }
 
 
-def _adjusted(inputs: Inputs, parts: Parts, kernel: Kernel, regression: PoolRegression) -> Array:
+def _adjusted(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoother) -> Array:
     """Return a variable without its regression on z; labels, and rows that do not match z, are left as they are."""
     (name, values) = parts[0]
     if kernel not in _OF_NUMBERS:
@@ -323,7 +323,15 @@ def _adjusted(inputs: Inputs, parts: Parts, kernel: Kernel, regression: PoolRegr
     numbers = inputs.numbers(parts, stem=name)
     if numbers.sizes != (regression.rows,):
         return values
-    return regression.residuals(np.asarray(numbers.values, dtype=np.float64))
+    targets = np.asarray(numbers.values, dtype=np.float64)
+    left = regression.residuals(targets)[0]
+    # What z explains to the last digits leaves rounding errors: such a variable is used as it is.
+    return np.where(left.std(axis=0) > _NEGLIGIBLE * targets.std(axis=0), left, targets)
+
+
+def _smoother(z: Variable) -> Smoother:
+    values = np.asarray(z.values, dtype=np.float64)
+    return Smoother(values, z.labels or (False,) * values.shape[1])
 
 
 def _permutations(

@@ -59,7 +59,7 @@ class TestResult(ByValue):
     sizes : tuple of int
         Rows of each sample.
     bandwidths : dict
-        Widths in force, per column.
+        Bandwidths, per column.
     divergence : float
         The measure itself: on the adjusted response if several views are combined, else the same as `statistic`. NaN
         where several bandwidths are combined.

@@ -60,7 +60,7 @@ class MeasuredPool:
 
     @property
     def widths(self) -> dict[str, FloatArray]:
-        """Bandwidths in force."""
+        """Bandwidths that are used."""
         if isinstance(self.problem, ConditionalProblem):
             found = {"bandwidth_x": self.problem.x.widths, "bandwidth_y": self.problem.y.widths}
         elif isinstance(self.problem, MarginalProblem):

@@ -45,7 +45,7 @@ class Witness(ByValue):
     null : str
         How labels were redrawn for the band.
     bandwidth_x, bandwidth_y : array or None
-        Widths in force, one per column.
+        Bandwidths, one per column.
     """
 
     at: FloatArray = field(repr=False)
@@ -228,7 +228,7 @@ def local_witness(
 
 
 def _with_points(problem: ConditionalProblem, parts: Parts, option: KernelOption) -> tuple[Variable, LogKernel]:
-    """Pool the samples with the points, and make the kernel on x again with the widths already in force."""
+    """Pool the samples with the points, and make the kernel on x again with the same bandwidths."""
     inputs, widths = problem.inputs, problem.x.widths
     variable = check_variable(
         parts, inputs.backend, inputs.dtype, labels=option.labels, kernel_option=option.option, min_rows=1

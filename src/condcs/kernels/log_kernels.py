@@ -509,7 +509,7 @@ def log_kernel(
     *,
     response: bool,
 ) -> tuple[LogKernel, np.ndarray[Any, Any] | None]:
-    """Make the log kernel of one variable; also return the widths in force (None where the kernel has none)."""
+    """Make the log kernel of one variable; also return its bandwidths (None where the kernel has none)."""
     values = variable.values
     if callable(kernel.kernel):
         return Function(backend, values, kernel.kernel, kernel.option), None

@@ -26,7 +26,7 @@ from condcs.kernels.log_kernels import Kernel, LogKernel, check_kernel, log_kern
 
 @dataclass(frozen=True)
 class KernelVariable:
-    """A pooled variable with its kernel and the widths in force."""
+    """A pooled variable with its kernel and its bandwidths."""
 
     variable: Variable
     kernel: LogKernel
@@ -108,7 +108,7 @@ def conditional_problem(
 
 @dataclass(frozen=True)
 class MarginalProblem:
-    """Pooled y with its kernel and the widths in force, and the groups of the pool."""
+    """Pooled y with its kernel and its bandwidths, and the groups of the pool."""
 
     inputs: Inputs
     kernel: LogKernel

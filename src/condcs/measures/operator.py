@@ -188,7 +188,7 @@ def mcmd(
 
 
 def _kernel_with_points(problem: ConditionalProblem, parts: Parts, kernel_x: Kernel) -> LogKernel:
-    """Make the kernel on x again, over the pooled rows followed by the points, with the widths already in force."""
+    """Make the kernel on x again, over the pooled rows followed by the points, with the same bandwidths."""
     inputs, widths = problem.inputs, problem.x.widths
     backend_of(*(a for _, a in parts))
     option = check_kernel("kernel_x", kernel_x)

@@ -39,7 +39,7 @@ _FLOOR = {torch.float32: 1e-25, torch.float64: 1e-250}
 
 
 def width(option: str, value: Width, *tables: Tensor, scale: float = 1.0) -> Tensor:
-    """Return the width in force, or one per column, as a tensor without gradient.
+    """Return the bandwidth to use, or one per column, as a tensor without gradient.
 
     "median" and "joint_median" are the rules of `condcs.bandwidth`, "mean" is the square root of the mean squared
     distance between rows of the pooled tables; `scale` multiplies what a rule finds, not a number that was given.

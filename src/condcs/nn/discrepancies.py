@@ -80,4 +80,4 @@ DEFAULTS: Mapping[AdaptationMethod, Mapping[str, Any]] = {
     "djp_mmd": {"bandwidth": "mean"},
     "cs": {"bandwidth": 1.0, "normalize": True},
 }
-"""Options in force where the caller gives none: a width per batch for the MMD-based methods, the paper's for CS."""
+"""Options where the caller gives none: a bandwidth per batch for the MMD-based methods, the paper's for CS."""

@@ -63,7 +63,7 @@ def load_frames(folder: str | Path, *, layout: str = "nct", cut: bool = True) ->
     check_choice("layout", layout, ("nct", "ntc"))
     root = Path(folder)
     if not root.is_dir():
-        raise DataError(f"`folder` must be a folder of clips, got {root}, which is none. Check the path.")
+        raise DataError(f"`folder` must be a folder of clips, got {root}, which is not a folder. Check the path.")
     classes = sorted(p.name for p in root.iterdir() if p.is_dir() and any(_clip_files(p)))
     files = [(label, path) for label, name in enumerate(classes) for path in _clip_files(root / name)]
     if not files:
