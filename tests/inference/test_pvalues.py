@@ -58,7 +58,7 @@ def test_volts_and_microvolts_give_the_same_pvalue(scale):
         )
         for c in (1.0, scale)
     )
-    assert rescaled.pvalue == found.pvalue == 0.01
+    assert rescaled.pvalue == found.pvalue <= 0.02
 
 
 @pytest.mark.parametrize("scale", [1e-160, 1e160])
