@@ -155,11 +155,11 @@ def _checked(
 
 def _balance(draft: Propensity, designs: list[Design], labels: Labels, rng: np.random.Generator) -> float:
     """P-value of the observed imbalance of x: of all functions of each design, combined over the designs."""
-    redrawn = draft.draw(_CHECKS, rng)
-    observed = draft.surprises(labels[None], observed=True)
+    # Without new fits to the redrawn labels: what a fit leaves in the directions that it has used up is next to
+    # nothing, and beside that a little would look like much.
+    every = np.vstack([labels[None], draft.draw(_CHECKS, rng)])
     values = np.zeros((len(designs), 1 + _CHECKS))
-    for first, rest in zip(observed, draft.surprises(redrawn), strict=True):
-        surprises = np.hstack([first, rest])
+    for surprises in draft.surprises(every, observed=True):
         for row, design in enumerate(designs):
             values[row] += ((design.functions.T @ surprises) ** 2).sum(axis=0)
     return combined_evidence(values).pvalue
@@ -182,7 +182,7 @@ def _path(smoother: Smoother, target: FloatArray) -> list[_Logistic]:
     richer = [p for p in (*_PENALTIES, *_RICHER) if p < best.penalty]
     own = next(d for d in smoother.designs if d.name == best.design)
     others = [(d, best.penalty) for d in order if d.name != best.design][:_DESIGNS]
-    return [best, *(_logistic(d, target, p, None)[0] for d, p in [*((own, p) for p in richer[:2]), *others])]
+    return [best, *(_logistic(d, target, p, None)[0] for d, p in [*((own, p) for p in richer), *others])]
 
 
 def _squared_error(design: Design, target: FloatArray) -> float:
