@@ -106,7 +106,7 @@ def _change(kind, rng, n=150):
 
 @pytest.mark.parametrize("kind", ["mean", "amplitude", "slopes", "products", "spread", "local", "shape"])
 def test_each_view_sees_the_change_that_it_is_made_for(kind):
-    result = condcs.conditional_test(*_change(kind, np.random.default_rng(6)), n_resamples=199, rng=0)
+    result = condcs.conditional_test(*_change(kind, np.random.default_rng(6), n=250), n_resamples=199, rng=0)
     assert result.pvalue <= 0.02
     assert result.details["pvalues"][result.details["views"].index(kind)] <= 0.02
 
