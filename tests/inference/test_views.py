@@ -99,8 +99,8 @@ def _change(kind, rng, n=150):
         "slopes": (xp, yp, xq, xq[:, 0] + 0.8 * centred[:, 1] + f),
         "products": (xp, yp, xq, xq[:, 0] + centred[:, 0] * centred[:, 1] + f),
         "spread": (xp, yp, xq, xq[:, 0] + 2 * f),
-        "local": (xp, yp, xq, xq[:, 0] + 2 * (np.abs(xq[:, 1]) < 0.4) - 0.7 + f),
-        "shape": (xp, yp, xq, xq[:, 0] + 0.9 * np.sign(f) + 0.43 * rng.normal(size=n)),
+        "local": (xp, yp, xq, xq[:, 0] + 3 * (np.abs(xq[:, 1]) < 0.4) - 1 + f),
+        "shape": (xp, yp, xq, xq[:, 0] + 0.95 * np.sign(f) + 0.3 * rng.normal(size=n)),
     }[kind]
 
 

@@ -34,9 +34,9 @@ from condcs.inference.smoothing import Smoother, in_deviations, median_square, s
 
 FloatArray = np.ndarray[Any, Any]
 
-WEIGHTS = {"mean": 12.0, "linear": 12.0, "spread": 2.0, "products": 0.5}
+WEIGHTS = {"mean": 6.0, "linear": 6.0, "spread": 2.0}
 """How much a view counts in the combination, 1 if not said. Changes of the mean are what is looked for most often, and
-there single-purpose tests are sharpest; to leave most of the weight to them costs the other views little."""
+there single-purpose tests are sharpest; to leave nearly half of the weight to them costs the other views little."""
 
 _NORMAL_SCORES_GAIN = 0.02
 """Share of the variance by which normal scores must be explained better than the values to take their place."""
