@@ -1,4 +1,4 @@
-"""The level of a test is itself tested: 400 seeded runs, 99.9% binomial interval, for each null and kind of p(x)."""
+"""The level of a test is itself tested: 200 seeded runs, 99.9% binomial interval, for each null and kind of p(x)."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import condcs
 
 pytestmark = pytest.mark.slow
 
-RUNS, LEVEL, RESAMPLES = 400, 0.05, 99
+RUNS, LEVEL, RESAMPLES = 200, 0.05, 99
 LOW, HIGH = (int(v) for v in binom.interval(0.999, RUNS, LEVEL))
 
 
