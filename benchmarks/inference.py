@@ -71,7 +71,7 @@ def independence(rows: int = 1_000, resamples: int = 200) -> None:
     y = z[:, :1] ** 2 + 0.3 * x2 + rng.normal(size=(rows, 1))
 
     def test() -> None:
-        condcs.independence_test(x2, y, given=z, n_resamples=resamples, rng=0, n_jobs=THREADS)
+        condcs.independence_test(x2, y, given=z, null="local", n_resamples=resamples, rng=0, n_jobs=THREADS)
 
     test()
     ours = median(once(test) for _ in range(3))

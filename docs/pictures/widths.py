@@ -126,7 +126,7 @@ def _units(resamples: int) -> Any:
     )
     results = {
         rule: condcs.conditional_test(
-            xp, yp, xq, yq, bandwidth_x=rule, n_resamples=resamples, rng=0
+            xp, yp, xq, yq, views="measure", bandwidth_x=rule, n_resamples=resamples, rng=0
         )
         for rule in ("joint_median", "median")
     }

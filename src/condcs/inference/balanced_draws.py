@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from condcs.core.settings import current_settings
+from condcs.inference.smoothing import in_deviations
 
 FloatArray = np.ndarray[Any, Any]
 Labels = np.ndarray[Any, Any]
@@ -180,14 +181,6 @@ def spline_features(x: FloatArray, categorical: Sequence[bool] | None) -> FloatA
             spline = SplineTransformer(knots=knots[:, None], degree=3, include_bias=False)
             blocks.append(spline.fit_transform(column[:, None]))
     return in_deviations(np.hstack(blocks))
-
-
-def in_deviations(x: FloatArray) -> FloatArray:
-    """Columns centred, in units of their standard deviations; constant ones are 0."""
-    scaled = x / np.maximum(np.abs(x).max(axis=0), np.finfo(float).tiny)
-    centred = scaled - scaled.mean(axis=0)
-    deviation = centred.std(axis=0)
-    return np.asarray(np.where(deviation > 1e-14, centred / np.maximum(deviation, 1e-14), 0.0))
 
 
 def _held(centred: FloatArray, spread: FloatArray, ridge: float, count: int) -> FloatArray:

@@ -19,7 +19,8 @@ import numpy as np
 from condcs.core.checks import check_choice, check_integer
 from condcs.core.errors import DataError, ParameterError, ShapeError
 from condcs.core.groups import label_type
-from condcs.inference.balanced_draws import in_deviations, local_draws, propensity_draws
+from condcs.inference.balanced_draws import local_draws, propensity_draws
+from condcs.inference.smoothing import in_deviations
 
 FloatArray = np.ndarray[Any, Any]
 Labels = np.ndarray[Any, Any]

@@ -7,6 +7,7 @@ observed imbalance of x is a typical draw. That check costs no validity, so rich
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ _LEAST_LEFT = 0.05
 _SMALLEST_VARIANCE = 1e-6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Logistic:
     """A fitted logistic regression of one label against the others.
 
@@ -115,20 +116,18 @@ def fitted_propensity(smoother: Smoother, labels: Labels, count: int, rng: np.ra
     """Estimate P(sample | x), and enrich it until the check of balance passes."""
     groups = [1] if count == 2 else list(range(count))
     seed = int(rng.integers(2**63))
-    paths = []
     with one_blas_thread():
-        for group in groups:
-            target = (labels == group).astype(np.float64)
-            paths.append(_path(smoother, target))
-        best: Propensity | None = None
-        for place in range(max(map(len, paths))):
-            fits = tuple(path[min(place, len(path) - 1)] for path in paths)
-            found = _checked(fits, smoother, labels, count, np.random.default_rng(seed))
-            if best is None or found.balance_pvalue > best.balance_pvalue:
-                best = found
-            if best.balance_pvalue >= PASSED:
+        paths = [_path(smoother, (labels == group).astype(np.float64)) for group in groups]
+        fits = tuple(next(path) for path in paths)
+        best = _checked(fits, smoother, labels, count, np.random.default_rng(seed))
+        while best.balance_pvalue < PASSED:
+            richer = tuple(next(path, fit) for path, fit in zip(paths, fits, strict=True))
+            if richer == fits:
                 break
-    assert best is not None
+            fits = richer
+            found = _checked(fits, smoother, labels, count, np.random.default_rng(seed))
+            if found.balance_pvalue > best.balance_pvalue:
+                best = found
     return best
 
 
@@ -165,8 +164,8 @@ def _balance(draft: Propensity, designs: list[Design], labels: Labels, rng: np.r
     return combined_evidence(values).pvalue
 
 
-def _path(smoother: Smoother, target: FloatArray) -> list[_Logistic]:
-    """Fits to try, the one with the smallest leave-one-out deviance first, then richer ones."""
+def _path(smoother: Smoother, target: FloatArray) -> Iterator[_Logistic]:
+    """Yield fits to try: the one with the smallest leave-one-out deviance, then richer ones as they are needed."""
     # Least squares is a good judge of which functions matter, in closed form; only the best are fitted in earnest.
     order = sorted(smoother.designs, key=lambda design: _squared_error(design, target))
     best: _Logistic | None = None
@@ -179,10 +178,12 @@ def _path(smoother: Smoother, target: FloatArray) -> list[_Logistic]:
             elif fit.design == best.design and fit.deviance > best.deviance + 2:
                 break
     assert best is not None
+    yield best
     richer = [p for p in (*_PENALTIES, *_RICHER) if p < best.penalty]
     own = next(d for d in smoother.designs if d.name == best.design)
     others = [(d, best.penalty) for d in order if d.name != best.design][:_DESIGNS]
-    return [best, *(_logistic(d, target, p, None)[0] for d, p in [*((own, p) for p in richer), *others])]
+    for design, penalty in [*((own, p) for p in richer), *others]:
+        yield _logistic(design, target, penalty, None)[0]
 
 
 def _squared_error(design: Design, target: FloatArray) -> float:

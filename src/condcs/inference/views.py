@@ -80,7 +80,7 @@ class Response:
 
 
 def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother) -> Response:
-    """Take the regression on x from every column of y, and from the features of its kernels."""
+    """Subtract the regression on x from every column of y, and from the features of its kernels."""
     flags = np.asarray(labels, bool)
     codes = y[:, flags].T
     scale = np.maximum(np.abs(y[:, ~flags]).max(axis=0), np.finfo(float).tiny)
