@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 import condcs
 from condcs.timeseries import ccs_pairwise_distance, embed
-from condcs.timeseries.engine import power_of_two
+from condcs.timeseries._engine import power_of_two
 
 THREADS = 2
 REPEATS = 3

@@ -37,7 +37,7 @@ class Library:
 @contextmanager
 def no_small_pools() -> Iterator[None]:
     """Small numpy pools have a form of their own; within this they take the form of large ones."""
-    from condcs.kernels import log_kernels
+    from condcs._kernels import log_kernels
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_kernels, "_SMALL_POOL", 0)

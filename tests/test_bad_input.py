@@ -10,8 +10,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import condcs
-from condcs.core import errors
-from condcs.core.errors import BandwidthError, DataError, OverlapError, ParameterError, ShapeError
+from condcs._core import errors
+from condcs._core.errors import BandwidthError, DataError, OverlapError, ParameterError, ShapeError
 
 N = 12
 X = np.random.default_rng(0).normal(size=(N, 2))

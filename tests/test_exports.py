@@ -5,6 +5,7 @@ import inspect
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,6 +71,14 @@ def test_nothing_else_is_public():
     code = "import condcs; print(*(n for n in dir(condcs) if not n.startswith('_')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == {*condcs.__all__, *PACKAGES}
+
+
+def test_private_modules_carry_an_underscore():
+    """Users import from packages; only `condcs.nn.functional` is a public module, as torch has it."""
+    home = Path(condcs.__file__).parent
+    modules = {f"{name}.{file.stem}" for name in PACKAGES for file in (home / name).glob("[!_]*.py")}
+    assert modules == {"nn.functional"}
+    assert {folder.name for folder in home.glob("[!_]*") if folder.is_dir()} == {*PACKAGES, "cli"} - {"exceptions"}
 
 
 def test_packages_had_to_be_imported_by_their_full_names():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.kernels import differentiable
-from condcs.measures.registry import MEASURES
+from condcs._kernels import differentiable
+from condcs._measures.registry import MEASURES
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -138,7 +138,7 @@ def test_jax_jit_needs_numbers_for_widths():
     compiled = jax.jit(lambda *a: condcs.conditional_cs(*a, bandwidth_x=0.9, bandwidth_y=0.9))
     expected = condcs.conditional_cs(*data, bandwidth_x=0.9, bandwidth_y=0.9)
     assert float(compiled(*data)) == pytest.approx(float(expected), abs=1e-5)
-    with pytest.raises(condcs.core.errors.BandwidthError, match=r"inside jax\.jit"):
+    with pytest.raises(condcs._core.errors.BandwidthError, match=r"inside jax\.jit"):
         jax.jit(condcs.conditional_cs)(*data)
 
 

@@ -32,21 +32,21 @@ def test_import_loads_no_partner():
 def test_import_loads_few_modules_of_its_own():
     """Layers above the tests are loaded when they are asked for."""
     own = {name for name in modules_after("import condcs") if name.partition(".")[0] == "condcs"}
-    assert {"condcs.core.checks", "condcs.kernels.row_sums", "condcs.measures.conditional"} <= own
-    assert not own & {"condcs.cli", "condcs.datasets", "condcs.kernels.compiled", "condcs.kernels.differentiable"}
+    assert {"condcs._core.checks", "condcs._kernels.row_sums", "condcs._measures.conditional"} <= own
+    assert not own & {"condcs.cli", "condcs.datasets", "condcs._kernels.compiled", "condcs._kernels.differentiable"}
     assert {name.split(".")[1] for name in own if "." in name} == {
-        "core",
-        "kernels",
-        "measures",
-        "inference",
-        "parallel",
+        "_core",
+        "_kernels",
+        "_measures",
+        "_inference",
+        "_parallel",
     }
 
 
 def test_compare_is_imported_when_it_is_asked_for():
     """And then brings neither the command line nor what reads tables and draws."""
     loaded = modules_after("import condcs; condcs.compare")
-    assert "condcs.comparison.comparing" in loaded - modules_after("import condcs")
+    assert "condcs.comparison._comparing" in loaded - modules_after("import condcs")
     assert not loaded & {"pandas", "pyarrow", "matplotlib", "typer", "rich", "condcs.cli", "condcs.report"}
 
 

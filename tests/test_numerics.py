@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import condcs
-from condcs.kernels import log_kernels
-from condcs.kernels.log_kernels import Condensed, Differences, Expanded
+from condcs._kernels import log_kernels
+from condcs._kernels.log_kernels import Condensed, Differences, Expanded
 
 from .conftest import no_small_pools
 from .dense import dense_conditional_cs
@@ -209,7 +209,7 @@ def test_dense_formula_wherever_the_data_lie(offset, spread):
 
 def test_all_forms_of_the_gaussian_are_exercised(rng, pool):
     """Pairs for small pools; the cheap form for compact data, differences for spread-out data. Or nothing is proven."""
-    from condcs.core.arrays import NUMPY
+    from condcs._core.arrays import NUMPY
 
     compact, spread = rng.normal(size=(10, 2)), 1e4 * rng.normal(size=(10, 2))
     forms = (Condensed, Condensed) if pool == "small" else (Expanded, Differences)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import condcs
-from condcs.measures.registry import MEASURES
+from condcs._measures.registry import MEASURES
 
 from .dense import dense_conditional_cs, dense_cs, dense_predictors
 

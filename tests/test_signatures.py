@@ -9,8 +9,8 @@ import typing
 import pytest
 
 from condcs import causal, datasets, timeseries
-from condcs.measures.registry import MEASURES
-from condcs.timeseries.distance_job import SeriesMeasure
+from condcs._measures.registry import MEASURES
+from condcs.timeseries._distance_job import SeriesMeasure
 
 PACKAGES = [causal, datasets, timeseries]
 FUNCTIONS = [

@@ -35,8 +35,8 @@ def test_names_have_types_and_wrong_ones_are_errors(tmp_path):
         lines.setdefault(found[0], found[2])
     assert lines["4"].endswith('CausalGraph"')
     assert "ConditionalDriftDetector" in lines["5"]
-    assert lines["6"] == 'note: Revealed type is "condcs.core.errors.ShapeError"'
-    assert lines["7"] == 'note: Revealed type is "condcs.comparison.result.Comparison"'
+    assert lines["6"] == 'note: Revealed type is "condcs._core.errors.ShapeError"'
+    assert lines["7"] == 'note: Revealed type is "condcs.comparison._result.Comparison"'
     assert 'error: Argument "missing" to "compare" has incompatible type' in lines["8"]
     assert 'error: Argument "decimal" to "FileOptions" has incompatible type' in lines["9"]
     assert 'has no attribute "conditonal_cs"' in lines["10"]

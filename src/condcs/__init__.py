@@ -6,27 +6,27 @@ The subpackages are imported when they are first used: after ``import condcs``, 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from condcs.core.settings import config_context
-from condcs.inference.conditional_tests import conditional_test
-from condcs.inference.explain import Explanation, Region, explain
-from condcs.inference.independence_tests import independence_test
-from condcs.inference.results import ConfidenceInterval, Estimate, TestResult
-from condcs.inference.two_sample_tests import two_sample_test
-from condcs.inference.witness import Witness, witness
-from condcs.kernels.bandwidths import bandwidth
-from condcs.measures.bregman import conditional_bregman
-from condcs.measures.conditional import (
+from condcs._core.settings import config_context
+from condcs._inference.conditional_tests import conditional_test
+from condcs._inference.explain import Explanation, Region, explain
+from condcs._inference.independence_tests import independence_test
+from condcs._inference.results import ConfidenceInterval, Estimate, TestResult
+from condcs._inference.two_sample_tests import two_sample_test
+from condcs._inference.witness import Witness, witness
+from condcs._kernels.bandwidths import bandwidth
+from condcs._measures.bregman import conditional_bregman
+from condcs._measures.conditional import (
     conditional_cs,
     conditional_cs_predictors,
     conditional_cs_responses,
     conditional_euclidean,
 )
-from condcs.measures.gaussian_mixture import cs_gaussian_mixture
-from condcs.measures.marginal import cs, joint_mmd, mmd
-from condcs.measures.neighbours import conditional_kl
-from condcs.measures.operator import conditional_mmd, mcmd
-from condcs.measures.pairwise import pairwise
-from condcs.measures.registry import MEASURES, Measure
+from condcs._measures.gaussian_mixture import cs_gaussian_mixture
+from condcs._measures.marginal import cs, joint_mmd, mmd
+from condcs._measures.neighbours import conditional_kl
+from condcs._measures.operator import conditional_mmd, mcmd
+from condcs._measures.pairwise import pairwise
+from condcs._measures.registry import MEASURES, Measure
 
 if TYPE_CHECKING:
     from condcs import adapters as adapters
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from condcs import nn as nn
     from condcs import report as report
     from condcs import timeseries as timeseries
-    from condcs.comparison.comparing import compare
-    from condcs.comparison.result import Comparison
-    from condcs.tables.sources import FileOptions
+    from condcs._tables.sources import FileOptions
+    from condcs.comparison._comparing import compare
+    from condcs.comparison._result import Comparison
 
 __version__ = "0.1.0"
 
@@ -93,7 +93,7 @@ _SUBPACKAGES = (
 )
 """Public packages; not in `__all__`, because ``from condcs import *`` would then need torch."""
 
-_HOMES = {"Comparison": "comparison.result", "FileOptions": "tables.sources", "compare": "comparison.comparing"}
+_HOMES = {"Comparison": "comparison._result", "FileOptions": "_tables.sources", "compare": "comparison._comparing"}
 """Names that are imported when they are first used, and the modules that define them."""
 
 # Hidden from type checkers, which would take any name for one that it knows.

@@ -1,6 +1,6 @@
 """Errors and warnings: bad input is a `ValueError` that names the argument, the rule, what came and the remedy."""
 
-from condcs.core.errors import (
+from condcs._core.errors import (
     BalanceWarning,
     BandwidthError,
     BandwidthWarning,
@@ -13,8 +13,8 @@ from condcs.core.errors import (
     ParameterError,
     ShapeError,
 )
-from condcs.core.files import InUseError, WriteError
-from condcs.parallel.dask_cluster import ClusterError
+from condcs._core.files import InUseError, WriteError
+from condcs._parallel.dask_cluster import ClusterError
 
 __all__ = [
     "BalanceWarning",

@@ -27,7 +27,7 @@ def edges(data, test, **options):
 
 @pytest.mark.slow
 def test_pc_orients_a_collider_that_fisher_z_misses(collider):
-    import condcs.adapters.causal_learn  # noqa: F401  (registers the name)
+    import condcs.adapters._causal_learn  # noqa: F401  (registers the name)
 
     arrows, ends = edges(collider, "condcs", n_resamples=99)
     assert arrows == {(0, 2), (1, 2)}
@@ -38,7 +38,7 @@ def test_pc_orients_a_collider_that_fisher_z_misses(collider):
 def test_pvalue_does_not_depend_on_the_order_of_calls(collider):
     from causallearn.utils.cit import CIT
 
-    import condcs.adapters.causal_learn  # noqa: F401
+    import condcs.adapters._causal_learn  # noqa: F401
 
     first, second = (CIT(collider, "condcs", n_resamples=99, rng=1) for _ in range(2))
     calls = [(0, 1, [2]), (2, 0, None), (1, 2, [0])]

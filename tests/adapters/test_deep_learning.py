@@ -85,7 +85,7 @@ def test_eegnet_is_the_extractor():
     if not _has("braindecode"):
         pytest.skip("braindecode is not installed")
     from condcs.adapters import eegnet_network
-    from condcs.adapters.braindecode import eegnet_class
+    from condcs.adapters._braindecode import eegnet_class
 
     network = eegnet_network(3, 128, 2, F1=2, kernel_length=16, bottleneck=(8, 4))
     assert isinstance(network.extractor.model, eegnet_class())
@@ -101,7 +101,7 @@ def test_placeholder_of_torchaudio_leaves_no_trace():
     if not _has("braindecode"):
         pytest.skip("braindecode is not installed")
     code = (
-        "import sys, warnings; from condcs.adapters.braindecode import eegnet_class; eegnet_class();"
+        "import sys, warnings; from condcs.adapters._braindecode import eegnet_class; eegnet_class();"
         "module = sys.modules.get('torchaudio'); print(module is None or hasattr(module, '__version__'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -110,7 +110,7 @@ def test_placeholder_of_torchaudio_leaves_no_trace():
 
 def test_a_missing_partner_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "skorch", None)
-    monkeypatch.delitem(sys.modules, "condcs.adapters.skorch", raising=False)
+    monkeypatch.delitem(sys.modules, "condcs.adapters._skorch", raising=False)
     import condcs.adapters
 
     with pytest.raises(ImportError, match=r"ConditionalCSRegressor needs skorch: pip install 'condcs\[adapt\]'"):

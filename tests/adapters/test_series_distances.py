@@ -9,8 +9,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from condcs._core.errors import ParameterError
 from condcs.adapters import SeriesDistances
-from condcs.core.errors import ParameterError
 from condcs.timeseries import ccs_distance, ccs_pairwise_distance
 
 TWO_POINTS = "the check's data has two time points; a window, its successor and a second window take three"

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from condcs._core.errors import CondcsError
 from condcs.causal import (
     ConditionalCS,
     Embedding,
@@ -15,7 +16,6 @@ from condcs.causal import (
     causal_test,
     select_embedding,
 )
-from condcs.core.errors import CondcsError
 
 RNG = np.random.default_rng(0)
 X, Y, Z = RNG.normal(size=(3, 100))
@@ -115,7 +115,7 @@ def test_dates_belong_in_the_index():
 
 
 def test_a_re_ordering_null_refuses_what_does_not_fit_in_memory(monkeypatch):
-    monkeypatch.setattr("condcs.causal.gram_scores.DENSE_BUDGET", 1000)
+    monkeypatch.setattr("condcs.causal._gram_scores.DENSE_BUDGET", 1000)
     with pytest.raises(CondcsError, match='`null` must be "windows" for 99 rows'):
         causal_test(X, Y, null="circular", n_resamples=2)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from condcs.causal import KernelGranger, TransferEntropy, causal_score, causal_test
-from condcs.causal.influence_measures import entropy
+from condcs.causal._influence_measures import entropy
 from condcs.datasets import make_nlvar3
 
 

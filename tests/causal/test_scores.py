@@ -5,8 +5,8 @@ import pytest
 
 import condcs
 from condcs.causal import ConditionalCS, Embedding, causal_graph, causal_score
-from condcs.causal.predictive_choice import LEVELS, DenseGrams, predictive_likelihoods
-from condcs.causal.series import CausalProblem, Link, Series
+from condcs.causal._predictive_choice import LEVELS, DenseGrams, predictive_likelihoods
+from condcs.causal._series import CausalProblem, Link, Series
 from condcs.datasets import make_nlvar3
 
 

@@ -5,9 +5,9 @@ import pytest
 
 import condcs
 from condcs.causal import ConditionalCS, Embedding, ShiftedWindows, causal_graph, causal_test
-from condcs.causal.gram_scores import reordered_gram_scores, window_gram_scores
-from condcs.causal.link_tests import block_orders, spread_windows
-from condcs.causal.series import CausalProblem, Link, Series
+from condcs.causal._gram_scores import reordered_gram_scores, window_gram_scores
+from condcs.causal._link_tests import block_orders, spread_windows
+from condcs.causal._series import CausalProblem, Link, Series
 from condcs.datasets import make_henon_chain, make_nlvar3
 
 
@@ -109,7 +109,7 @@ def test_same_seed_same_answer_whatever_the_threads():
 def test_batches_of_links_change_nothing(monkeypatch):
     series = make_henon_chain(200, n_maps=3).series
     together = causal_graph(series, n_resamples=10, rng=0)
-    monkeypatch.setattr("condcs.causal.gram_scores.SUMS_BUDGET", 1)
+    monkeypatch.setattr("condcs.causal._gram_scores.SUMS_BUDGET", 1)
     apart = causal_graph(series, n_resamples=10, rng=0)
     assert np.array_equal(together.null_distributions, apart.null_distributions, equal_nan=True)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from condcs._core.errors import DataError
 from condcs.causal import ConditionalCS, KernelGranger, causal_graph, causal_score, causal_test, select_embedding
-from condcs.core.errors import DataError
 
 MEASURES = ["conditional_cs", "linear_granger", "kernel_granger", "transfer_entropy"]
 

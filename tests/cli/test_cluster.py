@@ -11,10 +11,10 @@ pytest.importorskip("matplotlib")
 
 from typer.testing import CliRunner
 
+from condcs._core.errors import CondcsError, DataError, ShapeError
 from condcs.cli.app import app
 from condcs.cli.cluster_command import default_order, scaled
 from condcs.cli.series_files import SeriesFile, read_series
-from condcs.core.errors import CondcsError, DataError, ShapeError
 
 
 def run(*arguments):

@@ -107,7 +107,7 @@ def test_a_fault_of_ours_does_not_look_like_a_change(tables, monkeypatch):
     def fail(*args, **kwargs):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("condcs.comparison.comparing.compare", fail)
+    monkeypatch.setattr("condcs.comparison._comparing.compare", fail)
     assert run(tables / "march.csv", tables / "changed.csv", "--y", "price").exit_code == 2
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("matplotlib")
 from typer.testing import CliRunner
 
 from condcs.cli.app import app
-from condcs.explore.trials import ExploreOptions, explore
+from condcs.explore._trials import ExploreOptions, explore
 
 
 def run(*arguments):

@@ -17,10 +17,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from condcs._core.errors import CondcsError, DataError
+from condcs._tables.pair import ReadOptions, read_pair
+from condcs._tables.sources import FileOptions, open_table
 from condcs.cli.app import app
-from condcs.core.errors import CondcsError, DataError
-from condcs.tables.pair import ReadOptions, read_pair
-from condcs.tables.sources import FileOptions, open_table
 
 pa = pytest.importorskip("pyarrow")
 ipc = pytest.importorskip("pyarrow.ipc")
@@ -353,7 +353,7 @@ def test_there_are_enough_malformed_files():
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["compare", "causal"])
 def test_malformed_tables(tmp_path, command, monkeypatch):
-    monkeypatch.setattr("condcs.comparison.comparing.compare_pair", _stop)
+    monkeypatch.setattr("condcs.comparison._comparing.compare_pair", _stop)
     monkeypatch.setattr("condcs.cli.causal_command.tested", _stop)
     found = {}
     for name, content in TABLES.items():
@@ -385,7 +385,7 @@ def test_a_quote_that_is_never_closed_does_not_swallow_the_rest(tmp_path):
 
 def test_a_duplicate_name_among_many_columns_is_not_quadratic(tmp_path):
     """80,000 columns took 94 seconds: here the names are looked at once each."""
-    from condcs.tables.text import check_names
+    from condcs._tables.text import check_names
 
     class Counted(str):
         looks = 0

@@ -180,7 +180,7 @@ def test_a_package_that_one_command_needs_is_missing(monkeypatch, tmp_path, pack
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    for name in [name for name in sys.modules if name.startswith(("condcs.report", "condcs.causal.graph_drawing"))]:
+    for name in [name for name in sys.modules if name.startswith(("condcs.report", "condcs.causal._graph_drawing"))]:
         monkeypatch.delitem(sys.modules, name)
     ended = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out")])
     assert ended.exit_code == 2
@@ -207,7 +207,7 @@ def test_an_error_nobody_expected_ends_with_two(monkeypatch, error, words):
     def fail(*args, **kwargs):
         raise error
 
-    monkeypatch.setattr("condcs.comparison.comparing.compare", fail)
+    monkeypatch.setattr("condcs.comparison._comparing.compare", fail)
     ended = CliRunner().invoke(app, COMPARE)
     assert ended.exit_code == 2
     assert words in ended.stderr
@@ -221,7 +221,7 @@ def test_ctrl_c_ends_with_130(monkeypatch):
     def fail(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("condcs.comparison.comparing.compare", fail)
+    monkeypatch.setattr("condcs.comparison._comparing.compare", fail)
     ended = CliRunner().invoke(app, COMPARE)
     assert ended.exit_code == 130
     assert ended.stderr == "Stopped; nothing was written.\n"
@@ -229,7 +229,7 @@ def test_ctrl_c_ends_with_130(monkeypatch):
 
 def test_the_folder_of_a_report_was_made_without_asking(files, tmp_path):
     """Also by `Page.write` itself."""
-    from condcs.core.errors import CondcsError
+    from condcs._core.errors import CondcsError
     from condcs.report import Page
 
     with pytest.raises(CondcsError, match="could not be written"):

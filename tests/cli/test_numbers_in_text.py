@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from condcs._core.errors import DataError
+from condcs._tables.kinds import as_number, tell_kind
+from condcs._tables.pair import ReadOptions, read_pair
+from condcs._tables.sources import FileOptions
 from condcs.cli.app import app
-from condcs.core.errors import DataError
-from condcs.tables.kinds import as_number, tell_kind
-from condcs.tables.pair import ReadOptions, read_pair
-from condcs.tables.sources import FileOptions
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 import typer
 
+from condcs._core.printable import harmless
 from condcs.cli.app import app
 from condcs.cli.terminal import STAND_INS, Terminal, foreign
-from condcs.core.printable import harmless
 from tests.house_prices import house_prices
 
 ESC = "\x1b"
@@ -308,8 +308,8 @@ def test_words_of_size_said_moderate_where_nothing_changed(files, monkeypatch, t
 
 
 def test_warnings_of_the_library_are_notes(monkeypatch, capsys):
+    from condcs._core.errors import OverlapWarning
     from condcs.cli.boundary import _show_warning
-    from condcs.core.errors import OverlapWarning
 
     _show_warning(OverlapWarning(f"5 rows of {ESC}[2J are\nalone."), OverlapWarning, "file.py", 3)
     assert capsys.readouterr().err == "Note: 5 rows of \\x1b[2J are alone.\n"

@@ -16,10 +16,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from condcs._core.files import locked, sealed
+from condcs._tables.pair import ReadOptions
 from condcs.cli import watch_command as watch
 from condcs.cli.app import app
-from condcs.core.files import locked, sealed
-from condcs.tables.pair import ReadOptions
 from tests.house_prices import house_prices
 
 OPTIONS = ["--y", "price", "--x", "area,district", "--window", "30", "--run-length", "2000"]

@@ -115,7 +115,7 @@ def kill_and_go_on(place):
 
 def rows_seen(state):
     """Rows that a state has seen; an error if it is not whole."""
-    from condcs.core.files import unsealed
+    from condcs._core.files import unsealed
 
     with np.load(io.BytesIO(unsealed(state.read_bytes())), allow_pickle=False) as stored:
         return int(json.loads(str(stored["about"]))["rows"])

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 import condcs
+from condcs._core.errors import CondcsError
+from condcs._tables import FileOptions
 from condcs.cli.app import app
-from condcs.core.errors import CondcsError
-from condcs.tables import FileOptions
 from tests.house_prices import house_prices
 
 QUICK = {"n_resamples": 39, "n_jobs": 1}

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.comparison.comparing import STEPS
-from condcs.comparison.regions import label_order
-from condcs.comparison.shifts import compare_inputs, compare_relation, standardised
-from condcs.tables.kinds import Column
-from condcs.tables.pair import Account, Pair
+from condcs._tables.kinds import Column
+from condcs._tables.pair import Account, Pair
+from condcs.comparison._comparing import STEPS
+from condcs.comparison._regions import label_order
+from condcs.comparison._shifts import compare_inputs, compare_relation, standardised
 from tests.house_prices import house_prices
 
 

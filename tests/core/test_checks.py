@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.core.errors import BandwidthError, DataError, OverlapWarning, ParameterError, ShapeError
+from condcs._core.errors import BandwidthError, DataError, OverlapWarning, ParameterError, ShapeError
 
 RNG = np.random.default_rng(3)
 X, Y = RNG.normal(size=(30, 2)), RNG.normal(size=30)

@@ -74,4 +74,4 @@ def test_numba_cache_dir_comes_first(read_only_install, tmp_path):
 
 def test_every_cached_function_is_compiled_in_the_one_place_that_falls_back():
     direct = [p for p in PACKAGE.rglob("*.py") if re.search(r"(?<!``)numba\.njit\([^\n]*cache", p.read_text("utf-8"))]
-    assert direct == [PACKAGE / "core" / "compiling.py"]
+    assert direct == [PACKAGE / "_core" / "compiling.py"]

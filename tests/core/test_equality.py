@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import condcs
+from condcs._core.equality import ByValue
 from condcs.causal import causal_graph
-from condcs.core.equality import ByValue
 from condcs.datasets import make_local_shift, make_nlvar3
 from condcs.timeseries import cluster
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from condcs.core.errors import CondcsError, ParameterError, public
+from condcs._core.errors import CondcsError, ParameterError, public
 from condcs.drift import ConditionalDriftDetector
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from condcs.core import files
-from condcs.core.errors import DataError
-from condcs.core.files import InUseError, WriteError, atomic_write, lock, locked, reserve, sealed, unsealed, writing
+from condcs._core import files
+from condcs._core.errors import DataError
+from condcs._core.files import InUseError, WriteError, atomic_write, lock, locked, reserve, sealed, unsealed, writing
 
 
 def test_failed_write_leaves_the_old_file(tmp_path):
@@ -69,7 +69,7 @@ def test_reserved_space_keeps_what_is_there(tmp_path, monkeypatch, by_system):
 
 RESERVE = """
 import resource, sys
-from condcs.core.files import WriteError, reserve, writing
+from condcs._core.files import WriteError, reserve, writing
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 with open(sys.argv[1], "wb") as file:
     try:
@@ -108,7 +108,7 @@ def test_lock_of_a_killed_process_is_free(tmp_path):
     """The file stays behind; the lock does not."""
     path = tmp_path / "state.lock"
     code = (
-        "import os, sys; from pathlib import Path; from condcs.core.files import locked\n"
+        "import os, sys; from pathlib import Path; from condcs._core.files import locked\n"
         "with locked(Path(sys.argv[1])): os._exit(9)"
     )
     assert subprocess.run([sys.executable, "-c", code, path]).returncode == 9

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.core import progress
-from condcs.core.errors import CostWarning
-from condcs.core.settings import config_context
-from condcs.inference import predictor_statistic
+from condcs._core import progress
+from condcs._core.errors import CostWarning
+from condcs._core.settings import config_context
+from condcs._inference import predictor_statistic
 
 
 @pytest.fixture

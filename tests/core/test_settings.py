@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.core.errors import ParameterError
-from condcs.core.settings import current_settings
+from condcs._core.errors import ParameterError
+from condcs._core.settings import current_settings
 
 
 def test_settings_hold_within_the_block_only():

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from condcs.core.errors import DataError, ParameterError
+from condcs._core.errors import DataError, ParameterError
+from condcs._measures.sliding_window import ReferenceWindow, SlidingWindow
 from condcs.drift import ConditionalDriftDetector
 from condcs.explore import KernelTD, TransitionBuffer
-from condcs.measures.sliding_window import ReferenceWindow, SlidingWindow
 
 X = np.linspace(0, 1, 80)
 

@@ -5,8 +5,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from condcs.core.errors import DataError
-from condcs.datasets.npz_files import read_arrays
+from condcs._core.errors import DataError
+from condcs.datasets._npz_files import read_arrays
 
 
 def test_arrays_do_not_unpack_without_bound(tmp_path):

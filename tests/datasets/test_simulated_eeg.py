@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from condcs.core.errors import ParameterError
+from condcs._core.errors import ParameterError
 from condcs.datasets import SHIFTS, make_two_subject_eeg
 
 

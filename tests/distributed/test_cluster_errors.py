@@ -8,12 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 import condcs
+from condcs._core.errors import ParameterError
+from condcs._core.thread_limit import one_thread
+from condcs._parallel import dask_cluster as cluster_module
+from condcs._parallel.dask_cluster import ClusterError, dask_cluster
+from condcs._parallel.spreading import Shared, Workers, active_workers
 from condcs.cli.app import app
-from condcs.core.errors import ParameterError
-from condcs.core.thread_limit import one_thread
-from condcs.parallel import dask_cluster as cluster_module
-from condcs.parallel.dask_cluster import ClusterError, dask_cluster
-from condcs.parallel.spreading import Shared, Workers, active_workers
 
 from .conftest import start_scheduler, stop
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.parallel.dask_cluster import ClusterError, dask_cluster
-from condcs.parallel.spreading import spread
+from condcs._parallel.dask_cluster import ClusterError, dask_cluster
+from condcs._parallel.spreading import spread
 from condcs_reproduction import experiment_named, run
 
 from .conftest import start, start_scheduler

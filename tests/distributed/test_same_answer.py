@@ -9,13 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 import condcs
+from condcs._core.errors import DataError
+from condcs._parallel.dask_cluster import dask_cluster
+from condcs._parallel.spreading import active_workers, spread
 from condcs.causal import ConditionalCS, ShiftedWindows, causal_graph
 from condcs.cli.app import app
-from condcs.core.errors import DataError
 from condcs.datasets import make_nlvar3
-from condcs.explore.trials import ExploreOptions, explore
-from condcs.parallel.dask_cluster import dask_cluster
-from condcs.parallel.spreading import active_workers, spread
+from condcs.explore._trials import ExploreOptions, explore
 from condcs_reproduction import experiment_named, run
 from condcs_reproduction.runner import Interrupted
 
@@ -115,7 +115,7 @@ def test_calls_on_a_cluster_keep_their_own_work_to_themselves(cluster):
     def look(number):
         import threadpoolctl
 
-        from condcs.core.settings import current_settings
+        from condcs._core.settings import current_settings
 
         threads = [pool["num_threads"] for pool in threadpoolctl.threadpool_info()]
         return active_workers() is None, max([current_settings().n_threads, *threads])

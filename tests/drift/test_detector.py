@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 import condcs
-from condcs.core.errors import CondcsError
+from condcs._core.errors import CondcsError
 from condcs.drift import ConditionalDriftDetector, ShiftControl
-from condcs.drift.calibration import null_statistics, threshold_for
-from condcs.drift.reference_regression import FITTED_ROWS, fit_regression
+from condcs.drift._calibration import null_statistics, threshold_for
+from condcs.drift._reference_regression import FITTED_ROWS, fit_regression
 
 
 def make_rows(n, rng, *, shift=0.0, dim=1):
@@ -103,7 +103,7 @@ def run_lengths(rng, *, stated, window, streams):
 
     Many windows are answered at once with the calibration's own loop, which the tests above hold to `conditional_cs`.
     """
-    from condcs.drift.calibration import _gram, nearest_rows, stream_divergences
+    from condcs.drift._calibration import _gram, nearest_rows, stream_divergences
 
     x, y = make_rows(40 * window, rng)
     detector = ConditionalDriftDetector(x, y, window=window, expected_run_length=stated, n_streams=200, rng=rng)

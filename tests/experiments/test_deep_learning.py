@@ -72,7 +72,7 @@ def test_real_sets_take_part_when_their_files_are_there(tmp_path, monkeypatch):
     assert sets() == {"covariances", "simulated", "bci3b", "seed"}
 
 
-@pytest.mark.filterwarnings("ignore::condcs.core.errors.CondcsWarning")
+@pytest.mark.filterwarnings("ignore::condcs._core.errors.CondcsWarning")
 def test_the_users_recordings_run(tmp_path, monkeypatch):
     """One quick trial of BCI IIIb, end to end through EEGNet."""
     pytest.importorskip("torchinfo", reason="braindecode is not installed")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from condcs.core.errors import DataError, ParameterError, ShapeError
+from condcs._core.errors import DataError, ParameterError, ShapeError
 from condcs_reproduction.data import load, load_frames, make_dynamic_textures
 
 SMALL = {"height": 6, "width": 5, "n_frames": 12}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from condcs.core.errors import CondcsWarning, DataError, ParameterError
+from condcs._core.errors import CondcsWarning, DataError, ParameterError
 from condcs_reproduction.data import DatasetError
 from condcs_reproduction.data.eeg import load_bci3b, load_seed
 from tests.experiments.gdf_file import write_gdf

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from condcs.core.errors import ParameterError
+from condcs._core.errors import ParameterError
 from condcs_reproduction.data import make_environments
 
 

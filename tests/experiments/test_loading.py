@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from condcs.core.errors import ParameterError
+from condcs._core.errors import ParameterError
 from condcs_reproduction.data import DatasetError, cache_folder, dataset_names, load
 from condcs_reproduction.data.catalogue import CATALOGUE
 from condcs_reproduction.data.downloads import content_sums, parse_robot_failures

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from condcs.core.errors import ParameterError
+from condcs._core.errors import ParameterError
 from condcs_reproduction import experiment_named, run
 from condcs_reproduction.runner import Interrupted
 
@@ -73,7 +73,7 @@ def test_interrupt_leaves_a_resumable_store(tmp_path):
 def test_trials_compute_on_one_thread(tmp_path):
     """Processes and threads together never exceed the cores asked for."""
     threadpoolctl = pytest.importorskip("threadpoolctl")
-    from condcs.core.settings import current_settings
+    from condcs._core.settings import current_settings
 
     def trial(parameters, arguments, rng):
         pools = [pool["num_threads"] for pool in threadpoolctl.threadpool_info()]

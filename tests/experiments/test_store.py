@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from condcs.core.files import WriteError
+from condcs._core.files import WriteError
 from condcs_reproduction import StoreError, Task, TrialStore, experiment_named
 
 EXPERIMENT = experiment_named("table3").version(quick=True)

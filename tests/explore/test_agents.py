@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from condcs.core.errors import CondcsError
+from condcs._core.errors import CondcsError
 from condcs.explore import (
     DivergenceToGo,
     KernelAgent,

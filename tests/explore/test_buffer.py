@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.core.errors import BandwidthError, CondcsError, DataError, ParameterError, ShapeError
+from condcs._core.errors import BandwidthError, CondcsError, DataError, ParameterError, ShapeError
 from condcs.explore import TransitionBuffer
 
 WIDTHS = {"bandwidth_x": 0.3, "bandwidth_y": 0.4}

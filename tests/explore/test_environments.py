@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from condcs.core.errors import CondcsError
+from condcs._core.errors import CondcsError
 from condcs.explore import (
     compiled_environment,
     hyperparameters,
@@ -16,7 +16,7 @@ from condcs.explore import (
     register_environments,
     rollout,
 )
-from condcs.explore.mazes import MOVES, picture
+from condcs.explore._mazes import MOVES, picture
 from condcs_reproduction.fig7 import steps_from_start
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -39,7 +39,7 @@ def twin(name, seed, **options):
 @pytest.mark.parametrize("name", NAMES)
 def test_compiled_steps_are_gymnasiums(name, seed):
     """Observation, reward and end of 3,000 random steps are equal, bit for bit."""
-    from condcs.explore.compiled_environments import observe, step
+    from condcs.explore._compiled_environments import observe, step
 
     environment, observation, compiled = twin(name, seed)
     rng = np.random.default_rng(seed)

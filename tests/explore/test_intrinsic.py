@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from condcs.core.errors import CondcsError
+from condcs._core.errors import CondcsError
 from condcs.explore import RandomFeatures, TransitionBuffer
 
 gymnasium = pytest.importorskip("gymnasium")
 
-from condcs.explore.intrinsic import IntrinsicReward, VectorIntrinsicReward  # noqa: E402
+from condcs.explore._intrinsic import IntrinsicReward, VectorIntrinsicReward  # noqa: E402
 
 
 class Line(gymnasium.Env):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from condcs.core.errors import CondcsError, DataError
+from condcs._core.errors import CondcsError, DataError
 from condcs.explore import KernelTD
 
 ACTIONS = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.5]])
@@ -70,7 +70,7 @@ def test_values_at_the_next_state_are_corrected(rng):
 
 def test_ties_are_broken_at_random():
     """Equal values: each action about as often; 99.9% interval of 3,000 draws with p = 1/3."""
-    from condcs.explore.kernel_td import choose
+    from condcs.explore._kernel_td import choose
 
     rng = np.random.default_rng(0)
     drawn = np.bincount([choose(np.array([1.0, 2.0, 2.0, 2.0]), 0.0, rng) for _ in range(3000)], minlength=4)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.inference.resampling import Bootstrap, _RedrawnRows
-from condcs.inference.statistics import measured_pool
-from condcs.measures.registry import MEASURES
+from condcs._inference.resampling import Bootstrap, _RedrawnRows
+from condcs._inference.statistics import measured_pool
+from condcs._measures.registry import MEASURES
 
 CASES = [
     ("conditional_cs", {}),

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from condcs.core.errors import ParameterError
+from condcs._core.errors import ParameterError
+from condcs._inference.explain import Region, explain
 from condcs.datasets import make_local_shift
-from condcs.inference.explain import Region, explain
 
 
 def test_names_the_region_of_a_local_shift():

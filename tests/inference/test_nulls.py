@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import binom
 
 from condcs import config_context
-from condcs.core.errors import DataError, ParameterError, ShapeError
-from condcs.inference.balanced_draws import median_cells, spline_features
-from condcs.inference.nulls import circular_shifts, label_sampler, local_permutations, shifted_windows
+from condcs._core.errors import DataError, ParameterError, ShapeError
+from condcs._inference.balanced_draws import median_cells, spline_features
+from condcs._inference.nulls import circular_shifts, label_sampler, local_permutations, shifted_windows
 
 
 def make_rng(seed=0):

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from condcs.inference.propensities import _logistic, fitted_propensity, given_propensity
-from condcs.inference.smoothing import Design, Smoother
+from condcs._inference.propensities import _logistic, fitted_propensity, given_propensity
+from condcs._inference.smoothing import Design, Smoother
 
 
 def _shifted(rng, n=150):

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import condcs
-from condcs.core.errors import DataError
-from condcs.inference.combining import largest_studentised
-from condcs.inference.results import pvalue
+from condcs._core.errors import DataError
+from condcs._inference.combining import largest_studentised
+from condcs._inference.results import pvalue
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from condcs.inference.smoothing import Design, Smoother
+from condcs._inference.smoothing import Design, Smoother
 
 
 def _ridge(functions, target, penalty):
@@ -18,7 +18,7 @@ def test_residuals_without_a_row_are_those_of_a_fit_made_without_it(monkeypatch)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(25, 2))
     y = x[:, :1] ** 2 + 0.3 * rng.normal(size=(25, 1))
-    monkeypatch.setattr("condcs.inference.smoothing._PENALTIES", np.array([2.0]))
+    monkeypatch.setattr("condcs._inference.smoothing._PENALTIES", np.array([2.0]))
     smoother = Smoother(x, [False, False])
     smoother.designs = smoother.designs[:1]
     _, deleted = smoother.residuals(y)

@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from condcs.core.settings import config_context
-from condcs.inference.statistics import Regrouped, measured_pool, pool_statistic, total_divergence
-from condcs.measures.registry import MEASURES
+from condcs._core.settings import config_context
+from condcs._inference.statistics import Regrouped, measured_pool, pool_statistic, total_divergence
+from condcs._measures.registry import MEASURES
 
 VARIANTS = [(name, {}) for name in MEASURES] + [
     ("cs", {"estimator": "plugin"}),
@@ -55,7 +55,7 @@ def test_groups_may_change_size():
 
 @pytest.mark.parametrize("name", ["conditional_cs", "cs", "conditional_mmd"])
 def test_batches_tiles_and_threads_do_not_matter(name, monkeypatch):
-    from condcs.inference import gram_statistics
+    from condcs._inference import gram_statistics
 
     pool = make_pool(name, {}, (60, 50))
     rng = np.random.default_rng(2)
@@ -69,7 +69,7 @@ def test_batches_tiles_and_threads_do_not_matter(name, monkeypatch):
 @pytest.mark.parametrize("width", [0.01, 0.1, 1.0])
 def test_masses_of_the_second_group_keep_their_digits(width):
     """Clusters far apart: a row's mass in the other group is 1 part in 1e40, or none; subtraction would lose it."""
-    from condcs.inference.gram_statistics import group_masses
+    from condcs._inference.gram_statistics import group_masses
 
     rng = np.random.default_rng(8)
     z = np.concatenate([rng.normal(size=60), 8 + rng.normal(size=60)])
@@ -111,7 +111,7 @@ def test_one_outlier_does_not_redo_whole_labellings(monkeypatch, estimator, size
 
 
 def test_labellings_that_take_too_many_rounds_are_done_the_plain_way(monkeypatch):
-    from condcs.inference import gram_statistics
+    from condcs._inference import gram_statistics
 
     pool = outlying_pool((66, 4))
     labels = np.array([np.random.default_rng(s).permutation(pool.labels) for s in range(20)])
@@ -119,7 +119,7 @@ def test_labellings_that_take_too_many_rounds_are_done_the_plain_way(monkeypatch
     np.testing.assert_allclose(pool_statistic(pool)(labels), Regrouped(pool)(labels), rtol=0, atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore::condcs.core.errors.OverlapWarning")
+@pytest.mark.filterwarnings("ignore::condcs._core.errors.OverlapWarning")
 def test_rows_of_an_absent_category_add_nothing():
     rng = np.random.default_rng(4)
     x, y = np.repeat(["a", "b", "c"], [30, 27, 3])[:, None], rng.normal(size=(60, 1))

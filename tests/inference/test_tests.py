@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import binom
 
 import condcs
-from condcs.core.errors import CondcsError, ParameterError, ShapeError
-from condcs.inference.nulls import local_permutations
-from condcs.measures.registry import MEASURES
+from condcs._core.errors import CondcsError, ParameterError, ShapeError
+from condcs._inference.nulls import local_permutations
+from condcs._measures.registry import MEASURES
 
 CONDITIONAL = [name for name, measure in MEASURES.items() if measure.takes_x]
 
@@ -199,7 +199,7 @@ def test_level_of_independence_by_other_measures(measure):
 
 @pytest.mark.parametrize("form", ["corrected", "paper"])
 def test_independence_beyond_the_budget_is_the_same(form, monkeypatch):
-    from condcs.inference import predictor_statistic
+    from condcs._inference import predictor_statistic
 
     rng = np.random.default_rng(0)
     y, x1, x2 = rng.normal(size=(3, 60, 1))

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from condcs.core.errors import OverlapError, OverlapWarning, ParameterError, ShapeError
+from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, ShapeError
+from condcs._inference import local_divergence
+from condcs._inference.nulls import label_sampler
+from condcs._inference.witness import witness
 from condcs.datasets import make_local_shift
-from condcs.inference import local_divergence
-from condcs.inference.nulls import label_sampler
-from condcs.inference.witness import witness
 from tests.dense import gram
 
 

@@ -9,10 +9,10 @@ from scipy.spatial.distance import pdist
 from scipy.stats import gaussian_kde
 
 import condcs
-from condcs.core.arrays import NUMPY
-from condcs.core.checks import check_variable
-from condcs.core.errors import BandwidthError, BandwidthWarning
-from condcs.kernels.bandwidths import MEDIAN_ROWS, RULES, column_widths, median_widths
+from condcs._core.arrays import NUMPY
+from condcs._core.checks import check_variable
+from condcs._core.errors import BandwidthError, BandwidthWarning
+from condcs._kernels.bandwidths import MEDIAN_ROWS, RULES, column_widths, median_widths
 
 RNG = np.random.default_rng(11)
 X, XQ = RNG.normal(size=(24, 3)) * [1, 2, 5], RNG.normal(size=(17, 3)) + 1
@@ -95,7 +95,7 @@ def test_the_default_test_sees_a_column_of_small_numbers():
 def test_a_rule_has_one_answer_in_all_packages(rows):
     """Measures and losses, below and above the limit: the width was written twice."""
     torch = pytest.importorskip("torch")
-    from condcs.nn.dense import width
+    from condcs.nn._dense import width
 
     rng = np.random.default_rng(rows)
     x = rng.normal(size=(rows, 3)) * [1, 10, 100]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.core.errors import OverlapError, OverlapWarning
+from condcs._core.errors import OverlapError, OverlapWarning
 
 RNG = np.random.default_rng(5)
 N, M = 24, 17

@@ -7,10 +7,10 @@ import pytest
 from scipy.linalg import logm
 
 import condcs
-from condcs.core.arrays import backend_of
-from condcs.core.errors import BandwidthError, CondcsError, DataError, ParameterError
-from condcs.measures.bregman import conditional_bregman, conditional_bregman_pairs, matrix_log
-from condcs.measures.neighbours import numeric_problem
+from condcs._core.arrays import backend_of
+from condcs._core.errors import BandwidthError, CondcsError, DataError, ParameterError
+from condcs._measures.bregman import conditional_bregman, conditional_bregman_pairs, matrix_log
+from condcs._measures.neighbours import numeric_problem
 
 from ..conftest import golden_cases
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from condcs import conditional_bregman, conditional_kl, pairwise
-from condcs.core.errors import ParameterError
+from condcs._core.errors import ParameterError
 
 MEASURES = {"conditional_kl": conditional_kl, "conditional_bregman": conditional_bregman}
 

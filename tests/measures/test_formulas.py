@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.core.arrays import NUMPY
-from condcs.core.groups import Groups
-from condcs.kernels.row_sums import RowMasses
-from condcs.measures import formulas
+from condcs._core.arrays import NUMPY
+from condcs._core.groups import Groups
+from condcs._kernels.row_sums import RowMasses
+from condcs._measures import formulas
 
 RNG = np.random.default_rng(5)
 GROUPS = Groups((7, 5), 0.5 + RNG.random(12))
@@ -60,7 +60,7 @@ def test_linear_prop_4_is_that_in_logs(form):
 
 def test_compiled_terms_are_those_in_logs():
     """One row at a time, in loops."""
-    from condcs.measures.compiled_formulas import conditional_terms, log_contrast
+    from condcs._measures.compiled_formulas import conditional_terms, log_contrast
 
     t = np.zeros((2, 2))
     for j in range(12):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from condcs.core.errors import CondcsError, DataError, ParameterError
-from condcs.core.settings import config_context
-from condcs.measures.neighbours import conditional_kl, conditional_kl_pairs, numeric_problem
+from condcs._core.errors import CondcsError, DataError, ParameterError
+from condcs._core.settings import config_context
+from condcs._measures.neighbours import conditional_kl, conditional_kl_pairs, numeric_problem
 
 from ..conftest import golden_cases
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from condcs.core.arrays import NUMPY
-from condcs.core.errors import CondcsError, DataError, ParameterError, ShapeError
-from condcs.core.groups import Groups
-from condcs.kernels.log_kernels import gaussian
-from condcs.measures.formulas import contrast
-from condcs.measures.operator import conditional_mmd, mcmd, operator_interaction
+from condcs._core.arrays import NUMPY
+from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
+from condcs._core.groups import Groups
+from condcs._kernels.log_kernels import gaussian
+from condcs._measures.formulas import contrast
+from condcs._measures.operator import conditional_mmd, mcmd, operator_interaction
 
 from ..conftest import golden_cases
 

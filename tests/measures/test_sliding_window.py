@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.measures.sliding_window import MEASURES, NEW, OLD, ReferenceWindow, SlidingWindow
+from condcs._measures.sliding_window import MEASURES, NEW, OLD, ReferenceWindow, SlidingWindow
 
 WIDTHS = {"bandwidth_x": 0.1, "bandwidth_y": 0.2}
 
@@ -187,7 +187,7 @@ def test_a_broken_state_is_refused(change, words, rng):
     for t in range(20, 30):
         window.push(x[t], y[t])
     state = {name: value for name, value in {**window.state_dict(), **change}.items() if value is not None}
-    with pytest.raises(condcs.core.errors.DataError, match=words.replace("(", r"\(").replace(")", r"\)")):
+    with pytest.raises(condcs._core.errors.DataError, match=words.replace("(", r"\(").replace(")", r"\)")):
         ReferenceWindow.from_state_dict(state)
 
 
@@ -208,7 +208,7 @@ def test_a_broken_state_is_refused(change, words, rng):
 )
 def test_bad_arguments(arguments, words):
     given = {"x": np.zeros((6, 2)), "y": np.zeros((6, 1)), "size": 4, "bandwidth_x": 1.0, "bandwidth_y": 1.0}
-    with pytest.raises(condcs.core.errors.CondcsError, match=words):
+    with pytest.raises(condcs._core.errors.CondcsError, match=words):
         ReferenceWindow(**{**given, **arguments})
 
 
@@ -224,7 +224,7 @@ def test_bad_arguments(arguments, words):
 )
 def test_bad_rows(x, y, words):
     window = ReferenceWindow(np.zeros((6, 2)), np.zeros(6), 4, bandwidth_x=1.0, bandwidth_y=1.0)
-    with pytest.raises(condcs.core.errors.CondcsError, match=words):
+    with pytest.raises(condcs._core.errors.CondcsError, match=words):
         window.push(x, y)
-    with pytest.raises(condcs.core.errors.ParameterError, match="`measure` must be one of"):
+    with pytest.raises(condcs._core.errors.ParameterError, match="`measure` must be one of"):
         window.divergence("cs")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from condcs.core.errors import CondcsWarning, DataError, ParameterError, ShapeError
+from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError
 
 torch = pytest.importorskip("torch")
 

@@ -11,7 +11,7 @@ from tests.conftest import golden_cases
 
 torch = pytest.importorskip("torch")
 
-from condcs.nn import dense  # noqa: E402
+from condcs.nn import _dense as dense  # noqa: E402
 from condcs.nn import functional as F  # noqa: E402
 
 
@@ -244,13 +244,13 @@ def test_large_batches_are_tiled(monkeypatch):
         dense = call(z)
         (expected,) = torch.autograd.grad(dense, z)
         with monkeypatch.context() as patch:
-            for module in ("dense", "functional"):
+            for module in ("_dense", "functional"):
                 patch.setattr(f"condcs.nn.{module}.DENSE_ROWS", 20)
-            patch.setattr("condcs.kernels.differentiable.DENSE_PAIRS", 0)
+            patch.setattr("condcs._kernels.differentiable.DENSE_PAIRS", 0)
             tiled = call(z)
             (found,) = torch.autograd.grad(tiled, z)
             if call is calls[0]:
-                with pytest.raises(condcs.core.errors.ParameterError, match='`reduction`="none" is not possible here'):
+                with pytest.raises(condcs._core.errors.ParameterError, match='`reduction`="none" is not possible here'):
                     F.cs_loss(z, zt, reduction="none")
         torch.testing.assert_close(tiled, dense, rtol=1e-9, atol=1e-12)
         torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-11)

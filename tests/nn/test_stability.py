@@ -2,7 +2,7 @@
 
 import pytest
 
-from condcs.core.errors import BandwidthError, CondcsError, DataError, ParameterError, ShapeError
+from condcs._core.errors import BandwidthError, CondcsError, DataError, ParameterError, ShapeError
 
 torch = pytest.importorskip("torch")
 

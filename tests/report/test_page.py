@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from condcs.core.errors import CondcsError, DataError, ParameterError, ShapeError
+from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs.report import Page
 from tests.browser import chromium, problems
 

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from condcs.core.errors import CondcsError, DataError, OverlapError, ParameterError
-from condcs.tables.column_choice import choose_x_and_y, select_columns
-from condcs.tables.kinds import is_missing, tell_kind
-from condcs.tables.pair import ReadOptions, read_pair, sample_rows
-from condcs.tables.sources import Batch, FileOptions, open_table
+from condcs._core.errors import CondcsError, DataError, OverlapError, ParameterError
+from condcs._tables.column_choice import choose_x_and_y, select_columns
+from condcs._tables.kinds import is_missing, tell_kind
+from condcs._tables.pair import ReadOptions, read_pair, sample_rows
+from condcs._tables.sources import Batch, FileOptions, open_table
 from tests.house_prices import house_prices
 
 
@@ -140,7 +140,7 @@ def test_a_read_error_on_the_way(tmp_path, monkeypatch):
             buffer[:8] = b"a,b\n1,2\n"
             return 8
 
-    monkeypatch.setattr("condcs.tables.sources._raw_stream", lambda *_: io.BufferedReader(Broken()))
+    monkeypatch.setattr("condcs._tables.sources._raw_stream", lambda *_: io.BufferedReader(Broken()))
     with pytest.raises(DataError, match="could not be read: Input/output error"):
         rows_of(tmp_path / "table.csv")
 

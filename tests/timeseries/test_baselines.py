@@ -5,8 +5,8 @@ import pytest
 
 pytest.importorskip("aeon")
 
-from condcs.core.errors import DataError, ParameterError
-from condcs.timeseries.baseline_distances import baseline_pairwise_distance
+from condcs._core.errors import DataError, ParameterError
+from condcs.timeseries._baseline_distances import baseline_pairwise_distance
 
 
 def dtw(x, y):
@@ -84,7 +84,7 @@ def test_series_of_different_lengths(rng):
 
 
 def test_tck_is_one_minus_the_kernel(rng):
-    from condcs.timeseries.baseline_distances import tck_kernel
+    from condcs.timeseries._baseline_distances import tck_kernel
 
     X = rng.normal(size=(6, 2, 10))
     options = {"n_components": 3, "n_mixtures": 2, "rng": 1}

@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from condcs.core.errors import DataError, ParameterError, ShapeError
-from condcs.timeseries.clustering import (
+from condcs._core.errors import DataError, ParameterError, ShapeError
+from condcs.timeseries._clustering import (
     adjusted_rand_index,
     choose_scale,
     cluster,
@@ -132,7 +132,7 @@ def test_large_collections_use_few_eigenvectors(monkeypatch, rng):
     points = np.concatenate([rng.normal(c, 0.3, size=40) for c in (0, 3, 6)])
     D = np.abs(points[:, None] - points)
     dense = cluster(D, 3).labels
-    monkeypatch.setattr("condcs.timeseries.clustering.DENSE_SIZE", 10)
+    monkeypatch.setattr("condcs.timeseries._clustering.DENSE_SIZE", 10)
     assert np.array_equal(cluster(D, 3).labels, dense)
 
 

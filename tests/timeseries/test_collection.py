@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from condcs.core.errors import CondcsError, DataError, ShapeError
+from condcs._core.errors import CondcsError, DataError, ShapeError
 from condcs.timeseries import embed
 
 

@@ -12,8 +12,8 @@ import joblib
 import numpy as np
 import pytest
 
-from condcs.core.errors import CondcsWarning, ParameterError
-from condcs.core.files import WriteError, locked
+from condcs._core.errors import CondcsWarning, ParameterError
+from condcs._core.files import WriteError, locked
 from condcs.timeseries import MatrixOutput, ccs_pairwise_distance, distance_matrix
 
 SETTINGS = {"order": 2, "factor": 0.5}
@@ -230,7 +230,7 @@ def test_a_folder_that_cannot_be_made_is_a_message(X, tmp_path):
 FULL_DISK = """
 import resource, sys
 import numpy as np
-from condcs.core.errors import CondcsError
+from condcs._core.errors import CondcsError
 from condcs.timeseries import MatrixOutput, ccs_pairwise_distance
 X = np.random.default_rng(5).normal(size=(200, 1, 6))
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.core.errors import BandwidthError, BandwidthWarning, CondcsError, DataError, ParameterError, ShapeError
+from condcs._core.errors import BandwidthError, BandwidthWarning, CondcsError, DataError, ParameterError, ShapeError
 from condcs.timeseries import MatrixOutput, ccs_distance, ccs_pairwise_distance, embed
 from tests.conftest import golden_cases
 from tests.dense import dense_conditional_cs

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from condcs.timeseries.k_medoids import best_medoids, fasterpam
+from condcs.timeseries._k_medoids import best_medoids, fasterpam
 
 
 def distances(n, seed):

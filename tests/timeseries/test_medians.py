@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from condcs.timeseries.medians import GROUP_ENDS, group, median_of, median_squared_difference, merge
+from condcs.timeseries._medians import GROUP_ENDS, group, median_of, median_squared_difference, merge
 
 KINDS = {
     "spread": lambda rng, n: rng.chisquare(5, n),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from condcs.core.errors import ParameterError, ShapeError
+from condcs._core.errors import ParameterError, ShapeError
 from condcs.timeseries import ccs_distance, ccs_pairwise_distance, choose_order, false_neighbours
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from condcs.core.errors import DataError, ParameterError
-from condcs.timeseries.tuning import choose_factor, self_prediction
+from condcs._core.errors import DataError, ParameterError
+from condcs.timeseries._tuning import choose_factor, self_prediction
 
 
 def plain(series, order, factor):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from condcs.core.errors import DataError, ParameterError, ShapeError
-from condcs.timeseries import baseline_distances as tck
-from condcs.timeseries.baseline_distances import baseline_pairwise_distance, tck_kernel
-from condcs.timeseries.clustering import cluster, normalized_mutual_information
+from condcs._core.errors import DataError, ParameterError, ShapeError
+from condcs.timeseries import _baseline_distances as tck
+from condcs.timeseries._baseline_distances import baseline_pairwise_distance, tck_kernel
+from condcs.timeseries._clustering import cluster, normalized_mutual_information
 
 FAST = {"n_components": 4, "n_mixtures": 4}
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from condcs.core.compiling import njit
-from condcs.explore import kernel_td
-from condcs.explore.compiled_environments import DOWN, LEFT, RIGHT, UP, Environment, observe
-from condcs.explore.methods import Hyperparameters
-from condcs.explore.rollouts import BANDWIDTH, EPSILON, bin_of, compiled_agent, intrinsic_reward
+from condcs._core.compiling import njit
+from condcs.explore import _kernel_td as kernel_td
+from condcs.explore._compiled_environments import DOWN, LEFT, RIGHT, UP, Environment, observe
+from condcs.explore._methods import Hyperparameters
+from condcs.explore._rollouts import BANDWIDTH, EPSILON, bin_of, compiled_agent, intrinsic_reward
 
 # Entries of the parameters of a room.
 GOAL_COLUMN, GOAL_ROW, WIND, PERIOD, SCREEN_COLUMN, SCREEN_ROW, SCREEN_SIZE, DOOR_COLUMN, DOOR_ROW, DOOR_TIME = range(

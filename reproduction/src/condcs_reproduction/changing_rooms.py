@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.core.checks import check_choice
-from condcs.core.errors import public
+from condcs._core.checks import check_choice
+from condcs._core.errors import public
 
 SIZE = 12
 """Rows and columns of a room."""
@@ -88,8 +88,8 @@ def changing_room(name: str) -> Any:
     >>> changing_room("wind").low.tolist()
     [0.0, 0.0, 0.0]
     """
-    from condcs.explore.compiled_environments import MAZE, RIGHT, Environment
-    from condcs.explore.mazes import MOVES
+    from condcs.explore._compiled_environments import MAZE, RIGHT, Environment
+    from condcs.explore._mazes import MOVES
 
     given = ROOMS[check_choice("name", name, tuple(ROOMS))]
     passages = np.ones((SIZE, SIZE, 4), np.int64)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.core.checks import check_choice
+from condcs._core.checks import check_choice
 from condcs.datasets import SHIFTS, make_two_subject_eeg
 from condcs_reproduction.data import load, load_bci3b, load_seed
 from condcs_reproduction.spec import Parameters

@@ -49,7 +49,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     """Train one network and return the test error after every epoch, in the units of the data."""
     import torch
 
-    from condcs.kernels.bandwidths import bandwidth
+    from condcs._kernels.bandwidths import bandwidth
     from condcs.nn import ConditionalCSLoss
     from condcs_reproduction.perceptron import multilayer_perceptron
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from condcs.causal import ConditionalCS, ShiftedWindows, TransferEntropy, causal_graph
-from condcs.causal.graph_drawing import BLUE, INK, circle
+from condcs.causal._graph_drawing import BLUE, INK, circle
 from condcs.datasets import DrivenSeries, make_henon_chain, make_nlvar3
 from condcs_reproduction.report import MISSING, Cell, Grid, Report, judged, rate_error
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
@@ -166,7 +166,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         f"Links per realisation: Hénon {total['henon']}, NLVAR3 {total['nlvar3']}.",
         "Direct links should be found, the reverse and other anticausal ones in at most 5%. An indirect link (x1 -> "
         "x3) is a true influence; only conditioning on the series between can tell it from a direct one.",
-        "Width of (CS)²: the predictive rule (condcs.causal.predictive_choice), which knows nothing of the graph.",
+        "Width of (CS)²: the predictive rule (condcs.causal._predictive_choice), which knows nothing of the graph.",
         "As printed, Prop. 4 drops an integral: any dependence between two series looks significant, also against the "
         "direction of the influence.",
         "The paper says in words that KGC, TE and (CS)² find all direct links; its false-positive rates stand in a "

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.timeseries.collection import embed
+from condcs.timeseries._collection import embed
 from condcs_reproduction.report import Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 

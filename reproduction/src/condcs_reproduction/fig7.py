@@ -28,8 +28,8 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Make an environment and describe it; of a maze also the walls and the shortest way."""
-    from condcs.explore.compiled_environments import compiled_environment
-    from condcs.explore.environments import UPRIGHT_REACH
+    from condcs.explore._compiled_environments import compiled_environment
+    from condcs.explore._environments import UPRIGHT_REACH
 
     name = arguments["environment"]
     made = compiled_environment(name, rows=parameters["maze_rows"], rng=rng)
@@ -65,7 +65,7 @@ def steps_from_start(passages: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import shortest_path
 
-    from condcs.explore.mazes import MOVES
+    from condcs.explore._mazes import MOVES
 
     rows, columns, _ = passages.shape
     row, column, action = np.argwhere(passages).T
@@ -108,7 +108,7 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
     _draw_pendulum(pendulum)
     runs = results.get("maze", {})
     if runs:
-        from condcs.explore.mazes import picture
+        from condcs.explore._mazes import picture
 
         passages = np.array(next(iter(runs.values()))["passages"])
         goal = (passages.shape[1] - 1, passages.shape[0] - 1)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.explore.environments import EnvironmentName
-from condcs.explore.methods import METHODS
+from condcs.explore._environments import EnvironmentName
+from condcs.explore._methods import METHODS
 from condcs_reproduction import table6
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
@@ -35,9 +35,9 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Let a method act for all steps, starting again at every goal, and count where it was."""
-    from condcs.explore.compiled_environments import compiled_environment
-    from condcs.explore.rollouts import rollout
-    from condcs.explore.trials import heat_map, places
+    from condcs.explore._compiled_environments import compiled_environment
+    from condcs.explore._rollouts import rollout
+    from condcs.explore._trials import heat_map, places
 
     name, bins = arguments["environment"], parameters["bins"]
     environment = compiled_environment(name, rows=parameters["maze_rows"], rng=rng)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.core.errors import OverlapError
-from condcs.timeseries.distances import ccs_pairwise_distance
+from condcs._core.errors import OverlapError
+from condcs.timeseries._distances import ccs_pairwise_distance
 from condcs_reproduction.data import load
 from condcs_reproduction.report import Cell, Grid, Report
 from condcs_reproduction.series_clustering import is_present

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from condcs.report.page import LARGEST_VECTOR, Page
+from condcs.report._page import LARGEST_VECTOR, Page
 from condcs_reproduction.report import LEGEND, MISSING, Report
 from condcs_reproduction.spec import Experiment
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from condcs.core.checks import check_choice
-from condcs.core.errors import public
+from condcs._core.checks import check_choice
+from condcs._core.errors import public
 from condcs_reproduction.spec import Experiment
 
 _NAMES = (

@@ -14,10 +14,10 @@ from pathlib import Path
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from condcs._core.files import atomic_write, writing
 from condcs.cli.boundary import tell_stop
 from condcs.cli.outputs import check_folder
 from condcs.cli.terminal import Terminal, foreign
-from condcs.core.files import atomic_write, writing
 from condcs_reproduction.registry import experiment_named, experiment_names
 from condcs_reproduction.report import Report
 from condcs_reproduction.runner import Interrupted, run

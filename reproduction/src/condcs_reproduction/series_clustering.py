@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from condcs.core.checks import check_choice
-from condcs.core.errors import BandwidthWarning
-from condcs.measures.pairwise import pairwise
-from condcs.timeseries.baseline_distances import SETTINGS, baseline_pairwise_distance
-from condcs.timeseries.clustering import adjusted_rand_index, cluster, median_distance, normalized_mutual_information
-from condcs.timeseries.collection import embed
-from condcs.timeseries.distances import ccs_pairwise_distance
-from condcs.timeseries.tuning import self_prediction
+from condcs._core.checks import check_choice
+from condcs._core.errors import BandwidthWarning
+from condcs._measures.pairwise import pairwise
+from condcs.timeseries._baseline_distances import SETTINGS, baseline_pairwise_distance
+from condcs.timeseries._clustering import adjusted_rand_index, cluster, median_distance, normalized_mutual_information
+from condcs.timeseries._collection import embed
+from condcs.timeseries._distances import ccs_pairwise_distance
+from condcs.timeseries._tuning import self_prediction
 from condcs_reproduction.data import DatasetError, load, make_dynamic_textures
 from condcs_reproduction.data.catalogue import CATALOGUE
 from condcs_reproduction.data.loading import cache_folder

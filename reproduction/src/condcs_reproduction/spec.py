@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condcs.core.checks import check_integer
+from condcs._core.checks import check_integer
 
 if TYPE_CHECKING:
     from condcs_reproduction.report import Report

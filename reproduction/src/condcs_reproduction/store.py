@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from condcs.core.errors import CondcsError
-from condcs.core.files import InUseError, lock, sealed_line, unsealed_line, writing
+from condcs._core.errors import CondcsError
+from condcs._core.files import InUseError, lock, sealed_line, unsealed_line, writing
 from condcs_reproduction.spec import Experiment, Result, Task
 
 REMEDY = "Pass --fresh to start it again, or --out DIR to keep both."

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.measures.registry import measure_named
+from condcs._measures.registry import measure_named
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.inference.conditional_tests import conditional_test
-from condcs.measures.registry import measure_named
+from condcs._inference.conditional_tests import conditional_test
+from condcs._measures.registry import measure_named
 from condcs_reproduction.data import make_regression_set
 from condcs_reproduction.report import MISSING, Cell, Grid, Report, judged, rate_error
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.explore.environments import NAMES
-from condcs.explore.methods import METHODS, Hyperparameters, hyperparameters
+from condcs.explore._environments import NAMES
+from condcs.explore._methods import METHODS, Hyperparameters, hyperparameters
 from condcs_reproduction.report import MISSING, SPREAD_FACTOR, Cell, Grid, Report, judged
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
@@ -52,8 +52,8 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Let one method look for one goal, for as long as the limit allows."""
-    from condcs.explore.compiled_environments import compiled_environment
-    from condcs.explore.rollouts import rollout
+    from condcs.explore._compiled_environments import compiled_environment
+    from condcs.explore._rollouts import rollout
 
     name = arguments["environment"]
     environment = compiled_environment(name, rows=parameters["maze_rows"], rng=rng)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.explore.environments import NAMES
-from condcs.explore.methods import METHODS, hyperparameters
+from condcs.explore._environments import NAMES
+from condcs.explore._methods import METHODS, hyperparameters
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 

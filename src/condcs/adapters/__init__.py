@@ -6,14 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from condcs.adapters.aeon import AeonDistance
-    from condcs.adapters.braindecode import EEGNetFeatures, eegnet_network
-    from condcs.adapters.causal_learn import CausalLearnTest
-    from condcs.adapters.scikit_learn import ConditionalShiftTest
-    from condcs.adapters.series_distances import SeriesDistances
-    from condcs.adapters.skada import CSAlignmentLoss, DeepConditionalCS
-    from condcs.adapters.skorch import ConditionalCSRegressor
-    from condcs.adapters.tigramite import TigramiteTest
+    from condcs.adapters._aeon import AeonDistance
+    from condcs.adapters._braindecode import EEGNetFeatures, eegnet_network
+    from condcs.adapters._causal_learn import CausalLearnTest
+    from condcs.adapters._scikit_learn import ConditionalShiftTest
+    from condcs.adapters._series_distances import SeriesDistances
+    from condcs.adapters._skada import CSAlignmentLoss, DeepConditionalCS
+    from condcs.adapters._skorch import ConditionalCSRegressor
+    from condcs.adapters._tigramite import TigramiteTest
 
 # Name, the module that defines it, and what to install for it. (tigramite is under the GPL-3: in no extra of condcs.)
 _HOMES = {
@@ -48,7 +48,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'condcs.adapters' has no attribute {name!r}")
     module, target = _HOMES[name]
     try:
-        return getattr(import_module(f"condcs.adapters.{module}"), name)
+        return getattr(import_module(f"condcs.adapters._{module}"), name)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if not target or missing == "condcs":

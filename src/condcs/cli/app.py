@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 import condcs
+from condcs._core.checks import check_choice
 from condcs.cli.boundary import Commands
 from condcs.cli.workers import Dask
-from condcs.core.checks import check_choice
 
 if TYPE_CHECKING:
     from condcs import Comparison
-    from condcs.tables.sources import FileOptions
+    from condcs._tables.sources import FileOptions
 
 app = typer.Typer(
     cls=Commands,
@@ -107,7 +107,7 @@ def compare_tables(
     """
     from condcs.cli.compare_command import run
     from condcs.cli.workers import on_workers
-    from condcs.comparison.comparing import compare
+    from condcs.comparison._comparing import compare
 
     def compared(progress: Callable[[str], None]) -> Comparison:
         return compare(
@@ -254,7 +254,7 @@ def explore(
     """Let agents explore an environment without rewards; write learning curves and heat maps to an HTML report."""
     from condcs.cli.explore_command import run
     from condcs.cli.workers import on_workers
-    from condcs.explore.trials import ExploreOptions
+    from condcs.explore._trials import ExploreOptions
 
     # Names are checked by the options themselves.
     name, methods = cast(Any, environment), cast(Any, tuple(method or ["dtg-cs"]))
@@ -286,9 +286,9 @@ def watch(
     After an alarm the window starts empty. The state is saved in --state as rows come in, so that the same command
     resumes after any interruption. Exit code: 0 = no alarm, 1 = alarms, 2 = error.
     """
+    from condcs._tables.pair import ReadOptions
+    from condcs._tables.sources import Format
     from condcs.cli.watch_command import run
-    from condcs.tables.pair import ReadOptions
-    from condcs.tables.sources import Format
 
     options = ReadOptions(
         x=x or (),
@@ -315,7 +315,7 @@ def _number_or_auto(value: str) -> Any:
 
 def _file_options(form: Any, encoding: str, decimal: Any, missing: list[str] | None, memory: int = 500) -> FileOptions:
     """Return how files are read; wrong choices are errors that name them."""
-    from condcs.tables.sources import FileOptions
+    from condcs._tables.sources import FileOptions
 
     return FileOptions(form, encoding, decimal, missing or (), memory)
 

@@ -18,8 +18,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from condcs._core.errors import CondcsError, CondcsWarning
 from condcs.cli.terminal import Terminal, abandon_output, foreign, prepare_streams
-from condcs.core.errors import CondcsError, CondcsWarning
 
 CHANGED, FAILED, INTERRUPTED = 1, 2, 130
 

@@ -14,18 +14,18 @@ from typing import Any, Literal, get_args
 import numpy as np
 from rich.table import Table as PrintedTable
 
+from condcs._core.checks import check_alpha, check_choice, check_integer
+from condcs._core.errors import DataError, ParameterError
+from condcs._tables.column_choice import MOST_COLUMNS, select_columns
+from condcs._tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, remedy
+from condcs._tables.pair import refuse_columns
+from condcs._tables.sources import FileOptions, Table, open_table
 from condcs.causal import CausalGraph, Embedding, causal_graph, select_embedding
-from condcs.causal.influence_measures import MeasureName
-from condcs.causal.link_tests import NullName
-from condcs.causal.predictive_choice import MAX_LAG, MAX_ORDER
+from condcs.causal._influence_measures import MeasureName
+from condcs.causal._link_tests import NullName
+from condcs.causal._predictive_choice import MAX_LAG, MAX_ORDER
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
-from condcs.core.checks import check_alpha, check_choice, check_integer
-from condcs.core.errors import DataError, ParameterError
-from condcs.tables.column_choice import MOST_COLUMNS, select_columns
-from condcs.tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, remedy
-from condcs.tables.pair import refuse_columns
-from condcs.tables.sources import FileOptions, Table, open_table
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -94,7 +94,7 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
     count = len(table.names)
     with Terminal(stderr=True).working(f"Testing {count * (count - 1):,} links ..."):
         graph = tested(table, options)
-    from condcs.report.causal_page import causal_page
+    from condcs.report._causal_page import causal_page
 
     page = causal_page(graph, table.values, title=table.title, alpha=options.alpha, seed=options.seed, command=command)
     page.write(out)

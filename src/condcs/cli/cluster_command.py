@@ -13,17 +13,17 @@ from typing import Any, Literal
 import numpy as np
 from rich.table import Table
 
+from condcs._core.errors import BandwidthWarning
 from condcs.cli.outputs import check_folder
 from condcs.cli.series_files import Layout, SeriesFile, read_series
 from condcs.cli.terminal import Terminal, foreign
-from condcs.core.errors import BandwidthWarning
-from condcs.report.cluster_page import Clustering, cluster_page
-from condcs.report.page import write_whole
-from condcs.timeseries.baseline_distances import baseline_pairwise_distance
-from condcs.timeseries.clustering import cluster
-from condcs.timeseries.collection import Missing
-from condcs.timeseries.distances import ccs_pairwise_distance
-from condcs.timeseries.tuning import choose_factor
+from condcs.report._cluster_page import Clustering, cluster_page
+from condcs.report._page import write_whole
+from condcs.timeseries._baseline_distances import baseline_pairwise_distance
+from condcs.timeseries._clustering import cluster
+from condcs.timeseries._collection import Missing
+from condcs.timeseries._distances import ccs_pairwise_distance
+from condcs.timeseries._tuning import choose_factor
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -15,9 +15,9 @@ from rich.table import Table
 from condcs.cli.boundary import CHANGED
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
-from condcs.comparison.comparing import STEPS
-from condcs.comparison.result import Comparison
-from condcs.comparison.wording import Lines, answers, responses, sizes, variables, where
+from condcs.comparison._comparing import STEPS
+from condcs.comparison._result import Comparison
+from condcs.comparison._wording import Lines, answers, responses, sizes, variables, where
 
 _STYLES = {"shifted": "bold red", "changed": "bold red", "no evidence": "green"}
 

@@ -9,10 +9,10 @@ import numpy as np
 from rich.table import Table
 
 import condcs
+from condcs._inference.witness import Witness
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.datasets import LocalShift, make_local_shift
-from condcs.inference.witness import Witness
 
 # The relation bends within a unit of x: kernels as wide as the median distance would smooth the change away.
 RULE = "silverman"

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
-from condcs.explore.trials import COLUMNS, ExploreOptions, Found, MethodRuns, explore, rows_of
+from condcs.explore._trials import COLUMNS, ExploreOptions, Found, MethodRuns, explore, rows_of
 
 
 def run(options: ExploreOptions, *, out: Path, command: str) -> None:
@@ -21,7 +21,7 @@ def run(options: ExploreOptions, *, out: Path, command: str) -> None:
     console = Terminal()
     with _display(options, console) as tell:
         found = explore(options, tell)
-    from condcs.report.explore_page import explore_page
+    from condcs.report._explore_page import explore_page
 
     path = explore_page(options, found, command).write(out)
     console.print(f"Written to [bold]{foreign(path)}[/bold]: heat maps and learning curves.", soft_wrap=True)

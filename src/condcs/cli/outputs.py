@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from condcs.core.errors import ParameterError
+from condcs._core.errors import ParameterError
 
 
 def check_file(option: str, path: Path, endings: Sequence[str] = ()) -> None:

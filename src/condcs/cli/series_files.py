@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condcs.core.errors import CondcsError, DataError, ShapeError
-from condcs.datasets.npz_files import read_arrays
-from condcs.tables.kinds import as_number, is_missing
+from condcs._core.errors import CondcsError, DataError, ShapeError
+from condcs._tables.kinds import as_number, is_missing
+from condcs.datasets._npz_files import read_arrays
 
 FloatArray = np.ndarray[Any, Any]
 

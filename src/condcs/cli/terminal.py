@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from condcs.core.printable import harmless
+from condcs._core.printable import harmless
 
 # Signs that condcs prints, for consoles that lack them. What files bring along is shown as an escape instead: letters
 # that were merely replaced could make two names look the same.

@@ -24,15 +24,15 @@ from zipfile import BadZipFile
 import numpy as np
 import typer
 
+from condcs._core.errors import CondcsError, DataError
+from condcs._core.files import InUseError, atomic_write, locked, remove_parts, sealed, unsealed, writing
+from condcs._tables.column_choice import choose_x_and_y
+from condcs._tables.kinds import LABEL_WIDTH, OneHot, is_missing
+from condcs._tables.pair import ReadOptions, read_sample, tell_columns
+from condcs._tables.sources import Format, Row, RowError, Table, open_table
 from condcs.cli.boundary import CHANGED, in_options
 from condcs.cli.terminal import Terminal, abandon_output, foreign
-from condcs.core.errors import CondcsError, DataError
-from condcs.core.files import InUseError, atomic_write, locked, remove_parts, sealed, unsealed, writing
 from condcs.drift import ConditionalDriftDetector
-from condcs.tables.column_choice import choose_x_and_y
-from condcs.tables.kinds import LABEL_WIDTH, OneHot, is_missing
-from condcs.tables.pair import ReadOptions, read_sample, tell_columns
-from condcs.tables.sources import Format, Row, RowError, Table, open_table
 
 SIGNALLED, OUTPUT_CLOSED = 128, 141
 """Exit codes as of any program that a signal ends: its number is added. 141 is that of a closed pipe."""

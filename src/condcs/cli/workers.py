@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from condcs._parallel.dask_cluster import dask_cluster
 from condcs.cli.terminal import Terminal, foreign
-from condcs.parallel.dask_cluster import dask_cluster
 
 Dask = Annotated[
     str | None,

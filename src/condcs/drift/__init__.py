@@ -1,5 +1,5 @@
 """Drift of the relation between y and x in a stream: p(y|x) of recent rows against that of a reference."""
 
-from condcs.drift.detector import ConditionalDriftDetector, ShiftControl
+from condcs.drift._detector import ConditionalDriftDetector, ShiftControl
 
 __all__ = ["ConditionalDriftDetector", "ShiftControl"]

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from condcs.explore.agents import (
+    from condcs.explore._agents import (
         DivergenceToGo,
         KernelAgent,
         KernelQLearning,
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
         make_agent,
         play,
     )
-    from condcs.explore.buffer import TransitionBuffer
-    from condcs.explore.compiled_environments import compiled_environment
-    from condcs.explore.environments import make_environment, register_environments
-    from condcs.explore.intrinsic import IntrinsicReward, VectorIntrinsicReward
-    from condcs.explore.kernel_td import KernelTD
-    from condcs.explore.mazes import make_maze
-    from condcs.explore.methods import Hyperparameters, hyperparameters
-    from condcs.explore.rollouts import rollout
-    from condcs.explore.spaces import RandomFeatures, Spaces
+    from condcs.explore._buffer import TransitionBuffer
+    from condcs.explore._compiled_environments import compiled_environment
+    from condcs.explore._environments import make_environment, register_environments
+    from condcs.explore._intrinsic import IntrinsicReward, VectorIntrinsicReward
+    from condcs.explore._kernel_td import KernelTD
+    from condcs.explore._mazes import make_maze
+    from condcs.explore._methods import Hyperparameters, hyperparameters
+    from condcs.explore._rollouts import rollout
+    from condcs.explore._spaces import RandomFeatures, Spaces
 
 _HOMES = {
     "DivergenceToGo": "agents",
@@ -81,10 +81,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"condcs.explore.{_HOMES[name]}"), name)
+        return getattr(import_module(f"condcs.explore._{_HOMES[name]}"), name)
     raise AttributeError(f"module 'condcs.explore' has no attribute {name!r}")
 
 
 # `gymnasium.make("condcs.explore:condcs/Maze-v0")` imports this module and expects the environment to be there.
 if "gymnasium" in sys.modules:
-    import_module("condcs.explore.environments").register_environments()
+    import_module("condcs.explore._environments").register_environments()

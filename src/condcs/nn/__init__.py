@@ -6,10 +6,10 @@ except ImportError as _error:
     raise ImportError("condcs.nn needs torch: pip install 'condcs[torch]'") from _error
 
 from condcs.nn import functional
-from condcs.nn.adaptation import BottleneckNetwork, DomainAdapter
-from condcs.nn.choice_of_weight import choose_weight, reverse_validation
-from condcs.nn.discrepancies import METHODS
-from condcs.nn.losses import (
+from condcs.nn._adaptation import BottleneckNetwork, DomainAdapter
+from condcs.nn._choice_of_weight import choose_weight, reverse_validation
+from condcs.nn._discrepancies import METHODS
+from condcs.nn._losses import (
     CMMDLoss,
     ConditionalCSAlignment,
     ConditionalCSLoss,
@@ -20,7 +20,7 @@ from condcs.nn.losses import (
     MKMMDLoss,
     MMDLoss,
 )
-from condcs.nn.training import Stopping
+from condcs.nn._training import Stopping
 
 __all__ = [
     "METHODS",

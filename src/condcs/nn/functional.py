@@ -1,7 +1,7 @@
 """Losses as pure functions of a batch; the modules in `condcs.nn` hold their options.
 
 All work in single precision or better whatever autocast says, and accept a fixed or a per-batch width, which counts as
-a constant. Above `condcs.nn.dense.DENSE_ROWS` rows they switch from Gram matrices to the core's tiled row sums.
+a constant. Above `condcs.nn._dense.DENSE_ROWS` rows they switch from Gram matrices to the core's tiled row sums.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from condcs.core.checks import check_choice, check_positive
-from condcs.core.errors import ParameterError, ShapeError, public
-from condcs.measures.conditional import conditional_cs, conditional_cs_predictors, conditional_cs_responses
-from condcs.measures.formulas import conditional_terms, predictor_terms
-from condcs.measures.marginal import cs, mmd
-from condcs.measures.operator import conditional_mmd
-from condcs.nn.dense import (
+from condcs._core.checks import check_choice, check_positive
+from condcs._core.errors import ParameterError, ShapeError, public
+from condcs._measures.conditional import conditional_cs, conditional_cs_predictors, conditional_cs_responses
+from condcs._measures.formulas import conditional_terms, predictor_terms
+from condcs._measures.marginal import cs, mmd
+from condcs._measures.operator import conditional_mmd
+from condcs.nn._dense import (
     DENSE_ROWS,
     TILED,
     Batch,
@@ -36,7 +36,7 @@ from condcs.nn.dense import (
     scaled,
     width,
 )
-from condcs.nn.tensors import check_pair, check_table, check_weights, common, unit_rows
+from condcs.nn._tensors import check_pair, check_table, check_weights, common, unit_rows
 
 __all__ = [
     "cmmd_loss",

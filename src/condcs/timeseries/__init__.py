@@ -1,7 +1,7 @@
 """Distances between the dynamics of time series: p(next value | window) compared by a conditional divergence."""
 
-from condcs.timeseries.baseline_distances import baseline_pairwise_distance, tck_kernel
-from condcs.timeseries.clustering import (
+from condcs.timeseries._baseline_distances import baseline_pairwise_distance, tck_kernel
+from condcs.timeseries._clustering import (
     Clusters,
     adjusted_rand_index,
     choose_scale,
@@ -9,10 +9,10 @@ from condcs.timeseries.clustering import (
     normalized_mutual_information,
     silhouette,
 )
-from condcs.timeseries.collection import embed
-from condcs.timeseries.distance_matrix import MatrixOutput
-from condcs.timeseries.distances import ccs_distance, ccs_pairwise_distance, choose_order
-from condcs.timeseries.tuning import choose_factor, false_neighbours, self_prediction
+from condcs.timeseries._collection import embed
+from condcs.timeseries._distance_matrix import MatrixOutput
+from condcs.timeseries._distances import ccs_distance, ccs_pairwise_distance, choose_order
+from condcs.timeseries._tuning import choose_factor, false_neighbours, self_prediction
 
 __all__ = [
     "Clusters",

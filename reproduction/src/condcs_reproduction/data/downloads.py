@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.core.errors import DataError
+from condcs._core.errors import DataError
 
 FloatArray = np.ndarray[Any, Any]
 Arrays = dict[str, FloatArray]

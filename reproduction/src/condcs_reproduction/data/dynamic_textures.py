@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from condcs.core.checks import check_choice, check_integer, check_positive
-from condcs.core.equality import ByValue
-from condcs.core.errors import public
-from condcs.core.random import check_rng
+from condcs._core.checks import check_choice, check_integer, check_positive
+from condcs._core.equality import ByValue
+from condcs._core.errors import public
+from condcs._core.random import check_rng
 
 FloatArray = np.ndarray[Any, Any]
 

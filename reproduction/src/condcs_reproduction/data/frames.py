@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.core.checks import check_choice
-from condcs.core.errors import DataError, ShapeError, public
+from condcs._core.checks import check_choice
+from condcs._core.errors import DataError, ShapeError, public
 
 FloatArray = np.ndarray[Any, Any]
 

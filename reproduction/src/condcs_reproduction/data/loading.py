@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from condcs.core.checks import check_choice
-from condcs.core.errors import CondcsError, DataError, public
-from condcs.core.files import atomic_write, writing
-from condcs.datasets.npz_files import read_arrays
+from condcs._core.checks import check_choice
+from condcs._core.errors import CondcsError, DataError, public
+from condcs._core.files import atomic_write, writing
+from condcs.datasets._npz_files import read_arrays
 from condcs_reproduction.data.catalogue import CATALOGUE, Entry
 from condcs_reproduction.data.downloads import CONTENT_TOLERANCE, DOWNLOADS, Arrays, content_sums
 from condcs_reproduction.data.frames import load_frames

@@ -1,0 +1,496 @@
+"""Input checks: done once, in public functions; every message names the argument, the rule and the remedy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+import numpy as np
+
+from condcs._core.arrays import Array, Backend
+from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
+from condcs._core.groups import Groups
+
+Choice = TypeVar("Choice", bound=str)
+
+Parts = Sequence[tuple[str, Any]]
+"""The arguments that hold one variable of each group, with their names: ``[("xp", xp), ("xq", xq)]``."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One variable of the pooled sample, checked.
+
+    Attributes
+    ----------
+    values : array of shape (n, d)
+        All groups, one after the other. Label columns hold integer codes.
+    sizes : tuple of int
+        Rows of each group.
+    names : tuple of str
+        Column names, from a DataFrame or made up ("x1", "x2", ...).
+    title : str
+        How messages call it: "`xp` and `xq`".
+    labels : tuple of bool
+        Which columns are labels; empty means none.
+    """
+
+    values: Array
+    sizes: tuple[int, ...]
+    names: tuple[str, ...]
+    title: str
+    labels: tuple[bool, ...] = ()
+
+
+def check_variable(
+    parts: Parts,
+    backend: Backend,
+    dtype: Any,
+    *,
+    labels: bool | Sequence[bool] = False,
+    kernel_option: str | None = None,
+    stem: str = "x",
+    min_rows: int = 2,
+) -> Variable:
+    """Check the arguments that hold one variable and pool them.
+
+    Parameters
+    ----------
+    parts : sequence of (name, array)
+        One per group.
+    backend, dtype
+        Library and floating type to compute in.
+    labels : bool or sequence of bool
+        Which columns are compared for equality only, so that strings are welcome.
+    kernel_option : str, optional
+        Name of the option that would admit labels, for the message.
+    stem : str
+        What columns without a name are called: "x" gives x1, x2, ...
+    min_rows : int
+        Fewest rows a group may have.
+    """
+    title = _title(parts)
+    tables = [_as_table(name, value, backend) for name, value in parts]
+    width = tables[0].shape[1]
+    for (name, _), table in zip(parts, tables, strict=True):
+        if table.shape[1] != width:
+            raise ShapeError(_columns_differ(parts[0][0], tables[0].shape, name, table.shape))
+        if width == 0:
+            raise ShapeError(
+                f"`{name}` must have at least one column, got shape {tuple(table.shape)}. Pass the columns to use."
+            )
+        if table.shape[0] < min_rows:
+            raise ShapeError(_too_few_rows(name, tuple(table.shape), min_rows))
+    tables = _matched_by_name(parts, tables)
+    names = _column_names(parts, width, stem)
+    flags = (labels,) * width if isinstance(labels, bool) else tuple(labels)
+    if len(flags) != width:
+        raise ParameterError(
+            f"`{kernel_option}` must name one kernel per column of {title} ({width}), got {len(flags)}. "
+            "Give one kernel name per column, or a single name for all."
+        )
+    tables = _encode_labels(title, tables, names, flags, backend, dtype)
+    floats = [
+        _as_float(name, t, names, backend, dtype, kernel_option) for (name, _), t in zip(parts, tables, strict=True)
+    ]
+    values = floats[0] if len(floats) == 1 else backend.concat(floats)
+    if not backend.is_traced(values) and not bool(backend.xp.isfinite(backend.detach(values)).all()):
+        raise DataError(_not_finite(parts, floats, names, backend))
+    return Variable(values, tuple(t.shape[0] for t in tables), names, title, flags)
+
+
+def check_same_rows(first: Variable, first_parts: Parts, second: Variable, second_parts: Parts) -> None:
+    """Check that two variables have the same rows in every group."""
+    for size, other, (name, _), (other_name, _) in zip(
+        first.sizes, second.sizes, first_parts, second_parts, strict=True
+    ):
+        if size != other:
+            turned = name if size < other == first.values.shape[1] else other_name
+            raise ShapeError(
+                f"`{name}` and `{other_name}` must have the same number of rows, got {size} and {other}. "
+                "Rows are observations: row i of one belongs to row i of the other; "
+                f"if `{turned}` holds one feature per row, pass `{turned}.T`."
+            )
+
+
+def check_weights(parts: Parts, sizes: tuple[int, ...], backend: Backend, dtype: Any) -> Groups:
+    """Check sample weights (None means one everywhere) and return the groups they make.
+
+    Weights are divided by their common maximum, which changes no divergence and keeps sums away from overflow. A group
+    whose weights would vanish beside another's is kept in sight: nothing but the pooled estimator sees the ratio of
+    groups, and that one not below rounding.
+    """
+    if all(value is None for _, value in parts):
+        return Groups(sizes)
+    xp = backend.xp
+    columns = []
+    for (name, value), size in zip(parts, sizes, strict=True):
+        if value is None:
+            value = np.ones(size) if backend.name == "numpy" else backend.from_numpy(np.ones(size), _first(parts))
+        table = _as_table(name, value, backend)
+        if table.shape != (size, 1):
+            raise ShapeError(
+                f"`{name}` must hold one weight per row of its sample, got shape {tuple(np.shape(value))} for {size} "
+                "rows. Pass a 1-d array."
+            )
+        column = _as_float(name, table, (name,), backend, dtype)[:, 0]
+        if not backend.is_traced(column):
+            allowed = xp.isfinite(column) & (column >= 0)
+            if not bool(xp.all(allowed)):
+                bad = float(backend.to_numpy(column)[~backend.to_numpy(allowed)][0])
+                raise DataError(
+                    f"`{name}` must be finite and not negative, got {bad}. Set unwanted rows to 0, and replace NaN."
+                )
+            if not bool(xp.any(column > 0)):
+                raise DataError(
+                    f"`{name}` must have a positive sum, got all zeros. Give at least one row a positive weight."
+                )
+        columns.append(column)
+    peaks = [backend.detach(xp.max(column)) for column in columns]
+    top = xp.max(xp.stack(peaks))
+    floor = float(xp.finfo(dtype).eps) ** 4
+    scaled = [column / peak * xp.clip(peak / top, floor, None) for column, peak in zip(columns, peaks, strict=True)]
+    return Groups(sizes, backend.concat(scaled))
+
+
+def float_type(backend: Backend, arrays: Iterable[Any]) -> tuple[Any, Any]:
+    """Return (type to compute in, type to return): the narrowest float that holds all that is given.
+
+    That is the widest float among the arrays, and double precision if there are integers that it would round, such as
+    times in seconds. Halves are computed in single precision.
+    """
+    given = [a for a in arrays if a is not None]
+    if backend.name == "numpy":
+        columns = [column for a in given for column in _typed_columns(a)]
+        size = max((c.dtype.itemsize for c in columns if c.dtype.kind == "f"), default=8)
+        if size >= 8 or not all(_fits_single(c) for c in columns):
+            return np.dtype(np.float64), np.dtype(np.float64)
+        return np.dtype(np.float32), np.dtype(f"f{size}")
+    xp = backend.xp
+    default = xp.asarray(0.0).dtype
+    floats = [a.dtype for a in given if "float" in str(a.dtype)]
+    widest = max(floats, key=lambda d: xp.finfo(d).bits) if floats else default
+    if xp.finfo(widest).bits < 64 and not all(_holds_exactly(a, backend, xp.float32) for a in given):
+        # JAX has double precision only where it is switched on; it is the default there.
+        double = default if backend.name == "jax" else xp.float64
+        return double, double
+    return (xp.float32 if xp.finfo(widest).bits < 32 else widest), widest
+
+
+def _typed_columns(a: Any) -> list[Any]:
+    """Return what has a type like numpy's: the array itself, each column of a DataFrame, or what a list becomes."""
+    if hasattr(a, "iloc") and hasattr(a, "columns"):
+        return [a.iloc[:, c] for c in range(a.shape[1])]
+    if hasattr(getattr(a, "dtype", None), "kind"):
+        return [a]
+    try:
+        return [_to_ndarray("", a)]
+    except CondcsError:
+        return []
+
+
+def _fits_single(column: Any) -> bool:
+    """Whether single precision holds all integers of a column; what is no integer decides by its type alone."""
+    if column.dtype.kind not in "iuO" or (column.dtype.kind != "O" and column.dtype.itemsize <= 2):
+        return True
+    numbers: Any = (
+        [v for v in np.asarray(column).flat if isinstance(v, Integral)] if column.dtype.kind == "O" else column
+    )
+    limit = 2 / float(np.finfo(np.float32).eps)
+    return not len(numbers) or bool(-limit <= np.min(numbers) and np.max(numbers) <= limit)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[Choice]) -> Choice:
+    """Check that an option is one of a few names."""
+    if not isinstance(value, str) or value not in choices:
+        options = ", ".join(repr(c) for c in choices)
+        raise ParameterError(f"`{name}` must be one of {options}, got {value!r}. Pass {name}={choices[0]!r}.")
+    return choices[choices.index(value)]
+
+
+def check_options(given: Iterable[str], known: Iterable[str], owner: str) -> None:
+    """Refuse options that `owner`, e.g. a measure, does not have."""
+    listed = sorted(known)
+    unknown = sorted(set(given) - set(listed))
+    if unknown:
+        raise ParameterError(f"`{unknown[0]}` must be an option of {owner!r}. Its options are {', '.join(listed)}.")
+
+
+def check_alpha(alpha: Any) -> float:
+    """Return the size of a test as a float, or raise if it does not lie between 0 and 1."""
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < 1:
+        raise ParameterError(f"`alpha` must lie between 0 and 1, got {alpha!r}. Pass e.g. alpha=0.05.")
+    return float(alpha)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Check that an option is a positive, finite number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(float(value)) or float(value) <= 0:
+        raise ParameterError(f"`{name}` must be a positive, finite number, got {value!r}. Pass e.g. {name}=0.1.")
+    return float(value)
+
+
+def check_integer(name: str, value: Any, low: int, high: int | None = None, because: str = "") -> int:
+    """Check that an option is an integer in a range; `because` says where the upper end comes from."""
+    whole = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else low - 1
+    if whole < low or (high is not None and whole > high):
+        rule = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}{because}"
+        raise ParameterError(f"`{name}` must be {rule}, got {value!r}. Pass e.g. {name}={low}.")
+    return whole
+
+
+def _title(parts: Parts) -> str:
+    names = list(dict.fromkeys(f"`{name}`" for name, _ in parts))
+    return " and ".join(names) if len(names) < 4 else f"{names[0]} ... {names[-1]}"
+
+
+def _first(parts: Parts) -> Any:
+    return next(value for _, value in parts if value is not None)
+
+
+def _as_table(name: str, value: Any, backend: Backend) -> Any:
+    """Return `value` as a 2-d array of its own library; 1-d arrays are one column."""
+    if value is None:
+        raise DataError(f"`{name}` must be an array, got None. Pass the observations, one per row.")
+    if backend.name == "numpy":
+        if type(value) is not np.ndarray:
+            value = _to_ndarray(name, value)
+        if value.dtype.kind not in "fiubOUSV" or value.dtype.names is not None:
+            raise DataError(
+                f"`{name}` must hold real numbers or labels, got dtype {value.dtype}. "
+                "Convert it first: dates to numbers, complex values to two columns."
+            )
+    if value.ndim == 1:
+        return value[:, None]
+    if value.ndim == 0:
+        raise ShapeError(
+            f"`{name}` must have one or two dimensions, got a single value. Pass an array with one row each."
+        )
+    if value.ndim != 2:
+        raise ShapeError(
+            f"`{name}` must have one or two dimensions (rows are observations), got {value.ndim}: "
+            f"shape {tuple(value.shape)}. Reshape it, e.g. `{name}.reshape(len({name}), -1)`."
+        )
+    return value
+
+
+def _to_ndarray(name: str, value: Any) -> np.ndarray[Any, Any]:
+    if isinstance(value, str | bytes | dict | set):
+        raise DataError(f"`{name}` must be an array, got {type(value).__name__}. Pass the observations, one per row.")
+    if hasattr(value, "tocsr"):
+        raise DataError(f"`{name}` must be a dense array, got a sparse matrix. Pass `{name}.toarray()`.")
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise DataError(f"`{name}` must have no masked values. Drop those rows or fill them with `{name}.filled(...)`.")
+    try:
+        if type(value).__module__.partition(".")[0] == "pyarrow":
+            return _from_arrow(value)
+        array = np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
+        # numpy writes the numbers of a list with strings as strings too, and a missing label as "nan".
+        return np.array(value, dtype=object) if array.dtype.kind in "US" and isinstance(value, list | tuple) else array
+    except ValueError as error:
+        raise ShapeError(
+            f"`{name}` must be rectangular: every row needs the same number of entries. Pad or drop rows."
+        ) from error
+
+
+def _from_arrow(value: Any) -> np.ndarray[Any, Any]:
+    """Return a pyarrow Table or RecordBatch, or one column of it, as an array; missing values become NaN or None."""
+    if hasattr(value, "itercolumns"):
+        columns = [_from_arrow(column) for column in value.itercolumns()]
+        return np.stack(columns, axis=1) if columns else np.empty((value.num_rows, 0))
+    import pyarrow
+
+    # A dictionary holds categories: what counts are their values.
+    plain = value.cast(value.type.value_type) if pyarrow.types.is_dictionary(value.type) else value
+    chunks = plain.chunks if hasattr(plain, "chunks") else [plain]
+    return np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in chunks] or [np.empty(0)])
+
+
+def column_names(table: Any) -> list[Any] | None:
+    """Return the names of a table's columns (pandas, polars, pyarrow); None for arrays and numbered columns."""
+    if type(table) is np.ndarray:
+        return None
+    schema = getattr(table, "schema", None)
+    names = getattr(schema, "names", None) if hasattr(schema, "names") else getattr(table, "columns", None)
+    if callable(names):
+        names = names()
+    found = None if names is None else list(names)
+    return None if found == list(range(len(found or ()))) else found
+
+
+def _column_names(parts: Parts, width: int, stem: str) -> tuple[str, ...]:
+    for _, value in parts:
+        columns = column_names(value)
+        if columns is not None and len(columns) == width:
+            return tuple(str(c) for c in columns)
+        if width == 1 and isinstance(getattr(value, "name", None), str):
+            return (value.name,)
+    return (stem,) if width == 1 else tuple(f"{stem}{i + 1}" for i in range(width))
+
+
+def _matched_by_name(parts: Parts, tables: list[Any]) -> list[Any]:
+    """Bring the columns of tables with names into the order of the first; refuse tables with other names."""
+    named = {i: columns for i, (_, value) in enumerate(parts) if (columns := column_names(value)) is not None}
+    if len(named) < 2:
+        return tables
+    (first, expected), *others = named.items()
+    matched = list(tables)
+    for i, columns in others:
+        if columns != expected:
+            matched[i] = tables[i][:, column_order(parts[first][0], expected, parts[i][0], columns)]
+    return matched
+
+
+def unless_named_alike(first: Any, second: Any) -> Any:
+    """Return the second table without its names if they are not those of the first: it is then compared by place."""
+    names, others = column_names(first), column_names(second)
+    if names is None or others is None or set(names) == set(others):
+        return second
+    return _to_ndarray("", second)
+
+
+def column_order(first: str, expected: list[Any], name: str, columns: list[Any]) -> list[int]:
+    """Return where the expected columns stand among those of another table; refuse other names."""
+    missing, extra = ([str(c) for c in a if c not in b] for a, b in ((expected, columns), (columns, expected)))
+    if missing or extra or len(set(columns)) < len(columns):
+        differ = [f"`{name}` lacks {', '.join(map(repr, missing))}"] if missing else []
+        differ += [f"`{first}` lacks {', '.join(map(repr, extra))}"] if extra else []
+        raise DataError(
+            f"`{first}` and `{name}` must have the same column names, each once, got {expected} and {columns}"
+            f"{': ' if differ else ''}{' and '.join(differ)}. Rename the columns, or pass arrays, e.g. "
+            f"`{name}.to_numpy()`, to compare them by place."
+        )
+    return [columns.index(c) for c in expected]
+
+
+def _encode_labels(
+    title: str, tables: list[Any], names: tuple[str, ...], flags: tuple[bool, ...], backend: Backend, dtype: Any
+) -> list[Any]:
+    """Replace label columns that `dtype` cannot hold (strings, objects, large integers) by codes, one set for all."""
+    if not any(flags) or all(_holds_exactly(t, backend, dtype) for t in tables):
+        return tables
+    pool = backend.concat(tables)
+    columns = [pool[:, c] for c in range(pool.shape[1])]
+    for c in (c for c, is_label in enumerate(flags) if is_label):
+        if backend.name == "numpy":
+            columns[c] = _label_codes(title, columns[c], names[c])
+        else:
+            columns[c] = backend.xp.unique_inverse(columns[c])[1]
+    coded = np.stack(columns, 1) if backend.name == "numpy" else backend.xp.stack(columns, axis=1)
+    ends = list(accumulate(t.shape[0] for t in tables))
+    return [coded[end - t.shape[0] : end] for t, end in zip(tables, ends, strict=True)]
+
+
+def _holds_exactly(table: Any, backend: Backend, dtype: Any) -> bool:
+    """Whether all numbers of a table stay what they are in `dtype`; floats do, because `dtype` is the widest one."""
+    if backend.name == "numpy" and table.dtype.kind not in "iu":
+        return table.dtype.kind in "fb"
+    if "int" not in str(table.dtype) or backend.is_traced(table):
+        return True
+    limit = 2 / float(backend.xp.finfo(dtype).eps)
+    return float(backend.xp.max(table)) <= limit and float(backend.xp.min(table)) >= -limit
+
+
+def _label_codes(title: str, column: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    if column.dtype.kind in "fb":
+        return column
+    codes: dict[Any, int] = {}
+    labels = column.tolist()
+    try:
+        coded = np.array([codes.setdefault(label, len(codes)) for label in labels])
+    except TypeError as error:
+        raise DataError(
+            f"{title} must hold labels that can be compared, such as strings or numbers, got "
+            f"{type(labels[0]).__name__} in column {name!r}. Convert them first, e.g. with `str`."
+        ) from error
+    missing = sum(is_missing_value(label) for label in labels) if any(map(is_missing_value, codes)) else 0
+    if missing:
+        raise DataError(
+            f"{title} must have no missing labels, got {missing} in column {name!r}. "
+            "Drop those rows or give them a label of their own."
+        )
+    return coded
+
+
+def is_missing_value(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or pandas.NA (which alone refuses to be compared)."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
+
+
+def _as_float(
+    name: str, table: Any, names: tuple[str, ...], backend: Backend, dtype: Any, kernel_option: str | None = None
+) -> Any:
+    if backend.name != "numpy":
+        if "complex" in str(table.dtype):
+            raise DataError(
+                f"`{name}` must hold real numbers, got {table.dtype}. Split real and imaginary parts in two columns."
+            )
+        if backend.name == "jax" and not _holds_exactly(table, backend, dtype):
+            raise DataError(
+                f"`{name}` must hold integers that {dtype} represents, got larger ones. Subtract an offset, or switch "
+                'double precision on with jax.config.update("jax_enable_x64", True).'
+            )
+        return backend.xp.astype(table, dtype)
+    if table.dtype.kind in "fiub":
+        return table.astype(dtype, copy=False)
+    try:
+        return table.astype(dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(_not_numeric(name, table, names, kernel_option)) from error
+
+
+def _not_numeric(name: str, table: Any, names: tuple[str, ...], kernel_option: str | None) -> str:
+    row, column = next((int(i), int(c)) for i, c in np.ndindex(table.shape) if not _is_number(table[i, c]))
+    value, where = table[row, column], f"row {row}, column {names[column]!r}"
+    if is_missing_value(value):
+        return f"`{name}` must have no missing values, got {value!r} in {where}. Drop those rows, or impute them."
+    if isinstance(value, int):
+        return f"`{name}` must fit in a float, got an integer of {value.bit_length()} bits in {where}. Rescale it."
+    remedy = (
+        f'Use the delta kernel for labels: {kernel_option}="delta", or one kernel name per column.'
+        if kernel_option
+        else "Encode the labels as numbers, e.g. one 0/1 column per category."
+    )
+    shown = str(value) if isinstance(value, str) else value
+    return f"`{name}` must hold numbers, got labels in column {names[column]!r} (e.g. {shown!r}). {remedy}"
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _columns_differ(first: str, first_shape: Any, name: str, shape: Any) -> str:
+    turned = first if first_shape[0] == shape[1] and first_shape[1] > first_shape[0] else name
+    return (
+        f"`{first}` and `{name}` must have the same number of columns, got {first} {tuple(first_shape)} and "
+        f"{name} {tuple(shape)}. Rows are observations; if `{turned}` holds one feature per row, pass `{turned}.T`."
+    )
+
+
+def _too_few_rows(name: str, shape: tuple[int, ...], min_rows: int) -> str:
+    got = "no rows" if shape[0] == 0 else f"{shape[0]} row{'s' if shape[0] > 1 else ''}"
+    hint = f" If `{name}` holds one feature per row, pass `{name}.T`." if shape[1] > shape[0] else ""
+    return f"`{name}` must have at least {min_rows} rows, got {got} (shape {shape}). Collect more observations.{hint}"
+
+
+def _not_finite(parts: Parts, tables: list[Any], names: tuple[str, ...], backend: Backend) -> str:
+    masks = [~np.isfinite(backend.to_numpy(table)) for table in tables]
+    (name, value), bad = next((part, mask) for part, mask in zip(parts, masks, strict=True) if mask.any())
+    row, column = (int(i) for i in np.argwhere(bad)[0])
+    rows = f"np.isfinite({name})" if np.ndim(value) == 1 else f"np.isfinite({name}).all(axis=1)"
+    return (
+        f"`{name}` must be finite, got {int(bad.sum())} NaN or infinite value(s), first in row {row}, column "
+        f"{names[column]!r}. Drop those rows, e.g. `{name}[{rows}]` (and the same rows of the other variable), or "
+        "impute them."
+    )

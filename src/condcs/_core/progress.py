@@ -1,0 +1,100 @@
+"""How far a long run has come: a bar where one is wanted, and else a warning if it is going to take long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import monotonic as clock
+
+from condcs._core.errors import CostWarning, warn_caller
+
+LONG_SECONDS = 120.0
+"""Runs estimated to take longer than this say so."""
+
+MEASURED_SECONDS = 1.0
+"""Work that an estimate is based on, at least."""
+
+RESAMPLES_REMEDY = (
+    "Use fewer rows (the time grows with their square), pass fewer `n_resamples` or more `n_jobs`, or watch it with "
+    "progress=True."
+)
+
+Advance = Callable[[float], None]
+
+_inside: ContextVar[Advance | None] = ContextVar("condcs_advance", default=None)
+
+
+@contextmanager
+def progress_bar(total: int, wanted: bool, title: str, *, remedy: str | None = None) -> Iterator[Advance]:
+    """Yield a function that is told how much of the total has been done since the last call.
+
+    It advances a bar if one is wanted and `rich` is installed. Otherwise, if there is a remedy to offer, it warns once
+    when the whole is going to take longer than two minutes.
+    """
+    silent = _CostEstimate(total, title, remedy) if remedy else lambda count: None
+    if not wanted:
+        yield silent
+        return
+    try:
+        from rich.progress import Progress
+    except ModuleNotFoundError:
+        yield silent
+        return
+    with Progress(transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+class _CostEstimate:
+    """The time that a run takes, from its first steps; the very first may load and compile, and does not count."""
+
+    def __init__(self, total: int, title: str, remedy: str) -> None:
+        self.total, self.title, self.remedy = total, title, remedy
+        self.start: float | None = None
+        self.done = 0.0
+        self.told = False
+
+    def __call__(self, count: float) -> None:
+        if self.start is None:
+            self.start = clock()
+            return
+        self.done += count
+        elapsed = clock() - self.start
+        if self.told or elapsed < MEASURED_SECONDS or self.done <= 0:
+            return
+        estimate = elapsed / self.done * self.total
+        if estimate > LONG_SECONDS:
+            self.told = True
+            warn_caller(f"{self.title} is going to take about {_duration(estimate)}. {self.remedy}", CostWarning)
+
+
+def _duration(seconds: float) -> str:
+    minutes = seconds / 60
+    return f"{minutes:.0f} minutes" if minutes < 100 else f"{minutes / 60:.0f} hours"
+
+
+@contextmanager
+def steps_inside(advance: Advance, count: float, scale: float = 1.0) -> Iterator[None]:
+    """Pass on what `report_done` is told within the block, times `scale`, and at its end the rest of `count`."""
+    reported = 0.0
+
+    def passed_on(done: float) -> None:
+        nonlocal reported
+        reported += scale * done
+        advance(scale * done)
+
+    token = _inside.set(passed_on)
+    try:
+        yield
+    finally:
+        _inside.reset(token)
+    if count > reported:
+        advance(count - reported)
+
+
+def report_done(count: float) -> None:
+    """Tell whoever waits for a batch of resamples that so many more of them are done; parts of one count."""
+    advance = _inside.get()
+    if advance is not None:
+        advance(count)

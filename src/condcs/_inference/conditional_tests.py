@@ -1,0 +1,346 @@
+"""Test of two or more samples: is p(y|x) the same, however x is distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from condcs._core.arrays import Array
+from condcs._core.checks import Parts, Variable, check_choice, check_integer
+from condcs._core.errors import BalanceWarning, OverlapWarning, ParameterError, ShapeError, public, warn_caller
+from condcs._core.progress import RESAMPLES_REMEDY, progress_bar
+from condcs._core.random import check_rng
+from condcs._core.settings import config_context
+from condcs._inference.combining import combined_evidence
+from condcs._inference.nulls import check_probabilities, cross_fitted, label_sampler
+from condcs._inference.propensities import Propensity, fitted_propensity, given_propensity
+from condcs._inference.resampling import BATCH, Bootstrap, batch_values, drawn, run_test, shared_bandwidth
+from condcs._inference.results import TestResult, check_numbers
+from condcs._inference.smoothing import Smoother
+from condcs._inference.statistics import (
+    FloatArray,
+    LabelArray,
+    MeasuredPool,
+    as_numpy,
+    measured_pool,
+    pool_statistic,
+    total_divergence,
+)
+from condcs._inference.views import WEIGHTS, Contrasts, adjusted_response, sample_contrasts
+from condcs._measures.inputs import ConditionalProblem, NumericProblem
+from condcs._measures.registry import MEASURES, Measure
+from condcs._parallel.spreading import Shared
+
+Null = Literal["propensity", "permutation", "local"]
+Views = Literal["all", "measure"]
+NULLS = ("propensity", "permutation", "local")
+VIEWS = ("all", "measure")
+
+_PER_SAMPLE = {"weights_p", "weights_q"}
+_UNBALANCED = 0.01
+_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP = 30, 0.25
+
+
+@public
+def conditional_test(
+    xp: Array | Sequence[tuple[Array, Array]],
+    yp: Array | None = None,
+    xq: Array | None = None,
+    yq: Array | None = None,
+    *,
+    measure: str = "conditional_cs",
+    views: Views | None = None,
+    null: Null = "propensity",
+    propensity: Any = None,
+    n_resamples: int = 500,
+    rng: int | np.random.Generator | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> TestResult:
+    r"""Test whether two (or more) samples have the same conditional distribution of y given x.
+
+    The null hypothesis: p(y|x) = q(y|x) wherever both samples have rows. How x itself is distributed may differ.
+
+    Two estimates guard the level, and either may be imperfect as long as the other is good. The response is adjusted
+    for x: its regression on x is subtracted, found on the pool without looking at labels. And the labels are redrawn
+    from an estimate of P(sample | x), which is made richer until the imbalance of x in the data is a typical one among
+    the redrawn samples, a check that does not look at y. Several views, each sharp for another kind of change, are
+    evaluated on the same redrawn labels and combined in one p-value. Cost O(n^2 (d + P)); memory O(n P).
+
+    Parameters
+    ----------
+    xp, yp, xq, yq : array
+        The samples, as in `conditional_cs`. For more than two, pass a list of pairs (x, y) as the first argument
+        alone; the divergence is then the sum over all pairs of samples.
+    measure : str
+        A registered measure that takes x and y.
+    views : {"all", "measure"}, optional
+        "all" combines the measure on the adjusted response with contrasts of the mean, the amplitude, slopes,
+        products of inputs, the spread, and with kernels for local changes and changes of shape. "measure" is the
+        measure alone on the response as it is, the paper's statistic. By default "all" with null="propensity", except
+        for bandwidth="aggregate", and "measure" with the other nulls.
+    null : {"propensity", "permutation", "local"}
+        How labels are redrawn. "propensity" draws them from an estimate of P(sample | x). "permutation" (the paper's)
+        permutes them: exact if x has the same distribution in all samples, and wrong otherwise; it then tests
+        p(x, y) = q(x, y). "local" permutes them among rows close in x: valid as far as P(sample | x) hardly changes
+        within such a neighbourhood. No test of a conditional hypothesis is valid without some such assumption.
+    propensity : classifier or array, optional
+        For null="propensity": a scikit-learn classifier, which is fitted to four fifths of the rows to give the
+        probabilities of the others, or the probabilities themselves.
+    n_resamples : int
+        How many times labels are redrawn.
+    rng : int or Generator, optional
+        Seed. The same seed gives the same answer whatever `n_jobs`.
+    n_jobs : int, optional
+        Threads; all cores by default. Within ``joblib.parallel_config(backend="dask")``, or "loky", batches of
+        resamples go to its workers; the answer is the same.
+    progress : bool
+        Whether to show a progress bar. Without one, a `CostWarning` says so if the test is going to take longer than
+        two minutes, as estimated from its first steps.
+    **options
+        Options of the measure: bandwidths, kernels, ``estimator``, ``k``, ``regularization``. Plain ``bandwidth`` sets
+        both bandwidths; ``bandwidth="aggregate"`` combines several multiples of the median bandwidths of the measure
+        alone.
+
+    Returns
+    -------
+    TestResult
+        With `pvalue`, `statistic` (the combined evidence, or the measure with ``views="measure"``), `divergence` and
+        `estimate()` (the measure on the adjusted response), `diagnostics` (the check of balance, the design of the
+        propensity, how many rows overlap), and `details` (the p-value of each view).
+
+    Warns
+    -----
+    BalanceWarning
+        If no estimate of P(sample | x) passes the check of balance: the p-value may then be too small.
+    OverlapWarning
+        If the samples hardly overlap in x: few rows can then tell anything.
+
+    Examples
+    --------
+    >>> from condcs.datasets import make_local_shift
+    >>> data = make_local_shift(150, rng=1)
+    >>> result = conditional_test(data.xp, data.yp, data.xq, data.yq, n_resamples=99, rng=0)
+    >>> result.pvalue
+    0.01
+    """
+    chosen = chosen_measure(measure, takes_x=True)
+    check_options(chosen, options)
+    check_choice("null", null, NULLS)
+    aggregate = any(isinstance(v, str) and v == "aggregate" for k, v in options.items() if k.startswith("bandwidth"))
+    if views is None:
+        views = "all" if null == "propensity" and not aggregate else "measure"
+    check_choice("views", views, VIEWS)
+    if propensity is not None and null != "propensity":
+        raise ParameterError(f'`propensity` must be None with null={null!r}. Pass null="propensity" to use it.')
+    x_parts, y_parts = _parts(xp, yp, xq, yq)
+    if views == "all":
+        if null != "propensity" or aggregate:
+            raise ParameterError(
+                '`views`="all" must go with null="propensity" and a bandwidth of its own, got '
+                + (f"null={null!r}" if null != "propensity" else 'bandwidth="aggregate"')
+                + '. Leave `views` out, or pass views="measure".'
+            )
+        return _all_views(
+            chosen,
+            x_parts,
+            y_parts,
+            shared_bandwidth(chosen, options),
+            propensity=propensity,
+            n_resamples=n_resamples,
+            rng=rng,
+            n_jobs=n_jobs,
+            progress=progress,
+        )
+
+    def draw(pool: MeasuredPool, generator: np.random.Generator) -> Callable[[int], LabelArray]:
+        x, _ = pooled_variables(pool)
+        # A column of few numbers may be a category to the classifier; only a column of labels certainly is.
+        categorical = x.labels if any(x.labels) else None
+        values = np.asarray(x.values, dtype=np.float64)
+        return label_sampler(null, values, pool.labels, propensity=propensity, categorical=categorical, rng=generator)
+
+    return run_test(
+        chosen,
+        x_parts,
+        y_parts,
+        options,
+        draw=draw,
+        null=null,
+        n_resamples=n_resamples,
+        rng=rng,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+
+
+@dataclass(frozen=True)
+class _EveryView:
+    """All views of redrawn labels: data only, so that workers can receive it."""
+
+    pool: MeasuredPool
+    contrasts: Contrasts
+    propensity: Propensity
+
+    def ready(self) -> Callable[[LabelArray], FloatArray]:
+        """Return a function from labels (P x n) to views (P x views), the divergence last."""
+        divergence = pool_statistic(self.pool)
+
+        def values(labels: LabelArray) -> FloatArray:
+            return np.column_stack([self.contrasts(self.propensity.surprises(labels)).T, divergence(labels)])
+
+        return values
+
+    def observed(self) -> FloatArray:
+        """Return the views of the labels as given."""
+        surprises = self.propensity.surprises(self.pool.labels[None], observed=True)
+        divergence = total_divergence(self.pool.observed(), symmetric=self.pool.measure.symmetric)
+        return np.append(self.contrasts(surprises)[:, 0], divergence)
+
+
+def _all_views(
+    measure: Measure,
+    x_parts: Parts,
+    y_parts: Parts,
+    options: dict[str, Any],
+    *,
+    propensity: Any,
+    n_resamples: int,
+    rng: int | np.random.Generator | None,
+    n_jobs: int | None,
+    progress: bool,
+) -> TestResult:
+    check_integer("n_resamples", n_resamples, 1)
+    generator = check_rng(rng)
+    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
+        pool = measured_pool(measure, x_parts, y_parts, options)
+        x, y = pooled_variables(pool)
+        # Measures whose terms no double can hold are refused, before any work.
+        check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
+        values, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))
+        smoother = Smoother(values, x.labels or (False,) * values.shape[1])
+        response = adjusted_response(responses, y.labels or (False,) * responses.shape[1], smoother)
+        found = _propensity(propensity, values, smoother, pool.labels, len(pool.sizes), generator)
+        if not all(y.labels or (False,)):
+            pool = measured_pool(measure, x_parts, _split(response.adjusted, y_parts, y.sizes), options)
+        every = _EveryView(pool, sample_contrasts(response, smoother, found.probabilities), found)
+        observed = every.observed()
+        title = f"the test by {measure.name} with {n_resamples} resamples of {sum(pool.sizes):,} rows"
+        with progress_bar(n_resamples, progress, title, remedy=RESAMPLES_REMEDY) as advance:
+            batches = drawn(partial(found.draw, rng=generator), n_resamples, BATCH)
+            resampled = batch_values([Shared(every.ready)], batches, n_jobs=n_jobs, advance=advance)[0]
+    names = (*every.contrasts.names, "divergence")
+    weights = np.array([WEIGHTS.get(name, 1.0) for name in names])
+    evidence = combined_evidence(np.column_stack([observed, resampled.T]), weights)
+    diagnostics = {
+        "balance_pvalue": found.balance_pvalue,
+        "effective_rows": found.effective_rows,
+        "propensity": found.design,
+    }
+    _warn(found, sum(pool.sizes))
+    return TestResult(
+        statistic=evidence.statistic,
+        pvalue=evidence.pvalue,
+        null_distribution=evidence.null_distribution,
+        measure=measure.name,
+        null="propensity",
+        sizes=pool.sizes,
+        bandwidths=pool.widths,
+        divergence=float(observed[-1]),
+        diagnostics=diagnostics,
+        details={
+            "nonnegative": measure.nonnegative,
+            "views": names,
+            "statistics": tuple(float(v) for v in observed),
+            "pvalues": tuple(float(p) for p in evidence.pvalues),
+            "best_view": names[int(np.argmin(evidence.pvalues))],
+        },
+        _divergences=resampled[:, -1],
+        _resample=Bootstrap(pool),
+    )
+
+
+def _propensity(
+    given: Any, x: FloatArray, smoother: Smoother, labels: LabelArray, count: int, rng: np.random.Generator
+) -> Propensity:
+    if given is None:
+        return fitted_propensity(smoother, labels, count, rng)
+    found = (
+        cross_fitted(given, x, labels, count) if hasattr(given, "fit") else check_probabilities(given, len(x), count)
+    )
+    return given_propensity(found, smoother, labels, rng)
+
+
+def _warn(propensity: Propensity, rows: int) -> None:
+    if propensity.balance_pvalue < _UNBALANCED:
+        warn_caller(
+            "the estimate of P(sample | x) does not explain how x differs between the samples (p-value of the check of "
+            f"balance: {propensity.balance_pvalue:.3g}), so the p-value of the test rests on the adjustment of y for x "
+            "alone and may be too small. Pass a richer classifier as `propensity`, or compare the samples where they "
+            "overlap.",
+            BalanceWarning,
+        )
+    if propensity.effective_rows < min(_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP * rows):
+        warn_caller(
+            f"the samples hardly overlap in x: the {rows:,} rows tell as much about p(y|x) as "
+            f"{propensity.effective_rows:.0f} rows of samples that overlap fully. A large p-value then says little. "
+            "Compare the samples where both have rows, or with fewer inputs.",
+            OverlapWarning,
+        )
+
+
+def _split(pooled: FloatArray, parts: Parts, sizes: tuple[int, ...]) -> Parts:
+    """Cut a pooled array into the samples, under the names of `parts`."""
+    ends = np.cumsum(sizes)
+    return [(name, pooled[end - size : end]) for (name, _), size, end in zip(parts, sizes, ends, strict=True)]
+
+
+def chosen_measure(name: str, *, takes_x: bool) -> Measure:
+    """Return a registered measure, of x and y or of y alone."""
+    fitting = tuple(m.name for m in MEASURES.values() if m.takes_x == takes_x)
+    first = "conditional_cs" if takes_x else "cs"
+    return MEASURES[check_choice("measure", name, (first, *(n for n in fitting if n != first)))]
+
+
+def check_options(measure: Measure, options: dict[str, Any]) -> None:
+    """Refuse options that the measure does not have."""
+    known = (measure.options | {"bandwidth"} if measure.gram else measure.options) - _PER_SAMPLE
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise ParameterError(
+            f"`{unknown[0]}` must be an option of the test or of {measure.name!r}. Those of the measure are "
+            f"{', '.join(sorted(known))}."
+        )
+
+
+def _parts(xp: Any, yp: Any, xq: Any, yq: Any) -> tuple[Parts, Parts]:
+    if yp is None and xq is None and yq is None:
+        if (
+            not isinstance(xp, list | tuple)
+            or len(xp) < 2
+            or any(not isinstance(g, list | tuple) or len(g) != 2 for g in xp)
+        ):
+            raise ShapeError(
+                "`xp` must be a list of at least two pairs (x, y) when it is the only argument. "
+                "Pass conditional_test([(x1, y1), (x2, y2), ...]), or xp, yp, xq and yq."
+            )
+        return (
+            [(f"xp[{i}][0]", as_numpy(x)) for i, (x, _) in enumerate(xp)],
+            [(f"xp[{i}][1]", as_numpy(y)) for i, (_, y) in enumerate(xp)],
+        )
+    return [("xp", as_numpy(xp)), ("xq", as_numpy(xq))], [("yp", as_numpy(yp)), ("yq", as_numpy(yq))]
+
+
+def pooled_variables(pool: MeasuredPool) -> tuple[Variable, Variable]:
+    """Return x and y of all samples."""
+    problem = pool.problem
+    if isinstance(problem, ConditionalProblem):
+        return problem.x.variable, problem.y.variable
+    assert isinstance(problem, NumericProblem)
+    return problem.x, problem.y

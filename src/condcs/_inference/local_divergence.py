@@ -1,0 +1,228 @@
+r"""The CS divergence between two local conditionals, at many points of x, for the given labels and for redrawn ones.
+
+.. math:: D(x) = \log T_{pp} + \log T_{qq} - 2 \log T_{pq}, \qquad T_{gh}(x) = w_g(x)' L w_h(x),
+
+with weights :math:`w_g(x)_i \propto W_i K(x, x_i)` over the rows of group g.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, warn_caller
+from condcs._core.groups import Groups
+from condcs._core.settings import current_settings
+from condcs._core.thread_limit import one_blas_thread
+from condcs._kernels.log_kernels import LogKernel
+
+FloatArray = np.ndarray[Any, Any]
+
+MEMORY_FLOATS = 2**24
+"""Numbers held at once (128 MB). The Gram matrix on y is kept where it fits, and made again by panels where not."""
+
+# Sums above this hold no digits lost to underflow.
+_SAFE_SUM = 1e-290
+# Redrawn labels work with a factor of the Gram matrix on y; similarities below this are cut off there, and only there.
+_FACTOR_TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class LocalDivergence:
+    """Local divergences at points of x.
+
+    Attributes
+    ----------
+    kernel_x : LogKernel
+        Over the pooled rows and the points.
+    points : array of int
+        Where the points lie in `kernel_x`; the pooled rows come first.
+    kernel_y : LogKernel
+        Over the pooled rows.
+    groups : Groups
+        The two groups of the pool.
+    """
+
+    kernel_x: LogKernel
+    points: np.ndarray[Any, Any]
+    kernel_y: LogKernel
+    groups: Groups
+
+    def values(self) -> FloatArray:
+        """Divergence at every point; NaN, and counted in a warning, where a group has no mass. Cost O(r n^2)."""
+        values = np.concatenate([self._values(self._exponents(part)) for part in self._parts()])
+        absent = np.isnan(values)
+        if absent.all():
+            raise OverlapError(
+                "the samples must overlap: at no point does each of them have a row of the same category of x. "
+                "Check that both use the same categories."
+            )
+        if absent.any():
+            warn_caller(
+                f"{int(absent.sum())} of {len(values)} points have an x that does not occur in both samples; "
+                "there is nothing to compare there, and the witness is NaN.",
+                OverlapWarning,
+            )
+        return values
+
+    def under_null(self, labels: np.ndarray[Any, Any], level: float) -> tuple[FloatArray, FloatArray]:
+        """Upper quantile and mean of the divergence over redrawn labels (P x n), at every point. Cost O(P r n k)."""
+        factor, rest = _factor(self.kernel_y, self.groups.n)
+        rank = math.ceil(level * (len(labels) + 1) - 1e-9) - 1
+        bands, means = [], []
+        for part in self._parts():
+            exponents = np.ascontiguousarray(self._exponents(part).T)
+            peak = exponents.max(axis=0)
+            masses = np.exp(exponents - np.where(np.isfinite(peak), peak, 0.0))
+            draws = _all_redrawn(exponents, masses, labels, factor, rest)
+            empty = np.isnan(draws)
+            if empty.any():
+                # A draw that leaves a category of x to one group says nothing about it: 0, as agreement would.
+                draws[empty & ~empty.all(axis=0)] = 0.0
+            means.append(draws.mean(axis=0))
+            bands.append(np.sort(draws, axis=0)[rank])
+        return np.concatenate(bands), np.concatenate(means)
+
+    def _parts(self) -> Iterator[np.ndarray[Any, Any]]:
+        # Weights, exponents and their products with L are held together: four arrays of this size.
+        step = max(1, MEMORY_FLOATS // (8 * self.groups.n))
+        for start in range(0, len(self.points), step):
+            yield self.points[start : start + step]
+
+    def _exponents(self, points: np.ndarray[Any, Any]) -> FloatArray:
+        """Log of the unnormalised weights of all pooled rows (points x n)."""
+        exponents = np.asarray(self.kernel_x.block(points, slice(0, self.groups.n)), np.float64)
+        if self.groups.weights is not None:
+            with np.errstate(divide="ignore"):
+                exponents = exponents + np.log(np.asarray(self.groups.weights, np.float64))
+        return exponents
+
+    def _values(self, exponents: FloatArray) -> FloatArray:
+        logs = [_log_softmax(exponents[:, s]) for s in self.groups.slices]
+        present = np.all([np.isfinite(part.max(axis=1)) for part in logs], axis=0)
+        result = np.full(len(exponents), np.nan)
+        logs = [part[present] for part in logs]
+        weights = [np.exp(part) for part in logs]
+        own = [np.zeros(len(weights[0])) for _ in range(2)]
+        cross = np.zeros(len(weights[0]))
+        for g, rows, columns, gram in self._panels():
+            here = slice(rows.start - self.groups.slices[g].start, rows.stop - self.groups.slices[g].start)
+            total = own[g] if columns == self.groups.slices[g] else cross
+            other = weights[g] if total is own[g] else weights[1]
+            total += np.einsum("ij,ij->i", other @ gram.T, weights[g][:, here])
+        terms = []
+        for g, h, sums in ((0, 0, own[0]), (1, 1, own[1]), (0, 1, cross)):
+            lost = np.flatnonzero(sums < _SAFE_SUM)
+            with np.errstate(divide="ignore"):
+                term = np.log(sums)
+            for row in lost:
+                term[row] = self._log_form(logs[g][row], logs[h][row], g, h)
+            terms.append(term)
+        result[present] = terms[0] + terms[1] - 2 * terms[2]
+        return result
+
+    def _panels(self) -> Iterator[tuple[int, slice, slice, FloatArray]]:
+        """Blocks of L within the first group, within the second, and between the two."""
+        n, slices = self.groups.n, self.groups.slices
+        step = max(1, MEMORY_FLOATS // (4 * n))
+        for g, h in ((0, 0), (1, 1), (0, 1)):
+            for start in range(slices[g].start, slices[g].stop, step):
+                rows = slice(start, min(start + step, slices[g].stop))
+                yield g, rows, slices[h], np.exp(np.asarray(self.kernel_y.block(rows, slices[h]), np.float64))
+
+    def _log_form(self, left: FloatArray, right: FloatArray, g: int, h: int) -> float:
+        """Log of w_g' L w_h from log weights, for sums that underflow."""
+        rows, columns = self.groups.slices[g], self.groups.slices[h]
+        step = max(1, MEMORY_FLOATS // (4 * self.groups.n))
+        parts = []
+        for start in range(rows.start, rows.stop, step):
+            some = slice(start, min(start + step, rows.stop))
+            block = np.asarray(self.kernel_y.block(some, columns), np.float64) + right
+            parts.append(_log_sum(block, 1) + left[some.start - rows.start : some.stop - rows.start])
+        return float(_log_sum(np.concatenate(parts), 0))
+
+
+def _log_sum(a: FloatArray, axis: int) -> FloatArray:
+    """Log of the sum of exponentials; minus infinity where all terms are."""
+    peak = a.max(axis=axis, keepdims=True)
+    peak = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.exp(a - peak).sum(axis=axis)) + peak.squeeze(axis))
+
+
+def _log_softmax(exponents: FloatArray) -> FloatArray:
+    """Log weights that sum to 1 over each row; minus infinity throughout where there is no mass."""
+    total = _log_sum(exponents, 1)
+    return np.asarray(exponents - np.where(np.isfinite(total), total, 0.0)[:, None])
+
+
+def _all_redrawn(
+    exponents: FloatArray, masses: FloatArray, labels: np.ndarray[Any, Any], factor: FloatArray, rest: FloatArray
+) -> FloatArray:
+    # Products of one draw are too small for BLAS threads; draws are spread over ours instead.
+    with one_blas_thread(), ThreadPoolExecutor(current_settings().n_threads) as pool:
+        return np.stack(list(pool.map(lambda row: _redrawn(exponents, masses, row, factor, rest), labels)))
+
+
+def _redrawn(
+    exponents: FloatArray, masses: FloatArray, labels: np.ndarray[Any, Any], factor: FloatArray, rest: FloatArray
+) -> FloatArray:
+    """Divergence at every point for one draw of labels; NaN where a group has no mass.
+
+    `exponents` are n x points, and `masses` their exponentials, each column in units of its largest. With L = F F' the
+    interaction of two groups is an inner product of their mean features.
+    """
+    means, own = [], []
+    for g in range(2):
+        rows = np.flatnonzero(labels == g)
+        weights = masses[rows]
+        sums = weights.sum(axis=0)
+        lost = sums < _SAFE_SUM
+        if lost.any():
+            weights[:, lost] = np.exp(_log_softmax(exponents[np.ix_(rows, lost)].T)).T
+            sums[lost] = weights[:, lost].sum(axis=0)
+        with np.errstate(invalid="ignore"):
+            mean = factor[rows].T @ weights / sums
+            square = np.einsum("ij,ij->j", mean, mean)
+            if rest[rows].any():
+                square += rest[rows] @ np.square(weights / sums)
+        means.append(mean)
+        own.append(square)
+    cross = np.maximum(np.einsum("ij,ij->j", *means), _FACTOR_TOLERANCE)
+    return np.asarray(np.log(own[0]) + np.log(own[1]) - 2 * np.log(cross))
+
+
+def _factor(kernel: LogKernel, n: int) -> tuple[FloatArray, FloatArray]:
+    """Pivoted Cholesky factor F of the Gram matrix, L = F F' to 1e-10, and what is left of the diagonal.
+
+    Smooth kernels of few columns have a few dozen columns here, whatever n is. The rank stops where memory does; the
+    diagonal that is left then still counts.
+    """
+    diagonal = kernel.diagonal()
+    rest = np.ones(n) if diagonal is None else np.exp(np.asarray(diagonal, np.float64))
+    limit = min(n, max(1, MEMORY_FLOATS // (2 * n)))
+    factor = np.zeros((n, min(limit, 64)))
+    k = 0
+    while k < limit and rest.max() > _FACTOR_TOLERANCE:
+        pivot = int(np.argmax(rest))
+        column = np.exp(np.asarray(kernel.block(slice(None), slice(pivot, pivot + 1)), np.float64))[:, 0]
+        if k == factor.shape[1]:
+            factor = np.hstack([factor, np.zeros((n, min(limit - k, k)))])
+        factor[:, k] = (column - factor[:, :k] @ factor[pivot, :k]) / math.sqrt(rest[pivot])
+        rest = np.maximum(rest - factor[:, k] ** 2, 0.0)
+        rest[pivot] = 0.0
+        k += 1
+    factor = np.ascontiguousarray(factor[:, :k])
+    some = slice(None, None, max(1, n // 64))
+    gram = np.exp(np.asarray(kernel.block(some, some), np.float64))
+    if rest.max() <= _FACTOR_TOLERANCE and np.abs(gram - factor[some] @ factor[some].T).max() > 1e-6:
+        raise ParameterError(
+            "`kernel_y` must be positive definite for a band to be made, got a function that is not. "
+            "Pass n_resamples=0, or another kernel."
+        )
+    return factor, np.where(rest > _FACTOR_TOLERANCE, rest, 0.0)

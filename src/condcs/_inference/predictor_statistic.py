@@ -1,0 +1,97 @@
+"""Prop. 4 on many orders of x2: what the test of conditional independence evaluates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condcs._core.groups import Groups
+from condcs._core.progress import report_done
+from condcs._core.settings import current_settings
+from condcs._inference.statistics import FloatArray
+from condcs._kernels.log_kernels import LogKernel, product
+from condcs._kernels.row_sums import exp_in_place, row_sums
+from condcs._measures.formulas import linear_predictor_divergence
+from condcs._measures.inputs import KernelVariable
+
+GRAM_BUDGET = 2 * 2**30
+"""Bytes that n x n Gram matrices may take: n = 11,500 if x2 is ranks of one column; above, pairs are visited anew."""
+
+
+@dataclass(frozen=True)
+class View:
+    """One way of looking at x2: a kernel; of the ranks of one column also a table of its values by distance of places.
+
+    Attributes
+    ----------
+    variable : KernelVariable
+        What is looked at, and its kernel.
+    places : array of int, optional
+        Place of each row among the sorted values, in half steps: ties share the mean of theirs.
+    table : array, optional
+        Value of the kernel for rows that are 0, 1, 2 ... half steps apart.
+    """
+
+    variable: KernelVariable
+    places: np.ndarray[Any, Any] | None = None
+    table: FloatArray | None = None
+
+
+Orders = np.ndarray[Any, Any]
+Statistic = Callable[[Orders], FloatArray]
+
+
+def predictor_statistic(y: LogKernel, x1: LogKernel | None, views: Sequence[View], n: int, form: str) -> Statistic:
+    """Return a function from orders of x2 (P x n) to values of Prop. 4 for each view of x2 (P x views)."""
+    groups = Groups((n,))
+    factors = [x1] if x1 is not None else []
+    (b1,) = (s[:, 0] for s in row_sums([product([*factors, y])], groups))
+    a1 = row_sums(factors, groups)[0][:, 0] if factors else np.full(n, float(n))
+
+    def value(a12: FloatArray, b12: FloatArray) -> FloatArray:
+        return linear_predictor_divergence(a1, b1, a12, b12, form)
+
+    tables = [view.table for view in views if view.table is not None]
+    places = [view.places for view in views if view.places is not None]
+    in_tables = len(tables) == len(places) == len(views)
+    if (2 if in_tables else 2 + len(views)) * 8 * n * n > GRAM_BUDGET:
+
+        def visited(orders: Orders) -> FloatArray:
+            results = []
+            for order in orders:
+                moved = [product([*factors, view.variable.kernel.take(order)]) for view in views]
+                sums = row_sums([*moved, *(product([m, y]) for m in moved)], groups)
+                rows = np.stack([s[:, 0] for s in sums])
+                results.append(value(rows[: len(views)], rows[len(views) :]))
+                report_done(1)
+            return np.array(results)
+
+        return visited
+    K1 = _gram(x1, n) if x1 is not None else np.ones((n, n))
+    K1L = K1 * _gram(y, n)
+    if in_tables:
+        second: tuple[Any, ...] = np.stack(tables), np.stack(places)
+    else:
+        second = (np.stack([_gram(view.variable.kernel, n) for view in views]),)
+
+    def indexed(orders: Orders) -> FloatArray:
+        from condcs._inference.relabelling_loops import permuted_rank_sums, permuted_row_sums
+
+        row_sums_of = permuted_rank_sums if in_tables else permuted_row_sums
+        workers = current_settings().n_threads
+        chunks = np.array_split(np.ascontiguousarray(orders), min(workers, len(orders)))
+        with ThreadPoolExecutor(workers) as threads:
+            sums = list(threads.map(lambda chunk: row_sums_of(K1, K1L, *second, chunk), chunks))
+        return np.concatenate([value(a12, b12) for a12, b12 in sums])
+
+    return indexed
+
+
+def _gram(kernel: LogKernel, n: int) -> FloatArray:
+    gram = np.ascontiguousarray(kernel.block(slice(0, n), slice(0, n)), dtype=np.float64)
+    exp_in_place(gram)
+    return gram

@@ -1,0 +1,106 @@
+"""Compiled loops of the tests; imported when first needed, because loading numba takes half a second."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from condcs._core.compiling import njit
+
+_ROWS_AT_ONCE = 8
+
+
+@njit(nogil=True, fastmath={"reassoc", "contract"})
+def permuted_row_sums(K1: Any, K1L: Any, K2: Any, orders: Any) -> Any:
+    """Return the row sums of K1 * K2[v][order, order] and of K1L * K2[v][order, order] (both orders x views x n).
+
+    Rows outside, orders inside: a row of K1 and of K1L stays in the cache for all orders and views.
+    """
+    (count, n), views = orders.shape, len(K2)
+    a, b = np.empty((count, views, n)), np.empty((count, views, n))
+    gathered = np.empty(n)
+    for j in range(n):
+        for s in range(count):
+            for v in range(views):
+                row = K2[v, orders[s, j]]
+                for i in range(n):
+                    gathered[i] = row[orders[s, i]]
+                total, weighted = 0.0, 0.0
+                for i in range(n):
+                    total += K1[j, i] * gathered[i]
+                    weighted += K1L[j, i] * gathered[i]
+                a[s, v, j], b[s, v, j] = total, weighted
+    return a, b
+
+
+@njit(nogil=True, fastmath={"reassoc", "contract"})
+def permuted_rank_sums(K1: Any, K1L: Any, tables: Any, places: Any, orders: Any) -> Any:
+    """Return what `permuted_row_sums` does where K2[v][i, j] = tables[v][|places[v][i] - places[v][j]|].
+
+    Tables and places stay in the cache, while rows of a Gram matrix in random order come from memory. All matrices are
+    symmetric: each pair is looked up once and counts for both of its rows. A few rows of K1 and K1L at a time serve all
+    orders and views.
+    """
+    (count, n), views = orders.shape, len(tables)
+    a, b = np.zeros((count, views, n)), np.zeros((count, views, n))
+    moved = np.empty((count, views, n), np.int32)
+    for s in range(count):
+        for v in range(views):
+            for i in range(n):
+                moved[s, v, i] = places[v, orders[s, i]]
+    apart, looked_up = np.empty(n, np.uint32), np.empty(n)
+    for start in range(0, n, _ROWS_AT_ONCE):
+        for s in range(count):
+            for v in range(views):
+                table, place, total, weighted = tables[v], moved[s, v], a[s, v], b[s, v]
+                for j in range(start, min(start + _ROWS_AT_ONCE, n)):
+                    for i in range(j):
+                        apart[i] = abs(place[i] - place[j])
+                    for i in range(j):
+                        looked_up[i] = table[apart[i]]
+                    first, second = K1[j], K1L[j]
+                    own, own_weighted = first[j] * table[0], second[j] * table[0]
+                    for i in range(j):
+                        plain, product = first[i] * looked_up[i], second[i] * looked_up[i]
+                        total[i] += plain
+                        weighted[i] += product
+                        own += plain
+                        own_weighted += product
+                    total[j] += own
+                    weighted[j] += own_weighted
+    return a, b
+
+
+@njit(nogil=True)
+def neighbour_divergences(indices: Any, logs: Any, d: int, labels: Any, k: int, count: int) -> Any:
+    """Return D[s, g, h] = d / n_g sum over rows i of g of (log nu_k - log rho_k); NaN where a list was too short."""
+    n_labellings, n = labels.shape
+    length = indices.shape[1]
+    result = np.zeros((n_labellings, count, count))
+    met, kth = np.empty(count, np.int64), np.empty(count)
+    for s in range(n_labellings):
+        sizes = np.zeros(count)
+        for i in range(n):
+            own = labels[s, i]
+            sizes[own] += 1
+            met[:] = 0
+            kth[:] = np.nan
+            missing = count
+            for j in range(length):
+                other = indices[i, j]
+                if other == i:
+                    continue
+                group = labels[s, other]
+                met[group] += 1
+                if met[group] == k:
+                    kth[group] = logs[i, j]
+                    missing -= 1
+                    if missing == 0:
+                        break
+            for h in range(count):
+                result[s, own, h] += kth[h] - kth[own]
+        for g in range(count):
+            for h in range(count):
+                result[s, g, h] *= d / sizes[g]
+    return result

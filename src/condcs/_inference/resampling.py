@@ -1,0 +1,239 @@
+"""From a pool, a measure and a null to a result: the part that all two-sample tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from condcs._core.checks import Parts, check_integer
+from condcs._core.errors import ParameterError
+from condcs._core.progress import RESAMPLES_REMEDY, Advance, progress_bar, steps_inside
+from condcs._core.random import check_rng
+from condcs._core.settings import config_context
+from condcs._inference.combining import largest_studentised
+from condcs._inference.results import ROUNDING, TestResult, check_numbers, pvalue
+from condcs._inference.statistics import (
+    FloatArray,
+    LabelArray,
+    MeasuredPool,
+    Regrouped,
+    measured_pool,
+    pool_statistic,
+    total_divergence,
+)
+from condcs._measures.registry import Measure
+from condcs._parallel.spreading import Shared, active_workers, spread
+
+AGGREGATE_MULTIPLES = (0.25, 0.5, 1.0, 2.0)
+"""Multiples of the median width that "aggregate" combines where one width is varied."""
+
+AGGREGATE_PAIRS = ((1.0, 1.0), (1.0, 2.0), (0.25, 2.0), (0.1, 2.0), (0.25, 0.25))
+"""Multiples for x and y where both are. Changes of the mean of y want a wide kernel on y, and one on x as narrow as the
+change; changes of the shape of p(y|x) want a narrow kernel on y."""
+
+BATCH = 100
+_BOOTSTRAP_BATCH = 50
+
+
+def run_test(
+    measure: Measure,
+    x_parts: Parts,
+    y_parts: Parts,
+    options: dict[str, Any],
+    *,
+    draw: Callable[[MeasuredPool, np.random.Generator], Callable[[int], LabelArray]],
+    null: str,
+    n_resamples: int,
+    rng: int | np.random.Generator | None,
+    n_jobs: int | None,
+    progress: bool,
+) -> TestResult:
+    """Evaluate the measure on the samples and on relabelled pools, and count."""
+    check_integer("n_resamples", n_resamples, 1)
+    generator = check_rng(rng)
+    options = shared_bandwidth(measure, options)
+    aggregate = "aggregate" in [v for k, v in options.items() if k.startswith("bandwidth") and isinstance(v, str)]
+    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
+        pools, multiples = _pools(measure, x_parts, y_parts, options, aggregate=aggregate)
+        sampler = draw(pools[0], generator)
+        observed = [float(total_divergence(p.observed(), symmetric=measure.symmetric)) for p in pools]
+        # Before the resamples: nothing that they could bring makes a p-value of a statistic that is not a number.
+        check_numbers(np.array(observed), "for the samples as given")
+        rounding = ROUNDING * pools[0].magnitude
+        statistics = [Shared(partial(pool_statistic, pool)) for pool in pools]
+        title = f"the test by {measure.name} with {n_resamples} resamples of {sum(pools[0].sizes):,} rows"
+        with progress_bar(n_resamples, progress, title, remedy=RESAMPLES_REMEDY) as advance:
+            values = batch_values(statistics, drawn(sampler, n_resamples, BATCH), n_jobs=n_jobs, advance=advance)
+    if aggregate:
+        return _aggregated(measure, pools, multiples, np.array(observed), values, null)
+    return TestResult(
+        statistic=observed[0],
+        pvalue=pvalue(observed[0], values[0], rounding=rounding),
+        null_distribution=values[0],
+        measure=measure.name,
+        null=null,
+        sizes=pools[0].sizes,
+        bandwidths=pools[0].widths,
+        divergence=observed[0],
+        details={"nonnegative": measure.nonnegative},
+        _resample=Bootstrap(pools[0]),
+    )
+
+
+def drawn(sampler: Callable[[int], Any], total: int, batch: int) -> Iterator[Any]:
+    """Yield `total` draws in batches; the last one may be smaller."""
+    for start in range(0, total, batch):
+        yield sampler(min(batch, total - start))
+
+
+def batch_values(
+    statistics: Sequence[Shared[Any]],
+    batches: Iterable[np.ndarray[Any, Any]],
+    *,
+    n_jobs: int | None = None,
+    advance: Advance = lambda count: None,
+) -> FloatArray:
+    """Return the values of each statistic (rows) on all batches: computed here, or by the workers joblib has in force.
+
+    A statistic has one value per row of a batch: of labels, of orders, of rows to take. Batches are drawn here and cut
+    as they are in either case, so the values are the same.
+    """
+    workers = active_workers(n_jobs)
+    if workers is None:
+        found = []
+        for batch in batches:
+            values_of_batch = []
+            for statistic in statistics:
+                with steps_inside(advance, len(batch) / len(statistics), 1 / len(statistics)):
+                    values_of_batch.append(statistic.ready(batch))
+            found.append(values_of_batch)
+        return np.concatenate(found, axis=1)
+    width = len(statistics)
+    values: dict[int, FloatArray] = {}
+    calls = ((statistic, batch) for batch in batches for statistic in statistics)
+    for index, part in spread(_evaluated, calls, workers):
+        values[index] = part
+        if index % width == 0:
+            advance(len(part))
+    return np.array([np.concatenate([values[i] for i in range(k, len(values), width)]) for k in range(width)])
+
+
+def _evaluated(statistic: Callable[[np.ndarray[Any, Any]], FloatArray], batch: np.ndarray[Any, Any]) -> FloatArray:
+    return statistic(batch)
+
+
+def shared_bandwidth(measure: Measure, options: dict[str, Any]) -> dict[str, Any]:
+    """On tests with x and y, plain `bandwidth` sets both."""
+    if "bandwidth" not in options or not (measure.gram and measure.takes_x):
+        return dict(options)
+    rest = {k: v for k, v in options.items() if k != "bandwidth"}
+    clash = [k for k in ("bandwidth_x", "bandwidth_y") if k in rest]
+    if clash:
+        raise ParameterError(f"`bandwidth` must not be given together with `{clash[0]}`: it sets both. Leave one out.")
+    return {**rest, "bandwidth_x": options["bandwidth"], "bandwidth_y": options["bandwidth"]}
+
+
+def _pools(
+    measure: Measure, x_parts: Parts, y_parts: Parts, options: dict[str, Any], *, aggregate: bool
+) -> tuple[list[MeasuredPool], list[tuple[float, ...]]]:
+    """One pool, or one for each of several multiples of the median widths, and these."""
+    if not aggregate:
+        return [measured_pool(measure, x_parts, y_parts, options)], []
+    if not measure.gram:
+        raise ParameterError(
+            f'`bandwidth`="aggregate" must go with a kernel measure, got {measure.name!r}. Leave it out.'
+        )
+    medians = {k: "median" if isinstance(v, str) and v == "aggregate" else v for k, v in options.items()}
+    widths = measured_pool(measure, x_parts, y_parts, medians).widths
+    varied = [k for k, v in options.items() if isinstance(v, str) and v == "aggregate" and k in widths]
+    multiples = aggregate_multiples([widths[k] for k in varied])
+    pools = []
+    for own in multiples:
+        scaled = {k: np.nan_to_num(m * widths[k], nan=1.0) for k, m in zip(varied, own, strict=True)}
+        pools.append(measured_pool(measure, x_parts, y_parts, {**medians, **scaled}))
+    return pools, multiples
+
+
+def aggregate_multiples(widths: Sequence[FloatArray]) -> list[tuple[float, ...]]:
+    """Return the multiples of the median that are combined, one for each of the varied widths: of x, of y, or of both.
+
+    Columns of labels have no width (NaN): if x or y has no other columns, only the other one is varied.
+    """
+    numbers = [not bool(np.isnan(w).all()) for w in widths]
+    if len(widths) == 2 and all(numbers):
+        return list(AGGREGATE_PAIRS)
+    return [tuple(m if n else 1.0 for n in numbers) for m in AGGREGATE_MULTIPLES]
+
+
+def _aggregated(
+    measure: Measure,
+    pools: list[MeasuredPool],
+    multiples: list[tuple[float, ...]],
+    observed: FloatArray,
+    values: FloatArray,
+    null: str,
+) -> TestResult:
+    """Combine bandwidths: the largest studentised value, against the largest of each resample."""
+    combined = largest_studentised(observed, values)
+    # One number where one width is varied, a pair (x, y) where both are.
+    shown = [m if len(m) > 1 else m[0] for m in multiples]
+    details = {
+        "bandwidth": "aggregate",
+        "multiples": tuple(shown),
+        "statistics": tuple(float(v) for v in observed),
+        "pvalues": tuple(pvalue(o, v, rounding=ROUNDING) for o, v in zip(observed, values, strict=True)),
+        "best_multiple": shown[combined.most_telling],
+    }
+    return TestResult(
+        statistic=combined.statistic,
+        pvalue=combined.pvalue,
+        null_distribution=combined.null_distribution,
+        measure=measure.name,
+        null=null,
+        sizes=pools[0].sizes,
+        bandwidths=pools[multiples.index((1.0,) * len(multiples[0]))].widths,
+        details=details,
+    )
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """The measure on rows of a pool drawn with replacement within each group: data only, so that it can be pickled."""
+
+    pool: MeasuredPool
+
+    def __call__(self, generator: np.random.Generator, count: int) -> FloatArray:
+        """Return the values on so many samples."""
+        spans = self.pool.problem.groups.slices
+
+        def draw(number: int) -> np.ndarray[Any, Any]:
+            taken = [
+                [s.start + generator.integers(s.stop - s.start, size=s.stop - s.start) for s in spans]
+                for _ in range(number)
+            ]
+            return np.array([np.concatenate(rows) for rows in taken])
+
+        batches = drawn(draw, count, _BOOTSTRAP_BATCH)
+        title = f"the interval from {count} resamples of {sum(self.pool.sizes):,} rows"
+        with progress_bar(count, False, title, remedy=RESAMPLES_REMEDY) as advance:
+            return np.asarray(batch_values([Shared(partial(_RedrawnRows, self.pool))], batches, advance=advance)[0])
+
+
+class _RedrawnRows:
+    """The measure on rows of a pool, some taken more than once."""
+
+    def __init__(self, pool: MeasuredPool) -> None:
+        self.pool, self.plain = pool, Regrouped(pool)
+        self.at_once = getattr(pool_statistic(pool), "redrawn", None)
+
+    def __call__(self, batch: np.ndarray[Any, Any]) -> FloatArray:
+        """Return one value per row of `batch`."""
+        if self.at_once is not None:
+            return np.asarray(self.at_once(batch))
+        pairs = np.array([self.plain.pairs(self.pool.labels, rows) for rows in batch])
+        return total_divergence(pairs, symmetric=self.pool.measure.symmetric)

@@ -1,0 +1,224 @@
+"""Results of tests: frozen, with everything that was used, and able to say how sure the statistic itself is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from condcs._core.checks import check_integer
+from condcs._core.equality import ByValue
+from condcs._core.errors import DataError, ParameterError, public
+from condcs._core.random import check_rng
+
+FloatArray = np.ndarray[Any, Any]
+
+TIE = 1e-10
+"""Resampled values this close to the statistic, in units of its own size, count as reaching it."""
+
+ROUNDING = 1e-12
+"""Rounding error of a statistic, in units of the terms that it is a difference of.
+
+Kernel masses keep 13 digits or more, because one group's may be the total less the other's. A log contrast is made of
+four sums of them, so equal divergences are found within four times that of one another. Where the terms all but cancel
+(two samples that are the same under every labelling), what is left is this error alone and has no size of its own.
+"""
+
+
+class ConfidenceInterval(NamedTuple):
+    """Ends of a confidence interval."""
+
+    low: float
+    high: float
+
+
+class Estimate(NamedTuple):
+    """An estimate without its bias, and the ends of its confidence interval: low <= value <= high."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class TestResult(ByValue):
+    """Outcome of a resampling test. Results compare by value, are hashable, and can be pickled.
+
+    Attributes
+    ----------
+    statistic : float
+        The measure on the samples as given (summed over pairs of groups where there are more than two).
+    pvalue : float
+        (1 + number of resampled values that reach the statistic) / (1 + number of resamples): never 0.
+    null_distribution : array
+        The resampled values.
+    measure, null : str
+        What was compared, and how labels were redrawn.
+    sizes : tuple of int
+        Rows of each sample.
+    bandwidths : dict
+        Bandwidths, per column.
+    divergence : float
+        The measure itself: on the adjusted response if several views are combined, else the same as `statistic`. NaN
+        where several bandwidths are combined.
+    diagnostics : dict
+        How far the null can be trusted, if labels were redrawn from an estimate: ``balance_pvalue`` (small if the
+        estimate does not explain how x differs between the samples), ``effective_rows`` (as many rows of samples that
+        overlap fully would tell as much), and ``propensity`` (which functions of x the estimate is made of).
+    details : dict
+        Anything else that was used or found: with ``bandwidth="aggregate"`` the multiples of the median widths, and the
+        value and p-value at each.
+    """
+
+    __test__ = False  # not a test case, whatever pytest makes of the name
+
+    statistic: float
+    pvalue: float
+    null_distribution: FloatArray = field(repr=False)
+    measure: str
+    null: str
+    sizes: tuple[int, ...]
+    bandwidths: dict[str, FloatArray] = field(default_factory=dict)
+    divergence: float = np.nan
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
+    _divergences: FloatArray | None = field(default=None, repr=False, compare=False)
+    _resample: Callable[[np.random.Generator, int], FloatArray] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def n_resamples(self) -> int:
+        """Number of resamples."""
+        return len(self.null_distribution)
+
+    @property
+    def divergence_by_chance(self) -> float:
+        """Mean of the divergence over the resamples: what it would be if nothing differed."""
+        return float(np.mean(self.null_distribution if self._divergences is None else self._divergences))
+
+    @public
+    def confidence_interval(
+        self, confidence_level: float = 0.95, *, n_resamples: int = 200, rng: int | np.random.Generator | None = None
+    ) -> ConfidenceInterval:
+        """Bootstrap interval of the divergence itself, that of `estimate`.
+
+        Rows are drawn again with replacement within each sample, bandwidths kept. The interval reaches from the
+        estimate down, and from `divergence` up, as far as the quantiles of the resampled divergences lie from their
+        median. Up from `divergence`, because what chance adds to it where something differs lies between nothing and
+        what it adds where nothing does. Measures that are never negative are cut off at 0.
+
+        Parameters
+        ----------
+        confidence_level : float
+            Coverage aimed at.
+        n_resamples : int
+            Bootstrap samples.
+        rng : int or Generator, optional
+            Seed.
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high``.
+        """
+        _, low, high = self._reflected(confidence_level, n_resamples, rng)
+        return ConfidenceInterval(low, high)
+
+    @public
+    def estimate(
+        self, confidence_level: float = 0.95, *, n_resamples: int = 200, rng: int | np.random.Generator | None = None
+    ) -> Estimate:
+        """Divergence without the bias of finite samples, with its bootstrap interval.
+
+        Samples of one distribution are never quite alike, so `divergence` lies above the divergence between the
+        distributions, the more so the smaller the samples and the narrower the kernels. The estimate is `divergence`
+        less its mean over the resamples of the null, which is what samples of these sizes show if nothing differs; it
+        lies in the interval by construction. (What bootstrap samples lie above `divergence` is no substitute: with
+        narrow kernels it is a fifth of the bias.)
+
+        Parameters
+        ----------
+        confidence_level, n_resamples, rng
+            As in `confidence_interval`.
+
+        Returns
+        -------
+        Estimate
+            ``value``, ``low`` and ``high``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from condcs import two_sample_test
+        >>> y = np.random.default_rng(0).normal(size=(2, 100))
+        >>> found = two_sample_test(y[0], y[1] + 1, n_resamples=99, rng=0).estimate(rng=0)
+        >>> found.low < found.value < found.high
+        True
+        """
+        return self._reflected(confidence_level, n_resamples, rng)
+
+    def _reflected(self, confidence_level: float, n_resamples: int, rng: int | np.random.Generator | None) -> Estimate:
+        """Subtract the mean under the null from the divergence, and put the bootstrap's spread about the result."""
+        if not isinstance(confidence_level, float) or not 0 < confidence_level < 1:
+            raise ParameterError(
+                f"`confidence_level` must lie between 0 and 1, got {confidence_level!r}. "
+                "Pass e.g. confidence_level=0.95."
+            )
+        check_integer("n_resamples", n_resamples, 20)
+        if self._resample is None:
+            raise ParameterError(
+                f"`confidence_interval` is not defined for {self.details.get('bandwidth', 'this test')!r}."
+            )
+        generator = check_rng(rng)
+        values = self._resample(generator, n_resamples)
+        low, middle, high = np.quantile(values, [(1 - confidence_level) / 2, 0.5, (1 + confidence_level) / 2])
+        value = self.divergence - self.divergence_by_chance
+        floor = 0.0 if self.details.get("nonnegative") else -np.inf
+        ends = value - (middle - low), max(value, self.divergence) + (high - middle)
+        return Estimate(*(float(max(v, floor)) for v in (value, *ends)))
+
+
+def pvalue(statistic: float, null_distribution: FloatArray, *, rounding: float = 0.0) -> float:
+    """Return (1 + #{null >= statistic}) / (1 + P), ties counted as reached.
+
+    Two values tie if they differ by at most 1e-10 of the larger of the statistic and the median resampled value (both
+    without sign), or by the rounding error. So the unit of the data does not matter, and one resampled value that lies
+    far out does not turn others into ties.
+
+    Parameters
+    ----------
+    statistic : float
+        The value on the data.
+    null_distribution : array
+        The values on resamples.
+    rounding : float
+        Absolute rounding error of the values.
+
+    Raises
+    ------
+    DataError
+        If the statistic or one of the resampled values is not a finite number. NaN is never >= anything: it would get
+        the smallest p-value.
+
+    Examples
+    --------
+    >>> pvalue(2.0, np.array([1.0, 2.0, 0.5]))
+    0.5
+    """
+    null = np.asarray(null_distribution, np.float64)
+    check_numbers(np.asarray(statistic), "for the samples as given")
+    check_numbers(null, f"for {np.sum(~np.isfinite(null))} of {len(null)} resamples")
+    size = max(abs(statistic), float(np.median(np.abs(null)))) if len(null) else 0.0
+    return float((1 + np.sum(null >= statistic - max(TIE * size, rounding))) / (1 + len(null)))
+
+
+def check_numbers(values: FloatArray, where: str) -> None:
+    """Refuse statistics that are not numbers: no p-value follows from them."""
+    bad = values[~np.isfinite(values)]
+    if len(bad):
+        raise DataError(
+            f"the statistic must be a finite number, got {bad[0]} {where}. That comes of a sample without spread in "
+            "some column, or of values whose squares overflow or underflow. Drop constant columns, bring the data to "
+            "a common scale (divide by the standard deviation), or use another measure."
+        )

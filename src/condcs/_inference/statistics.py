@@ -1,0 +1,282 @@
+"""A measure as a statistic of a pool and its groups: fixed data and widths, many ways to label the rows.
+
+A test asks for the same divergence under hundreds of relabellings. What does not depend on the labels (kernels,
+neighbour tables, moments) is found once; the Gram-based measures have a module of their own. `Regrouped` is the plain
+way, right for every measure: sort the pool by label and evaluate. The others are tested against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from condcs._core.arrays import Array
+from condcs._core.checks import Parts
+from condcs._core.errors import DataError
+from condcs._core.groups import Groups, label_type
+from condcs._core.settings import current_settings
+from condcs._core.thread_limit import one_blas_thread
+from condcs._measures.bregman import bregman_pairs
+from condcs._measures.formulas import check_direction, directed
+from condcs._measures.inputs import ConditionalProblem, MarginalProblem, NumericProblem, Problem
+from condcs._measures.neighbours import joint_and_marginal_points
+from condcs._measures.registry import Measure
+
+FloatArray = np.ndarray[Any, Any]
+LabelArray = np.ndarray[Any, Any]
+
+_FIRST_NEIGHBOURS = 64
+
+
+class PoolStatistic(Protocol):
+    """A statistic of the pool for each of several labellings."""
+
+    def __call__(self, labels: LabelArray) -> FloatArray:
+        """Return one value per row of `labels` (P x n, groups 0 .. G-1)."""
+
+
+@dataclass(frozen=True)
+class MeasuredPool:
+    """A checked pool, the measure to evaluate on it, and the options that are not kernels or widths."""
+
+    measure: Measure
+    problem: Problem
+    options: dict[str, Any]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Rows of each group as given."""
+        return self.problem.groups.sizes
+
+    @property
+    def labels(self) -> LabelArray:
+        """Labels as given: 0 for the rows of the first group, and so on."""
+        return np.repeat(np.arange(len(self.sizes), dtype=label_type(len(self.sizes))), self.sizes)
+
+    @property
+    def widths(self) -> dict[str, FloatArray]:
+        """Bandwidths that are used."""
+        if isinstance(self.problem, ConditionalProblem):
+            found = {"bandwidth_x": self.problem.x.widths, "bandwidth_y": self.problem.y.widths}
+        elif isinstance(self.problem, MarginalProblem):
+            found = {"bandwidth": self.problem.widths}
+        else:
+            found = {}
+        return {name: widths for name, widths in found.items() if widths is not None}
+
+    @property
+    def magnitude(self) -> float:
+        """Size of the terms that the measure is a difference of, which its rounding error is relative to.
+
+        Kernels, logarithms and determinants have no unit: 1. The von Neumann divergence of covariances has that of a
+        variance.
+        """
+        if self.measure.name != "conditional_bregman":
+            return 1.0
+        covariances = self.options.get("matrix", "covariance") == "covariance"
+        if not covariances or self.options.get("generator", "von_neumann") != "von_neumann":
+            return 1.0
+        assert isinstance(self.problem, NumericProblem)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            total = sum(float(np.var(v.values, axis=0).sum()) for v in (self.problem.x, self.problem.y))
+        if not np.finfo(np.float64).tiny < total < np.inf:
+            raise DataError(
+                f"the variances of x and y must be numbers that double precision can hold, got a total of {total:g}. "
+                "Bring the data to another unit: multiply x and y by a constant."
+            )
+        return total
+
+    def observed(self) -> FloatArray:
+        """Return the divergences between all pairs of groups as given (G x G)."""
+        return np.asarray(self.measure.pairs(self.problem, **self.options), dtype=np.float64)
+
+
+def measured_pool(measure: Measure, x_parts: Parts, y_parts: Parts, options: dict[str, Any]) -> MeasuredPool:
+    """Check the samples and split the options into those of the kernels and those of the measure."""
+    no_weights = [("weights", None)] * len(y_parts)
+    return MeasuredPool(measure, *measure.problem(x_parts, y_parts, no_weights, options))
+
+
+def total_divergence(pairs: FloatArray, *, symmetric: bool) -> FloatArray:
+    """Sum the divergences of all pairs of groups: one number from a matrix (last two axes)."""
+    groups = pairs.shape[-1]
+    if groups == 2:
+        return np.asarray(pairs[..., 0, 1])
+    upper = np.triu_indices(groups, 1)
+    total = pairs[..., upper[0], upper[1]].sum(axis=-1)
+    return np.asarray(total if symmetric else total + pairs[..., upper[1], upper[0]].sum(axis=-1))
+
+
+class Regrouped:
+    """The plain way: sort the pool by label, evaluate the measure, for one labelling after the other."""
+
+    def __init__(self, pool: MeasuredPool) -> None:
+        self.pool = pool
+
+    def __call__(self, labels: LabelArray) -> FloatArray:
+        """Return one value per row of `labels`."""
+        symmetric = self.pool.measure.symmetric
+        return np.array([total_divergence(self.pairs(row), symmetric=symmetric) for row in np.atleast_2d(labels)])
+
+    def pairs(self, labels: LabelArray, rows: LabelArray | None = None) -> FloatArray:
+        """Return the divergences between all pairs of groups for one labelling (of `rows` of the pool, if given)."""
+        problem, count = self.pool.problem, len(self.pool.sizes)
+        order = np.argsort(labels, kind="stable")
+        order = order if rows is None else rows[order]
+        groups = Groups(tuple(int(s) for s in np.bincount(labels, minlength=count)))
+        regrouped: Any
+        if isinstance(problem, ConditionalProblem):
+            x = replace(problem.x, kernel=problem.x.kernel.take(order))
+            y = replace(problem.y, kernel=problem.y.kernel.take(order))
+            regrouped = replace(problem, x=x, y=y, groups=groups)
+        elif isinstance(problem, MarginalProblem):
+            regrouped = replace(problem, kernel=problem.kernel.take(order), groups=groups)
+        else:
+            x_values, y_values = (replace(v, values=v.values[order]) for v in (problem.x, problem.y))
+            regrouped = replace(problem, x=x_values, y=y_values, groups=groups)
+        return np.asarray(self.pool.measure.pairs(regrouped, **self.pool.options), dtype=np.float64)
+
+
+class CovarianceMoments:
+    """First and second moments of every group are linear in its indicator, so ``W' Z`` and ``W' ZZ`` give them all."""
+
+    def __init__(self, pool: MeasuredPool) -> None:
+        assert isinstance(pool.problem, NumericProblem)
+        self.pool = pool
+        joint = np.concatenate([pool.problem.x.values, pool.problem.y.values], axis=1).astype(np.float64)
+        # Centred first: second moments far from the origin would cancel.
+        self.joint = joint - joint.mean(axis=0)
+        n, d = joint.shape
+        self.products = (self.joint[:, :, None] * self.joint[:, None, :]).reshape(n, d * d)
+        self.columns_x = pool.problem.x.values.shape[1]
+
+    def __call__(self, labels: LabelArray) -> FloatArray:
+        """Return one value per row of `labels`."""
+        labels = np.atleast_2d(labels)
+        d = self.joint.shape[1]
+        covariances = []
+        for g in range(len(self.pool.sizes)):
+            members = (labels == g).astype(np.float64)
+            size = members.sum(axis=1)[:, None]
+            means = members @ self.joint / size
+            second = (members @ self.products).reshape(-1, d, d)
+            covariances.append(
+                (second - size[:, :, None] * means[:, :, None] * means[:, None, :]) / (size[:, :, None] - 1)
+            )
+        generator = self.pool.options.get("generator", "von_neumann")
+        direction = self.pool.options.get("direction", "pq")
+        pairs = [
+            bregman_pairs(self.pool.problem.inputs.backend, list(matrices), self.columns_x, generator, direction)
+            for matrices in zip(*covariances, strict=True)
+        ]
+        return total_divergence(np.array(pairs), symmetric=False)
+
+
+class NeighbourTable:
+    """Nearest neighbours do not depend on labels: each row walks along its sorted list until every group has met k."""
+
+    def __init__(self, pool: MeasuredPool) -> None:
+        assert isinstance(pool.problem, NumericProblem)
+        from scipy.spatial import cKDTree
+
+        self.pool, self.k = pool, int(pool.options.get("k", 3))
+        self.direction = check_direction(pool.options.get("direction", "pq"))
+        self.plain = Regrouped(pool)
+        n = sum(pool.sizes)
+        joint, marginal, floor = joint_and_marginal_points(pool.problem)
+        length = min(n, max(_FIRST_NEIGHBOURS, 16 * self.k * len(pool.sizes)) + 1)
+        self.tables = []
+        for points in (joint, marginal):
+            distances, indices = cKDTree(points).query(points, k=length)
+            logs = np.log(np.maximum(distances, floor))
+            self.tables.append((np.ascontiguousarray(indices, dtype=np.int64), logs, points.shape[1]))
+
+    def __call__(self, labels: LabelArray) -> FloatArray:
+        """Return one value per row of `labels`."""
+        from condcs._inference.relabelling_loops import neighbour_divergences
+
+        count = len(self.pool.sizes)
+        labels = np.ascontiguousarray(np.atleast_2d(labels), dtype=label_type(count))
+        parts = [neighbour_divergences(indices, logs, d, labels, self.k, count) for indices, logs, d in self.tables]
+        pairs = directed(self.pool.problem.inputs.backend, parts[0] - parts[1], self.direction)
+        values = total_divergence(pairs, symmetric=False)
+        # NaN: some list ended before a group had met k neighbours. Rare, and then done the plain way.
+        for i in np.flatnonzero(~np.isfinite(values)):
+            values[i] = self.plain(labels[i])[0]
+        return values
+
+
+class OperatorGram:
+    r"""Conditional MMD squared as one trace, CMMD^2 = tr(L C K C').
+
+    C is the block matrix of the inverses :math:`\tilde K_p^{-1}` and :math:`-\tilde K_q^{-1}`. Cost O(n^3) for each
+    labelling, spread over threads; memory O(n^2).
+    """
+
+    def __init__(self, pool: MeasuredPool) -> None:
+        assert isinstance(pool.problem, ConditionalProblem)
+        everything = slice(0, sum(pool.sizes))
+        self.K = np.exp(pool.problem.x.kernel.block(everything, everything)).astype(np.float64)
+        self.L = np.exp(pool.problem.y.kernel.block(everything, everything)).astype(np.float64)
+        self.regularization = float(pool.options.get("regularization", 0.1))
+        self.plain = Regrouped(pool)
+        self.count = len(pool.sizes)
+
+    def __call__(self, labels: LabelArray) -> FloatArray:
+        """Return one value per row of `labels`."""
+        labels = np.atleast_2d(labels)
+        if self.count > 2:
+            return self.plain(labels)
+        with one_blas_thread(), ThreadPoolExecutor(current_settings().n_threads) as threads:
+            return np.array(list(threads.map(self._one, labels)))
+
+    def _one(self, labels: LabelArray) -> float:
+        inside = [np.flatnonzero(labels == g) for g in (0, 1)]
+        factors = []
+        for rows in inside:
+            ridged = self.K[np.ix_(rows, rows)]
+            ridged[np.diag_indices(len(rows))] += self.regularization
+            factors.append(cho_factor(ridged, lower=True, overwrite_a=True, check_finite=False))
+        half = np.empty_like(self.K)
+        for sign, rows, factor in zip((1.0, -1.0), inside, factors, strict=True):
+            half[rows] = sign * cho_solve(factor, self.K[rows], check_finite=False)
+        total = 0.0
+        for sign, rows, factor in zip((1.0, -1.0), inside, factors, strict=True):
+            embedded = sign * cho_solve(factor, half[:, rows].T, check_finite=False)
+            total += float(np.einsum("ij,ij->", embedded, self.L[rows]))
+        return total
+
+
+def pool_statistic(pool: MeasuredPool) -> PoolStatistic:
+    """Return the fastest statistic for this measure and these options."""
+    from condcs._inference.gram_statistics import ConditionalGram, MarginalGram
+
+    makers: dict[str, Callable[[MeasuredPool], PoolStatistic]] = {
+        "cs": MarginalGram,
+        "mmd": MarginalGram,
+        "joint_mmd": MarginalGram,
+        "conditional_cs": ConditionalGram,
+        "conditional_euclidean": ConditionalGram,
+        "conditional_mmd": OperatorGram,
+        "conditional_kl": NeighbourTable,
+        "conditional_bregman": CovarianceMoments,
+    }
+    correntropy = pool.options.get("matrix", "covariance") != "covariance"
+    # The pooled estimate of a pair leaves out the rows of other groups: no single sum serves all pairs.
+    pooled_pairs = pool.options.get("estimator") == "pooled" and len(pool.sizes) > 2
+    return Regrouped(pool) if correntropy or pooled_pairs else makers[pool.measure.name](pool)
+
+
+def as_numpy(array: Array) -> Array:
+    """Take tensors to numpy; tests resample values and need no gradients. Everything else is left as it is."""
+    from condcs._core.arrays import backend_of
+
+    if array is None:
+        return None
+    backend = backend_of(array)
+    return array if backend.name == "numpy" else backend.to_numpy(array)

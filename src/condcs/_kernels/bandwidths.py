@@ -1,0 +1,257 @@
+"""Bandwidths: given as numbers, or found by a rule from the pooled sample. Sigma means exp(-r^2 / (2 sigma^2))."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from condcs._core.arrays import Array, Backend, backend_of
+from condcs._core.checks import Variable, check_choice, check_variable, float_type
+from condcs._core.errors import BandwidthError, BandwidthWarning, ShapeError, public, warn_caller
+
+Bandwidth = float | str | Sequence[float] | Array
+"""A positive number, one per column, or the name of a rule."""
+
+RULES = ("median", "joint_median", "silverman", "scott")
+
+MEDIAN_ROWS = 2_000
+"""Up to this many pooled rows the median distance is exact; above, it is that of a subsample of this size."""
+
+_MEDIAN_SEED = 20250
+# A column whose typical difference is a smaller part of its largest value than this differs by rounding alone.
+_ROUNDING = 1e-14
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+@public
+def bandwidth(*samples: Array, rule: str = "median") -> float | np.ndarray[Any, Any]:
+    """Width that a bandwidth rule finds for samples of one variable, pooled.
+
+    "median" measures every column in units of its own spread, the square root of the median squared difference between
+    two rows, and multiplies these units by the square root of the median squared distance in them: one width per
+    column, which changes with the unit of that column only. "joint_median" is the rule of the paper, the square root of
+    the median squared distance over the columns as they are: one width for all columns, set by those with the largest
+    numbers. For a single column the two are the same. Medians are exact up to 2,000 pooled rows, and those of a
+    subsample with a fixed seed above. "silverman" and "scott" are the factors of `scipy.stats.gaussian_kde` times the
+    pooled standard deviation of each column. Cost O(min(n, 2000)^2 d).
+
+    Parameters
+    ----------
+    *samples : array, shape (n, d)
+        One or more samples of the same variable.
+    rule : {"median", "joint_median", "silverman", "scott"}
+        Which rule.
+
+    Returns
+    -------
+    float or array of shape (d,)
+        One width per column; a float for "joint_median", and for "median" of a single column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bandwidth(np.array([0.0, 1.0]), np.array([3.0]))
+    2.0
+    >>> metres = np.array([[0.0, 5.0], [1.0, 0.0], [3.0, 1.0]])
+    >>> bandwidth(metres * [1, 1000]) / bandwidth(metres)
+    array([   1., 1000.])
+    """
+    check_choice("rule", rule, RULES)
+    if not samples:
+        raise ShapeError("`samples` must hold at least one array, got none. Pass e.g. bandwidth(xp, xq).")
+    backend = backend_of(*samples)
+    parts = [(f"samples[{i}]", sample) for i, sample in enumerate(samples)]
+    variable = check_variable(parts, backend, float_type(backend, samples)[0], min_rows=2 if len(samples) == 1 else 1)
+    widths = column_widths("rule", rule, variable, backend, response=False)
+    return float(widths[0]) if rule == "joint_median" or (rule == "median" and len(widths) == 1) else widths
+
+
+def column_widths(
+    option: str, bandwidth: Bandwidth, variable: Variable, backend: Backend, *, response: bool
+) -> np.ndarray[Any, Any]:
+    """Return one width per column, as float64.
+
+    Parameters
+    ----------
+    option : str
+        Name of the option, for messages.
+    bandwidth
+        What the caller gave.
+    variable, backend
+        The pooled variable and its array library.
+    response : bool
+        Whether this is y. A constant response makes every kernel value 1 whatever the width, so it only warns; a
+        constant x leaves nothing to condition on and is an error.
+    """
+    columns = variable.values.shape[1]
+    if isinstance(bandwidth, str):
+        if bandwidth not in RULES:
+            rules = ", ".join(repr(r) for r in RULES)
+            raise BandwidthError(
+                f"`{option}` must be a positive number, one number per column, or one of the rules {rules}, got "
+                f'{bandwidth!r}. Pass e.g. {option}="median".'
+            )
+        if backend.is_traced(variable.values):
+            raise BandwidthError(
+                f"`{option}` must be a number where the data cannot be looked at (inside jax.jit or jax.vmap), got "
+                f"the rule {bandwidth!r}. Find the width first, with `condcs.bandwidth(...)`, and pass it."
+            )
+        values = backend.to_numpy(variable.values).astype(np.float64, copy=False)
+        if bandwidth in ("median", "joint_median"):
+            return _median_rule(option, bandwidth, values, variable, response)
+        return _deviation_rule(option, bandwidth, values, variable, response)
+    if type(bandwidth) is float and 0.0 < bandwidth < math.inf:
+        return np.full(columns, bandwidth)
+    widths = _as_numbers(option, bandwidth)
+    if widths.ndim == 0:
+        widths = np.full(columns, float(widths))
+    if widths.shape != (columns,):
+        raise BandwidthError(
+            f"`{option}` must be one number, or one per column of {variable.title} ({columns}), got shape "
+            f"{widths.shape}. Pass a single number, or {columns} of them."
+        )
+    if not np.all(np.isfinite(widths)) or not np.all(widths > 0):
+        raise BandwidthError(
+            f"`{option}` must be positive and finite, got {bandwidth!r}. Pass a positive width in the units of "
+            f'{variable.title}, or {option}="median".'
+        )
+    return widths
+
+
+def _as_numbers(option: str, bandwidth: Any) -> np.ndarray[Any, Any]:
+    try:
+        if hasattr(bandwidth, "detach"):
+            bandwidth = bandwidth.detach().cpu()
+        given = np.asarray(bandwidth)
+        if given.dtype.kind not in "fiuO" or bandwidth is None:
+            raise TypeError
+        return given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BandwidthError(
+            f"`{option}` must be a positive number, one number per column, or a rule name, got {bandwidth!r}. "
+            f'Pass e.g. {option}=1.0 or {option}="median".'
+        ) from error
+
+
+def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple[np.ndarray[Any, Any], int]:
+    """Return one width per column by the rule "median" or "joint_median", and which percentile it is.
+
+    50 stands for the median; where more than half of all pairs of rows are equal, the lowest percentile above it that
+    is positive takes its place. If all rows are equal, widths are 0. Nothing is said: callers have their own words.
+
+    Parameters
+    ----------
+    values : array, shape (n, d)
+        At least two rows of finite numbers.
+    joint : bool
+        Whether columns count as they are, instead of in units of their own spread.
+    """
+    values = values[_median_rows(len(values))]
+    columns = values.shape[1]
+    if joint and columns > 1:
+        width, percentile = _median_distance(values)
+        return np.full(columns, width), percentile
+    units, percentiles, peaks = _column_medians(values)
+    if columns == 1:
+        return units, int(percentiles[0])
+    constant = units <= _ROUNDING * peaks
+    if constant.any():
+        # The size of a constant column stands for the spread that it has not: it then adds nothing to any distance.
+        units[constant] = np.where(peaks > 0, peaks, 1.0)[constant]
+    width, percentile = _median_distance(values / units)
+    return width * np.minimum(units, _LARGEST / max(width, 1.0)), percentile
+
+
+def _median_rows(n: int) -> slice | np.ndarray[Any, Any]:
+    """Return which of n pooled rows the median distance is taken over: all, or a subsample in ascending order."""
+    if n <= MEDIAN_ROWS:
+        return slice(None)
+    # A fixed seed: the width is a property of the data, and the same call must give the same answer.
+    return np.sort(np.random.default_rng(_MEDIAN_SEED).choice(n, MEDIAN_ROWS, replace=False))
+
+
+median_rows = _median_rows
+"""The same choice for callers whose rows are never in one array: windows of many series."""
+
+
+def _column_medians(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
+    """Square root of the median squared difference in each column, which percentile it is, and the largest size."""
+    from condcs._kernels.compiled import median_differences
+
+    # Differences of the largest floats overflow, those of their halves do not.
+    ordered = np.sort(np.ascontiguousarray(values.T), axis=1) * 0.5
+    widths, percentiles = median_differences(ordered)
+    peaks = 2.0 * np.maximum(-ordered[:, 0], ordered[:, -1])
+    return 2.0 * np.minimum(widths, 0.5 * _LARGEST), percentiles, peaks
+
+
+def _median_distance(values: np.ndarray[Any, Any]) -> tuple[float, int]:
+    """Square root of the median squared distance over all pairs of rows, and which percentile it is."""
+    from condcs._kernels.compiled import squared_distances
+
+    unit, squared = 1.0, squared_distances(np.ascontiguousarray(values))
+    middle = len(squared) // 2
+    squared.partition(middle)
+    if not 1e-200 < squared[middle] < 1e200 and (peak := float(np.max(np.abs(values)))) > 0:
+        # Squares overflow or underflow in these units: measure in units of the largest value (a power of two is exact).
+        unit = float(2.0 ** np.floor(np.log2(peak)))
+        squared = squared_distances(np.ascontiguousarray(values / unit))
+        squared.partition(middle)
+    median, percentile = float(squared[middle]), 50
+    if len(squared) % 2 == 0:
+        median = 0.5 * (median + float(squared[:middle].max()))
+    if median == 0.0 and np.any(squared > 0):
+        levels = range(51, 101)
+        quantiles = np.percentile(squared, list(levels), method="higher")
+        percentile, median = next((p, q) for p, q in zip(levels, quantiles, strict=True) if q > 0)
+    return min(float(np.sqrt(median)) * unit, _LARGEST), percentile
+
+
+def _median_rule(
+    option: str, rule: str, values: np.ndarray[Any, Any], variable: Variable, response: bool
+) -> np.ndarray[Any, Any]:
+    """Widths by a median, with an error or a warning where there is none."""
+    widths, percentile = median_widths(values, joint=rule == "joint_median")
+    if not np.any(widths > 0):
+        return np.full(len(widths), _constant(option, variable.title, variable.names, response))
+    if percentile > 50:
+        found = ", ".join(f"{w:.4g}" for w in np.unique(widths)[:4])
+        warn_caller(
+            f"{variable.title}: more than half of all pairs of rows are equal, so the median distance is 0. `{option}` "
+            f"falls back to the smallest positive percentile of the distances (the {percentile}th: {found}). Pass a "
+            "number to choose it, or the delta kernel if the values are labels.",
+            BandwidthWarning,
+        )
+    return widths
+
+
+def _deviation_rule(
+    option: str, rule: str, values: np.ndarray[Any, Any], variable: Variable, response: bool
+) -> np.ndarray[Any, Any]:
+    """Silverman's or Scott's factor, as in `scipy.stats.gaussian_kde`, times each column's standard deviation."""
+    n, d = values.shape
+    factor = n ** (-1 / (d + 4)) if rule == "scott" else (n * (d + 2) / 4) ** (-1 / (d + 4))
+    unit = np.maximum(np.max(np.abs(values), axis=0), np.finfo(float).tiny)
+    with np.errstate(over="ignore"):
+        widths = np.minimum(factor * np.std(values / unit, axis=0, ddof=1) * unit, _LARGEST)
+    # Rounding can leave a constant column with a deviation of an epsilon or so instead of 0.
+    for c in np.flatnonzero(np.max(values, axis=0) == np.min(values, axis=0)):
+        widths[c] = _constant(option, variable.title, variable.names[c : c + 1], response)
+    return np.asarray(widths)
+
+
+def _constant(option: str, title: str, names: tuple[str, ...], response: bool) -> float:
+    what = f"column {names[0]!r}" if len(names) == 1 else "every column"
+    if not response:
+        raise BandwidthError(
+            f"{title} must vary for `{option}` to be estimated, but {what} is constant. Drop the constant column, "
+            f"or pass {option} as a number."
+        )
+    warn_caller(
+        f"{title}: {what} is constant, so any width gives the same similarities; `{option}` is set to 1.",
+        BandwidthWarning,
+    )
+    return 1.0

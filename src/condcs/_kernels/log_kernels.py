@@ -1,0 +1,556 @@
+r"""Kernels as exponents: each gives :math:`\log k(a, b)` for blocks of rows, so that nothing underflows unasked.
+
+A log kernel holds the pooled sample twice, as `left` rows and `right` columns, in the form that makes one block cheap.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from condcs._core.arrays import Array, Backend, backend_of
+from condcs._core.checks import Variable
+from condcs._core.errors import DataError, ParameterError
+from condcs._kernels.bandwidths import Bandwidth, column_widths
+
+Rows = tuple[Array, ...]
+
+Kernel = str | Sequence[str] | Callable[[Array, Array], Array]
+"""A kernel's name, one name per column, or a function of two blocks of rows that returns their Gram block."""
+
+KERNELS = ("gaussian", "laplacian", "delta")
+
+
+class LogKernel:
+    """Exponents of one kernel over the pooled sample.
+
+    Attributes
+    ----------
+    may_vanish : bool
+        Whether the kernel can be exactly zero (exponent minus infinity).
+    reaches_far : bool
+        Whether exponents can be so large that their rounding shows in differences between them.
+    floats_per_pair : int
+        Numbers held in memory for each pair while a block is evaluated.
+    """
+
+    may_vanish = False
+    reaches_far = False
+    floats_per_pair = 1
+
+    def __init__(self, backend: Backend, left: Rows, right: Rows | None = None) -> None:
+        self.backend = backend
+        self._left, self._right = left, right
+
+    @property
+    def left(self) -> Rows:
+        """Pooled features of the rows of a block."""
+        return self._left
+
+    @property
+    def right(self) -> Rows:
+        """Pooled features of the columns of a block."""
+        return self._left if self._right is None else self._right
+
+    @property
+    def dtype(self) -> Any:
+        """Floating type of the exponents."""
+        if self.backend.name == "numpy":
+            return np.result_type(*self.left)
+        return max((a.dtype for a in self.left), key=lambda d: self.backend.xp.finfo(d).bits)
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        raise NotImplementedError
+
+    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
+        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
+        exponents = self.evaluate(left, right)
+        return exponents - _entries(self.backend, exponents, places)
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        """Return the exponents of pooled `rows` against pooled `columns` (slices or index arrays)."""
+        return self.evaluate(tuple(a[rows] for a in self.left), tuple(a[columns] for a in self.right))
+
+    def diagonal(self) -> Array | None:
+        """Return the exponents of each row with itself, or None where all are zero."""
+        return None
+
+    def take(self, rows: Any) -> LogKernel:
+        """Return the same kernel on other rows of the pool, e.g. in another order."""
+        taken = copy.copy(self)
+        taken._left = tuple(a[rows] for a in self.left)
+        taken._right = None if self._right is None else tuple(a[rows] for a in self._right)
+        return taken
+
+
+class Expanded(LogKernel):
+    r"""Gaussian kernel by one matrix product.
+
+    With z the data in units of the bandwidth, rows :math:`[z, -|z|^2/2, 1]` times columns :math:`[z, 1, -|z|^2/2]` give
+    :math:`-|z_i - z_j|^2 / 2` directly. Exact to rounding of :math:`|z|^2`, so only used where that is small enough.
+    """
+
+    def __init__(self, backend: Backend, z: Array, half_norm: Array) -> None:
+        super().__init__(backend, ())
+        self.z, self.half_norm = z, half_norm
+
+    # Made on first use: a kernel that only serves as a factor of a product never needs them.
+    @property
+    def left(self) -> Rows:
+        """Pooled features of the rows of a block."""
+        if not self._left:
+            self._left = (self._features(-self.half_norm, self._ones()),)
+        return self._left
+
+    @property
+    def right(self) -> Rows:
+        """Pooled features of the columns of a block."""
+        if self._right is None:
+            self._right = (self._features(self._ones(), -self.half_norm),)
+        return self._right
+
+    def take(self, rows: Any) -> LogKernel:
+        """Return the same kernel on other rows of the pool."""
+        return Expanded(self.backend, self.z[rows], self.half_norm[rows])
+
+    def _features(self, *last: Array) -> Array:
+        return self.backend.concat([self.z, *last], axis=1)
+
+    def _ones(self) -> Array:
+        return self.backend.xp.ones_like(self.half_norm)
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        return left[0] @ right[0].T
+
+
+class Differences(LogKernel):
+    r"""Gaussian kernel by differences: :math:`-\sum_c ((a_c - b_c) / \sigma_c)^2 / 2`, exact wherever the data lie."""
+
+    reaches_far = True
+
+    def __init__(self, backend: Backend, values: Array, widths: Array) -> None:
+        super().__init__(backend, (values,))
+        self.widths = widths
+        self.floats_per_pair = 1 if backend.name == "numpy" else values.shape[1]
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        return -0.5 * _squared_distances(self.backend, left[0], right[0], self.widths)
+
+    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
+        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
+        return _relative_exponents(left[0], right[0], places, self.widths)
+
+
+class Condensed(LogKernel):
+    r"""Gaussian kernel on a small numpy pool: the exponents of all pairs i < j, found at once by differences.
+
+    A few hundred microseconds are mostly calls from Python, so small pools take as few of them as possible.
+
+    Attributes
+    ----------
+    exponents : array, shape (n (n - 1) / 2,)
+        :math:`-|z_i - z_j|^2 / 2` in the order of scipy's `pdist`.
+    """
+
+    reaches_far = True
+
+    def __init__(self, backend: Backend, left: Rows, exponents: Array) -> None:
+        super().__init__(backend, left)
+        self.exponents = exponents
+
+    @classmethod
+    def of(cls, backend: Backend, z: Array) -> Condensed:
+        """Make the kernel of rows in units of the bandwidth."""
+        from condcs._kernels.compiled import squared_distances
+
+        z = np.ascontiguousarray(z)
+        return cls(backend, (z,), -0.5 * squared_distances(z))
+
+    def take(self, rows: Any) -> LogKernel:
+        """Return the same kernel on other rows of the pool."""
+        return product([Condensed.of(self.backend, z[rows]) for z in self.left])
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        squared = [cdist(a, b, "sqeuclidean") for a, b in zip(left, right, strict=True)]
+        return -0.5 * sum(squared[1:], squared[0])
+
+    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
+        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
+        return sum(_relative_exponents(a, b, places, np.ones(a.shape[1])) for a, b in zip(left, right, strict=True))
+
+    def row_sums(self, sizes: tuple[int, ...]) -> Array:
+        """Return every row's kernel mass in each group; the groups follow one another and have these sizes."""
+        from condcs._kernels.compiled import condensed_row_sums
+
+        return condensed_row_sums(self.exponents, np.array(sizes))
+
+
+class Laplacian(LogKernel):
+    r"""Laplacian kernel: :math:`-|(a - b) / \sigma|`, Euclidean norm, or the sum over columns (a product kernel)."""
+
+    reaches_far = True
+
+    def __init__(self, backend: Backend, values: Array, widths: Array, *, product: bool) -> None:
+        super().__init__(backend, (values,))
+        self.widths, self.product = widths, product
+        self.floats_per_pair = 1 if backend.name == "numpy" else values.shape[1]
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        a, b = left[0], right[0]
+        xp = self.backend.xp
+        if self.product and self.backend.name == "numpy":
+            return -cdist(a, b, "cityblock", w=1 / self.widths)
+        if self.product:
+            return -xp.sum(xp.abs(a[:, None, :] - b[None, :, :]) / self.widths, axis=-1)
+        squared = _squared_distances(self.backend, a, b, self.widths)
+        # The square root has no derivative at 0: coinciding rows get the constant 0 instead of 0/0.
+        apart = squared > 0
+        return -xp.where(apart, xp.sqrt(xp.where(apart, squared, xp.ones_like(squared))), xp.zeros_like(squared))
+
+    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
+        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
+        if self.product:
+            return super().relative(left, right, places)
+        # A difference of roots is that of the squares over the sum.
+        exponents, xp = self.evaluate(left, right), self.backend.xp
+        sums = -(exponents + _entries(self.backend, exponents, places))
+        sums = xp.where(sums > 0, sums, xp.ones_like(sums))
+        return 2 * _relative_exponents(left[0], right[0], places, self.widths) / sums
+
+
+class Delta(LogKernel):
+    """Labels: 1 where all columns are equal, else 0."""
+
+    may_vanish = True
+
+    def __init__(self, backend: Backend, values: Array) -> None:
+        super().__init__(backend, (backend.detach(values),))
+        self.floats_per_pair = values.shape[1]
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        xp = self.backend.xp
+        a, b = left[0], right[0]
+        equal = a[:, :1] == b[:, 0]
+        for column in range(1, a.shape[1]):
+            equal = equal & (a[:, column : column + 1] == b[:, column])
+        if self.backend.name == "numpy":
+            return np.where(equal, a.dtype.type(0), a.dtype.type(-np.inf))
+        zero = xp.zeros_like(a[:, :1] * b[:, 0])
+        return xp.where(equal, zero, zero - xp.inf)
+
+
+class Function(LogKernel):
+    """A user's kernel: a symmetric, non-negative function of two blocks of rows that returns their Gram block."""
+
+    may_vanish = True
+
+    def __init__(self, backend: Backend, values: Array, function: Callable[[Array, Array], Array], option: str) -> None:
+        super().__init__(backend, (values,))
+        self.function, self.option = function, option
+        if not backend.is_traced(values):
+            self._check_symmetry(values[:: max(1, values.shape[0] // 8)])
+
+    def _check_symmetry(self, some: Array) -> None:
+        # Each pair of rows is visited once and serves both, so k(a, b) has to be k(b, a).
+        gram = self.backend.to_numpy(self._gram(some, some))
+        if not np.allclose(gram, gram.T, rtol=1e-3, atol=1e-6 * gram.max()):
+            i, j = np.unravel_index(np.argmax(np.abs(gram - gram.T)), gram.shape)
+            raise DataError(
+                f"`{self.option}` must be symmetric, got {gram[i, j]:.4g} for two rows and {gram[j, i]:.4g} for the "
+                "same two exchanged. Make it so, e.g. by averaging k(a, b) and k(b, a).T."
+            )
+
+    def _gram(self, a: Array, b: Array) -> Array:
+        """Call the function and check what it returns."""
+        backend, xp = self.backend, self.backend.xp
+        gram = self.function(a, b)
+        if backend.name == "numpy":
+            gram = np.asarray(gram)
+        elif backend_of(gram).name != backend.name:
+            raise DataError(
+                f"`{self.option}` must return an array of its arguments' library ({backend.name}), got "
+                f"{type(gram).__name__}. Use that library's functions in the kernel."
+            )
+        expected = (a.shape[0], b.shape[0])
+        if tuple(gram.shape) != expected:
+            raise DataError(
+                f"`{self.option}` must return a block of shape {expected} for that many rows, got {tuple(gram.shape)}. "
+                "A kernel takes (a, b), rows of each, and returns all pairs."
+            )
+        if "complex" in str(gram.dtype) or str(gram.dtype) == "object":
+            raise DataError(
+                f"`{self.option}` must return real numbers, got {gram.dtype}. Take e.g. the absolute value."
+            )
+        # Kernels that count or compare return integers and booleans, whose logarithms are of low precision.
+        common = xp.result_type(gram, a)
+        gram = gram.astype(common, copy=False) if backend.name == "numpy" else xp.astype(gram, common)
+        allowed = (gram >= 0) & (gram < xp.inf)
+        if not backend.is_traced(gram) and not bool(xp.all(allowed)):
+            bad = float(backend.to_numpy(gram)[~backend.to_numpy(allowed)][0])
+            raise DataError(
+                f"`{self.option}` must not be negative, NaN or infinite, got {bad}. Divergences take logarithms of "
+                "sums of kernel values: use a non-negative kernel, e.g. its absolute value or exponential."
+            )
+        return gram
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        xp = self.backend.xp
+        gram = self._gram(left[0], right[0])
+        positive = gram > 0
+        return xp.where(positive, xp.log(xp.where(positive, gram, xp.ones_like(gram))), -xp.inf * xp.ones_like(gram))
+
+    def diagonal(self) -> Array:
+        """Return the exponents of each row with itself."""
+        values = self.left[0]
+        rows = [self.evaluate((values[i : i + 1],), (values[i : i + 1],))[0] for i in range(values.shape[0])]
+        return self.backend.concat(rows)
+
+
+class Product(LogKernel):
+    """Product of kernels: exponents add."""
+
+    def __init__(self, factors: Sequence[LogKernel]) -> None:
+        first = factors[0]
+        left = tuple(a for f in factors for a in f.left)
+        right = tuple(a for f in factors for a in f.right)
+        super().__init__(first.backend, left, right)
+        self.factors = tuple(factors)
+        self.may_vanish = any(f.may_vanish for f in factors)
+        self.reaches_far = any(f.reaches_far for f in factors)
+        self.floats_per_pair = max(f.floats_per_pair for f in factors)
+
+    def evaluate(self, left: Rows, right: Rows) -> Array:
+        """Return the exponents of `left` rows against `right` rows."""
+        return self._sum(lambda factor, part: factor.evaluate(left[part], right[part]))
+
+    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
+        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
+        return self._sum(lambda factor, part: factor.relative(left[part], right[part], places))
+
+    def _sum(self, exponents: Callable[[LogKernel, slice], Array]) -> Array:
+        """Add up what a function makes of each factor and of its place among the features."""
+        total: Array = None
+        start = 0
+        for factor in self.factors:
+            part = slice(start, start + len(factor.left))
+            found = exponents(factor, part)
+            total = found if total is None else total + found
+            start = part.stop
+        return total
+
+    def diagonal(self) -> Array | None:
+        """Return the exponents of each row with itself, or None where all are zero."""
+        parts = [d for d in (f.diagonal() for f in self.factors) if d is not None]
+        return sum(parts[1:], parts[0]) if parts else None
+
+    def take(self, rows: Any) -> LogKernel:
+        """Return the same kernel on other rows of the pool."""
+        return Product([f.take(rows) for f in self.factors])
+
+
+def product(factors: Sequence[LogKernel]) -> LogKernel:
+    """Multiply kernels; Gaussians in expanded form stay one matrix product, those of small pools one list of pairs."""
+    flat = [g for f in factors for g in (f.factors if isinstance(f, Product) else (f,))]
+    condensed = [f for f in flat if isinstance(f, Condensed)]
+    if len(condensed) == len(flat):
+        exponents = [f.exponents for f in condensed]
+        return Condensed(flat[0].backend, tuple(a for f in flat for a in f.left), sum(exponents[1:], exponents[0]))
+    expanded = [f for f in flat if isinstance(f, Expanded)]
+    if len(expanded) > 1:
+        backend = expanded[0].backend
+        norms = [f.half_norm for f in expanded]
+        merged = Expanded(backend, backend.concat([f.z for f in expanded], axis=1), sum(norms[1:], norms[0]))
+        flat = [merged, *(f for f in flat if not isinstance(f, Expanded))]
+    return flat[0] if len(flat) == 1 else Product(flat)
+
+
+# Rounding of the expansion is about |z|^2 machine epsilons. The limits keep the exponent's error near 5e-12 in double
+# precision (results are promised to 1e-10) and 1e-5 in single precision (promised to 1e-4).
+EXACT_EXPONENT = {64: 1e4, 32: 50.0}
+"""Exponents up to this size, by the bits of their type, are exact to 5e-12 (double precision) or 1e-5 (single)."""
+# Pools for which pairs i < j, one by one, beat a matrix product.
+_SMALL_POOL, _FEW_COLUMNS = 128, 32
+# Half the squared distance, in widths, within which coordinates relative to one of the rows keep 11 digits.
+_SMALL_POOL_REACH = 5e9
+# A width beyond these would turn into 0, infinity, or a number of few digits in that floating type.
+_WIDTH_RANGE = {64: (2.3e-308, 1.7e308), 32: (1.2e-38, 3.4e38)}
+
+
+def gaussian(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> LogKernel:
+    """Make a Gaussian kernel with one width per column, in the cheapest form that is exact for these data."""
+    xp = backend.xp
+    bits = xp.finfo(values.dtype).bits
+    low, high = _WIDTH_RANGE[bits]
+    if low < widths.min() and widths.max() < high and not backend.is_traced(values):
+        if backend.name == "numpy" and bits == 64 and len(values) <= _SMALL_POOL and len(widths) <= _FEW_COLUMNS:
+            with np.errstate(over="ignore", invalid="ignore"):
+                # Near the data before dividing: far from the origin quotients have fewer digits than differences.
+                small = Condensed.of(backend, (values - values[0]) / widths)
+                # Far from the first row quotients have few digits again. Where squares overflowed, NaN compares false.
+                if small.exponents.min() > -_SMALL_POOL_REACH:
+                    return small
+        scale = backend.from_numpy(widths, values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            z = (values - backend.detach(values.mean(0))) / scale
+            half_norm = 0.5 * (z * z).sum(1)[:, None]
+            if float(backend.detach(half_norm).max()) <= EXACT_EXPONENT[bits]:
+                return Expanded(backend, z, half_norm)
+    return Differences(backend, *_safe_units(backend, values, widths))
+
+
+def laplacian(backend: Backend, values: Array, widths: np.ndarray[Any, Any], *, product: bool) -> LogKernel:
+    """Make a Laplacian kernel with one width per column."""
+    return Laplacian(backend, *_safe_units(backend, values, widths), product=product)
+
+
+def _safe_units(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> tuple[Array, Array]:
+    """Bring each column to units in which its width is between 1 and 2, and compress what would overflow when squared.
+
+    Units are powers of two, so that differences round exactly as they do in the caller's units. Numbers too large to be
+    squared keep their order on a logarithmic scale: rows that differ stay far apart.
+    """
+    xp = backend.xp
+    if backend.name == "numpy" or (backend.name == "torch" and values.device.type != "mps"):
+        # Far-apart rows have large exponents: single precision would leave no digits of their differences.
+        values = values.astype(np.float64) if backend.name == "numpy" else values.double()
+    exponent = np.floor(np.log2(widths))
+    # ldexp in two steps: 2**exponent alone overflows or underflows for extreme widths.
+    half = np.floor(-exponent / 2)
+    first, second = np.exp2(half), np.exp2(-exponent - half)
+    unit_widths = widths * first * second
+    limit = float(np.sqrt(float(xp.finfo(values.dtype).max)) / (16 * np.sqrt(values.shape[1])))
+    with np.errstate(over="ignore"):
+        scaled = values * backend.from_numpy(first, values) * backend.from_numpy(second, values)
+        size = xp.abs(scaled)
+        # The largest double is 2^1024, so the logarithm adds less than one more `limit`.
+        compressed = xp.sign(scaled) * limit * (1 + xp.log2(xp.clip(size / limit, 1, None)) / 1024)
+        scaled = xp.clip(xp.where(size > limit, compressed, scaled), -2 * limit, 2 * limit)
+    return scaled, backend.from_numpy(unit_widths, values)
+
+
+def _squared_distances(backend: Backend, a: Array, b: Array, widths: Array) -> Array:
+    if backend.name == "numpy":
+        return cdist(a, b, "sqeuclidean", w=1 / (widths * widths))
+    difference = (a[:, None, :] - b[None, :, :]) / widths
+    return backend.xp.sum(difference * difference, axis=-1)
+
+
+def _relative_exponents(a: Array, b: Array, places: Array, widths: Array) -> Array:
+    r"""Return :math:`(|a_j - b_r|^2 - |a_j - b_i|^2) / 2` in units of the widths, with r the place given for row j.
+
+    As :math:`\sum_c (b_{ic} - b_{rc}) ((a_{jc} - b_{ic}) + (a_{jc} - b_{rc})) / 2`: no digits are lost, however far a
+    row is from all the others. One column at a time, so that memory is that of the result.
+    """
+    total: Array = None
+    for c in range(a.shape[1]):
+        own, others = a[:, c : c + 1], b[:, c]
+        near = others[places][:, None]
+        part = ((others - near) / widths[c]) * (((own - others) + (own - near)) / widths[c])
+        total = part if total is None else total + part
+    return 0.5 * total
+
+
+def _entries(backend: Backend, table: Array, places: Array) -> Array:
+    """Return one entry of each row of a table, as a column."""
+    place = {"device": table.device} if backend.name == "torch" else {}
+    return table[backend.xp.arange(table.shape[0], **place), places][:, None]
+
+
+# From the options of a public function to a kernel on the pooled sample.
+
+
+@dataclass(frozen=True)
+class KernelOption:
+    """A kernel option as given by the caller, checked for form before the data are seen."""
+
+    option: str
+    kernel: Any
+
+    @property
+    def labels(self) -> bool | tuple[bool, ...]:
+        """Which columns are labels: all, none, or one flag per column."""
+        if isinstance(self.kernel, tuple):
+            return tuple(name == "delta" for name in self.kernel)
+        return bool(self.kernel == "delta") if isinstance(self.kernel, str) else False
+
+
+def check_kernel(option: str, kernel: Kernel) -> KernelOption:
+    """Check the form of a kernel option."""
+    if callable(kernel):
+        return KernelOption(option, kernel)
+    names = (kernel,) if isinstance(kernel, str) else kernel
+    if not isinstance(names, Sequence) or not names or not all(isinstance(n, str) and n in KERNELS for n in names):
+        known = ", ".join(repr(k) for k in KERNELS)
+        raise ParameterError(
+            f"`{option}` must be one of {known}, one of these per column, or a function, got {kernel!r}. "
+            f'Pass e.g. {option}="gaussian".'
+        )
+    return KernelOption(option, kernel if isinstance(kernel, str) else tuple(kernel))
+
+
+def log_kernel(
+    kernel: KernelOption,
+    bandwidth_option: str,
+    bandwidth: Bandwidth,
+    variable: Variable,
+    backend: Backend,
+    *,
+    response: bool,
+) -> tuple[LogKernel, np.ndarray[Any, Any] | None]:
+    """Make the log kernel of one variable; also return its bandwidths (None where the kernel has none)."""
+    values = variable.values
+    if callable(kernel.kernel):
+        return Function(backend, values, kernel.kernel, kernel.option), None
+    if kernel.kernel == "delta":
+        return Delta(backend, values), None
+    if isinstance(kernel.kernel, str):
+        widths = column_widths(bandwidth_option, bandwidth, variable, backend, response=response)
+        make = gaussian if kernel.kernel == "gaussian" else _euclidean_laplacian
+        return make(backend, values, widths), widths
+    return _mixed(kernel.kernel, bandwidth_option, bandwidth, variable, backend, response)
+
+
+def _euclidean_laplacian(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> LogKernel:
+    return laplacian(backend, values, widths, product=False)
+
+
+def _mixed(
+    names: tuple[str, ...], option: str, bandwidth: Bandwidth, variable: Variable, backend: Backend, response: bool
+) -> tuple[LogKernel, np.ndarray[Any, Any] | None]:
+    """Product over columns, each with its own kernel and, by rule, its own width."""
+    numeric = [c for c, name in enumerate(names) if name != "delta"]
+    widths = np.full(len(names), np.nan)
+    if numeric:
+        given: Any = bandwidth
+        is_list = isinstance(given, list | tuple) or getattr(given, "ndim", 0) == 1
+        if is_list and len(given) == len(names):
+            bandwidth = [given[c] for c in numeric]
+        part = Variable(
+            variable.values[:, numeric], variable.sizes, tuple(variable.names[c] for c in numeric), variable.title
+        )
+        widths[numeric] = column_widths(option, bandwidth, part, backend, response=response)
+    factors: list[LogKernel] = []
+    for name in KERNELS:
+        columns = [c for c, n in enumerate(names) if n == name]
+        if not columns:
+            continue
+        values = variable.values[:, columns]
+        if name == "gaussian":
+            factors.append(gaussian(backend, values, widths[columns]))
+        elif name == "laplacian":
+            factors.append(laplacian(backend, values, widths[columns], product=True))
+        else:
+            factors.append(Delta(backend, values))
+    return product(factors), widths if numeric else None

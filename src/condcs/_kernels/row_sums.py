@@ -1,0 +1,307 @@
+r"""Kernel masses: for each pooled row j, group h and kernel k, :math:`\log \sum_i k(z_i, z_j) W_{ih}`.
+
+This is the only place that visits pairs of samples. No n x n array exists: tiles live in a core's cache (numpy) or are
+recomputed in the backward pass (torch, JAX).
+
+The ratio of two masses, :math:`B_{jh} / A_{jh}`, is an average of the kernel on y with weights from the kernel on x. A
+row R bandwidths from a group has exponents of about :math:`-R^2 / 2` there: in double precision, from R = 1e7 on
+nothing is left of the exponents of y that are added to them, nor of the differences among them, which decide the
+weights. Those differences are all that matters, so they are found without the exponents: relative to the row of the
+group that is nearest, as differences of squares.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condcs._core.arrays import Array, Backend, log_weights, logsumexp
+from condcs._core.errors import OverlapWarning, warn_caller
+from condcs._core.groups import Groups
+from condcs._core.settings import current_settings
+from condcs._core.thread_limit import one_blas_thread
+from condcs._kernels.log_kernels import EXACT_EXPONENT, Condensed, Expanded, LogKernel, Rows, product
+
+FloatArray = np.ndarray[Any, Any]
+
+# Sums above this hold no digits lost to gradual underflow: n terms are each off by at most the smallest subnormal.
+_SAFE_SUM = {8: 1e-290, 4: 1e-30}
+_ROWS_WORTH_A_THREAD = 512
+_BLOCK_FLOATS = 2**20
+
+
+@dataclass(frozen=True)
+class RowMasses:
+    """Log kernel masses of every pooled row in every group: log A (x alone) and log B (x and y), both n x G.
+
+    Their difference log (B / A) is a member of its own: far from a group it has digits that the masses have not.
+    """
+
+    backend: Backend
+    groups: Groups
+    log_a: Array
+    log_b: Array
+    log_ratio: Array
+
+
+def row_masses(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups) -> RowMasses:
+    """Visit all pairs once and return log A and log B."""
+    log_a, log_b = log_row_sums([kernel_x, product([kernel_x, kernel_y])], groups)
+    if kernel_x.may_vanish or groups.weights is not None:
+        log_a, log_b = _without_absent_rows(kernel_x.backend, groups, log_a, log_b)
+    log_ratio = log_mass_ratios(kernel_x, kernel_y, groups, log_a, log_b)
+    return RowMasses(kernel_x.backend, groups, log_a, log_b, log_ratio)
+
+
+def log_row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[Array]:
+    """Return, for each kernel, the logarithm of every pooled row's kernel mass in every group (n x G).
+
+    Cost O(n^2 d) per kernel, memory O(n G). Finite unless a kernel is exactly zero on a whole group.
+    """
+    backend = kernels[0].backend
+    if backend.name == "numpy":
+        return [_finish_in_log_domain(k, s, groups) for k, s in zip(kernels, row_sums(kernels, groups), strict=True)]
+    from condcs._kernels.differentiable import differentiable_log_row_sums
+
+    return differentiable_log_row_sums(kernels, groups)
+
+
+def row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
+    """Return, for each kernel, every pooled row's kernel mass in every group, as float64 (numpy only).
+
+    Each unordered pair of tiles is visited once and serves the rows of both. Sums may underflow to 0.
+    """
+    n, settings = groups.n, current_settings()
+    if n <= settings.tile:
+        return _single_tile(kernels, groups)
+    sums = [np.zeros((n, groups.count)) for _ in kernels]
+    blocks = [slice(i, min(i + settings.tile, n)) for i in range(0, n, settings.tile)]
+    dtype = np.result_type(*(k.dtype for k in kernels))
+    weights = [groups.block(rows, dtype) for rows in blocks]
+    tasks = range(len(blocks))
+    n_threads = min(settings.n_threads, len(blocks), max(1, n // _ROWS_WORTH_A_THREAD))
+
+    def work(i: int) -> tuple[list[FloatArray], list[FloatArray]]:
+        return _row_block(i, kernels, blocks, weights, groups.count)
+
+    def collect(i: int, result: tuple[list[FloatArray], list[FloatArray]]) -> None:
+        # Results are added in the order of the blocks, so the sums do not depend on the number of threads.
+        for total, own, others in zip(sums, *result, strict=True):
+            total[blocks[i]] += own
+            total[blocks[i].stop :, weights[i][0]] += others
+
+    if n_threads == 1:
+        # Handing a few tiles to a thread and waiting for it takes longer than the tiles.
+        with one_blas_thread():
+            for i in tasks:
+                collect(i, work(i))
+        return sums
+    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
+        pending = deque((i, pool.submit(work, i)) for i in tasks[: 2 * n_threads])
+        upcoming = iter(tasks[2 * n_threads :])
+        while pending:
+            i, future = pending.popleft()
+            collect(i, future.result())
+            for following in upcoming:
+                pending.append((following, pool.submit(work, following)))
+                break
+    return sums
+
+
+def _row_block(
+    i: int,
+    kernels: Sequence[LogKernel],
+    blocks: list[slice],
+    weights: list[tuple[slice, FloatArray]],
+    n_groups: int,
+) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Visit the tiles of block row `i` on and right of the diagonal; return its row sums and those of later rows."""
+    rows, (row_groups, row_weights) = blocks[i], weights[i]
+    height, n = rows.stop - rows.start, blocks[-1].stop
+    own = [np.zeros((height, n_groups)) for _ in kernels]
+    others = [np.zeros((n - rows.stop, row_groups.stop - row_groups.start)) for _ in kernels]
+    scratch = [np.empty(height * height, k.dtype) for k in kernels]
+    lefts = [tuple(a[rows] for a in k.left) for k in kernels]
+    for columns, (column_groups, column_weights) in zip(blocks[i:], weights[i:], strict=True):
+        width = columns.stop - columns.start
+        for kernel, buffer, left, mine, theirs in zip(kernels, scratch, lefts, own, others, strict=True):
+            if isinstance(kernel, Expanded):
+                tile = buffer[: height * width].reshape(height, width)
+                np.matmul(left[0], kernel.right[0][columns].T, out=tile)
+            else:
+                tile = np.ascontiguousarray(kernel.evaluate(left, tuple(a[columns] for a in kernel.right)))
+            exp_in_place(tile)
+            mine[:, column_groups] += _as_columns(tile @ column_weights)
+            if columns.start > rows.start:
+                part = slice(columns.start - rows.stop, columns.stop - rows.stop)
+                theirs[part] += _as_columns(row_weights.T @ tile, transpose=True)
+    return own, others
+
+
+def _single_tile(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
+    if groups.weights is None and all(isinstance(kernel, Condensed) for kernel in kernels):
+        return [kernel.row_sums(groups.sizes) for kernel in kernels if isinstance(kernel, Condensed)]
+    _, weights = groups.block(slice(0, groups.n), kernels[0].dtype)
+    sums = []
+    for kernel in kernels:
+        tile = np.ascontiguousarray(kernel.evaluate(kernel.left, kernel.right))
+        exp_in_place(tile)
+        sums.append(_as_columns(tile @ weights).astype(np.float64, copy=False))
+    return sums
+
+
+def exp_in_place(tile: FloatArray) -> None:
+    """Replace a contiguous tile of exponents by their exponentials."""
+    if tile.dtype == np.float64:
+        from condcs._kernels import compiled
+
+        compiled.exp_in_place(tile.reshape(-1))
+    else:
+        np.exp(tile, out=tile)
+
+
+def _as_columns(a: FloatArray, *, transpose: bool = False) -> FloatArray:
+    return a[:, None] if a.ndim == 1 else a.T if transpose else a
+
+
+def _finish_in_log_domain(kernel: LogKernel, sums: FloatArray, groups: Groups) -> FloatArray:
+    """Take logarithms; rows whose mass in a group underflowed are summed again, largest exponent taken out."""
+    lost = sums < _SAFE_SUM[kernel.dtype.itemsize]
+    if not lost.any():
+        return np.asarray(np.log(sums))
+    with np.errstate(divide="ignore"):
+        logs = np.log(sums)
+    step = current_settings().tile
+    for g, columns in enumerate(groups.slices):
+        rows = np.flatnonzero(lost[:, g])
+        for start in range(0, len(rows), step):
+            chunk = rows[start : start + step]
+            logs[chunk, g] = _log_sums_of_rows(kernel, chunk, columns, groups.weights)
+    return logs
+
+
+def _log_sums_of_rows(kernel: LogKernel, rows: FloatArray, columns: slice, weights: Array | None) -> FloatArray:
+    """Log row sums over `columns`, tile by tile with a running maximum."""
+    step = 16 * current_settings().tile
+    peak = np.full(len(rows), -np.inf)
+    total = np.zeros(len(rows))
+    for start in range(columns.start, columns.stop, step):
+        part = slice(start, min(start + step, columns.stop))
+        exponents = kernel.block(rows, part).astype(np.float64, copy=False)
+        if weights is not None:
+            with np.errstate(divide="ignore"):
+                exponents = exponents + np.log(weights[part].astype(np.float64))
+        new_peak = np.maximum(peak, exponents.max(axis=1))
+        shift = np.where(np.isfinite(new_peak), new_peak, 0.0)
+        total = total * np.exp(peak - shift) + np.exp(exponents - shift[:, None]).sum(axis=1)
+        peak = new_peak
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.where(np.isfinite(peak), peak, 0.0) + np.log(total))
+
+
+def _without_absent_rows(backend: Backend, groups: Groups, log_a: Array, log_b: Array) -> tuple[Array, Array]:
+    """Rows with no mass in a group (an absent category) add 0 to the terms with that group, and are counted."""
+    xp = backend.xp
+    absent = backend.detach(log_a) == -xp.inf
+    if backend.is_traced(absent) or bool(xp.any(absent)):
+        if not backend.is_traced(absent):
+            rows = xp.any(absent, axis=1)
+            if groups.weights is not None:
+                rows = rows & (groups.weights > 0)
+            if (count := int(rows.sum())) > 0:
+                warn_caller(
+                    f"{count} of {groups.n} rows have an x that does not occur in some other sample; they add "
+                    "nothing to the comparison with it.",
+                    OverlapWarning,
+                )
+        log_a = xp.where(absent, xp.zeros_like(log_a), log_a)
+        log_b = xp.where(absent, -xp.inf * xp.ones_like(log_b), log_b)
+    return log_a, log_b
+
+
+def log_mass_ratios(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, log_a: Array, log_b: Array) -> Array:
+    """Return log(B / A) of every pooled row in every group (n x G), given log A and log B.
+
+    It is their difference, but for rows so far from a group that the difference would have lost digits; those are
+    done again. Cost O(n d) for each such row and group.
+    """
+    backend, xp = kernel_x.backend, kernel_x.backend.xp
+    ratios = log_b - log_a
+    if not kernel_x.reaches_far:
+        return ratios
+    limit = EXACT_EXPONENT[xp.finfo(kernel_x.dtype).bits]
+    if backend.is_traced(log_a):
+        return _mended_when_run(kernel_x, kernel_y, groups, log_a, ratios, limit)
+    lowest = backend.detach(log_a)
+    if not bool((lowest < -limit).any()):
+        return ratios
+    far = backend.to_numpy((lowest < -limit) & (lowest > -xp.inf))
+    for g, span in enumerate(groups.slices):
+        rows = np.flatnonzero(far[:, g])
+        step = max(1, _BLOCK_FLOATS // (span.stop - span.start))
+        for start in range(0, len(rows), step):
+            chosen = rows[start : start + step]
+            ratios = backend.replaced(ratios, (chosen, g), _ratio_of_rows(kernel_x, kernel_y, groups, chosen, span))
+    return ratios
+
+
+def _ratio_of_rows(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, rows: Any, span: slice) -> Array:
+    """Return log(B / A) of some rows in the group at `span`."""
+    parts = [tuple(a[rows] for a in k.left) for k in (kernel_x, kernel_y)]
+    ratio = _recomputed(kernel_x.backend, lambda *left: _ratio(kernel_x, kernel_y, groups, left[0], left[1], span))
+    return ratio(*parts)
+
+
+def _ratio(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, left: Rows, left_y: Rows, span: slice) -> Array:
+    backend, xp = kernel_x.backend, kernel_x.backend.xp
+    right = tuple(a[span] for a in kernel_x.right)
+    weights = 0.0 if groups.weights is None else log_weights(backend, groups.weights[span])
+    relative = kernel_x.evaluate(left, right)
+    # Rounding may hide which row is the nearest at first; relative to one of the near rows it is plain to see.
+    for _ in range(2):
+        relative = kernel_x.relative(left, right, xp.argmax(backend.detach(relative + weights), axis=1))
+    relative = relative + weights
+    with_y = relative + kernel_y.evaluate(left_y, tuple(a[span] for a in kernel_y.right))
+    return logsumexp(backend, with_y, axis=1) - logsumexp(backend, relative, axis=1)
+
+
+def _recomputed(backend: Backend, function: Callable[..., Array]) -> Callable[..., Array]:
+    """Return a function that keeps no intermediate results for its derivative: they are found again when asked for."""
+    if backend.name == "torch":
+        from torch.utils.checkpoint import checkpoint
+
+        return lambda *args: checkpoint(function, *args, use_reentrant=False)
+    if backend.name == "jax":
+        import jax
+
+        return jax.checkpoint(function)
+    return function
+
+
+def _mended_when_run(
+    kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, log_a: Array, ratios: Array, limit: float
+) -> Array:
+    """Do the same inside `jax.jit`, where values cannot be looked at before the compiled function runs."""
+    import jax
+
+    far = jax.lax.stop_gradient((log_a < -limit) & (log_a > -np.inf))
+
+    def mended(ratios: Array) -> Array:
+        columns = []
+        for span in groups.slices:
+
+            @jax.checkpoint
+            def one_row(left: tuple[Rows, Rows], span: slice = span) -> Array:
+                parts = [tuple(a[None] for a in rows) for rows in left]
+                return _ratio(kernel_x, kernel_y, groups, parts[0], parts[1], span)[0]
+
+            step = max(1, _BLOCK_FLOATS // (span.stop - span.start))
+            columns.append(jax.lax.map(one_row, (kernel_x.left, kernel_y.left), batch_size=step))
+        return jax.numpy.where(far, jax.numpy.stack(columns, axis=1), ratios)
+
+    return jax.lax.cond(far.any(), mended, lambda ratios: ratios, ratios)

@@ -1,0 +1,174 @@
+"""From the arguments of a public function to what the formulas work on: checked, pooled, with kernels and groups."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condcs._core.arrays import Array, Backend, backend_of
+from condcs._core.checks import (
+    Parts,
+    Variable,
+    check_choice,
+    check_same_rows,
+    check_variable,
+    check_weights,
+    float_type,
+)
+from condcs._core.errors import DataError, ParameterError
+from condcs._core.groups import Groups
+from condcs._kernels.bandwidths import Bandwidth
+from condcs._kernels.log_kernels import Kernel, LogKernel, check_kernel, log_kernel
+
+
+@dataclass(frozen=True)
+class KernelVariable:
+    """A pooled variable with its kernel and its bandwidths."""
+
+    variable: Variable
+    kernel: LogKernel
+    widths: np.ndarray[Any, Any] | None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Array library, type to compute in, and type to return, common to all arguments of one call."""
+
+    backend: Backend
+    dtype: Any
+    returned: Any
+
+    @classmethod
+    def of(cls, *arrays: Any) -> Inputs:
+        """Look at all arrays of a call."""
+        backend = backend_of(*arrays)
+        return cls(backend, *float_type(backend, arrays))
+
+    def kernel_variable(
+        self, parts: Parts, role: str, kernel: Kernel, bandwidth: Bandwidth, *, response: bool = False
+    ) -> KernelVariable:
+        """Check one variable and make its kernel; `role` ends the names of its options: "_x", or "" if marginal."""
+        option = check_kernel(f"kernel{role}", kernel)
+        variable = check_variable(
+            parts,
+            self.backend,
+            self.dtype,
+            labels=option.labels,
+            kernel_option=option.option,
+            stem=role.strip("_") or "y",
+        )
+        made, widths = log_kernel(option, f"bandwidth{role}", bandwidth, variable, self.backend, response=response)
+        return KernelVariable(variable, made, widths)
+
+    def numbers(self, parts: Parts, *, stem: str = "x", min_rows: int = 2) -> Variable:
+        """Check a variable that must hold numbers (measures without kernels)."""
+        return check_variable(parts, self.backend, self.dtype, stem=stem, min_rows=min_rows)
+
+    def weights(self, parts: Parts, sizes: tuple[int, ...]) -> Groups:
+        """Check sample weights and return the groups."""
+        return check_weights(parts, sizes, self.backend, self.dtype)
+
+    def result(self, value: Array) -> Array:
+        """Return a result in the caller's library and floating type; a float for numpy scalars."""
+        if self.backend.name == "numpy":
+            return np.asarray(value, self.returned)[()]
+        return value if value.dtype == self.returned else self.backend.xp.astype(value, self.returned)
+
+
+@dataclass(frozen=True)
+class ConditionalProblem:
+    """Pooled x and y with kernels, and the groups of the pool."""
+
+    inputs: Inputs
+    x: KernelVariable
+    y: KernelVariable
+    groups: Groups
+
+
+def conditional_problem(
+    x_parts: Parts,
+    y_parts: Parts,
+    weight_parts: Parts,
+    *,
+    kernel_x: Kernel,
+    kernel_y: Kernel,
+    bandwidth_x: Bandwidth,
+    bandwidth_y: Bandwidth,
+) -> ConditionalProblem:
+    """Check the samples of a conditional measure, one part per group."""
+    inputs = Inputs.of(*(a for _, a in (*x_parts, *y_parts)), *(w for _, w in weight_parts))
+    x = inputs.kernel_variable(x_parts, "_x", kernel_x, bandwidth_x)
+    y = inputs.kernel_variable(y_parts, "_y", kernel_y, bandwidth_y, response=True)
+    check_same_rows(x.variable, x_parts, y.variable, y_parts)
+    return ConditionalProblem(inputs, x, y, inputs.weights(weight_parts, x.variable.sizes))
+
+
+@dataclass(frozen=True)
+class MarginalProblem:
+    """Pooled y with its kernel and its bandwidths, and the groups of the pool."""
+
+    inputs: Inputs
+    kernel: LogKernel
+    widths: np.ndarray[Any, Any] | None
+    groups: Groups
+
+
+def marginal_problem(
+    parts: Parts, weight_parts: Parts, *, kernel: Kernel, bandwidth: Bandwidth, estimator: str = "resubstitution"
+) -> MarginalProblem:
+    """Check the samples of a marginal measure, one part per group.
+
+    The plug-in estimator integrates products of two kernels: for the Gaussian, and only for it, that is the same
+    kernel with sqrt(2) times the width.
+    """
+    check_choice("estimator", estimator, ("resubstitution", "plugin"))
+    if estimator == "plugin" and kernel != "gaussian":
+        raise ParameterError(
+            f'`estimator`="plugin" must go with kernel="gaussian", got kernel={kernel!r}: only the Gaussian keeps '
+            'its form under convolution. Pass estimator="resubstitution" for other kernels.'
+        )
+    inputs = Inputs.of(*(a for _, a in parts), *(w for _, w in weight_parts))
+    y = inputs.kernel_variable(parts, "", kernel, bandwidth, response=True)
+    if estimator == "plugin" and y.widths is not None:
+        y = inputs.kernel_variable(parts, "", kernel, math.sqrt(2) * y.widths, response=True)
+    return MarginalProblem(inputs, y.kernel, y.widths, inputs.weights(weight_parts, y.variable.sizes))
+
+
+@dataclass(frozen=True)
+class NumericProblem:
+    """Pooled x and y, both numbers, and the groups of the pool."""
+
+    inputs: Inputs
+    x: Variable
+    y: Variable
+    groups: Groups
+
+
+Problem = ConditionalProblem | MarginalProblem | NumericProblem
+
+
+def numeric_problem(x_parts: Parts, y_parts: Parts) -> NumericProblem:
+    """Check the samples of a measure without kernels, one part per group."""
+    inputs = Inputs.of(*(a for _, a in (*x_parts, *y_parts)))
+    x, y = inputs.numbers(x_parts, stem="x"), inputs.numbers(y_parts, stem="y")
+    check_same_rows(x, x_parts, y, y_parts)
+    for variable in (x, y):
+        _check_varies(variable, inputs.backend)
+    return NumericProblem(inputs, x, y, Groups(x.sizes))
+
+
+def _check_varies(variable: Variable, backend: Backend) -> None:
+    """Refuse columns that are constant over all groups: there a density or an invertible covariance does not exist."""
+    values, xp = variable.values, backend.xp
+    if backend.is_traced(values):
+        return
+    constant = backend.to_numpy(xp.max(values, axis=0) == xp.min(values, axis=0))
+    if constant.any():
+        name = variable.names[int(np.argmax(constant))]
+        raise DataError(
+            f"{variable.title} must vary in every column, but column {name!r} is constant over all samples. "
+            "Drop that column: it says nothing about the difference."
+        )

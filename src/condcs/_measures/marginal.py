@@ -1,0 +1,212 @@
+"""Divergences between two samples of one variable: Cauchy-Schwarz and maximum mean discrepancy."""
+
+from __future__ import annotations
+
+from condcs._core.arrays import Array
+from condcs._core.errors import DataError, public
+from condcs._core.groups import Groups
+from condcs._kernels.bandwidths import Bandwidth
+from condcs._kernels.log_kernels import Kernel, LogKernel, product
+from condcs._kernels.row_sums import log_row_sums
+from condcs._measures.formulas import contrast, log_totals, marginal_interaction
+from condcs._measures.inputs import ConditionalProblem, MarginalProblem, conditional_problem, marginal_problem
+
+
+@public
+def cs(
+    yp: Array,
+    yq: Array,
+    *,
+    estimator: str = "resubstitution",
+    bandwidth: Bandwidth = "median",
+    kernel: Kernel = "gaussian",
+    weights_p: Array | None = None,
+    weights_q: Array | None = None,
+) -> Array:
+    r"""Cauchy-Schwarz divergence between two samples.
+
+    The angle between two kernel mean embeddings: 0 when they are parallel, growing as they part.
+
+    .. math:: D = \log \bar L_{pp} + \log \bar L_{qq} - 2 \log \bar L_{pq}
+
+    with :math:`\bar L` the mean of a Gram matrix, diagonal included. Cost O(n^2 d); memory O(n).
+
+    Parameters
+    ----------
+    yp, yq : array, shape (n, d) and (m, d)
+        Rows are observations; ``n`` and ``m`` may differ.
+    estimator : {"resubstitution", "plugin"}
+        "plugin" inserts the kernel density estimate into the integrals (the paper's Appendix A), which for a Gaussian
+        kernel means a bandwidth of sqrt(2) sigma.
+    bandwidth : float, sequence of float, or {"median", "joint_median", "silverman", "scott"}
+        Estimated from the pooled sample when a rule is named.
+    kernel : {"gaussian", "laplacian", "delta"}, one per column, or callable
+        Similarity of two observations.
+    weights_p, weights_q : array, optional
+        A non-negative weight per row.
+
+    Returns
+    -------
+    scalar
+        Non-negative up to rounding; differentiable when the inputs are torch tensors or JAX arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p = np.array([[0.0], [1.0]])
+    >>> round(float(cs(p, p + 2, bandwidth=1.0)), 4)
+    2.5713
+    """
+    problem = marginal_problem(
+        [("yp", yp), ("yq", yq)],
+        [("weights_p", weights_p), ("weights_q", weights_q)],
+        kernel=kernel,
+        bandwidth=bandwidth,
+        estimator=estimator,
+    )
+    return problem.inputs.result(cs_pairs(problem)[0, 1])
+
+
+def cs_pairs(problem: MarginalProblem) -> Array:
+    """CS divergences between all pairs of groups (G x G)."""
+    return contrast(_interaction(problem.kernel, problem.groups))
+
+
+def _interaction(kernel: LogKernel, groups: Groups) -> Array:
+    """Log of the mean kernel value between every two groups."""
+    return marginal_interaction(kernel.backend, log_row_sums([kernel], groups)[0], groups)
+
+
+@public
+def mmd(
+    yp: Array,
+    yq: Array,
+    *,
+    unbiased: bool = False,
+    bandwidth: Bandwidth = "median",
+    kernel: Kernel = "gaussian",
+    weights_p: Array | None = None,
+    weights_q: Array | None = None,
+) -> Array:
+    r"""Squared maximum mean discrepancy between two samples.
+
+    .. math:: \mathrm{MMD}^2 = \bar L_{pp} + \bar L_{qq} - 2 \bar L_{pq}
+
+    with :math:`\bar L` the mean of a Gram matrix, diagonal included (V-statistic) or, if `unbiased`, left out
+    (U-statistic, which can be negative). Cost O(n^2 d); memory O(n).
+
+    Parameters
+    ----------
+    yp, yq : array, shape (n, d) and (m, d)
+        Rows are observations; ``n`` and ``m`` may differ.
+    unbiased : bool
+        Whether to leave out each row's similarity to itself.
+    bandwidth, kernel, weights_p, weights_q
+        As in `cs`.
+
+    Returns
+    -------
+    scalar
+        MMD squared, in the arrays' own library; differentiable for torch and JAX.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p = np.array([[0.0], [1.0]])
+    >>> round(float(mmd(p, p + 2, bandwidth=1.0)), 4)
+    1.1624
+    """
+    problem = marginal_problem(
+        [("yp", yp), ("yq", yq)],
+        [("weights_p", weights_p), ("weights_q", weights_q)],
+        kernel=kernel,
+        bandwidth=bandwidth,
+    )
+    return problem.inputs.result(mmd_pairs(problem, unbiased=unbiased)[0, 1])
+
+
+def mmd_pairs(problem: MarginalProblem, *, unbiased: bool = False) -> Array:
+    """Squared MMD between all pairs of groups (G x G)."""
+    return _squared_mmd(problem.kernel, problem.groups, unbiased)
+
+
+@public
+def joint_mmd(
+    xp: Array,
+    yp: Array,
+    xq: Array,
+    yq: Array,
+    *,
+    unbiased: bool = False,
+    bandwidth_x: Bandwidth = "median",
+    bandwidth_y: Bandwidth = "median",
+    kernel_x: Kernel = "gaussian",
+    kernel_y: Kernel = "gaussian",
+    weights_p: Array | None = None,
+    weights_q: Array | None = None,
+) -> Array:
+    r"""Squared maximum mean discrepancy between the joint distributions p(x, y) and q(x, y).
+
+    The kernel on pairs is the product K L of the kernels on x and y. It sees changes of p(x) as well as of p(y|x).
+    Cost O(n^2 d); memory O(n).
+
+    Parameters
+    ----------
+    xp, yp, xq, yq : array
+        The samples, as in `conditional_cs`.
+    unbiased : bool
+        Whether to leave out each row's similarity to itself.
+    bandwidth_x, bandwidth_y, kernel_x, kernel_y, weights_p, weights_q
+        As in `conditional_cs`.
+
+    Returns
+    -------
+    scalar
+        MMD squared, in the arrays' own library; differentiable for torch and JAX.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 50)
+    >>> round(float(joint_mmd(x, x, x, 1 - x)), 3)
+    0.339
+    """
+    problem = conditional_problem(
+        [("xp", xp), ("xq", xq)],
+        [("yp", yp), ("yq", yq)],
+        [("weights_p", weights_p), ("weights_q", weights_q)],
+        kernel_x=kernel_x,
+        kernel_y=kernel_y,
+        bandwidth_x=bandwidth_x,
+        bandwidth_y=bandwidth_y,
+    )
+    return problem.inputs.result(joint_mmd_pairs(problem, unbiased=unbiased)[0, 1])
+
+
+def joint_mmd_pairs(problem: ConditionalProblem, *, unbiased: bool = False) -> Array:
+    """Squared MMD between the joint distributions of all pairs of groups (G x G)."""
+    return _squared_mmd(product([problem.x.kernel, problem.y.kernel]), problem.groups, unbiased)
+
+
+def _squared_mmd(kernel: LogKernel, groups: Groups, unbiased: bool) -> Array:
+    backend, xp = kernel.backend, kernel.backend.xp
+    log_t = _interaction(kernel, groups)
+    t = xp.exp(log_t)
+    if not unbiased:
+        return contrast(t)
+    totals = xp.exp(log_totals(backend, groups, log_t))
+    diagonal = kernel.diagonal()
+    own = []
+    for g, span in enumerate(groups.slices):
+        weights = xp.ones_like(kernel.left[0][span, 0]) if groups.weights is None else groups.weights[span]
+        squares = (weights / totals[g]) ** 2
+        itself = xp.sum(squares if diagonal is None else squares * xp.exp(diagonal[span]))
+        others = 1 - xp.sum(squares)
+        if not backend.is_traced(others) and not float(backend.detach(others)) > 0:
+            raise DataError(
+                f"`weights_{'pq'[g]}` must be positive for at least two rows: the unbiased estimate leaves out each "
+                "row's similarity to itself, and nothing else is left. Pass unbiased=False."
+            )
+        own.append((t[g, g] - itself) / others)
+    within = xp.stack(own)
+    return within[:, None] + within[None, :] - t - t.T

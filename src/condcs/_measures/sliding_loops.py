@@ -1,0 +1,433 @@
+"""Compiled loops of the sliding window; imported when first needed, because loading numba takes half a second.
+
+A window is a tuple of plain arrays, so that other compiled code can carry it along. Each of its rows has four sums:
+kernel mass A on x in the old and in the new group, then mass B on x and y in the old and in the new group. A sum is
+kept as ``exp(shift + rest) * sum``; the shift is 0 unless the plain sum would underflow. The rest is what a double
+cannot hold of the shift: far from all other rows exponents are so large that their last digit counts thousands.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from condcs._core.compiling import njit
+from condcs._kernels.compiled import exp_in_place
+from condcs._measures.compiled_formulas import conditional_terms
+
+# Entries of `Window.sizes`.
+DIM_X, ROWS, OLD, NEW, SHIFTED, CURSOR = range(6)
+
+CANCELLED = 1e-3
+"""A sum that falls below this part of its peak has lost digits to cancellation and is summed again."""
+
+_LOW, _HIGH = 1e-200, 1e100
+_LARGEST_EXPONENT = 1e300
+_LARGEST_COMPENSATED = 1e250
+_SPLIT = 134217729.0
+
+compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
+
+
+class Window(NamedTuple):
+    """Rows in slots, their groups and their sums.
+
+    Attributes
+    ----------
+    values : array of shape (d_x + d_y, capacity)
+        The rows, one per column: x above y.
+    inverse_widths : array of shape (d_x + d_y,)
+        One over each bandwidth.
+    group : array of shape (capacity,)
+        0 for the old group, 1 for the new, -1 for an empty slot.
+    sums, peaks, shifts, rests : arrays of shape (4, capacity)
+        A old, A new, B old, B new; the largest value of each sum since it was last summed afresh; its scale, in two
+        parts.
+    sizes : array of shape (6,)
+        d_x, slots in use, rows of the old and of the new group, number of sums with a shift, next row to refresh.
+    work : array of shape (7, capacity)
+        Scratch.
+    """
+
+    values: np.ndarray[Any, Any]
+    inverse_widths: np.ndarray[Any, Any]
+    group: np.ndarray[Any, Any]
+    sums: np.ndarray[Any, Any]
+    peaks: np.ndarray[Any, Any]
+    shifts: np.ndarray[Any, Any]
+    rests: np.ndarray[Any, Any]
+    sizes: np.ndarray[Any, Any]
+    work: np.ndarray[Any, Any]
+
+
+def empty_window(capacity: int, dim_x: int, widths: np.ndarray[Any, Any]) -> Window:
+    """Return a window without rows."""
+    sizes = np.zeros(6, np.int64)
+    sizes[DIM_X] = dim_x
+    return Window(
+        np.zeros((len(widths), capacity)),
+        1.0 / widths,
+        np.full(capacity, -1, np.int64),
+        np.zeros((4, capacity)),
+        np.zeros((4, capacity)),
+        np.zeros((4, capacity)),
+        np.zeros((4, capacity)),
+        sizes,
+        np.empty((7, capacity)),
+    )
+
+
+@compiled
+def _squared_distances(values: Any, scales: Any, first: int, last: int, slot: int, n: int, out: Any) -> None:
+    """Write minus half the squared distances between the row in `slot` and all rows, over some columns.
+
+    Two columns at a time: half as many visits of `out`.
+    """
+    c = first
+    if (last - first) % 2 == 1:
+        column, own, scale = values[c], values[c, slot], scales[c]
+        for j in range(n):
+            difference = (column[j] - own) * scale
+            out[j] = -0.5 * difference * difference
+        c += 1
+    else:
+        for j in range(n):
+            out[j] = 0.0
+    while c < last:
+        column, own, scale = values[c], values[c, slot], scales[c]
+        second, other, factor = values[c + 1], values[c + 1, slot], scales[c + 1]
+        for j in range(n):
+            difference = (column[j] - own) * scale
+            further = (second[j] - other) * factor
+            out[j] -= 0.5 * (difference * difference + further * further)
+        c += 2
+
+
+@compiled
+def _exponents(window: Any, slot: int, ex: Any, exy: Any) -> None:
+    """Write the log kernel values of the row in `slot` against all rows: x alone, and x and y."""
+    values, scales, dim_x, n = window.values, window.inverse_widths, window.sizes[DIM_X], window.sizes[ROWS]
+    _squared_distances(values, scales, 0, dim_x, slot, n, ex)
+    _squared_distances(values, scales, dim_x, values.shape[0], slot, n, exy)
+    for j in range(n):
+        # Squares of differences beyond 1e150 widths overflow: they stay finite, and far.
+        ex[j] = max(ex[j], -_LARGEST_EXPONENT)
+        exy[j] = max(ex[j] + exy[j], -_LARGEST_EXPONENT)
+
+
+# Without fastmath: a compiler that reorders sums would find all low parts to be 0.
+@njit(nogil=True)
+def _two_sum(a: float, b: float) -> Any:
+    """Return the rounded sum of two numbers and what rounding took away."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+@njit(nogil=True)
+def _two_product(a: float, b: float) -> Any:
+    """Return the rounded product of two numbers and what rounding took away (Dekker's halves of 26 bits)."""
+    product = a * b
+    big = _SPLIT * a
+    a_high = big - (big - a)
+    big = _SPLIT * b
+    b_high = big - (big - b)
+    a_low, b_low = a - a_high, b - b_high
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+@njit(nogil=True)
+def _exponent_from(window: Any, slot: int, other: int, kernel: int, exponent: float, shift: float) -> float:
+    """Return the exponent of two rows minus a shift, in twice the precision: far from all rows both are huge.
+
+    `exponent` is the same in ordinary precision; it stands where the squares would overflow.
+    """
+    if exponent < -_LARGEST_COMPENSATED:
+        return exponent - shift
+    values, scales = window.values, window.inverse_widths
+    last = window.sizes[DIM_X] if kernel == 0 else values.shape[0]
+    high, low = -shift, 0.0
+    for c in range(last):
+        difference, rest = _two_sum(values[c, other], -values[c, slot])
+        square, error = _two_product(difference, difference)
+        error += 2.0 * difference * rest
+        # One rounded factor for all rows: a bandwidth that differs in its last digit.
+        factor = -0.5 * scales[c] * scales[c]
+        term, lost = _two_product(factor, square)
+        high, carried = _two_sum(high, term)
+        low += carried + (lost + factor * error)
+    return high + low
+
+
+@compiled
+def _kernel_row(window: Any, slot: int) -> None:
+    """Fill the scratch rows 2 and 3 with the kernel values, and 0 and 1 with their exponents if any sum has a shift."""
+    n, work = window.sizes[ROWS], window.work
+    _exponents(window, slot, work[2], work[3])
+    for kernel in range(2):
+        if window.sizes[SHIFTED] > 0:
+            for j in range(n):
+                work[kernel, j] = work[2 + kernel, j]
+        exp_in_place(work[2 + kernel, :n])
+
+
+@compiled
+def _add_kernel_row(window: Any, slot: int, group: int, sign: float) -> None:
+    """Add the kernel row of `slot` in the scratch space to the sums of every row in one group, or take it away."""
+    n = window.sizes[ROWS]
+    for kernel in range(2):
+        s = 2 * kernel + group
+        total, peak, shift, rest = window.sums[s], window.peaks[s], window.shifts[s], window.rests[s]
+        exponents, values = window.work[kernel], window.work[2 + kernel]
+        if window.sizes[SHIFTED] == 0 and sign < 0.0:
+            for j in range(n):
+                total[j] -= values[j]
+        elif window.sizes[SHIFTED] == 0:
+            for j in range(n):
+                total[j] += values[j]
+                peak[j] = max(peak[j], total[j])
+        else:
+            for j in range(n):
+                term = values[j]
+                if shift[j] != 0.0:
+                    term = math.exp(_exponent_from(window, slot, j, kernel, exponents[j], shift[j]) - rest[j])
+                total[j] += sign * term
+                peak[j] = max(peak[j], total[j])
+
+
+@compiled
+def refresh_row(window: Any, slot: int) -> None:
+    """Sum the four sums of one row afresh."""
+    n, work, group, sizes = window.sizes[ROWS], window.work, window.group, window.sizes
+    _exponents(window, slot, work[4], work[5])
+    for kernel in range(2):
+        exponents, values = work[4 + kernel], work[6]
+        for j in range(n):
+            values[j] = exponents[j]
+        exp_in_place(values[:n])
+        for g in range(2):
+            s = 2 * kernel + g
+            total, shift, rest = 0.0, 0.0, 0.0
+            for j in range(n):
+                total += values[j] if group[j] == g else 0.0
+            if total < _LOW:
+                total = 0.0
+                if sizes[OLD + g] > 0:
+                    shift, rest = -np.inf, -np.inf
+                    for j in range(n):
+                        if group[j] == g:
+                            shift = max(shift, exponents[j])
+                    for j in range(n):
+                        if group[j] == g:
+                            values[j] = _exponent_from(window, slot, j, kernel, exponents[j], shift)
+                            rest = max(rest, values[j])
+                    for j in range(n):
+                        if group[j] == g:
+                            total += math.exp(values[j] - rest)
+            sizes[SHIFTED] += (shift != 0.0) - (window.shifts[s, slot] != 0.0)
+            window.sums[s, slot] = total
+            window.peaks[s, slot] = total
+            window.shifts[s, slot] = shift
+            window.rests[s, slot] = rest
+
+
+@compiled
+def _is_spoilt(total: float, peak: float, shift: float) -> bool:
+    return not total >= CANCELLED * peak or total > _HIGH or (shift == 0.0 and total < _LOW)
+
+
+@compiled
+def mend(window: Any) -> None:
+    """Sum rows afresh whose sums lost digits to cancellation, or left the range in which their scale serves."""
+    n, sizes = window.sizes[ROWS], window.sizes
+    for g in range(2):
+        for kernel in range(2):
+            s = 2 * kernel + g
+            total, peak, shift = window.sums[s], window.peaks[s], window.shifts[s]
+            if sizes[OLD + g] == 0:
+                for j in range(n):
+                    sizes[SHIFTED] -= shift[j] != 0.0
+                    total[j] = peak[j] = shift[j] = window.rests[s, j] = 0.0
+                continue
+            spoilt = 0
+            for j in range(n):
+                spoilt += _is_spoilt(total[j], peak[j], shift[j])
+            if spoilt > 0:
+                for j in range(n):
+                    if window.group[j] >= 0 and _is_spoilt(total[j], peak[j], shift[j]):
+                        refresh_row(window, j)
+
+
+@compiled
+def take_out(window: Any, slot: int) -> None:
+    """Take the row in `slot` out of its group; the slot must be filled again before anything is asked."""
+    _kernel_row(window, slot)
+    _add_kernel_row(window, slot, window.group[slot], -1.0)
+    window.sizes[OLD + window.group[slot]] -= 1
+    window.group[slot] = -1
+
+
+@compiled
+def move(window: Any, slot: int, group: int) -> None:
+    """Move the row in `slot` to the other group."""
+    _kernel_row(window, slot)
+    _add_kernel_row(window, slot, window.group[slot], -1.0)
+    _add_kernel_row(window, slot, group, 1.0)
+    window.sizes[OLD + window.group[slot]] -= 1
+    window.sizes[OLD + group] += 1
+    window.group[slot] = group
+
+
+@compiled
+def put_in(window: Any, slot: int, row: Any, group: int) -> None:
+    """Put a row in an empty slot: the first unused one, or one that was taken out."""
+    sizes = window.sizes
+    sizes[ROWS] = max(sizes[ROWS], slot + 1)
+    for c in range(row.size):
+        window.values[c, slot] = row[c]
+    _kernel_row(window, slot)
+    _add_kernel_row(window, slot, group, 1.0)
+    window.group[slot] = group
+    sizes[OLD + group] += 1
+    for kernel in range(2):
+        old, new = 0.0, 0.0
+        for j in range(sizes[ROWS]):
+            value = window.work[2 + kernel, j]
+            old += value if window.group[j] == 0 else 0.0
+            new += value if window.group[j] == 1 else 0.0
+        for g, total in enumerate((old, new)):
+            s = 2 * kernel + g
+            sizes[SHIFTED] -= window.shifts[s, slot] != 0.0
+            window.sums[s, slot] = window.peaks[s, slot] = total
+            window.shifts[s, slot] = window.rests[s, slot] = 0.0
+
+
+@compiled
+def slide(window: Any, leaving: int, moving: int, row: Any) -> None:
+    """One step of a full buffer: a row leaves the old group, one moves there from the new, and `row` enters the new."""
+    take_out(window, leaving)
+    move(window, moving, 0)
+    put_in(window, leaving, row, 1)
+    mend(window)
+
+
+@compiled
+def push(window: Any, pushed: int, row: Any) -> None:
+    """Push a row to a first-in-first-out buffer of an old and a new half; `pushed` counts the rows before it.
+
+    While the buffer of even capacity fills, the oldest half of its rows, rounded up, is old.
+    """
+    capacity = window.group.size
+    if pushed >= capacity:
+        slide(window, pushed % capacity, (pushed + capacity // 2) % capacity, row)
+        return
+    if pushed % 2 == 0 and pushed > 0:
+        move(window, pushed // 2, 0)
+    put_in(window, pushed, row, 0 if pushed == 0 else 1)
+    mend(window)
+
+
+@compiled
+def exchange(window: Any, slot: int, row: Any, group: int) -> None:
+    """Replace the row in `slot`, and refresh the sums of one row more: rows that stay for ever gather no rounding."""
+    take_out(window, slot)
+    put_in(window, slot, row, group)
+    mend(window)
+    cursor = window.sizes[CURSOR] % window.sizes[ROWS]
+    refresh_row(window, cursor)
+    window.sizes[CURSOR] = cursor + 1
+
+
+@compiled
+def _add_in_logs(peak: float, total: float, term: float) -> Any:
+    """Add exp(term) to exp(peak) * total, peak kept the largest exponent."""
+    if term <= peak:
+        return peak, total + math.exp(term - peak)
+    return term, total * math.exp(peak - term) + 1.0
+
+
+@compiled
+def log_interaction(window: Any, out: Any) -> None:
+    """Write log T of Prop. 2 for the two groups: old-old, old-new, new-old, new-new."""
+    n, group = window.sizes[ROWS], window.group
+    A0, A1, B0, B1 = window.sums
+    t00, t01, t10, t11 = 0.0, 0.0, 0.0, 0.0
+    if window.sizes[SHIFTED] == 0:
+        for j in range(n):
+            is_old = group[j] == 0
+            a, b, a_other, b_other = (A0[j], B0[j], A1[j], B1[j]) if is_old else (A1[j], B1[j], A0[j], B0[j])
+            own, cross = conditional_terms(a, b, a_other, b_other)
+            t00 += own if is_old else 0.0
+            t01 += cross if is_old else 0.0
+            t10 += 0.0 if is_old else cross
+            t11 += 0.0 if is_old else own
+        out[0], out[1], out[2], out[3] = math.log(t00), math.log(t01), math.log(t10), math.log(t11)
+        return
+    peaks, totals = np.full(4, -np.inf), np.zeros(4)
+    for j in range(n):
+        g = group[j]
+        log_a = math.log(window.sums[g, j]) + window.shifts[g, j] + window.rests[g, j]
+        for h in range(2):
+            # Shifts by themselves: they are nearly equal, and huge far from a group.
+            ratio = math.log(window.sums[2 + h, j]) - math.log(window.sums[h, j])
+            ratio += (window.shifts[2 + h, j] - window.shifts[h, j]) + (window.rests[2 + h, j] - window.rests[h, j])
+            t = 2 * g + h
+            peaks[t], totals[t] = _add_in_logs(peaks[t], totals[t], ratio - log_a)
+    for t in range(4):
+        out[t] = peaks[t] + math.log(totals[t])
+
+
+@compiled
+def conditional_cs(window: Any) -> Any:
+    """Conditional CS divergence of the two groups."""
+    t = np.empty(4)
+    log_interaction(window, t)
+    return (t[0] - t[1]) + (t[3] - t[2])
+
+
+@compiled
+def conditional_euclidean(window: Any) -> Any:
+    """Conditional Euclidean distance of the two groups."""
+    t = np.empty(4)
+    log_interaction(window, t)
+    return (math.exp(t[0]) - math.exp(t[1])) + (math.exp(t[3]) - math.exp(t[2]))
+
+
+@compiled
+def joint_mmd(window: Any) -> Any:
+    """Squared MMD between the joint distributions of the two groups."""
+    n, group = window.sizes[ROWS], window.group
+    old, new = window.sizes[OLD], window.sizes[NEW]
+    B0, B1 = window.sums[2], window.sums[3]
+    within_old, within_new, across = 0.0, 0.0, 0.0
+    if window.sizes[SHIFTED] == 0:
+        for j in range(n):
+            is_old = group[j] == 0
+            within_old += B0[j] if is_old else 0.0
+            across += B1[j] if is_old else 0.0
+            within_new += 0.0 if is_old else B1[j]
+    else:
+        for j in range(n):
+            first = math.exp(window.shifts[2, j] + window.rests[2, j])
+            second = math.exp(window.shifts[3, j] + window.rests[3, j])
+            if group[j] == 0:
+                within_old += B0[j] * first
+                across += B1[j] * second
+            else:
+                within_new += B1[j] * second
+    return within_old / (old * old) + within_new / (new * new) - 2.0 * across / (old * new)
+
+
+@compiled
+def add_outer_products(G: Any, P: Any, v: Any, u: Any, tau: float) -> None:
+    """Add tau v v' to G, and v u' + u v' to P."""
+    n = v.size
+    for i in range(n):
+        own_v, own_u, scaled = v[i], u[i], tau * v[i]
+        if own_v != 0.0:
+            for j in range(n):
+                G[i, j] += scaled * v[j]
+        for j in range(n):
+            P[i, j] += own_v * u[j] + own_u * v[j]

@@ -1,0 +1,196 @@
+"""A Dask cluster: its address, its workers, the calls that they answer, and what became of it if it fails."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+from condcs._core.errors import CondcsError, ParameterError
+from condcs._parallel.spreading import Shared, Workers, answer
+
+T = TypeVar("T")
+
+CONNECT_SECONDS = 10
+"""How long to wait for a scheduler, and for its first worker."""
+
+
+class ClusterError(CondcsError):
+    """A Dask cluster could not be reached, has no usable workers, or was lost."""
+
+
+@contextmanager
+def dask_cluster(address: str) -> Iterator[Workers]:
+    """Use the workers of a Dask cluster within a ``with`` block, as ``joblib.parallel_config(backend="dask")`` does.
+
+    Parameters
+    ----------
+    address : str
+        Address of the scheduler, e.g. ``"tcp://127.0.0.1:8786"``.
+
+    Raises
+    ------
+    ClusterError
+        If nobody answers, or the workers do not have this version of condcs.
+    """
+    from joblib import parallel_config
+
+    client = _connected(address)
+    try:
+        workers = Workers(cluster_size(client), client)
+        _check_versions(client)
+        with parallel_config(backend="dask", client=client):
+            yield workers
+    finally:
+        client.close()
+
+
+def cluster_size(client: Any) -> int:
+    """Return how many threads the workers have, or wait for the first of them."""
+    with _cluster_errors(client):
+        try:
+            if not client.ncores():
+                client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except TimeoutError:
+            address = client.scheduler.address
+            raise ClusterError(
+                f"The Dask scheduler at {address} must have workers, got none in {CONNECT_SECONDS} s. Start some with "
+                f"`dask worker {address} --nworkers auto --nthreads 1`."
+            ) from None
+        return int(sum(client.ncores().values()))
+
+
+def inside_worker() -> bool:
+    """Whether this is a call on a worker, whose own work stays where it is."""
+    from distributed import get_worker
+
+    try:
+        get_worker()
+    except ValueError:
+        return False
+    return True
+
+
+def cluster_results(
+    function: Callable[..., T], calls: Iterable[tuple[Any, ...]], client: Any, ahead: int | None
+) -> Generator[tuple[int, T], None, None]:
+    """Yield (number of the call, result) of each call, in the order in which they end: see `spread`."""
+    import distributed
+
+    as_completed: Any = distributed.as_completed
+    shared: dict[str, Any] = {}
+    numbers: dict[Any, int] = {}
+    waiting = enumerate(calls)
+    running = as_completed(loop=client.loop, with_results=True)
+
+    def send(count: int | None) -> None:
+        for index, arguments in islice(waiting, count):
+            places = [place for place, argument in enumerate(arguments) if isinstance(argument, Shared)]
+            held = [_held(client, shared, arguments[place]) for place in places]
+            call = _Call(function, tuple(None if isinstance(a, Shared) else a for a in arguments), tuple(places))
+            # Not pure: equal calls are calls of their own.
+            future = client.submit(call, *held, pure=False)
+            numbers[future] = index
+            running.add(future)
+
+    with _cluster_errors(client):
+        try:
+            send(ahead)
+            for future, result in running:
+                index = numbers.pop(future)
+                if future.status != "finished":  # errors of a call have been raised: this is one of Dask itself
+                    raise result
+                yield index, result
+                send(1)
+        finally:
+            if numbers and client.status == "running":
+                client.cancel(list(numbers))
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call as it travels; opaque to Dask, which would look for tasks in plain tuples."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    places: tuple[int, ...]
+
+    def __call__(self, *shared: Shared[Any]) -> Any:
+        given = dict(zip(self.places, shared, strict=True))
+        return answer(self.function, [given.get(place, a) for place, a in enumerate(self.arguments)])
+
+
+def _held(client: Any, futures: dict[str, Any], shared: Shared[Any]) -> Any:
+    """Return the future of something shared. It is a task, not scattered data: Dask makes it again if it is lost."""
+    if shared.key not in futures:
+        futures[shared.key] = client.submit(_itself, shared, key=shared.key)
+    return futures[shared.key]
+
+
+def _itself(shared: Shared[T]) -> Shared[T]:
+    return shared
+
+
+def _connected(address: str) -> Any:
+    connect: Any
+    try:
+        from distributed import Client as connect
+    except ModuleNotFoundError:
+        raise ParameterError("`dask` must have dask.distributed. Install it: pip install 'condcs[dask]'.") from None
+    if not isinstance(address, str) or "://" not in address:
+        raise ParameterError(
+            f"`dask` must be the address of a scheduler, got {address!r}. Pass e.g. tcp://127.0.0.1:8786."
+        )
+    try:
+        return connect(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    # AssertionError: what distributed raises now and then where a client is given up while it starts.
+    except (OSError, ValueError, RuntimeError, AssertionError) as error:
+        raise ClusterError(
+            f"`dask` must be the address of a running scheduler, got {address!r}: {_first_line(error)}. Start one with "
+            "`dask scheduler --host 127.0.0.1 --port 8786`."
+        ) from None
+
+
+def _version() -> str:
+    return str(sys.modules["condcs"].__version__)
+
+
+def _check_versions(client: Any) -> None:
+    try:
+        found = client.run(_version)
+    except ImportError as error:
+        raise ClusterError(f"Dask workers must have condcs {_version()} installed: {_first_line(error)}.") from None
+    wrong = sorted({version for version in found.values() if version != _version()})
+    if wrong:
+        raise ClusterError(f"Dask workers must have condcs {_version()} installed, got {', '.join(wrong)}.")
+
+
+@contextmanager
+def _cluster_errors(client: Any) -> Iterator[None]:
+    """Say in plain words what became of a cluster."""
+    import asyncio
+    import concurrent.futures
+
+    import dask
+    from distributed import CancelledError, KilledWorker
+
+    address = client.scheduler.address if client.scheduler is not None else "its address"
+    cancelled = (CancelledError, asyncio.CancelledError, concurrent.futures.CancelledError)
+    try:
+        # Labels and pools are in the graph on purpose, so that they outlive a worker.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+            yield
+    except KilledWorker as error:
+        raise ClusterError(
+            f"{error.allowed_failures + 1} Dask workers died of one and the same call. They may be short of memory: "
+            "start fewer of them, or look at their messages."
+        ) from None
+    except cancelled:
+        raise ClusterError(f"The Dask scheduler at {address} was lost. Start it and its workers again.") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")

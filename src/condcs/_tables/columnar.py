@@ -1,0 +1,205 @@
+"""Parquet and Arrow tables, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from typing import Any, BinaryIO
+
+from condcs._core.errors import CondcsError, DataError
+from condcs._tables.sources import BATCH_BYTES, Batch, batch_rows
+from condcs._tables.text import check_names
+
+_LABEL_BYTES, _CODE_BYTES = 1 << 23, 4
+"""What the labels of a column of a row group may take up to be read as such, and the code of a row."""
+
+_LONGEST_CELL = 1 << 17
+"""Bytes of a cell, on average; csv has the same bound for each."""
+
+_FRONT_CODED_ROWS = 16
+"""Rows that are read at a time where nothing says how long their texts are."""
+
+
+class ColumnarTable:
+    """A table of typed columns; `read` makes an iterator of record batches for some of them."""
+
+    unit = "row"
+
+    def __init__(self, schema: Any, read: Callable[[list[int], int], Iterator[Any]], title: str) -> None:
+        self.title = title
+        self.names = check_names(schema.names, title)
+        self._schema = schema
+        self._read = read
+
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
+        """Yield rows of Python values."""
+        self._check_types(columns)
+        most, row = most or batch_rows(len(columns)), 1
+        for batch in _checked(self._read(list(columns), most), self.title):
+            for start in range(0, batch.num_rows, most):
+                part = batch.slice(start, most)
+                values = [self._values(part.column(i), c, row) for i, c in enumerate(columns)]
+                yield Batch(zip(*values, strict=True), range(row, row + part.num_rows))
+                row += part.num_rows
+
+    def _check_types(self, columns: Sequence[int]) -> None:
+        odd = [(self.names[c], self._schema.field(c).type) for c in columns]
+        odd = [(name, kind) for name, kind in odd if not _is_plain(kind)]
+        if odd:
+            raise DataError(
+                f"{self.title} must hold numbers or text in "
+                f"{', '.join(f'column {name!r}, got {kind}' for name, kind in odd[:5])}. "
+                "Flatten it, or leave the column out of `x`."
+            )
+
+    def _values(self, column: Any, place: int, row: int) -> Sequence[Any]:
+        pyarrow = import_module("pyarrow")
+        try:
+            if pyarrow.types.is_dictionary(column.type):
+                # Each label once: a long one that repeats would otherwise be copied for every row.
+                used = column.indices.unique().drop_null()
+                labels = dict(zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True))
+                return [labels.get(code) for code in column.indices.to_pylist()]
+            values: list[Any] = column.to_pylist()
+            return values
+        except (ValueError, ArithmeticError, SystemError, LookupError) as error:
+            # Dates beyond the years 1 to 9999, times that are no time of day, time zones that nobody knows.
+            raise DataError(
+                f"{self.title} must hold values that can be read in column {self.names[place]!r} (dates: years 1 to "
+                f"9999), got {column.type} that cannot between rows {row:,} and {row + len(column) - 1:,}: "
+                f"{_first_line(error)}. Correct it, or leave the column out of `x`."
+            ) from error
+
+
+def parquet_table(stream: BinaryIO, title: str, *, piped: bool) -> ColumnarTable:
+    """Open a parquet file."""
+    parquet = _pyarrow(title, "pyarrow.parquet")
+    _check_seekable(title, "parquet", piped)
+    with _Reading(title, "parquet"):
+        file = parquet.ParquetFile(stream)
+        chunks = _chunks(file)
+        # Text whose labels are in the file once is read as labels and codes: long ones are not repeated for every row.
+        labels = [
+            f.name for f in file.schema_arrow if _is_text(f.type) and all(map(_has_labels, chunks.get(f.name, ())))
+        ]
+        fronts = {name for name, found in chunks.items() if any("DELTA_BYTE_ARRAY" in c.encodings for c in found)}
+        # A buffer, so that pages are read as they are needed, not whole column chunks.
+        file = parquet.ParquetFile(stream, read_dictionary=labels, buffer_size=1 << 20, pre_buffer=False)
+        schema = file.schema_arrow
+
+    def read(columns: list[int], most: int) -> Iterator[Any]:
+        names = [schema.names[c] for c in columns]
+        sizes = {name: _cell_bytes(chunks.get(name, ())) for name in names}
+        for name, size in sizes.items():
+            if size > _LONGEST_CELL:
+                # A page of such cells, which is unpacked as a whole, has no bound that is of use.
+                raise DataError(
+                    f"{title} must have cells of less than {_LONGEST_CELL:,} bytes, got {size:,} on average in column "
+                    f"{name!r}. Leave the column out of `x`."
+                )
+        rows = max(1, min(most, BATCH_BYTES // max(1, sum(sizes.values()))))
+        if fronts & set(names):
+            rows = min(rows, _FRONT_CODED_ROWS)
+        return (batch.select(names) for batch in file.iter_batches(batch_size=rows, columns=names, use_threads=False))
+
+    return ColumnarTable(schema, read, title)
+
+
+def arrow_table(stream: BinaryIO, title: str, *, piped: bool, is_file: bool) -> ColumnarTable:
+    """Open an Arrow IPC file (Feather) or stream; only a stream can come through a pipe."""
+    ipc = _pyarrow(title, "pyarrow.ipc")
+    if is_file:
+        _check_seekable(title, "an Arrow file", piped)
+    with _Reading(title, "Arrow"):
+        reader = ipc.open_file(stream) if is_file else ipc.open_stream(stream)
+        schema = reader.schema
+
+    def read(columns: list[int], most: int) -> Iterator[Any]:
+        batches = (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else reader
+        return (batch.select(columns) for batch in batches)
+
+    return ColumnarTable(schema, read, title)
+
+
+def _chunks(file: Any) -> dict[str, list[Any]]:
+    """Return what is known about each column of each row group, by the column's name."""
+    found: dict[str, list[Any]] = {}
+    for number in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(number)
+        for place in range(group.num_columns):
+            found.setdefault(group.column(place).path_in_schema, []).append(group.column(place))
+    return found
+
+
+def _has_labels(chunk: Any) -> bool:
+    """Whether a chunk is no more than labels and codes; other texts after them would all become labels."""
+    most = _LABEL_BYTES + _CODE_BYTES * chunk.num_values
+    return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size <= most)
+
+
+def _cell_bytes(chunks: Iterable[Any]) -> int:
+    """Return about how many bytes a cell takes up in the file, unpacked, where it takes most."""
+    return max((chunk.total_uncompressed_size // max(1, chunk.num_values) for chunk in chunks), default=0)
+
+
+def _checked(batches: Iterator[Any], title: str) -> Iterator[Any]:
+    """Yield batches whose lengths and offsets hold: reading a damaged one could end the process."""
+    with _Reading(title, "a readable table"):
+        for batch in batches:
+            batch.validate(full=True)
+            yield batch
+
+
+class _Reading:
+    """A part of the reading whose failures mean that the file is damaged."""
+
+    def __init__(self, title: str, form: str) -> None:
+        self._title, self._form = title, form
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        # Beside pyarrow's own errors: names that are no text, sizes that are negative or too large for Python.
+        own = import_module("pyarrow").ArrowException
+        faults = (own, OSError, ValueError, LookupError, OverflowError, SystemError, MemoryError)
+        if isinstance(error, faults) and not isinstance(error, CondcsError):
+            raise DataError(
+                f"{self._title} must be {self._form}, but reading it failed: {_first_line(error)}. Write the file "
+                "again."
+            ) from error
+
+
+def _is_text(kind: Any) -> bool:
+    types = import_module("pyarrow").types
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_plain(kind: Any) -> bool:
+    types = import_module("pyarrow").types
+    if types.is_dictionary(kind):
+        return _is_plain(kind.value_type)
+    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_temporal, types.is_null)
+    view = getattr(types, "is_string_view", None)
+    return _is_text(kind) or (view is not None and bool(view(kind))) or any(test(kind) for test in tests)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _check_seekable(title: str, form: str, piped: bool) -> None:
+    if piped:
+        raise DataError(
+            f"{title} must be csv, jsonl or an Arrow stream, got {form}, which is read from its end. "
+            "Save it to a file and name that."
+        )
+
+
+def _pyarrow(title: str, module: str) -> Any:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise CondcsError(
+            f"{title} is a parquet or Arrow table, and reading it needs pyarrow. Install it: pip install pyarrow"
+        ) from error

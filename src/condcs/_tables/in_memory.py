@@ -1,0 +1,167 @@
+"""Tables in memory as the readers of files hand them out: DataFrames, dictionaries of columns, arrays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from condcs._core.checks import is_missing_value
+from condcs._core.errors import DataError, ParameterError, ShapeError
+from condcs._tables.sources import Batch, batch_rows
+from condcs._tables.text import check_names
+
+_LISTING = ("to_pylist", "to_list", "tolist")
+"""What turns a column into Python values: of pyarrow, of polars, of numpy and pandas."""
+
+
+class TableInMemory:
+    """A table in memory, which is read a few thousand rows at a time.
+
+    Parameters
+    ----------
+    title : str
+        How messages call it.
+    columns : mapping
+        One-dimensional columns by name or number, all of one length.
+    """
+
+    unit = "row"
+
+    def __init__(self, title: str, columns: Mapping[Hashable, Any]) -> None:
+        self.title = title
+        self.names = check_names([_name(key) for key in columns], title)
+        self._by_key = dict(zip(columns, self.names, strict=True))
+        # Of pandas the values themselves: slices of a Series may go by its index.
+        self._columns = [column.array if hasattr(column, "iloc") else column for column in columns.values()]
+        for name, column in zip(self.names, self._columns, strict=True):
+            _check_column(title, name, column)
+            if len(column) != len(self):
+                raise ShapeError(
+                    f"{title} must hold columns of one length, got {len(column):,} rows of {name!r} and {len(self):,} "
+                    "of the first. Rows are observations."
+                )
+
+    def __len__(self) -> int:
+        return len(self._columns[0]) if self._columns else 0
+
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
+        """Yield rows of Python values; what stands for a missing value is None."""
+        most = most or batch_rows(len(columns))
+        for start in range(0, len(self), most):
+            stop = min(start + most, len(self))
+            values = [self._values(c, start, stop) for c in columns]
+            yield Batch(zip(*values, strict=True), range(start + 1, stop + 1))
+
+    def name_of(self, key: Any) -> str | None:
+        """Return the name of a column that goes by another key, such as a number; negative ones count from the end."""
+        numbered = list(self._by_key) == list(range(len(self.names)))
+        if numbered and isinstance(key, int) and key < 0:
+            key += len(self.names)
+        return self._by_key.get(key) if isinstance(key, Hashable) else None
+
+    def _values(self, place: int, start: int, stop: int) -> list[Any]:
+        column = self._columns[place][start:stop]
+        if isinstance(column, np.ndarray) and column.dtype.kind in "Mm":
+            # Nanoseconds would come out as whole numbers.
+            column = column.astype(f"{'datetime' if column.dtype.kind == 'M' else 'timedelta'}64[us]")
+        listing = next((name for name in _LISTING if hasattr(column, name)), None)
+        cells = list(column) if listing is None else getattr(column, listing)()
+        for row, cell in enumerate(cells):
+            if isinstance(cell, float | str | int):
+                continue
+            if hasattr(cell, "__len__"):
+                raise DataError(
+                    f"{self.title} must hold numbers or text in column {self.names[place]!r}, got a "
+                    f"{type(cell).__name__} in row {start + row + 1:,}. Flatten it, or leave the column out of `x`."
+                )
+            cells[row] = None if is_missing_value(cell) else cell.item() if isinstance(cell, np.generic) else cell
+        return cells
+
+
+def as_table(role: str, value: Any) -> str | TableInMemory:
+    """Return a table in memory, or the path of a file as text.
+
+    Parameters
+    ----------
+    role : str
+        The argument that holds it.
+    value : DataFrame, pyarrow table, mapping, 2-d array, str or path
+        pandas, polars and whatever else has `columns` and gives a column for a name.
+    """
+    if isinstance(value, str | os.PathLike):
+        return os.fsdecode(value)
+    title = f"{role} ({type(value).__name__})"
+    if isinstance(value, Mapping):
+        return TableInMemory(title, value)
+    if hasattr(value, "iloc") and hasattr(value, "columns"):
+        # By place: pandas allows a name twice.
+        return _named_once(title, [(key, value.iloc[:, i]) for i, key in enumerate(value.columns)])
+    names = getattr(value, "column_names", None) or getattr(value, "columns", None)
+    if names is not None and not callable(names) and hasattr(value, "__getitem__"):
+        return _named_once(title, [(name, value[name]) for name in names])
+    if hasattr(value, "shape") and len(value.shape) == 2:
+        array = np.asarray(value)
+        return TableInMemory(title, {number: array[:, number] for number in range(array.shape[1])})
+    raise ParameterError(
+        f"`{role}` must be a table (a DataFrame of pandas or polars, a pyarrow Table, a dict of columns, a 2-d array) "
+        f"or the path of one, got {type(value).__name__}{_shape(value)}. Pass e.g. a DataFrame with a column per "
+        "variable."
+    )
+
+
+def column_patterns(option: str, given: Any, table: str | TableInMemory) -> list[str]:
+    """Return names and patterns of columns as text; numbers and other keys become the names of their columns.
+
+    Parameters
+    ----------
+    option : str
+        The argument.
+    given : str, int, sequence of them, or None
+        Columns.
+    table : str or TableInMemory
+        The table whose columns they are.
+    """
+    if given is None:
+        return []
+    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    patterns = []
+    for item in listed:
+        key = item.item() if isinstance(item, np.generic) else item
+        name = key if isinstance(key, str) else table.name_of(key) if isinstance(table, TableInMemory) else None
+        if name is None:
+            have = f"Its columns are {', '.join(map(repr, table.names[:12]))}." if not isinstance(table, str) else ""
+            title = table if isinstance(table, str) else table.title
+            raise ParameterError(
+                f"`{option}` must name columns of {title}, got {item!r}. {have or 'Pass their names.'}"
+            )
+        patterns.append(name)
+    return patterns
+
+
+def _name(key: Hashable) -> str:
+    return f"column {key}" if isinstance(key, int) else str(key)
+
+
+def _named_once(title: str, columns: Sequence[tuple[Hashable, Any]]) -> TableInMemory:
+    check_names([_name(key) for key, _ in columns], title)
+    return TableInMemory(title, dict(columns))
+
+
+def _check_column(title: str, name: str, column: Any) -> None:
+    if isinstance(column, str | bytes | Mapping) or not (hasattr(column, "__len__") and hasattr(column, "__getitem__")):
+        raise DataError(
+            f"{title} must hold columns of values, got {type(column).__name__} for {name!r}. Pass a list or an array."
+        )
+    if len(getattr(column, "shape", (0,))) != 1:
+        raise ShapeError(
+            f"{title} must hold one-dimensional columns, got shape {tuple(column.shape)} for {name!r}. Give each "
+            "column a name of its own."
+        )
+
+
+def _shape(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return "" if shape is None else f" of shape {tuple(shape)}"

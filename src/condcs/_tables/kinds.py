@@ -1,0 +1,358 @@
+"""What a cell is (a gap, a number, a date, a category), and how columns become the numbers that the kernels see."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal as DecimalNumber
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+
+from condcs._core.errors import DataError
+
+GAPS = frozenset(
+    {"", "na", "n/a", "#n/a", "nan", "null", "none", "nat", "<na>", "inf", "-inf", "+inf", "infinity", "-infinity"}
+)
+"""Texts that stand for a missing value, in small letters; infinite values cannot be compared and count too."""
+
+_LONGEST = max(map(len, GAPS)) + 4
+
+FloatArray = np.ndarray[Any, Any]
+
+Decimal = Literal[".", ","]
+"""Decimal signs that can be chosen."""
+
+Kind = Literal["number", "date", "category"]
+"""What a column is."""
+
+_DAY = 86_400.0
+# A category that hardly repeats matches nothing: an identifier, or a date written in words.
+_FEWEST_REPEATS = 2.0
+_UNKNOWN = -1.0
+# From this share of numbers on, a column is taken for one of numbers with a few cells that went wrong.
+_NEARLY_ALL = 0.8
+_MOST_MARKS = 3
+
+# Numbers that Python does not read: a decimal comma; separated thousands; a currency, a percent sign.
+_COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)
+_THOUSANDS = re.compile(
+    r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?|[+-]?\d{1,3}(\.\d{3})+(,\d*)?|[+-]?\d{1,3}([ '’\u00a0\u202f]\d{3})+([.,]\d*)?"
+)
+_SIGNS = re.compile(r"\s*([$€£¥₹%]|USD|EUR|GBP|CHF|JPY)\s*", re.IGNORECASE)
+
+Odd = tuple[int, int, Any]
+"""A cell that is not a number: which sample, which row of it, and the cell."""
+
+LABEL_WIDTH = 0.5
+"""Bandwidth for 0/1 columns: two labels, sqrt(2) apart, have a similarity of exp(-4)."""
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell is a gap: nothing, NaN or infinity, or a text that says so."""
+    if cell is None:
+        return True
+    if isinstance(cell, str):
+        if not cell or cell.isspace():
+            return True
+        # Most cells are decided by their last character or their length.
+        return not cell[-1].isdigit() and len(cell) <= _LONGEST and cell.strip().lower() in GAPS
+    return isinstance(cell, float) and not math.isfinite(cell)
+
+
+def gap_marks(given: Sequence[str]) -> Callable[[Any], bool]:
+    """Return what tells marks of gaps, comma-separated texts, from other cells.
+
+    Text counts as it is written, but for blanks around it and capitals; typed numbers count by their value.
+    """
+    texts = {mark.strip().lower() for marks in given for mark in marks.split(",")} - {""}
+    numbers = set()
+    for text in texts:
+        try:
+            numbers.add(float(text))
+        except ValueError:
+            continue
+
+    def is_mark(cell: Any) -> bool:
+        if isinstance(cell, str):
+            return cell.strip().lower() in texts
+        return isinstance(cell, int | float) and not isinstance(cell, bool) and cell in numbers
+
+    return is_mark
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column is read.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    kind : {"number", "date", "category"}
+        Dates are days since 1970.
+    labels : tuple of str
+        The categories; a cell's code is its place here.
+    decimal : {".", ","}
+        Decimal sign of numbers that are written as text.
+    note : str
+        What a reader of the result should know about it.
+    """
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...] = ()
+    decimal: Decimal = "."
+    note: str = field(default="", compare=False)
+    _codes: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def is_category(self) -> bool:
+        """Whether cells are compared for equality only."""
+        return self.kind == "category"
+
+    def encode(self, cells: Iterable[Any], title: str) -> FloatArray:
+        """Return numbers, or codes; a category that was not among the labels gets a code of its own."""
+        if self.is_category:
+            codes = self._codes or {label: code for code, label in enumerate(self.labels)}
+            return np.array([codes.get(_label(cell), _UNKNOWN) for cell in cells], np.float64)
+        try:
+            if self.kind == "number":
+                return np.array([as_number(cell, self.decimal) for cell in cells], np.float64)
+            return np.array([as_day(cell) for cell in cells], np.float64)
+        except ValueError as error:
+            raise DataError(
+                f"{title} must hold a {self.kind} in every cell of column {self.name!r}, as before. {error}."
+            ) from error
+
+    def relabelled(self, labels: Sequence[str]) -> Column:
+        """Return the column with its categories in another order."""
+        codes = {label: code for code, label in enumerate(labels)}
+        return Column(self.name, self.kind, tuple(labels), self.decimal, self.note, codes)
+
+
+def tell_kind(
+    name: str,
+    samples: Sequence[Sequence[Any]],
+    *,
+    category: bool | None,
+    response: bool,
+    decimal: Decimal = ".",
+    where: Callable[[int, int], str] = lambda sample, row: "",
+) -> Column:
+    """Find out what a column is from the cells of all samples together.
+
+    A number if every cell reads as one, a date if every cell is one (ISO 8601), else a category. Truth values, and a
+    response that takes two values only, are categories. A column of numbers with a few other cells is an error: as
+    a category it would answer another question.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    samples : sequence of sequences
+        Its cells in each table, without gaps.
+    category : bool or None
+        What the caller says it is; None lets the cells tell.
+    response : bool
+        Whether it is a column of y.
+    decimal : {".", ","}
+        Decimal sign of numbers that are written as text.
+    where : function of a sample and a row
+        Says in words where a cell came from.
+    """
+    counts = Counter(_label(cell) for cells in samples for cell in cells)
+    total = sum(counts.values())
+    note = ""
+    if category is not True:
+        odd = odd_cells(samples, decimal)
+        kind: Kind | None = "number" if not odd else "date" if _are_dates(samples) else None
+        if kind is not None and not (response and len(counts) == 2 and category is None):
+            return Column(name, kind, decimal=decimal)
+        if kind is None:
+            first = f"the first {odd[0][2]!r}{where(*odd[0][:2])}"
+            texts = Counter(_label(cell) for _, _, cell in odd)
+            if category is False or meant_as_numbers(texts, total):
+                rule, otherwise = (
+                    (
+                        f"`number` must name columns of numbers, but {name!r} has other values in",
+                        "leave it out of `number`",
+                    )
+                    if category is False
+                    else (
+                        f"column {name!r} holds numbers, except for",
+                        f"pass category={name!r} if it is a category",
+                    )
+                )
+                raise DataError(
+                    f"{rule} {len(odd):,} of {total:,} cells, {first}. "
+                    f"{remedy(texts, _has_points(samples), decimal)}, or {otherwise}."
+                )
+            if len(odd) < total:
+                note = (
+                    f"Column {name!r} was read as a category: {len(odd):,} of {total:,} cells are not numbers, {first}."
+                )
+    if len(counts) > max(2.0, total / _FEWEST_REPEATS):
+        raise DataError(
+            f"column {name!r} holds text that hardly repeats ({len(counts):,} different values in {total:,} rows), so "
+            f"as a category nothing could be compared. Leave it out with x={f'!{name}'!r}, or turn it into a number."
+        )
+    labels = sorted(counts)
+    return Column(name, "category", tuple(labels), decimal, note, {label: code for code, label in enumerate(labels)})
+
+
+def odd_cells(samples: Sequence[Sequence[Any]], decimal: Decimal) -> list[Odd]:
+    """Return the cells that are not numbers."""
+    return [
+        (place, row, cell)
+        for place, cells in enumerate(samples)
+        for row, cell in enumerate(cells)
+        if not _reads(as_number, cell, decimal)
+    ]
+
+
+def remedy(texts: Iterable[str], points: bool, decimal: Decimal) -> str:
+    """Return what can be done about cells that are not numbers, as a sentence without its full stop.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        The cells that are not numbers, each once.
+    points : bool
+        Whether other cells are numbers with a decimal point.
+    decimal : {".", ","}
+        The decimal sign that they were read with.
+    """
+    texts = list(texts)
+    marks = [text for text in texts if not written_otherwise(text)]
+    commas = [text for text in texts if _COMMA.fullmatch(text)]
+    others = [text for text in texts if text not in marks and text not in commas]
+    advice = []
+    if decimal == "," and others and all(_reads(as_number, text) for text in others):
+        advice.append(
+            "leave `decimal` out if points are decimal signs, or write 1200 for 1.200 if they separate thousands"
+        )
+    elif others or (commas and points):
+        shown = (others or commas)[0]
+        advice.append(f"write numbers without thousands separators, currency and percent signs, not as {shown!r}")
+    elif commas and all(_THOUSANDS.fullmatch(text) for text in commas):
+        advice.append(
+            "pass files=FileOptions(decimal=',') if commas are decimal signs, or write 1200 for 1,200 if they separate "
+            "thousands"
+        )
+    elif commas:
+        advice.append("pass files=FileOptions(decimal=',') for decimal commas")
+    if len(marks) > _MOST_MARKS or any("," in mark for mark in marks):
+        advice.append("correct these cells")
+    elif marks:
+        advice.append(f"pass files=FileOptions(gaps={','.join(marks)!r}) if that means a missing value")
+    sentence = "; ".join(advice)
+    return sentence[:1].upper() + sentence[1:]
+
+
+def written_otherwise(text: str) -> bool:
+    """Whether a text is a number in a notation that is not read: decimal comma, thousands, currency, percent."""
+    bare = _SIGNS.sub("", text.replace("−", "-")).removeprefix("(").removesuffix(")")
+    return _reads(as_number, bare) or any(form.fullmatch(t) for form in (_COMMA, _THOUSANDS) for t in (bare, text))
+
+
+def meant_as_numbers(texts: Mapping[str, int], total: int) -> bool:
+    """Whether a column of `total` cells is one of numbers, though these texts, with their counts, are none."""
+    others = {text: count for text, count in texts.items() if not written_otherwise(text)}
+    # Signs alone ("?", "-", "*") stand for gaps, however many there are.
+    signs = not any(c.isalnum() for text in others for c in text)
+    odd = sum(others.values())
+    return odd < total if signs else odd <= (1 - _NEARLY_ALL) * total
+
+
+def _has_points(samples: Sequence[Sequence[Any]]) -> bool:
+    return any(
+        isinstance(cell, str) and "." in cell and _reads(as_number, cell, ".") for cells in samples for cell in cells
+    )
+
+
+def _are_dates(samples: Sequence[Sequence[Any]]) -> bool:
+    return all(_reads(as_day, cell) for cells in samples for cell in cells)
+
+
+def _reads(read: Callable[..., float], *arguments: Any) -> bool:
+    try:
+        read(*arguments)
+    except ValueError:
+        return False
+    return True
+
+
+def as_number(cell: Any, decimal: Decimal = ".") -> float:
+    """Return a cell as a finite number, or raise `ValueError`."""
+    if isinstance(cell, bool) or not isinstance(cell, str | Real | DecimalNumber):
+        raise ValueError(f"{cell!r} is not a number")
+    if isinstance(cell, str):
+        # Python reads 1_000, tables do not mean it; where the comma is the decimal sign, 1.200 may be a thousand.
+        if "_" in cell or (decimal == "," and "." in cell):
+            raise ValueError(f"{cell!r} is not a number")
+        if decimal == ",":
+            cell = cell.replace(",", ".")
+    try:
+        value = float(cell)
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise ValueError(f"{cell!r} is too large")
+    return value
+
+
+def as_day(cell: Any) -> float:
+    """Return a date as days since 1970, or raise `ValueError`."""
+    if isinstance(cell, str):
+        cell = datetime.fromisoformat(cell.strip())
+    try:
+        if isinstance(cell, datetime):
+            return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp() / _DAY
+        if isinstance(cell, date):
+            return float((cell - date(1970, 1, 1)).days)
+    except OverflowError as error:
+        raise ValueError(f"{cell!r} is out of the range of dates") from error
+    raise ValueError(f"{cell!r} is not a date")
+
+
+def _label(cell: Any) -> str:
+    if isinstance(cell, str):
+        return cell.strip()
+    # 1 and 1.0, from two formats, are the same category.
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell)
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """Columns of a table, and how their cells become numbers."""
+
+    columns: tuple[Column, ...]
+
+    def encode(self, rows: Sequence[Sequence[Any]], title: str) -> FloatArray:
+        """Return one row of numbers per row of cells; a label never seen before is all zeros."""
+        parts = []
+        for cells, column in zip(zip(*rows, strict=True), self.columns, strict=True):
+            codes = column.encode(cells, title)
+            parts.append(
+                (codes[:, None] == np.arange(len(column.labels))).astype(float)
+                if column.is_category
+                else codes[:, None]
+            )
+        return np.concatenate(parts, axis=1)
+
+    @property
+    def all_labels(self) -> bool:
+        """Whether there is no number among the columns."""
+        return all(column.is_category for column in self.columns)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return the columns as plain JSON values."""
+        return [{"name": c.name, "kind": c.kind, "labels": list(c.labels), "decimal": c.decimal} for c in self.columns]

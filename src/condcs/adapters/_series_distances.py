@@ -1,0 +1,154 @@
+"""Distances between time series as a scikit-learn transformer, for estimators that take precomputed ones."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from condcs._core.checks import check_choice, check_positive
+from condcs.timeseries._collection import FloatArray, check_collection
+from condcs.timeseries._distances import ccs_pairwise_distance, choose_order
+from condcs.timeseries._tuning import takens_order
+
+Output = Literal["distance", "affinity"]
+_MIN_LENGTH = 3
+
+
+class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Transform time series into their distances from the series that it was fitted on.
+
+    A step before any estimator with ``metric="precomputed"`` (nearest neighbours, DBSCAN, t-SNE), or, with
+    ``output="affinity"``, with ``affinity="precomputed"`` (spectral clustering).
+
+    Parameters
+    ----------
+    order : int, "takens", or sequence of int
+        Number of past values in a window; from a rule or a grid, `fit` chooses it.
+    bandwidth, factor, layout, missing, measure, n_jobs
+        As in `condcs.timeseries.ccs_pairwise_distance`.
+    output : {"distance", "affinity"}
+        Distances D, or affinities exp(-D / scale).
+    scale : float or "median"
+        Scale of the affinities; by default the median distance between the series that it was fitted on.
+
+    Attributes
+    ----------
+    X_ : Collection
+        The series it was fitted on.
+    order_ : int
+        The order that is used.
+    scale_ : float
+        The scale that is used, if affinities are computed.
+    n_features_in_ : int
+        Time points of a series, if they were passed as a 2-d array.
+
+    Examples
+    --------
+    >>> from sklearn.cluster import SpectralClustering
+    >>> from sklearn.pipeline import make_pipeline
+    >>> t = np.arange(60)
+    >>> X = np.stack([np.sin(speed * t + phase) for speed in (0.3, 0.6) for phase in range(4)])
+    >>> clusterer = SpectralClustering(2, affinity="precomputed", random_state=0)
+    >>> labels = make_pipeline(SeriesDistances(order=2, output="affinity"), clusterer).fit_predict(X)
+    >>> bool(len(set(labels[:4])) == len(set(labels[4:])) == 1 and labels[0] != labels[4])
+    True
+    """
+
+    def __init__(
+        self,
+        order: Any = 1,
+        *,
+        bandwidth: Any = "pair-median",
+        factor: float = 1.0,
+        layout: Literal["nct", "ntc"] = "nct",
+        missing: Literal["error", "drop"] = "error",
+        measure: str = "conditional_cs",
+        n_jobs: int | None = None,
+        output: Output = "distance",
+        scale: float | Literal["median"] = "median",
+    ) -> None:
+        self.order = order
+        self.bandwidth = bandwidth
+        self.factor = factor
+        self.layout = layout
+        self.missing = missing
+        self.measure = measure
+        self.n_jobs = n_jobs
+        self.output = output
+        self.scale = scale
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that arrays of series may have three dimensions, and missing values if those are dropped."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self.missing == "drop"
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> SeriesDistances:
+        """Keep the series, and choose the order and the scale."""
+        self._fit(X)
+        if self.output == "affinity":
+            self._fit_scale(self._square() if self.scale == "median" else None)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
+        """Return the distances (or affinities) between all pairs of series."""
+        self._fit(X)
+        D = self._square()
+        if self.output == "affinity":
+            self._fit_scale(D)
+        return self._finished(D)
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return the distances (or affinities) of new series, one per row, from those of the fit."""
+        check_is_fitted(self)
+        return self._finished(ccs_pairwise_distance(self._checked(X, reset=False), self.X_, **self._settings()))
+
+    def _fit(self, X: Any) -> None:
+        check_choice("output", self.output, get_args(Output))
+        if self.scale != "median":
+            check_positive("scale", self.scale)
+        self.X_ = self._checked(X, reset=True)
+        if isinstance(self.order, str) and self.order == "takens":
+            self.order_ = takens_order(self.X_)
+        elif np.ndim(self.order) > 0:
+            settings = {k: v for k, v in self._settings(with_order=False).items() if k not in ("layout", "missing")}
+            self.order_ = choose_order(self.X_, self.order, **settings)
+        else:
+            self.order_ = self.order
+
+    def _fit_scale(self, D: FloatArray | None) -> None:
+        if D is None or self.scale != "median":
+            self.scale_ = float(self.scale)
+            return
+        apart = D[np.triu_indices(len(D), 1)]
+        positive = apart[apart > 0]
+        self.scale_ = float(np.median(positive)) if len(positive) else 1.0
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        # Two dimensions are scikit-learn's own case: its checks and messages serve; all else is a collection of series.
+        if np.ndim(X) <= 2 if hasattr(X, "shape") else _is_rectangle(X):
+            finite = "allow-nan" if self.missing == "drop" else True
+            least = _MIN_LENGTH if reset else 1
+            X = validate_data(
+                self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, ensure_min_features=least
+            )
+        return check_collection("X", X, self.layout, self.missing)
+
+    def _square(self) -> FloatArray:
+        return ccs_pairwise_distance(self.X_, **self._settings())
+
+    def _finished(self, D: FloatArray) -> FloatArray:
+        return D if self.output == "distance" else np.exp(-np.maximum(D, 0.0) / self.scale_)
+
+    def _settings(self, *, with_order: bool = True) -> dict[str, Any]:
+        names = ("bandwidth", "factor", "layout", "missing", "measure", "n_jobs")
+        return {**{name: getattr(self, name) for name in names}, **({"order": self.order_} if with_order else {})}
+
+
+def _is_rectangle(X: Any) -> bool:
+    """Whether a list is one table of numbers, rather than a list of series of different lengths or several channels."""
+    return isinstance(X, list) and len(X) > 0 and np.ndim(X[0]) == 1 and len({len(row) for row in X}) == 1

@@ -1,0 +1,172 @@
+r"""The causal score on many windows or orders at once, from one Gram matrix per series.
+
+Kernel values are visited in bands of diagonals, K[a, a + d]: a past of several values is then a product of shifted rows
+of the same band, a pair of windows is a pair of row ranges, and no n x n matrix is ever held. Every exponential is
+computed once for all links and all surrogates; kernels of smaller bandwidths are squares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from condcs._core.errors import ParameterError
+from condcs._core.settings import current_settings
+from condcs._kernels.row_sums import exp_in_place
+from condcs.causal._influence_measures import Form
+from condcs.causal._predictive_choice import DenseGrams
+from condcs.causal._series import CausalProblem, FloatArray, Link
+
+BAND = 64
+"""Diagonals of one band: for a few thousand times it fits in the second-level cache."""
+
+SUMS_BUDGET = 256 * 2**20
+"""Bytes of row sums kept at a time; if all links need more, bands are computed again for each batch of links."""
+
+DENSE_BUDGET = 2 * 2**30
+"""Bytes that the three n x n matrices of a re-ordering null may take: n = 9,400."""
+
+_STARTS_PER_TASK = 26
+
+
+def prop4(a1: FloatArray, b1: FloatArray, a12: FloatArray, b12: FloatArray, form: Form) -> FloatArray:
+    """Evaluate Prop. 4 from row sums, rows along the last axis (see `condcs.conditional_cs_predictors`)."""
+    first = (b1**2 / (a1**2 * b12)).sum(-1) if form == "corrected" else (b1 / a1**2).sum(-1)
+    cross = (b1 / (a1 * a12)).sum(-1)
+    return np.asarray(np.log(first) + np.log((b12 / a12**2).sum(-1)) - 2 * np.log(cross))
+
+
+def window_gram_scores(
+    problem: CausalProblem, bandwidths: FloatArray, levels: Any, starts: np.ndarray[Any, Any], window: int, form: Form
+) -> FloatArray:
+    """Return the score of every link on every pair of windows (links x starts).
+
+    `starts` has rows (source start, target start); `levels` says for each link how often its bandwidths are divided by
+    sqrt(2). Cost O(S T^2) per link after O(n T) exponentials per series; memory O(n) for the bands and O(S T) per link.
+    """
+    starts = np.ascontiguousarray(starts, np.int64)
+    per_link = 2 * len(starts) * window * 8
+    batch = max(1, SUMS_BUDGET // per_link)
+    found = []
+    for first in range(0, len(problem.links), batch):
+        chosen = slice(first, first + batch)
+        found.append(_batch_scores(problem, bandwidths, problem.links[chosen], levels[chosen], starts, window, form))
+    return np.concatenate(found)
+
+
+def _batch_scores(
+    problem: CausalProblem, bandwidths: FloatArray, links: Any, levels: Any, starts: Any, window: int, form: Form
+) -> FloatArray:
+    from condcs.causal._gram_loops import own_window_sums, window_sums
+
+    joint = np.zeros((len(links), len(starts), 2, window))
+    keys = [(link.target, link.given, int(level)) for link, level in zip(links, levels, strict=True)]
+    own = {key: np.zeros((len(starts), 2, window)) for key in keys}
+    blocks = [slice(i, i + _STARTS_PER_TASK) for i in range(0, len(starts), _STARTS_PER_TASK)]
+    with ThreadPoolExecutor(current_settings().n_threads) as threads:
+        for first, bands in _bands(problem, bandwidths, links, levels, window):
+
+            def joint_part(task: tuple[int, slice], first: int = first, bands: Bands = bands) -> None:
+                index, block = task
+                K1, K1L = bands.condition[keys[index]]
+                K2 = bands.source[links[index].source, keys[index][2]]
+                window_sums(K1, K1L, K2, starts[block], window, first, joint[index, block])
+
+            def own_part(task: tuple[Any, slice], first: int = first, bands: Bands = bands) -> None:
+                key, block = task
+                own_window_sums(*bands.condition[key], starts[block], window, first, own[key][block])
+
+            list(threads.map(own_part, [(key, block) for key in own for block in blocks]))
+            list(threads.map(joint_part, [(i, block) for i in range(len(links)) for block in blocks]))
+    return np.stack(
+        [
+            prop4(own[key][:, 0], own[key][:, 1], sums[:, 0], sums[:, 1], form)
+            for key, sums in zip(keys, joint, strict=True)
+        ]
+    )
+
+
+class Bands:
+    """One band of all kernels: `condition[target, given, level]` = (K1, K1 L) and `source[series, level]` = K2."""
+
+    def __init__(self) -> None:
+        self.condition: dict[Any, tuple[FloatArray, FloatArray]] = {}
+        self.source: dict[Any, FloatArray] = {}
+
+
+def _bands(
+    problem: CausalProblem, bandwidths: FloatArray, links: Any, levels: Any, window: int
+) -> Iterator[tuple[int, Bands]]:
+    """Yield (first diagonal, bands of all kernels that the links need)."""
+    from condcs.causal._gram_loops import band_exponents
+
+    e, n = problem.embedding, problem.rows
+    used = sorted({v for link in links for v in (link.source, link.target, *link.given)})
+    for first in range(1 - window, window, BAND):
+        diagonals = min(BAND, window - first)
+        grams = {}
+        for v in used:
+            values = problem.series[v].values
+            gram = np.empty((len(values), diagonals))
+            band_exponents(values, 1 / (2 * bandwidths[v] ** 2), first, gram)
+            exp_in_place(gram)
+            grams[v] = gram
+        kept: dict[Any, FloatArray] = {}
+
+        def past(v: int, steps: tuple[int, ...], grams: Any = grams, kept: Any = kept) -> FloatArray:
+            if (v, steps) not in kept:
+                made = grams[v][e.reach - steps[0] : e.reach - steps[0] + n].copy()
+                for s in steps[1:]:
+                    made *= grams[v][e.reach - s : e.reach - s + n]
+                kept[v, steps] = made
+            return np.asarray(kept[v, steps])
+
+        bands = Bands()
+        for link, level in zip(links, levels, strict=True):
+            level = int(level)
+            if (link.source, level) not in bands.source:
+                bands.source[link.source, level] = _narrowed(past(link.source, e.source_steps), level)
+            key = (link.target, link.given, level)
+            if key not in bands.condition:
+                K1 = past(link.target, e.own_steps)
+                for z in link.given:
+                    K1 = K1 * past(z, e.source_steps)
+                K1L = K1 * grams[link.target][e.reach :]
+                bands.condition[key] = _narrowed(K1, level), _narrowed(K1L, level)
+        yield first, bands
+
+
+def _narrowed(K: FloatArray, level: int) -> FloatArray:
+    from condcs.causal._gram_loops import squared
+
+    K = np.ascontiguousarray(K)
+    for _ in range(level):
+        K = squared(K)
+    return K
+
+
+def reordered_gram_scores(
+    problem: CausalProblem, bandwidths: FloatArray, link: Link, level: int, orders: np.ndarray[Any, Any], form: Form
+) -> FloatArray:
+    """Return the score of a link with the source's rows in each of the orders (P x n)."""
+    from condcs.causal._gram_loops import reordered_sums
+
+    n = problem.rows
+    if 3 * 8 * n * n > DENSE_BUDGET:
+        raise ParameterError(
+            f'`null` must be "windows" for {n:,} rows: this one re-orders n x n matrices, which would take '
+            f'{3 * 8 * n * n / 2**30:.0f} GB. Pass null="windows", or a shorter stretch of the series.'
+        )
+    grams = DenseGrams(problem, bandwidths, n, int(level))
+    K1, K2 = np.ascontiguousarray(grams.condition(link)), np.ascontiguousarray(grams.source(link))
+    K1L = K1 * grams.target(link)
+    a1, b1 = K1.sum(axis=1), K1L.sum(axis=1)
+    workers = current_settings().n_threads
+    chunks = np.array_split(np.ascontiguousarray(orders, np.int64), min(workers, len(orders)))
+    with ThreadPoolExecutor(workers) as threads:
+        parts = list(threads.map(lambda chunk: reordered_sums(K1, K1L, K2, chunk, 1)[:, 0], chunks))
+    sums = np.concatenate(parts)
+    return prop4(a1, b1, sums[:, 0], sums[:, 1], form)

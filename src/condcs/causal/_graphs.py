@@ -1,0 +1,237 @@
+"""All links between several series: scores and p-values, with methods to print, export and plot them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from condcs._core.arrays import Array
+from condcs._core.checks import check_alpha
+from condcs._core.equality import ByValue
+from condcs._core.errors import public
+from condcs.causal._influence_measures import Measure, MissingPartnerError
+from condcs.causal._link_tests import LinkTests, Null, tested_links
+from condcs.causal._predictive_choice import MAX_LAG, MAX_ORDER, choose_embedding
+from condcs.causal._series import (
+    CausalProblem,
+    Embedding,
+    FloatArray,
+    Link,
+    check_embedding,
+    check_flag,
+    check_series_table,
+    in_ranks,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class CausalGraph(ByValue):
+    """Result of `causal_graph`; entry [i, j] of every matrix is for i -> j, the diagonal is NaN.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the series.
+    scores : array, shape (variables, variables)
+        `causal_score` on the whole series.
+    statistics : array
+        The score that was tested: the mean over windows, or on the whole series for other nulls.
+    pvalues, pvalues_adjusted : array
+        Raw, and adjusted for testing all links by Benjamini and Hochberg.
+    null_distributions : array, shape (variables, variables, n_resamples)
+        Scores of the surrogates.
+    embedding : Embedding
+        Lags and orders used.
+    measure, null : str
+        What was computed, and how surrogates were made.
+    window : int
+        Rows of a window; of the whole series for other nulls.
+    bandwidths : array or None
+        Bandwidth on the source's and on the target's values (last axis), for conditional CS.
+    """
+
+    names: tuple[str, ...]
+    scores: FloatArray
+    statistics: FloatArray = field(repr=False)
+    pvalues: FloatArray
+    pvalues_adjusted: FloatArray = field(repr=False)
+    null_distributions: FloatArray = field(repr=False)
+    embedding: Embedding
+    measure: str
+    null: str
+    window: int
+    bandwidths: FloatArray | None = field(repr=False, default=None)
+
+    def links(self, alpha: float = 0.05, *, adjusted: bool = True) -> list[tuple[str, str]]:
+        """Return the links with an (adjusted) p-value of at most `alpha`, smallest p-value first."""
+        found = self.adjacency(alpha, adjusted=adjusted)
+        return [(self.names[i], self.names[j]) for i, j in self._ranked() if found[i, j]]
+
+    def adjacency(self, alpha: float = 0.05, *, adjusted: bool = True) -> np.ndarray[Any, Any]:
+        """Return the significant links as a matrix of bool."""
+        found = (self.pvalues_adjusted if adjusted else self.pvalues) <= check_alpha(alpha)
+        np.fill_diagonal(found, False)
+        return np.asarray(found)
+
+    def _ranked(self) -> list[tuple[int, int]]:
+        pairs = [(i, j) for i in range(len(self.names)) for j in range(len(self.names)) if i != j]
+        return sorted(pairs, key=lambda ij: (self.pvalues[ij], -self.scores[ij]))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per link, smallest p-value first: source, target, score, p-values."""
+        return [
+            {
+                "source": self.names[i],
+                "target": self.names[j],
+                "score": float(self.scores[i, j]),
+                "pvalue": float(self.pvalues[i, j]),
+                "pvalue_adjusted": float(self.pvalues_adjusted[i, j]),
+            }
+            for i, j in self._ranked()
+        ]
+
+    def to_frame(self) -> Any:
+        """Return the rows as a pandas DataFrame."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise _missing("to_frame", "pandas", "condcs[cli]") from error
+        return pandas.DataFrame(self.rows())
+
+    def to_networkx(self, alpha: float = 0.05, *, adjusted: bool = True) -> Any:
+        """Return the significant links as a networkx DiGraph; edges carry score, pvalue and pvalue_adjusted."""
+        try:
+            import networkx
+        except ImportError as error:
+            raise _missing("to_networkx", "networkx", "condcs[causal]") from error
+        graph = networkx.DiGraph()
+        graph.add_nodes_from(self.names)
+        links = set(self.links(alpha, adjusted=adjusted))
+        for row in self.rows():
+            ends = row.pop("source"), row.pop("target")
+            if ends in links:
+                graph.add_edge(*ends, **row)
+        return graph
+
+    def plot(self, alpha: float = 0.05, *, adjusted: bool = True, axes: Any = None) -> Any:
+        """Plot the graph of significant links beside the matrix of scores; return the matplotlib figure."""
+        from condcs.causal._graph_drawing import draw_causal_graph
+
+        return draw_causal_graph(self, check_alpha(alpha), adjusted=adjusted, axes=axes)
+
+    def __str__(self) -> str:
+        wide = max(len(name) for name in self.names)
+        lines = [f"{'link':<{2 * wide + 4}}  {'score':>9}  {'p':>7}  {'adjusted':>8}"]
+        for row in self.rows():
+            mark = " *" if row["pvalue_adjusted"] <= 0.05 else ""
+            link = f"{row['source']:>{wide}} -> {row['target']:<{wide}}"
+            lines.append(f"{link}  {row['score']:9.4g}  {row['pvalue']:7.4f}  {row['pvalue_adjusted']:8.4f}{mark}")
+        e = self.embedding
+        lines.append(
+            f"{self.measure}, {self.null} null, {self.window} rows, lag {e.lag}, order {e.order_x}; "
+            "* adjusted p <= 0.05"
+        )
+        return "\n".join(lines)
+
+
+@public
+def causal_graph(
+    series: Array | Mapping[str, Array],
+    *,
+    embedding: int | Embedding | Literal["auto"] = 1,
+    conditional: bool = False,
+    measure: Measure = "conditional_cs",
+    ranks: bool = False,
+    null: Null = "windows",
+    n_resamples: int = 200,
+    rng: int | np.random.Generator | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> CausalGraph:
+    """Test all ordered pairs of series for which drives which.
+
+    The null hypothesis of each pair is that of `causal_test`. Every series has one Gram matrix, shared by all links and
+    all surrogates, and all links have the same surrogate windows. Cost O(V^2 P T^2); memory O(V n + V^2 P T).
+
+    Parameters
+    ----------
+    series : array, shape (n, variables), DataFrame, or mapping from names to series
+        Rows are equally spaced times; an index, if there is one, must be increasing. The columns of an array are called
+        x1, x2, ...
+    embedding : int, Embedding or "auto"
+        As in `causal_test`; "auto" chooses lag and order by `select_embedding`.
+    conditional : bool
+        Condition each link on the pasts of all other series, which excludes indirect links. That takes many samples:
+        the past then has as many dimensions as there are series, times the order.
+    measure, ranks
+        As in `causal_score`.
+    null, n_resamples, rng, n_jobs
+        As in `causal_test`.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    CausalGraph
+        `scores[i, j]`, `pvalues[i, j]` and `pvalues_adjusted[i, j]` for i -> j; prints as a table.
+
+    Examples
+    --------
+    >>> from condcs.datasets import make_nlvar3
+    >>> graph = causal_graph(make_nlvar3(800, rng=2).series, rng=0)
+    >>> graph.adjacency(adjusted=False).astype(int).tolist()
+    [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
+    """
+    variables = check_series_table("series", series)
+    variables = in_ranks(variables) if check_flag("ranks", ranks) else variables
+    if isinstance(embedding, str) and embedding == "auto":
+        embedding = choose_embedding(variables, MAX_LAG, MAX_ORDER).embedding
+    count = len(variables)
+    check_flag("conditional", conditional)
+    links = tuple(
+        Link(i, j, tuple(k for k in range(count) if k not in (i, j)) if conditional else ())
+        for j in range(count)
+        for i in range(count)
+        if i != j
+    )
+    problem = CausalProblem(tuple(variables), check_embedding(embedding, len(variables[0])), links)
+    return _graph(problem, tested_links(problem, measure, null, n_resamples, rng, n_jobs, progress=progress))
+
+
+def _graph(problem: CausalProblem, found: LinkTests) -> CausalGraph:
+    from scipy.stats import false_discovery_control
+
+    count = len(problem.series)
+    sources, targets = (np.array([link[k] for link in problem.links]) for k in (0, 1))
+
+    def matrix(values: FloatArray) -> FloatArray:
+        made = np.full((count, count, *values.shape[1:]), np.nan)
+        made[sources, targets] = values
+        return made
+
+    bandwidths = None
+    if found.bandwidths is not None:
+        every = np.arange(len(problem.links))
+        bandwidths = matrix(np.stack([found.bandwidths[every, sources], found.bandwidths[every, targets]], axis=1))
+    return CausalGraph(
+        names=tuple(s.name for s in problem.series),
+        scores=matrix(found.scores),
+        statistics=matrix(found.statistics),
+        pvalues=matrix(found.pvalues),
+        pvalues_adjusted=matrix(false_discovery_control(found.pvalues, method="bh")),
+        null_distributions=matrix(found.nulls),
+        embedding=problem.embedding,
+        measure=found.measure,
+        null=found.null,
+        window=found.window,
+        bandwidths=bandwidths,
+    )
+
+
+def _missing(method: str, partner: str, target: str) -> MissingPartnerError:
+    return MissingPartnerError(
+        f"`{method}` needs {partner}, which is not installed. Install it with: pip install '{target}'"
+    )

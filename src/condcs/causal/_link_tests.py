@@ -1,0 +1,462 @@
+"""Score and test of a causal link: a measure of influence on the data and on surrogates that break the link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from condcs._core.arrays import Array
+from condcs._core.checks import check_integer
+from condcs._core.equality import ByValue
+from condcs._core.errors import ParameterError, public
+from condcs._core.progress import progress_bar
+from condcs._core.random import check_rng
+from condcs._core.settings import config_context
+from condcs._core.thread_limit import one_blas_thread
+from condcs._inference.nulls import circular_shifts, local_permutations, shifted_windows
+from condcs._inference.results import ROUNDING, TestResult, check_numbers, pvalue
+from condcs._parallel.spreading import Shared, active_workers, in_order, spread
+from condcs.causal._gram_scores import reordered_gram_scores, window_gram_scores
+from condcs.causal._influence_measures import Baseline, ConditionalCS, KernelGranger, Measure, check_measure, f_test
+from condcs.causal._predictive_choice import base_bandwidths, chosen_levels
+from condcs.causal._series import (
+    CausalProblem,
+    Embedding,
+    FloatArray,
+    Link,
+    check_different,
+    check_embedding,
+    check_flag,
+    check_kind,
+    check_one_series,
+    check_same_length,
+    in_common_unit,
+    in_ranks,
+)
+
+_FEWEST_IN_WINDOW = 20
+_NEIGHBOURS = 5
+_STARTS_PER_CALL = 52
+
+
+@dataclass(frozen=True)
+class ShiftedWindows:
+    """Surrogates that compare windows of x and y at different times: for stationary series of sufficient length.
+
+    The paper's Algorithm 1, which prints its two branches swapped.
+
+    Attributes
+    ----------
+    window : int, optional
+        Rows of a window; by default half of the rows.
+    minimum_offset : int, optional
+        Smallest distance in time between x and y in a surrogate; by default half a window.
+    n_windows : int
+        A score, and that of each surrogate, is the mean over this many windows, spread over the series and all with the
+        same offset in time. 1 is the paper's algorithm, which uses the first window only. More windows find more links
+        and keep the level at least as well: the series itself has room for windows further apart than a surrogate has.
+    """
+
+    name: ClassVar[str] = "windows"
+    window: int | None = None
+    minimum_offset: int | None = None
+    n_windows: int = 5
+
+
+@dataclass(frozen=True)
+class CircularShifts:
+    """Surrogates that shift x circularly in time: they use all of a short series, but join its end to its start.
+
+    Attributes
+    ----------
+    minimum_offset : int, optional
+        Smallest shift; by default a tenth of the rows.
+    """
+
+    name: ClassVar[str] = "circular"
+    minimum_offset: int | None = None
+
+
+@dataclass(frozen=True)
+class LocalPermutations:
+    """Surrogates that permute the past of x, in blocks, among rows with a similar past of y.
+
+    They keep the dependence of x on y, and are valid if that dependence changes little among neighbours.
+
+    Attributes
+    ----------
+    block : int
+        Length of the blocks that are permuted.
+    """
+
+    name: ClassVar[str] = "local"
+    block: int = 1
+
+
+Surrogates = ShiftedWindows | CircularShifts | LocalPermutations
+NullName = Literal["windows", "circular", "local", "analytic"]
+Null = NullName | Surrogates
+"""How surrogates are made, or the name of a null with its default options."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinkTests(ByValue):
+    """Outcome of testing several links: arrays with one entry (or row) per link."""
+
+    scores: FloatArray
+    statistics: FloatArray
+    nulls: FloatArray
+    pvalues: FloatArray
+    bandwidths: FloatArray | None
+    measure: str
+    null: str
+    window: int
+    minimum_offset: int | None
+
+
+@public
+def causal_score(
+    x: Array,
+    y: Array,
+    *,
+    given: Array | Sequence[Array] | None = None,
+    embedding: int | Embedding = 1,
+    measure: Measure = "conditional_cs",
+    ranks: bool = False,
+) -> float:
+    r"""Score of the influence of series x on series y: 0 if there is none, larger for a stronger one.
+
+    The conditional CS divergence of Prop. 4 between p(y_t | past of y) and p(y_t | past of y, past of x):
+    `condcs.conditional_cs_predictors` on (y_t, own past, past of x). A score has no unit; `causal_test` tests whether
+    it is larger than by chance. Cost O(n^2); memory O(n).
+
+    Parameters
+    ----------
+    x, y : array, shape (n,) or (n, d)
+        The series: rows are equally spaced times.
+    given : array or list of arrays, optional
+        Other series whose pasts are conditioned on (at the lags of x), to tell direct from indirect links.
+    embedding : int or Embedding
+        Number of past values of each series, or an `Embedding` with lag and delay.
+    measure : {"conditional_cs", "linear_granger", "kernel_granger", "transfer_entropy"} or an instance with options
+        What is computed: `ConditionalCS`, or `LinearGranger`, `KernelGranger` or `TransferEntropy` for comparison.
+    ranks : bool
+        Replace the values of each series by their ranks first: no influence is lost by that, and outliers, which would
+        outweigh whole regions, lose their weight.
+
+    Returns
+    -------
+    float
+        The score.
+
+    Examples
+    --------
+    >>> from condcs.datasets import make_nlvar3
+    >>> x1, x2, x3 = make_nlvar3(500).series.T
+    >>> causal_score(x1, x2) > 2 * causal_score(x2, x1)
+    True
+    >>> from condcs.causal import ConditionalCS
+    >>> causal_score(x1, x2, embedding=2, measure=ConditionalCS(bandwidth="median")) > 0
+    True
+    """
+    problem = _two_series_problem(x, y, given, ranks, embedding)
+    return float(Scorer(problem, check_measure(measure)).on_everything()[0])
+
+
+@public
+def causal_test(
+    x: Array,
+    y: Array,
+    *,
+    given: Array | Sequence[Array] | None = None,
+    embedding: int | Embedding = 1,
+    measure: Measure = "conditional_cs",
+    ranks: bool = False,
+    null: Null = "windows",
+    n_resamples: int = 200,
+    rng: int | np.random.Generator | None = None,
+    n_jobs: int | None = None,
+) -> TestResult:
+    r"""Test whether series x drives series y.
+
+    The null hypothesis: p(y_t | past of y) = p(y_t | past of y, past of x), that is, x does not cause y in Granger's
+    sense. A small p-value means that it does.
+
+    Surrogates keep each series as it is and break the link in time. The score and all surrogates share one Gram matrix
+    per series. Cost O(P T^2); memory O(n).
+
+    Parameters
+    ----------
+    x, y, given, embedding, measure, ranks
+        As in `causal_score`.
+    null : {"windows", "circular", "local", "analytic"} or an instance with options
+        How surrogates are made: `ShiftedWindows`, `CircularShifts` or `LocalPermutations`. The first two destroy every
+        dependence between x and y: they test for "no relation", which is more than "no influence". "analytic" is the F
+        distribution, for ``measure="linear_granger"`` only.
+    n_resamples : int
+        Number of surrogates.
+    rng : int or Generator, optional
+        Random generator, or its seed.
+    n_jobs : int, optional
+        Number of threads; the result does not depend on it.
+
+    Returns
+    -------
+    TestResult
+        `statistic` is the mean score of the windows, or that of the whole series for other nulls; ``details["score"]``
+        is that of the whole series in any case.
+
+    Examples
+    --------
+    >>> from condcs.datasets import make_nlvar3
+    >>> x1, x2, x3 = make_nlvar3(800, rng=1).series.T
+    >>> causal_test(x1, x2, rng=0).pvalue <= 0.05, causal_test(x2, x1, rng=0).pvalue <= 0.05
+    (True, False)
+    """
+    problem = _two_series_problem(x, y, given, ranks, embedding)
+    found = tested_links(problem, measure, null, n_resamples, rng, n_jobs, progress=False)
+    bandwidths = {}
+    if found.bandwidths is not None:
+        names = ("bandwidth_x", "bandwidth_y", *(f"bandwidth_given_{i + 1}" for i in range(len(problem.series) - 2)))
+        bandwidths = {name: np.array([b]) for name, b in zip(names, found.bandwidths[0], strict=True)}
+    form = measure.form if isinstance(measure, ConditionalCS) else "corrected"
+    e = problem.embedding
+    return TestResult(
+        statistic=float(found.statistics[0]),
+        pvalue=float(found.pvalues[0]),
+        null_distribution=found.nulls[0],
+        measure=found.measure,
+        null=found.null,
+        sizes=(found.window,),
+        bandwidths=bandwidths,
+        details={
+            "score": float(found.scores[0]),
+            "form": form,
+            "lag": e.lag,
+            "delay": e.source_steps[0],
+            "order_x": e.order_x,
+            "order_y": e.order_y,
+            "minimum_offset": found.minimum_offset,
+            "nonnegative": form == "corrected",
+            "bandwidth": "a causal test",
+        },
+    )
+
+
+def _two_series_problem(x: Array, y: Array, given: Any, ranks: bool, embedding: int | Embedding) -> CausalProblem:
+    others = [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
+    series = [check_one_series("x", x, "x"), check_one_series("y", y, "y")]
+    for i, z in enumerate(others):
+        name = "given" if len(others) == 1 else f"given[{i}]"
+        series.append(check_one_series(name, z, name))
+    check_same_length(*series)
+    check_different(series)
+    series = in_ranks(series) if check_flag("ranks", ranks) else series
+    links = (Link(0, 1, tuple(range(2, len(series)))),)
+    return CausalProblem(tuple(series), check_embedding(embedding, len(series[0])), links)
+
+
+def tested_links(
+    problem: CausalProblem,
+    measure: Measure,
+    null: Null,
+    n_resamples: int,
+    rng: int | np.random.Generator | None,
+    n_jobs: int | None,
+    *,
+    progress: bool,
+) -> LinkTests:
+    """Score all links of a problem on the data and on surrogates."""
+    chosen = check_measure(measure)
+    surrogates: Surrogates | None = None
+    if null != "analytic":
+        surrogates = check_kind("null", null, (ShiftedWindows, CircularShifts, LocalPermutations), "analytic")
+    elif chosen.name != "linear_granger":
+        raise ParameterError(
+            f'`null`="analytic" must go with measure="linear_granger", got {chosen.name!r}: no other measure has a '
+            'distribution in closed form here. Pass null="windows".'
+        )
+    count = check_integer("n_resamples", n_resamples, 1)
+    generator = check_rng(rng)
+    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
+        scorer = Scorer(problem, chosen)
+        if surrogates is None:
+            return _analytic(scorer)
+        with progress_bar(len(problem.links), progress, f"{chosen.name}, {surrogates.name} null") as advance:
+            if isinstance(surrogates, ShiftedWindows):
+                return _by_windows(scorer, surrogates, count, generator, advance)
+            return _by_orders(scorer, surrogates, count, generator, advance)
+
+
+class Scorer:
+    """A measure with its bandwidths, ready to be evaluated on windows and orders."""
+
+    def __init__(self, problem: CausalProblem, measure: ConditionalCS | Baseline) -> None:
+        if isinstance(measure, KernelGranger):
+            # One kernel for several series: they must be in one unit, and so must a bandwidth that was given.
+            problem = replace(problem, series=in_common_unit(problem.series))
+            measure = measure.in_unit(problem.series[0].exponent)
+        self.problem, self.measure = problem, measure
+        self.bandwidths: FloatArray | None = None
+        if isinstance(measure, ConditionalCS):
+            base, choose = base_bandwidths(problem, measure.bandwidth)
+            self._base = base
+            self._levels = chosen_levels(problem, base) if choose else np.zeros(len(problem.links), np.int64)
+            exponents = [one.exponent for one in problem.series]
+            self.bandwidths = np.ldexp(base * 2.0 ** (-self._levels[:, None] / 2), exponents)
+
+    def on_windows(self, starts: Any, window: int, advance: Any = lambda count: None) -> FloatArray:
+        """Return the scores (links x starts) on pairs of windows, given by (source start, target start)."""
+        links = self.problem.links
+        if isinstance(self.measure, ConditionalCS):
+            found = window_gram_scores(self.problem, self._base, self._levels, starts, window, self.measure.form)
+            advance(len(links))
+            return found
+        rows = np.empty((len(links), len(starts)))
+        with self._few_threads():
+            for row, link in zip(rows, links, strict=True):
+                target, condition, source = self.problem.parts(link)
+                score = self.measure.scorer(condition, source)
+                for place, (i, j) in enumerate(starts):
+                    row[place] = score(target[j : j + window], condition[j : j + window], source[i : i + window])
+                advance(1)
+        return rows
+
+    def on_orders(self, index: int, orders: Any) -> FloatArray:
+        """Return the scores of one link with the source's rows in other orders."""
+        link = self.problem.links[index]
+        if isinstance(self.measure, ConditionalCS):
+            level = int(self._levels[index])
+            return reordered_gram_scores(self.problem, self._base, link, level, orders, self.measure.form)
+        target, condition, source = self.problem.parts(link)
+        score = self.measure.scorer(condition, source)
+        with self._few_threads():
+            return np.array([score(target, condition, source[order]) for order in orders])
+
+    def _few_threads(self) -> AbstractContextManager[Any]:
+        """Keep BLAS to one thread: on the small matrices of the baselines, starting more takes longer than the work."""
+        full = isinstance(self.measure, KernelGranger) and self.measure.eigensolver == "full"
+        return nullcontext() if full else one_blas_thread()
+
+    def on_everything(self) -> FloatArray:
+        """Return the score of each link on the whole series."""
+        return self.on_windows(np.zeros((1, 2), np.int64), self.problem.rows)[:, 0]
+
+
+def _by_windows(
+    scorer: Scorer, null: ShiftedWindows, n_resamples: int, rng: np.random.Generator, advance: Any
+) -> LinkTests:
+    n = scorer.problem.rows
+    fewest, most = min(_FEWEST_IN_WINDOW, n // 2), n - 1
+    half = n // 2 if null.window is None else null.window
+    window = check_integer("window", half, fewest, most, because=f" (there are {n} rows)")
+    offset = window // 2 if null.minimum_offset is None else null.minimum_offset
+    draws = shifted_windows(n, window=window, minimum_offset=offset, count=n_resamples, rng=rng)
+    count = check_integer("n_windows", null.n_windows, 1)
+    starts = spread_windows(draws, n, window, count) if count > 1 else np.concatenate([[[0, 0]], draws])
+    if active_workers() is None:
+        values = scorer.on_windows(starts, window, advance)
+    else:
+        batches = ((starts[i : i + _STARTS_PER_CALL], window) for i in range(0, len(starts), _STARTS_PER_CALL))
+        values = np.concatenate(list(_answers(scorer, Scorer.on_windows, batches)), axis=1)
+    values = values.reshape(len(values), -1, count).mean(axis=2)
+    return _finished(scorer, null, values[:, 0], values[:, 1:], scorer.on_everything(), window, offset)
+
+
+def spread_windows(draws: np.ndarray[Any, Any], n: int, window: int, count: int) -> np.ndarray[Any, Any]:
+    """Return starts of `count` pairs of windows for the series as it is (offset 0) and for the offset of each draw.
+
+    The pairs of an offset are evenly spaced over all places where both windows fit; `count` rows for each offset.
+    """
+    offset = np.concatenate([[0], draws[:, 0] - draws[:, 1]])[:, None]
+    first, last = np.maximum(0, -offset), n - window - np.maximum(0, offset)
+    target = np.rint(first + (last - first) * np.linspace(0, 1, count)).astype(np.int64)
+    return np.stack([target + offset, target], axis=2).reshape(-1, 2)
+
+
+def _by_orders(
+    scorer: Scorer,
+    null: CircularShifts | LocalPermutations,
+    n_resamples: int,
+    rng: np.random.Generator,
+    advance: Any,
+) -> LinkTests:
+    problem, n = scorer.problem, scorer.problem.rows
+    streams = rng.spawn(len(problem.links))
+    offset, orders = None, np.empty((0, n), np.int64)
+    if isinstance(null, CircularShifts):
+        offset = max(1, n // 10) if null.minimum_offset is None else null.minimum_offset
+        offsets = circular_shifts(n, minimum_offset=offset, count=n_resamples, rng=rng)
+        orders = (np.arange(n) + offsets[:, None]) % n
+    else:
+        check_integer("block", null.block, 1, n // 10, because=f" (a tenth of the {n} rows)")
+
+    def calls() -> Iterator[tuple[int, Any]]:
+        for index, (link, stream) in enumerate(zip(problem.links, streams, strict=True)):
+            drawn = orders
+            if isinstance(null, LocalPermutations):
+                drawn = block_orders(problem, link, null.block, n_resamples, stream)
+            yield index, np.concatenate([np.arange(n)[None], drawn])
+
+    found = []
+    for values in _answers(scorer, Scorer.on_orders, calls()):
+        found.append(values)
+        advance(1)
+    together = np.array(found)
+    return _finished(scorer, null, together[:, 0], together[:, 1:], together[:, 0], n, offset)
+
+
+def _answers(
+    scorer: Scorer, method: Callable[..., FloatArray], calls: Iterable[tuple[Any, ...]]
+) -> Iterator[FloatArray]:
+    """Yield what a method of the scorer returns for each call, in order; computed by joblib's active workers."""
+    workers = active_workers()
+    if workers is None:
+        return (method(scorer, *call) for call in calls)
+    shared = Shared(partial(_itself, scorer))
+    return in_order(spread(method, ((shared, *call) for call in calls), workers))
+
+
+def _itself(scorer: Scorer) -> Scorer:
+    return scorer
+
+
+def block_orders(
+    problem: CausalProblem, link: Link, block: int, count: int, rng: np.random.Generator
+) -> np.ndarray[Any, Any]:
+    """Draw orders in which blocks of rows change places with blocks that start from a similar past of the target."""
+    n = problem.rows
+    condition = problem.parts(link)[1]
+    first = np.arange(0, n - n % block, block)
+    drawn = local_permutations(condition[first], neighbours=min(_NEIGHBOURS, len(first)), count=count, rng=rng)
+    orders = np.tile(np.arange(n), (count, 1))
+    for step in range(block):
+        orders[:, first + step] = first[drawn] + step
+    return orders
+
+
+def _analytic(scorer: Scorer) -> LinkTests:
+    found = np.array([f_test(*scorer.problem.parts(link)) for link in scorer.problem.links])
+    check_numbers(found[:, 1], "for the series as given")
+    nothing, (scores, pvalues) = np.empty((len(found), 0)), found.T
+    return LinkTests(scores, scores, nothing, pvalues, None, scorer.measure.name, "analytic", scorer.problem.rows, None)
+
+
+def _finished(
+    scorer: Scorer,
+    null: Surrogates,
+    statistics: FloatArray,
+    nulls: FloatArray,
+    scores: FloatArray,
+    window: int,
+    offset: int | None,
+) -> LinkTests:
+    pvalues = np.array([pvalue(float(s), drawn, rounding=ROUNDING) for s, drawn in zip(statistics, nulls, strict=True)])
+    return LinkTests(
+        scores, statistics, nulls, pvalues, scorer.bandwidths, scorer.measure.name, null.name, window, offset
+    )

@@ -1,0 +1,259 @@
+r"""Bandwidth, lag and order chosen by prediction, without knowing the graph.
+
+With too large a bandwidth, the target's own past is smoothed: then the past of any related series sharpens it again,
+and the reverse of a true link looks significant. With too small a bandwidth, rows have no neighbours, and no link is
+found. So the bandwidth is chosen by how well it predicts: by the leave-one-out likelihood of the target given both
+pasts, with the source circularly shifted in time so that it carries no information. The link itself is not used, which
+keeps the test valid, and the bandwidth shrinks with more samples, fewer dimensions or less noise. Lag and order are
+chosen by the same likelihood of each series given its own past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from condcs._core.arrays import Array
+from condcs._core.checks import check_integer
+from condcs._core.errors import ShapeError, public
+from condcs._kernels.row_sums import exp_in_place
+from condcs.causal._influence_measures import BandwidthRule, bandwidth_in_unit, median_bandwidth
+from condcs.causal._series import (
+    FEWEST_ROWS,
+    CausalProblem,
+    Embedding,
+    FloatArray,
+    Link,
+    Series,
+    check_flag,
+    check_series_table,
+    in_ranks,
+)
+
+MAX_LAG, MAX_ORDER = 3, 4
+"""Largest lag and order that are tried by default."""
+
+LARGEST = 2.0
+"""Largest bandwidth tried, in medians of the distance between two values of the series; each next one is smaller by
+sqrt(2), so that its kernel is the square of the one before."""
+
+LEVELS = 12
+"""Number of bandwidths tried: down to 1/22 of the median."""
+
+SHIFTS = 8
+"""Number of circular shifts of the source, evenly spaced."""
+
+ROWS = 1024
+"""Number of rows that the choice uses at most: the first ones."""
+
+PSEUDO_COUNT = 0.1
+"""Weight of the marginal distribution in each prediction, in neighbours: it predicts rows without any."""
+
+
+def base_bandwidths(problem: CausalProblem, bandwidth: BandwidthRule | float) -> tuple[FloatArray, bool]:
+    """Return the bandwidth of each series, in its unit, and whether the predictive rule has yet to reduce it."""
+    if isinstance(bandwidth, str):
+        medians = np.array([median_bandwidth(s.values) for s in problem.series])
+        return (LARGEST * medians, True) if bandwidth == "predictive" else (medians, False)
+    return np.array([bandwidth_in_unit(bandwidth, s.exponent) for s in problem.series]), False
+
+
+def chosen_levels(problem: CausalProblem, bandwidths: FloatArray) -> np.ndarray[Any, Any]:
+    """Choose, for each link, how often the largest bandwidth is divided by sqrt(2)."""
+    grams = DenseGrams(problem, bandwidths, min(problem.rows, ROWS))
+    return np.array([int(np.argmax(predictive_likelihoods(grams, link))) for link in problem.links])
+
+
+def predictive_likelihoods(grams: DenseGrams, link: Link) -> FloatArray:
+    r"""Return the mean leave-one-out log-likelihood of the target at each level, up to a constant.
+
+    .. math:: \ell(\sigma) = \frac{1}{n} \sum_j \log \frac{B^{12}_j - 1 + \epsilon m}{A^{12}_j - 1 + \epsilon}
+              - d_y \log \sigma
+
+    with row sums as in `condcs.conditional_cs_predictors`, m the mean of L, averaged over the shifts of the source.
+    """
+    from condcs.causal._gram_loops import reordered_sums
+
+    n = grams.rows
+    shifts = (np.arange(1, SHIFTS + 1) * n) // (SHIFTS + 1)
+    orders = (np.arange(n) + shifts[:, None]) % n
+    K1, L = grams.condition(link), grams.target(link)
+    sums = reordered_sums(K1, K1 * L, grams.source(link), orders, LEVELS)
+    marginal = np.empty((LEVELS, 1))
+    for level in range(LEVELS):
+        marginal[level] = _mean_off_diagonal(L)
+        L = L * L
+    columns = grams.problem.series[link.target].values.shape[1]
+    fit = _log_likelihood(sums[:, :, 0], sums[:, :, 1], marginal)
+    return np.asarray(fit.mean(axis=(0, 2)) + columns * np.log(2.0) / 2 * np.arange(LEVELS))
+
+
+def _mean_off_diagonal(L: FloatArray) -> float:
+    n = len(L)
+    return max((float(L.sum()) - n) / (n * (n - 1)), float(np.finfo(float).tiny))
+
+
+def _log_likelihood(A: FloatArray, B: FloatArray, marginal: Any) -> FloatArray:
+    """Return the log of B / A without the row itself, mixed with the marginal."""
+    # Rounding may leave a row without neighbours slightly below 0.
+    A, B = np.maximum(A - 1.0, 0.0), np.maximum(B - 1.0, 0.0)
+    return np.asarray(np.log(B + PSEUDO_COUNT * marginal) - np.log(A + PSEUDO_COUNT))
+
+
+@dataclass(frozen=True)
+class EmbeddingChoice:
+    """Lag and order that predict best.
+
+    Attributes
+    ----------
+    lag, order : int
+        The simplest pair whose likelihood is within one standard error of the best.
+    likelihoods : dict
+        Mean leave-one-out log-likelihood of each (lag, order), averaged over the series, up to a constant.
+    errors : dict
+        Standard error of its difference from the best.
+    """
+
+    lag: int
+    order: int
+    likelihoods: dict[tuple[int, int], float] = field(repr=False)
+    errors: dict[tuple[int, int], float] = field(repr=False)
+
+    @property
+    def embedding(self) -> Embedding:
+        """The choice in the form that `causal_graph` and `causal_test` take."""
+        return Embedding(self.order, self.lag)
+
+
+@public
+def select_embedding(
+    series: Array | Mapping[str, Array], *, max_lag: int = MAX_LAG, max_order: int = MAX_ORDER, ranks: bool = False
+) -> EmbeddingChoice:
+    """Choose lag and order by how well every series is predicted from its own past.
+
+    Each candidate has the bandwidth that suits it best; of all candidates within one standard error of the best
+    likelihood, the one with the lowest order, then the smallest lag, is chosen. Only own pasts are used: a choice by
+    the strength of the links would make the tests of those links reject too often. Cost O(min(n, 1024)^2) per series
+    and candidate.
+
+    Parameters
+    ----------
+    series : array, shape (n, variables), DataFrame, or mapping from names to series
+        Rows are equally spaced times.
+    max_lag, max_order : int
+        Largest spacing and largest number of past values tried.
+    ranks : bool
+        Replace the values of each series by their ranks first, as in `causal_graph`.
+
+    Returns
+    -------
+    EmbeddingChoice
+        ``lag`` and ``order``, and the likelihood of each candidate.
+
+    Examples
+    --------
+    >>> from condcs.datasets import make_henon_chain
+    >>> choice = select_embedding(make_henon_chain(400, n_maps=2).series)
+    >>> choice.lag, choice.order
+    (1, 2)
+    """
+    max_lag, max_order = check_integer("max_lag", max_lag, 1), check_integer("max_order", max_order, 1)
+    variables = check_series_table("series", series)
+    return choose_embedding(in_ranks(variables) if check_flag("ranks", ranks) else variables, max_lag, max_order)
+
+
+def choose_embedding(variables: list[Series], max_lag: int, max_order: int) -> EmbeddingChoice:
+    """Choose lag and order for checked series."""
+    reach = 1 + max_lag * (max_order - 1)
+    rows = min(len(variables[0]) - reach, ROWS)
+    if rows < FEWEST_ROWS:
+        raise ShapeError(
+            f"the series must be at least {FEWEST_ROWS + reach} long for `max_lag`={max_lag} and `max_order`="
+            f"{max_order}, got {len(variables[0])}. Use a longer series, or pass an `Embedding`."
+        )
+    # All candidates predict the same targets: those with a complete past of the longest.
+    widest = CausalProblem(tuple(variables), Embedding(1, 1, delay=reach), ())
+    grams = DenseGrams(widest, base_bandwidths(widest, "predictive")[0], rows)
+    candidates = [(1, 1), *((lag, order) for order in range(2, max_order + 1) for lag in range(1, max_lag + 1))]
+    fits = {c: np.zeros(rows) for c in candidates}
+    for v, one in enumerate(variables):
+        L = np.ascontiguousarray(grams.shifted(v, 0))
+        for lag, order in candidates:
+            K = grams.past(v, tuple(1 + k * lag for k in range(order)))
+            fits[lag, order] += _best_fit(K, L, one.values.shape[1]) / len(variables)
+        grams.forget(v)
+    best = max(candidates, key=lambda c: float(fits[c].mean()))
+    errors = {c: float(np.std(fits[best] - fits[c], ddof=1) / np.sqrt(rows)) for c in candidates}
+    likelihoods = {c: float(fits[c].mean()) for c in candidates}
+    good = [c for c in candidates if likelihoods[c] >= likelihoods[best] - errors[c]]
+    lag, order = min(good, key=lambda c: (c[1], c[0]))
+    return EmbeddingChoice(lag, order, likelihoods, errors)
+
+
+def _best_fit(K: FloatArray, L: FloatArray, columns: int) -> FloatArray:
+    """Leave-one-out log-likelihood of every row at the bandwidth where their mean is largest."""
+    best: Any = None
+    KL = K * L
+    for level in range(LEVELS):
+        fit = _log_likelihood(K.sum(axis=1), KL.sum(axis=1), _mean_off_diagonal(L)) + columns * np.log(2.0) / 2 * level
+        if best is None or fit.mean() > best.mean():
+            best = fit
+        K, KL, L = K * K, KL * KL, L * L
+    return np.asarray(best)
+
+
+class DenseGrams:
+    """One Gram matrix per series; pasts and targets are products of its sub-blocks."""
+
+    def __init__(self, problem: CausalProblem, bandwidths: FloatArray, rows: int, level: int = 0) -> None:
+        self.problem, self.rows, self._bandwidths, self._level = problem, rows, bandwidths, level
+        self._grams: dict[int, FloatArray] = {}
+        self._pasts: dict[tuple[int, tuple[int, ...]], FloatArray] = {}
+
+    def _gram(self, v: int) -> FloatArray:
+        if v not in self._grams:
+            values = self.problem.series[v].values[: self.problem.embedding.reach + self.rows]
+            gram = np.zeros((len(values), len(values)))
+            for column in values.T:
+                gram -= (column[:, None] - column) ** 2
+            gram *= 2.0**self._level / (2 * self._bandwidths[v] ** 2)
+            exp_in_place(gram)
+            self._grams[v] = gram
+        return self._grams[v]
+
+    def shifted(self, v: int, steps: int) -> FloatArray:
+        """Gram matrix of the values so many steps before the targets."""
+        start = self.problem.embedding.reach - steps
+        return self._gram(v)[start : start + self.rows, start : start + self.rows]
+
+    def past(self, v: int, steps: tuple[int, ...]) -> FloatArray:
+        """Gram matrix of past values: the product of the shifted ones."""
+        if (v, steps) not in self._pasts:
+            made = self.shifted(v, steps[0]).copy()
+            for s in steps[1:]:
+                made *= self.shifted(v, s)
+            self._pasts[v, steps] = made
+        return self._pasts[v, steps]
+
+    def forget(self, v: int) -> None:
+        """Free the matrices of a series."""
+        self._grams.pop(v, None)
+        self._pasts = {key: made for key, made in self._pasts.items() if key[0] != v}
+
+    def target(self, link: Link) -> FloatArray:
+        """Gram matrix of the targets."""
+        return self.shifted(link.target, 0)
+
+    def condition(self, link: Link) -> FloatArray:
+        """Gram matrix of what is conditioned on."""
+        made = self.past(link.target, self.problem.embedding.own_steps)
+        for z in link.given:
+            made = made * self.past(z, self.problem.embedding.source_steps)
+        return made
+
+    def source(self, link: Link) -> FloatArray:
+        """Gram matrix of the source's past."""
+        return self.past(link.source, self.problem.embedding.source_steps)

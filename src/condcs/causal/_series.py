@@ -1,0 +1,328 @@
+"""Time series, checked once, and the past values that predict them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from condcs._core.arrays import Array, backend_of
+from condcs._core.checks import check_integer, column_names
+from condcs._core.equality import ByValue
+from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
+from condcs._core.ranks import ranked
+
+FloatArray = np.ndarray[Any, Any]
+
+FEWEST_ROWS = 20
+"""Fewest rows (target, past) that a score is computed on."""
+
+_MOST_ABOVE = 1000
+"""Binary digits that the largest value may lie above the unit: 2**1024 is not a double any more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Series(ByValue):
+    """One variable over time.
+
+    Attributes
+    ----------
+    name : str
+        Name in messages, tables and figures.
+    values : array, shape (n, columns), float64
+        One row per time, in units of 2**exponent.
+    exponent : int
+        Of the unit, in which the median magnitude of a checked series is about 1: squares of values near 1e-160 or
+        1e160 would underflow or overflow, and a power of two changes no digit.
+    """
+
+    name: str
+    values: FloatArray
+    exponent: int = 0
+
+    def __len__(self) -> int:
+        """Return the number of times."""
+        return len(self.values)
+
+
+def check_one_series(argument: str, value: Array, name: str) -> Series:
+    """Check a variable of one or more columns."""
+    check_time_order(argument, value)
+    values = _as_floats(argument, value)
+    if values.ndim == 1:
+        values = values[:, None]
+    if values.ndim != 2 or values.shape[1] == 0:
+        raise ShapeError(
+            f"`{argument}` must have one or two dimensions (rows are times), got shape {values.shape}. "
+            "Pass one row per time and one column per component."
+        )
+    columns = [name] if values.shape[1] == 1 else column_names(value) or range(values.shape[1])
+    _check_values(argument, values, [str(c) for c in columns])
+    return _in_own_unit(name, values)
+
+
+def check_series_table(argument: str, value: Array | Mapping[str, Array]) -> list[Series]:
+    """Check an array (time, variables), a DataFrame, or a mapping from names to series: one variable per column."""
+    if isinstance(value, Mapping):
+        series = [check_one_series(argument, part, str(name)) for name, part in value.items()]
+        if len(series) < 2:
+            raise ShapeError(f"`{argument}` must hold at least two series, got {len(series)}. Add another.")
+        check_same_length(*series)
+        check_different(series)
+        return series
+    check_time_order(argument, value)
+    table = _as_floats(argument, value)
+    if table.ndim != 2 or table.shape[1] < 2:
+        raise ShapeError(
+            f"`{argument}` must have one row per time and at least two columns, one per variable, got shape "
+            f"{table.shape}. Stack the series with np.column_stack."
+        )
+    if table.shape[0] < table.shape[1]:
+        raise ShapeError(
+            f"`{argument}` must have more times than variables, got shape {table.shape}. Rows are times; if "
+            f"`{argument}` holds one variable per row, pass `{argument}.T`."
+        )
+    titles = [str(c) for c in column_names(value) or (f"x{i + 1}" for i in range(table.shape[1]))]
+    repeated = next((title for title in titles if titles.count(title) > 1), None)
+    if repeated is not None:
+        raise ParameterError(
+            f"`{argument}` must have columns with different names, got {repeated!r} twice. Rename one of them."
+        )
+    _check_values(argument, table, titles)
+    series = [_in_own_unit(title, np.ascontiguousarray(table[:, [j]])) for j, title in enumerate(titles)]
+    check_different(series)
+    return series
+
+
+def check_time_order(argument: str, value: Any) -> None:
+    """Refuse a pandas index that is not increasing: rows are taken as equally spaced times."""
+    index = getattr(value, "index", None)
+    if index is None or not hasattr(index, "is_monotonic_increasing"):
+        return
+    if not index.is_monotonic_increasing:
+        raise DataError(
+            f"`{argument}` must be in time order, but its index goes backwards. Sort it: `{argument}.sort_index()`."
+        )
+    if not index.is_unique:
+        twice = index[index.duplicated()][0]
+        raise DataError(
+            f"`{argument}` must have one row per time, but its index holds {twice!s} more than once. Average or drop "
+            "the repeated rows."
+        )
+
+
+def check_kind(argument: str, value: Any, kinds: Sequence[Any], *others: str) -> Any:
+    """Check a value of one of several classes, or the name of one, which stands for its default options."""
+    named = {kind.name: kind for kind in kinds}
+    if isinstance(value, tuple(kinds)):
+        return value
+    if isinstance(value, str) and value in named:
+        return named[value]()
+    raise ParameterError(
+        f"`{argument}` must be one of {', '.join(map(repr, [*named, *others]))}, or an instance of "
+        f"{', '.join(kind.__name__ for kind in kinds)}, got {value!r}. Pass {argument}={next(iter(named))!r}."
+    )
+
+
+def check_flag(argument: str, value: Any) -> bool:
+    """Check that an option is True or False."""
+    if not isinstance(value, bool):
+        raise ParameterError(f"`{argument}` must be True or False, got {value!r}. Pass {argument}=False.")
+    return value
+
+
+def in_common_unit(series: Sequence[Series]) -> tuple[Series, ...]:
+    """Express all series in the largest of their units, for measures that compare values of different series."""
+    largest = max(one.exponent for one in series)
+    return tuple(Series(one.name, np.ldexp(one.values, one.exponent - largest), largest) for one in series)
+
+
+def in_ranks(series: list[Series]) -> list[Series]:
+    """Replace the values of each series by their ranks."""
+    return [Series(one.name, ranked(one.values)) for one in series]
+
+
+def check_same_length(first: Series, *others: Series) -> None:
+    """Check that all series cover the same times."""
+    for other in others:
+        if len(other) != len(first):
+            raise ShapeError(
+                f"`{first.name}` and `{other.name}` must have the same number of times, got {len(first)} and "
+                f"{len(other)}. Restrict them to the times they share."
+            )
+
+
+def check_different(series: Sequence[Series]) -> None:
+    """Check that no series is a copy of another."""
+    for j, b in enumerate(series):
+        for a in series[:j]:
+            if a.exponent == b.exponent and np.array_equal(a.values, b.values):
+                raise DataError(
+                    f"`{a.name}` and `{b.name}` must be different series, but they are equal. Drop one of them: copies "
+                    "cannot be told apart."
+                )
+
+
+def _in_own_unit(name: str, values: FloatArray) -> Series:
+    sizes = np.abs(values[values != 0])
+    middle, largest = np.frexp([np.partition(sizes, len(sizes) // 2)[len(sizes) // 2], sizes.max()])[1]
+    # Not the largest value but the median counts, so that one outlier does not push the others out of range.
+    exponent = int(max(middle, largest - _MOST_ABOVE))
+    return Series(name, np.ldexp(values, -exponent), exponent)
+
+
+def _as_floats(argument: str, value: Any) -> FloatArray:
+    if value is None or isinstance(value, str | bytes | dict | set):
+        raise DataError(f"`{argument}` must be an array, got {type(value).__name__}. Pass numbers, one row per time.")
+    backend = backend_of(value)
+    value = backend.to_numpy(value) if backend.name != "numpy" else value
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "cM":
+            raise TypeError
+        return array.astype(np.float64)
+    except CondcsError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"`{argument}` must hold numbers only, got {getattr(value, 'dtype', type(value).__name__)}. Drop columns "
+            "of dates and labels; times belong in the index."
+        ) from error
+
+
+def _check_values(argument: str, values: FloatArray, names: Sequence[str]) -> None:
+    if not len(values):
+        raise ShapeError(f"`{argument}` must have rows, got none. Pass one row per time.")
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        raise DataError(
+            f"`{argument}` must have no gaps, got {int(bad.sum())} NaN or infinite value(s), first in row {row}, "
+            f"column {names[column]!r}. Interpolate them, or use the longest stretch without gaps: dropping rows "
+            "would make distant times neighbours."
+        )
+    constant = np.flatnonzero(values.max(axis=0) == values.min(axis=0))
+    if len(constant):
+        raise DataError(
+            f"`{argument}` must vary, but column {names[int(constant[0])]!r} is constant. Drop it: a constant "
+            "neither drives nor is driven."
+        )
+
+
+@dataclass(frozen=True)
+class Embedding:
+    r"""Which past values predict the target.
+
+    The target :math:`y_t` is predicted from its own past :math:`y_{t-1}, y_{t-1-\tau}, \ldots` (`order_y` values) and
+    from the source's :math:`x_{t-\delta}, x_{t-\delta-\tau}, \ldots` (`order_x` values), with :math:`\tau` = `lag` and
+    :math:`\delta` = `delay`. With ``lag=1``, or with ``delay=1`` for any lag, this is the paper's embedding.
+
+    Attributes
+    ----------
+    order : int or (int, int)
+        Number of past values of both series, or of x and of y.
+    lag : int
+        Spacing of the past values.
+    delay : int, optional
+        Steps from the latest value of the source to the target; by default `lag`. The own past always starts one step
+        back.
+    """
+
+    order: int | tuple[int, int] = 1
+    lag: int = 1
+    delay: int | None = None
+
+    def __post_init__(self) -> None:
+        for order in self.order if isinstance(self.order, tuple) and len(self.order) == 2 else (self.order,):
+            check_integer("order", order, 1)
+        check_integer("lag", self.lag, 1)
+        if self.delay is not None:
+            check_integer("delay", self.delay, 1)
+
+    @property
+    def order_x(self) -> int:
+        """Number of past values of the source."""
+        return self.order[0] if isinstance(self.order, tuple) else self.order
+
+    @property
+    def order_y(self) -> int:
+        """Number of past values of the target."""
+        return self.order[1] if isinstance(self.order, tuple) else self.order
+
+    @property
+    def own_steps(self) -> tuple[int, ...]:
+        """How many steps before the target its own past values lie."""
+        return tuple(1 + k * self.lag for k in range(self.order_y))
+
+    @property
+    def source_steps(self) -> tuple[int, ...]:
+        """How many steps before the target the source's past values lie."""
+        delay = self.lag if self.delay is None else self.delay
+        return tuple(delay + k * self.lag for k in range(self.order_x))
+
+    @property
+    def reach(self) -> int:
+        """How many times at the start have no complete past."""
+        return max(*self.own_steps, *self.source_steps)
+
+    def rows(self, length: int) -> int:
+        """Return the number of targets with a complete past in a series of this length."""
+        return length - self.reach
+
+    def past(self, series: Series, steps: Sequence[int]) -> FloatArray:
+        """Return past values as columns, one row per target."""
+        n = self.rows(len(series))
+        return np.concatenate([series.values[self.reach - s : self.reach - s + n] for s in steps], axis=1)
+
+    def target(self, series: Series) -> FloatArray:
+        """Return the targets."""
+        return series.values[self.reach :]
+
+
+def check_embedding(given: Any, length: int) -> Embedding:
+    """Check an embedding, or a number of past values, against the length of the series."""
+    is_order = isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 1
+    if not is_order and not isinstance(given, Embedding):
+        raise ParameterError(
+            f"`embedding` must be a number of past values (1 or more) or an Embedding, got {given!r}. Pass e.g. "
+            "embedding=Embedding(order=2, lag=1)."
+        )
+    embedding: Embedding = Embedding(int(given)) if is_order else given
+    if embedding.rows(length) < FEWEST_ROWS:
+        raise ShapeError(
+            f"the series must be at least {FEWEST_ROWS + embedding.reach} long for {embedding}, which looks "
+            f"{embedding.reach} step(s) back, got {length}. Use a longer series, or fewer or shorter lags."
+        )
+    return embedding
+
+
+class Link(NamedTuple):
+    """A possible influence: indices of the source, the target, and the series whose pasts are conditioned on."""
+
+    source: int
+    target: int
+    given: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class CausalProblem:
+    """Series of equal length, their embedding, and the links to test."""
+
+    series: tuple[Series, ...]
+    embedding: Embedding
+    links: tuple[Link, ...]
+
+    @property
+    def rows(self) -> int:
+        """Number of targets with a complete past."""
+        return self.embedding.rows(len(self.series[0]))
+
+    def parts(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the targets, what is conditioned on (own past, then pasts of `given`), and the past of the source."""
+        e = self.embedding
+        own = [e.past(self.series[link.target], e.own_steps)]
+        given = [e.past(self.series[z], e.source_steps) for z in link.given]
+        target = e.target(self.series[link.target])
+        return target, np.concatenate([*own, *given], axis=1), e.past(self.series[link.source], e.source_steps)

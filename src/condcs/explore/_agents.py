@@ -1,0 +1,343 @@
+"""Agents: all of them have ``act(observation)`` and ``learn(next_observation, reward, terminated)``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from condcs._core.checks import check_choice, check_integer
+from condcs._core.errors import ParameterError, public
+from condcs._core.random import check_rng
+from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
+from condcs.explore._environments import MAZE_ID, EnvironmentName
+from condcs.explore._kernel_td import KernelTD, choose
+from condcs.explore._methods import METHODS, REWARDS, Hyperparameters, Method, hyperparameters
+from condcs.explore._rollouts import entropy_reward, histogram_bins, no_visits, value_function
+from condcs.explore._spaces import Encoder, Spaces
+
+_PAPERS: dict[str, EnvironmentName] = {"Pendulum-v1": "pendulum", MAZE_ID: "maze"}
+"""Environments of the paper by gymnasium's names; all others get the settings of the mountain car."""
+
+
+class RandomAgent:
+    """Takes every action with the same probability."""
+
+    def __init__(self, spaces: Spaces, *, rng: int | np.random.Generator | None = None) -> None:
+        self.spaces, self.rng = spaces, check_rng(rng)
+
+    def act(self, observation: Any) -> Any:
+        """Return an action for the environment."""
+        self.spaces.state(observation)
+        return self.spaces.action(int(self.rng.integers(0, len(self.spaces.actions))))
+
+    def learn(self, observation: Any, reward: float, terminated: bool) -> float:
+        """Learn nothing."""
+        return 0.0
+
+
+class KernelAgent:
+    """Acts greedily by a kernel value function, ties broken at random, or at random with probability `epsilon`.
+
+    This base class learns from a reward of 0: with an optimistic initial value, it is the control of all
+    divergence-to-go agents.
+
+    Parameters
+    ----------
+    spaces : Spaces
+        States and actions of the environment.
+    value : KernelTD
+        The value function that is learnt.
+    epsilon : float
+        Probability of a random action.
+    rng : int or Generator, optional
+        Random actions and ties.
+    """
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        value: KernelTD,
+        *,
+        epsilon: float = 0.0,
+        rng: int | np.random.Generator | None = None,
+    ) -> None:
+        if not 0 <= float(epsilon) <= 1:
+            raise ParameterError(f"`epsilon` must be between 0 and 1, got {epsilon!r}. Pass e.g. epsilon=0.1.")
+        if value.arrays.centres.shape[0] != spaces.dim_state or len(value.actions) != len(spaces.actions):
+            raise ParameterError(
+                f"`value` must fit the environment ({spaces.dim_state} numbers in a state, "
+                f"{len(spaces.actions)} actions), got {value.arrays.centres.shape[0]} and {len(value.actions)}. "
+                "Make it with KernelTD(spaces.dim_state, spaces.vectors)."
+            )
+        self.spaces, self.value, self.epsilon, self.rng = spaces, value, float(epsilon), check_rng(rng)
+        self._state: np.ndarray[Any, Any] | None = None
+        self._action = -1
+
+    def act(self, observation: Any) -> Any:
+        """Return an action for the environment."""
+        state = self.spaces.state(observation)
+        if self._state is None or not np.array_equal(state, self._state):
+            self.value.look(state)
+            self._state = state
+        self._action = int(choose(self.value.q, self.epsilon, self.rng))
+        return self.spaces.action(self._action)
+
+    def learn(self, observation: Any, reward: float, terminated: bool) -> float:
+        """Learn from the outcome of the last action; return the reward that was learnt from."""
+        if self._state is None or self._action < 0:
+            raise ParameterError("`learn` must come after `act`: there is no action yet. Call agent.act(observation).")
+        upcoming = self.spaces.state(observation)
+        self.value.look(upcoming, ahead=True)
+        used = self.reward(self._state, self._action, upcoming, float(reward), bool(terminated))
+        self.value.learn(self._action, used, terminated=bool(terminated))
+        self._state = upcoming
+        return used
+
+    def reward(self, state: Any, action: int, upcoming: Any, extrinsic: float, terminated: bool) -> float:
+        """Return the reward to learn from."""
+        return 0.0
+
+
+class OptimismControl(KernelAgent):
+    """The control: a divergence-to-go agent whose divergence is always 0."""
+
+
+class KernelQLearning(KernelAgent):
+    """Q-learning from the environment's reward or, if `sparse`, from 1 at the goal and 0 elsewhere."""
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        value: KernelTD,
+        *,
+        sparse: bool = False,
+        epsilon: float = 0.0,
+        rng: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(spaces, value, epsilon=epsilon, rng=rng)
+        self.sparse = sparse
+
+    def reward(self, state: Any, action: int, upcoming: Any, extrinsic: float, terminated: bool) -> float:
+        """Return the reward to learn from."""
+        return float(terminated) if self.sparse else extrinsic
+
+
+class MaxEnt(KernelAgent):
+    """Maximum-entropy exploration (Hazan et al., 2019): the reward is minus the log density of visited states.
+
+    The density is a histogram with one visit added to every bin, updated every `rollout_steps` steps.
+
+    Parameters
+    ----------
+    spaces, value, epsilon, rng
+        As in `KernelAgent`.
+    bins, resolution : sequence
+        Bins of each column of the state, and bins per unit.
+    rollout_steps : int
+        Steps between two updates of the density.
+    relative : bool
+        Whether the density is relative to the uniform one. Then states that are visited more often than on average cost
+        and new ones pay; the plain reward is positive everywhere, which makes the agent stay where it is.
+    """
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        value: KernelTD,
+        *,
+        bins: Any,
+        resolution: Any,
+        rollout_steps: int,
+        relative: bool = False,
+        epsilon: float = 0.0,
+        rng: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(spaces, value, epsilon=epsilon, rng=rng)
+        self.visits, self.relative = no_visits(bins, resolution, rollout_steps), relative
+
+    def reward(self, state: Any, action: int, upcoming: Any, extrinsic: float, terminated: bool) -> float:
+        """Return the reward to learn from."""
+        return float(entropy_reward(self.visits, upcoming, self.relative))
+
+
+class DivergenceToGo(KernelAgent):
+    """Divergence-to-go: the reward is the divergence between the old and the new half of the transition buffer.
+
+    Parameters
+    ----------
+    spaces : Spaces
+        States and actions of the environment.
+    value : KernelTD
+        The value function that is learnt. In deterministic environments its optimistic initial value matters more than
+        the divergence.
+    buffer : TransitionBuffer
+        x is state and action, y the next state.
+    measure : {"conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"}
+        A measure of the buffer.
+    epsilon, rng
+        As in `KernelAgent`.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> environment = gymnasium.make("MountainCar-v0")
+    >>> agent = make_agent("dtg-cs", environment, rng=0)
+    >>> observation, _ = environment.reset(seed=0)
+    >>> for _ in range(10):
+    ...     action = agent.act(observation)
+    ...     observation, reward, terminated, truncated, _ = environment.step(action)
+    ...     divergence = agent.learn(observation, reward, terminated)
+    >>> divergence > 0
+    True
+    """
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        value: KernelTD,
+        buffer: TransitionBuffer,
+        *,
+        measure: BufferMeasure = "conditional_cs",
+        epsilon: float = 0.0,
+        rng: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(spaces, value, epsilon=epsilon, rng=rng)
+        check_choice("measure", measure, BUFFER_MEASURES)
+        self.buffer, self.measure = buffer, measure
+        due = (spaces.dim_state + spaces.vectors.shape[1], spaces.dim_state)
+        if (buffer.window.dim_x, buffer.window.dim_y) != due:
+            raise ParameterError(
+                f"`buffer` must have {due[0]} columns of x (state and action) and {due[1]} of y (next state), got "
+                f"{buffer.window.dim_x} and {buffer.window.dim_y}. Make it with TransitionBuffer(size, *{due}, ...)."
+            )
+
+    def reward(self, state: Any, action: int, upcoming: Any, extrinsic: float, terminated: bool) -> float:
+        """Return the reward to learn from."""
+        self.buffer.push(np.concatenate([state, self.spaces.vectors[action]]), upcoming)
+        return self.buffer.divergence(self.measure)
+
+
+Agent = RandomAgent | KernelAgent
+
+
+@public
+def make_agent(
+    method: Method,
+    environment: Any,
+    *,
+    settings: Hyperparameters | None = None,
+    levels: int = 5,
+    encoder: Encoder | None = None,
+    rng: int | np.random.Generator | None = None,
+) -> Agent:
+    """Make an agent for a gymnasium environment.
+
+    Parameters
+    ----------
+    method : {"random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "control"}
+        Which method.
+    environment : gymnasium.Env
+        Its spaces are read (see `Spaces.of`).
+    settings : Hyperparameters, optional
+        By default those of the paper's environment of that name; other environments get those of the mountain car.
+    levels : int
+        Number of values into which each column of continuous actions is discretised.
+    encoder : callable, optional
+        Function from observations to vectors, for observations of many dimensions.
+    rng : int or Generator, optional
+        Random actions and ties.
+
+    Returns
+    -------
+    agent
+        With ``act(observation)`` and ``learn(next_observation, reward, terminated)``.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> type(make_agent("random", gymnasium.make("MountainCar-v0"), rng=0)).__name__
+    'RandomAgent'
+    """
+    check_choice("method", method, tuple(METHODS))
+    spaces = Spaces.of(environment, levels=levels, encoder=encoder)
+    identifier = getattr(getattr(environment, "spec", None), "id", "")
+    chosen = settings if settings is not None else hyperparameters(_PAPERS.get(identifier, "mountain-car"), method)
+    space = environment.observation_space
+    cells = space.high - space.low + 1 if identifier == MAZE_ID and encoder is None else None
+    return _build(spaces, chosen, cells, rng)
+
+
+@public
+def play(agent: Agent, environment: Any, *, steps: int, rng: int, until_goal: bool = True) -> int:
+    """Let an agent act in a gymnasium environment and return the number of steps.
+
+    Parameters
+    ----------
+    agent : agent
+        From `make_agent`.
+    environment : gymnasium.Env
+        It is reset with the seed `rng` first, and without one at the end of each episode.
+    steps : int
+        Longest run.
+    rng : int
+        Seed of the environment. It is required: without a seed a run cannot be repeated.
+    until_goal : bool
+        Whether to stop when the environment terminates.
+
+    Returns
+    -------
+    int
+        Steps taken.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> environment = gymnasium.make("MountainCar-v0")
+    >>> play(make_agent("control", environment, rng=0), environment, steps=20, rng=0)
+    20
+    """
+    steps = check_integer("steps", steps, 1)
+    observation, _ = environment.reset(seed=check_integer("rng", rng, 0))
+    for t in range(steps):
+        observation, reward, terminated, truncated, _ = environment.step(agent.act(observation))
+        agent.learn(observation, float(reward), bool(terminated))
+        if terminated and until_goal:
+            return t + 1
+        if terminated or truncated:
+            observation, _ = environment.reset()
+    return steps
+
+
+def _build(spaces: Spaces, settings: Hyperparameters, cells: Any, rng: Any) -> Agent:
+    """Make the agent that the settings describe; `cells` are the columns and rows of a maze."""
+    check_choice("reward", settings.reward, REWARDS)
+    if settings.epsilon >= 1:
+        return RandomAgent(spaces, rng=rng)
+    value = value_function(spaces.dim_state, spaces.vectors, settings)
+    reward, epsilon = settings.reward, settings.epsilon
+    if reward == "extrinsic" or reward == "goal":
+        return KernelQLearning(spaces, value, sparse=reward == "goal", epsilon=epsilon, rng=rng)
+    if reward == "entropy" or reward == "relative_entropy":
+        bins, resolution = histogram_bins(settings, spaces.scale, cells)
+        return MaxEnt(
+            spaces,
+            value,
+            bins=bins,
+            resolution=resolution,
+            rollout_steps=settings.rollout_steps,
+            relative=reward == "relative_entropy",
+            epsilon=epsilon,
+            rng=rng,
+        )
+    if reward == "nothing":
+        return OptimismControl(spaces, value, epsilon=epsilon, rng=rng)
+    buffer = TransitionBuffer(
+        settings.buffer,
+        spaces.dim_state + spaces.vectors.shape[1],
+        spaces.dim_state,
+        bandwidth_x=settings.bandwidth,
+        bandwidth_y=settings.bandwidth,
+        refresh_every=settings.refresh_every,
+    )
+    return DivergenceToGo(spaces, value, buffer, measure=reward, epsilon=epsilon, rng=rng)

@@ -1,0 +1,214 @@
+"""Intrinsic rewards for any agent: gymnasium wrappers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from condcs._core.checks import check_choice
+from condcs._core.errors import ParameterError
+from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
+from condcs.explore._environments import gymnasium
+from condcs.explore._spaces import Encoder, States, state_range
+
+RewardForm = Literal["level", "change", "surprise"]
+FORMS: tuple[RewardForm, ...] = get_args(RewardForm)
+"""The divergence after a transition, its change by the transition, or how new the transition itself is."""
+
+_Wrapper: Any = gymnasium().Wrapper
+_VectorWrapper: Any = gymnasium().vector.VectorWrapper
+
+
+class Curiosity:
+    """Turns transitions into intrinsic rewards; shared by both wrappers.
+
+    Parameters
+    ----------
+    observation_space, action_space : gymnasium.Space
+        Spaces of a single environment.
+    size : int
+        Transitions of both halves of the buffer; even.
+    bandwidth : float
+        Bandwidth of the kernels on observations, scaled to the unit range, and on actions.
+    measure : {"conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"}
+        A measure of `TransitionBuffer`.
+    form : {"level", "change", "surprise"}
+        The divergence itself (divergence-to-go), its change by the transition, or the log ratio of the conditional
+        densities of the transition in the new and in the old half (only with "conditional_cs").
+    encoder : callable, optional
+        Function from an observation to a vector with entries between 0 and 1.
+    """
+
+    def __init__(
+        self,
+        observation_space: Any,
+        action_space: Any,
+        *,
+        size: int,
+        bandwidth: float,
+        measure: BufferMeasure,
+        form: RewardForm,
+        encoder: Encoder | None,
+    ) -> None:
+        spaces = gymnasium().spaces
+        check_choice("measure", measure, BUFFER_MEASURES)
+        check_choice("form", form, FORMS)
+        self.measure, self.form = measure, form
+        if form == "surprise" and measure != "conditional_cs":
+            raise ParameterError(
+                f'`form`="surprise" must go with measure="conditional_cs", got {measure!r}. Pass form="change".'
+            )
+        self.states = States(*state_range(observation_space, encoder), encoder)
+        if isinstance(action_space, spaces.Discrete):
+            self._start, self._unit = int(action_space.start), np.eye(int(action_space.n)).tolist()
+            dim_action = int(action_space.n)
+        elif isinstance(action_space, spaces.Box):
+            self._start, self._unit, dim_action = 0, [], int(np.prod(action_space.shape))
+        else:
+            raise ParameterError(f"the action space must be discrete or a box, got {action_space}. Flatten it first.")
+        dim = self.states.dim_state
+        self.buffer = TransitionBuffer(size, dim + dim_action, dim, bandwidth_x=bandwidth, bandwidth_y=bandwidth)
+        self._last = 0.0
+
+    def reward(self, state: Any, action: Any, upcoming: Any) -> float:
+        """Record a transition and return its intrinsic reward."""
+        vector = self._unit[int(action) - self._start] if self._unit else np.reshape(action, -1)
+        self.buffer.push(np.concatenate([state, vector]), upcoming)
+        if self.form == "surprise":
+            return self._surprise()
+        level = self.buffer.divergence(self.measure)
+        change, self._last = level - self._last, level
+        return level if self.form == "level" else change
+
+    def _surprise(self) -> float:
+        arrays = self.buffer.window.arrays
+        if min(self.buffer.window.counts) < 2:
+            return 0.0
+        slot = (self.buffer.pushed - 1) % self.buffer.size
+        logs = [math.log(arrays.sums[s, slot]) + arrays.shifts[s, slot] for s in range(4)]
+        return float((logs[3] - logs[1]) - (logs[2] - logs[0]))
+
+
+class _Curious:
+    """What both wrappers share: the constructor, and how rewards are combined."""
+
+    # Names of the spaces of a single environment, with the name of the space in braces.
+    _spaces = "{}"
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        weight: float = 1.0,
+        extrinsic_weight: float = 1.0,
+        size: int = 1_000,
+        bandwidth: float = 0.1,
+        measure: BufferMeasure = "conditional_cs",
+        form: RewardForm = "level",
+        encoder: Encoder | None = None,
+        require_seed: bool = False,
+    ) -> None:
+        super().__init__(env)  # type: ignore[call-arg]
+        for name, value in (("weight", weight), ("extrinsic_weight", extrinsic_weight)):
+            if isinstance(value, bool) or not math.isfinite(float(value)):
+                raise ParameterError(f"`{name}` must be a finite number, got {value!r}. Pass e.g. {name}=1.0.")
+        self.weight, self.extrinsic_weight, self.require_seed = float(weight), float(extrinsic_weight), require_seed
+        observations, actions = (
+            getattr(env, self._spaces.format(name)) for name in ("observation_space", "action_space")
+        )
+        self.curiosity = Curiosity(
+            observations, actions, size=size, bandwidth=bandwidth, measure=measure, form=form, encoder=encoder
+        )
+        self._states: list[Any] | None = None
+
+    def _check_seed(self, seed: Any) -> None:
+        if self.require_seed and self._states is None and seed is None:
+            raise ParameterError(
+                "the environment must be seeded at its first reset (require_seed=True): without a seed no run can be "
+                "repeated. Call reset(seed=0)."
+            )
+
+    def _combined(self, extrinsic: Any, intrinsic: Any) -> Any:
+        return self.extrinsic_weight * extrinsic + self.weight * intrinsic
+
+
+class IntrinsicReward(_Curious, _Wrapper):  # type: ignore[misc]
+    """Add the divergence between the halves of a transition buffer to the reward of every step of an environment.
+
+    ``info["intrinsic_reward"]`` holds the divergence alone.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        Bounded observations of one dimension (or an `encoder`); discrete or continuous actions.
+    weight : float
+        The reward becomes ``extrinsic_weight * reward + weight * intrinsic``. Choose it by the size of the
+        environment's own rewards; with 0 they stay as they are and the divergence is only reported.
+    extrinsic_weight : float
+        Weight of the environment's own rewards; with 0 the agent explores without them.
+    size, bandwidth, measure, form, encoder
+        The buffer and the form of the reward; see `condcs.explore._intrinsic.Curiosity`.
+    require_seed : bool
+        Whether the first reset must have a seed, so that runs can be repeated.
+
+    Notes
+    -----
+    The buffer is kept for the lifetime of the wrapper: all episodes are parts of one stream. A reset is not a
+    transition.
+    """
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode; the buffer keeps its transitions."""
+        self._check_seed(seed)
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._states = [self.curiosity.states.state(observation)]
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take a step, record the transition and combine the rewards."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        upcoming = self.curiosity.states.state(observation)
+        assert self._states is not None
+        intrinsic = self.curiosity.reward(self._states[0], action, upcoming)
+        self._states = [upcoming]
+        combined = self._combined(float(reward), intrinsic)
+        return observation, combined, terminated, truncated, {**info, "intrinsic_reward": intrinsic}
+
+
+class VectorIntrinsicReward(_Curious, _VectorWrapper):  # type: ignore[misc]
+    """`IntrinsicReward` for vectorised environments: one buffer records the transitions of all, in their order.
+
+    ``infos["intrinsic_reward"]`` holds one number per environment, 0 where an environment was reset in this step. The
+    parameters are those of `IntrinsicReward`.
+    """
+
+    _spaces = "single_{}"
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start all environments; the buffer keeps its transitions."""
+        self._check_seed(seed)
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self._states = [self.curiosity.states.state(o) for o in observations]
+        self._ended = np.zeros(self.num_envs, bool)
+        return observations, infos
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take a step in every environment, record the transitions and combine the rewards."""
+        observations, rewards, terminations, truncations, infos = self.env.step(actions)
+        assert self._states is not None
+        intrinsic = np.zeros(self.num_envs)
+        ended = np.asarray(terminations) | np.asarray(truncations)
+        mode = self.env.metadata.get("autoreset_mode")
+        same_step = str(getattr(mode, "name", mode)).upper() == "SAME_STEP"
+        for i, observation in enumerate(observations):
+            seen = self.curiosity.states.state(observation)
+            if not self._ended[i]:
+                last = self.curiosity.states.state(infos["final_obs"][i]) if same_step and ended[i] else seen
+                intrinsic[i] = self.curiosity.reward(self._states[i], actions[i], last)
+            self._states[i] = seen
+        # By default the step after the end of an episode resets the environment and ignores the action.
+        self._ended = np.zeros_like(ended) if same_step else ended
+        combined = self._combined(np.asarray(rewards, np.float64), intrinsic)
+        return observations, combined, terminations, truncations, {**infos, "intrinsic_reward": intrinsic}

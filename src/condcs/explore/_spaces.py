@@ -1,0 +1,206 @@
+"""Spaces of an environment as agents see them: observations become states, and numbers become actions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from condcs._core.checks import check_integer, check_positive
+from condcs._core.errors import DataError, ParameterError, ShapeError
+from condcs._core.random import check_rng
+from condcs.explore._environments import MAZE_ID, MAZE_SPACING, TORQUES, gymnasium
+from condcs.explore._mazes import MOVES
+
+Encoder = Callable[[Any], Any]
+"""A function from an observation to a vector, preferably with entries between 0 and 1."""
+
+
+class RandomFeatures:
+    r"""Random features of an observation: :math:`(1 + \tanh(W o + b)) / 2` with fixed, random W and b.
+
+    Different observations have different features, without any training. This is enough to count and compare visits to
+    images and other high-dimensional observations.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape of an observation.
+    dim : int
+        Number of features.
+    scale : float
+        Observations are divided by this number first (255 for images).
+    rng : int or Generator, optional
+        Draws W and b.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> encoder = RandomFeatures((8, 8), 3, rng=0)
+    >>> encoder(np.zeros((8, 8))).shape
+    (3,)
+    """
+
+    def __init__(
+        self, shape: int | Sequence[int], dim: int, *, scale: float = 1.0, rng: int | np.random.Generator | None = None
+    ) -> None:
+        self.shape = (shape,) if isinstance(shape, int) else tuple(int(s) for s in shape)
+        self.dim, self.scale = check_integer("dim", dim, 1), check_positive("scale", scale)
+        generator = check_rng(rng)
+        size = math.prod(self.shape)
+        # Pre-activations of unit variance for standardised inputs: the slope of tanh keeps neighbours apart.
+        self._weights = generator.normal(size=(self.dim, size)) / math.sqrt(size)
+        self._bias = 0.5 * generator.normal(size=self.dim)
+
+    def __call__(self, observation: Any) -> np.ndarray[Any, Any]:
+        """Return the features of one observation."""
+        given = np.asarray(observation, dtype=np.float64)
+        if given.shape != self.shape:
+            raise ShapeError(
+                f"`observation` must have shape {self.shape}, got {given.shape}. Make the encoder for that shape."
+            )
+        return np.asarray(0.5 * (1.0 + np.tanh(self._weights @ (given.reshape(-1) / self.scale) + self._bias)))
+
+
+def unit_range(low: Any, high: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return shift and scale that bring a box to the unit range."""
+    low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (high > low).all()):
+        raise ParameterError(
+            f"the observation space must have finite bounds, got low {low.tolist()} and high {high.tolist()}. Pass "
+            "`low` and `high`, or an `encoder` that returns numbers between 0 and 1."
+        )
+    return low, 1.0 / (high - low)
+
+
+class States:
+    """Observations in the units of the kernel.
+
+    Parameters
+    ----------
+    low, scale : array
+        The kernel sees ``(observation - low) * scale``.
+    encoder : callable, optional
+        Applied to observations first; `low` and `scale` are then those of its result.
+    """
+
+    def __init__(self, low: Any, scale: Any, encoder: Encoder | None = None) -> None:
+        self.low, self.scale = np.array(low, np.float64), np.array(scale, np.float64)
+        self.encoder = encoder
+
+    @property
+    def dim_state(self) -> int:
+        """Columns of a state."""
+        return len(self.low)
+
+    def state(self, observation: Any) -> np.ndarray[Any, Any]:
+        """Return the state of an observation."""
+        given = observation if self.encoder is None else self.encoder(observation)
+        return np.asarray((_checked(given, self.dim_state) - self.low) * self.scale)
+
+
+class Spaces(States):
+    """The spaces of an environment as an agent sees them: states in the units of the kernel, and a list of actions.
+
+    Parameters
+    ----------
+    low, scale, encoder
+        As in `States`.
+    vectors : array, shape (n_actions, d_a)
+        Actions as the kernel sees them.
+    actions : sequence
+        The same actions as the environment expects them.
+    """
+
+    def __init__(
+        self, low: Any, scale: Any, vectors: Any, actions: Sequence[Any], encoder: Encoder | None = None
+    ) -> None:
+        super().__init__(low, scale, encoder)
+        self.vectors, self.actions = np.array(vectors, np.float64), list(actions)
+
+    def action(self, index: int) -> Any:
+        """Return an action as the environment expects it."""
+        return self.actions[index]
+
+    @classmethod
+    def of(cls, environment: Any, *, levels: int = 5, encoder: Encoder | None = None, vectors: Any = None) -> Spaces:
+        """Read an environment's spaces.
+
+        Parameters
+        ----------
+        environment : gymnasium.Env
+            Its observations are a bounded box of one dimension, or `encoder` maps them to numbers between 0 and 1. Its
+            actions are discrete, or a bounded box that is discretised.
+        levels : int
+            Number of values in each column of continuous actions; the pendulum has the paper's five torques.
+        encoder : callable, optional
+            Function from an observation to a vector.
+        vectors : array, optional
+            Actions as the kernel sees them; by default unit vectors for discrete actions, and continuous actions as
+            they are.
+        """
+        name = getattr(getattr(environment, "spec", None), "id", "")
+        low, scale = state_range(environment.observation_space, encoder)
+        if name == MAZE_ID and encoder is None:
+            scale = np.full(scale.shape, MAZE_SPACING)
+        made, actions = _actions(environment.action_space, levels, name)
+        if vectors is not None:
+            made = np.array(vectors, np.float64)
+            if made.ndim != 2 or len(made) != len(actions):
+                raise ParameterError(
+                    f"`vectors` must have one row per action ({len(actions)}), got shape {made.shape}. "
+                    "Pass e.g. the identity matrix."
+                )
+        return cls(low, scale, made, actions, encoder)
+
+
+def state_range(space: Any, encoder: Encoder | None) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return shift and scale that bring observations to the unit range; what an encoder returns is in it already."""
+    if encoder is not None:
+        dim = len(_checked(encoder(space.sample()), None))
+        return np.zeros(dim), np.ones(dim)
+    if not isinstance(space, gymnasium().spaces.Box) or len(space.shape) != 1:
+        raise ParameterError(
+            f"the observation space must be a box of one dimension, got {space}. Pass an `encoder`, e.g. "
+            "`condcs.explore.RandomFeatures(environment.observation_space.shape, 8)`."
+        )
+    return unit_range(space.low, space.high)
+
+
+def _actions(space: Any, levels: int, name: str) -> tuple[Any, list[Any]]:
+    spaces = gymnasium().spaces
+    if isinstance(space, spaces.Discrete):
+        n = int(space.n)
+        numbers = [int(space.start) + i for i in range(n)]
+        if name == MAZE_ID:
+            return np.array(MOVES, np.float64), numbers
+        if name == "MountainCar-v0":
+            return np.array([[-1.0], [0.0], [1.0]]), numbers
+        return np.eye(n), numbers
+    if isinstance(space, spaces.Box) and len(space.shape) == 1 and np.isfinite([space.low, space.high]).all():
+        levels = check_integer("levels", levels, 2)
+        if name == "Pendulum-v1" and levels == len(TORQUES):
+            columns = [np.array(TORQUES)]
+        else:
+            columns = [np.linspace(a, b, levels) for a, b in zip(space.low, space.high, strict=True)]
+        grid = np.stack([g.reshape(-1) for g in np.meshgrid(*columns, indexing="ij")], axis=1)
+        return grid, [row.astype(space.dtype) for row in grid]
+    raise ParameterError(
+        f"the action space must be discrete, or a bounded box of one dimension, got {space}. Wrap the environment, "
+        "e.g. with gymnasium.wrappers.TransformAction."
+    )
+
+
+def _checked(values: Any, dim: int | None) -> np.ndarray[Any, Any]:
+    """Return an observation, or what an encoder made of it, as a finite vector of the right length."""
+    state = np.array(values, dtype=np.float64).reshape(-1)
+    if dim is not None and state.size != dim:
+        raise ShapeError(f"the observation must have {dim} numbers, got {state.size}. Use one environment per agent.")
+    if not np.isfinite(state).all():
+        raise DataError(
+            f"the observation must be finite, got {state.tolist()}. Check the environment, or clean observations with "
+            "an `encoder`."
+        )
+    return state

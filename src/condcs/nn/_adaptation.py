@@ -1,0 +1,312 @@
+"""Unsupervised domain adaptation as a scikit-learn classifier: source labels, target inputs, one network."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from torch import Tensor, nn
+
+from condcs._core.checks import check_choice, check_integer, check_positive
+from condcs._core.errors import DataError, ParameterError, ShapeError, public
+from condcs.nn._discrepancies import AdaptationMethod
+from condcs.nn._training import PREDICT_ROWS, Checkpoints, Progress, Stopping, Training, run_name
+
+FloatArray = np.ndarray[Any, Any]
+
+BEST_OBJECTIVE = Stopping()
+"""The epoch with the best held-out objective is kept; all epochs are run."""
+
+
+class BottleneckNetwork(nn.Module):
+    """Feature extractor, fully connected bottleneck with ReLU, and a linear classifier.
+
+    ``network(x)`` returns ``(logits, layers)``: the outputs, and the bottleneck's layers from first to last. That is
+    what `DomainAdapter` asks of any network.
+
+    Parameters
+    ----------
+    extractor : nn.Module
+        Maps a batch of inputs to features; what it returns is flattened.
+    n_features : int
+        Columns of those features.
+    n_classes : int
+        Outputs.
+    bottleneck : sequence of int
+        Widths of the bottleneck's layers; the paper has two.
+
+    Examples
+    --------
+    >>> network = BottleneckNetwork(nn.Identity(), 10, 2, bottleneck=(8, 4))
+    >>> logits, layers = network(torch.zeros(5, 10))
+    >>> tuple(logits.shape), [tuple(z.shape) for z in layers]
+    ((5, 2), [(5, 8), (5, 4)])
+    """
+
+    def __init__(
+        self, extractor: nn.Module, n_features: int, n_classes: int, *, bottleneck: Sequence[int] = (64, 32)
+    ) -> None:
+        super().__init__()
+        self.extractor = extractor
+        sizes = [check_integer("n_features", n_features, 1), *(check_integer("bottleneck", b, 1) for b in bottleneck)]
+        self.bottleneck = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.classifier = nn.Linear(sizes[-1], check_integer("n_classes", n_classes, 2))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Return logits and the layers of the bottleneck."""
+        z = self.extractor(x).flatten(1)
+        layers = []
+        for linear in self.bottleneck:
+            z = torch.relu(linear(z))
+            layers.append(z)
+        return self.classifier(z), layers or [z]
+
+
+class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classifier that is trained on a labelled source and adapted to an unlabelled target.
+
+    It minimises the source's cross-entropy plus `weight` times the discrepancy between the two domains, after a
+    warm-up without the discrepancy. The same objective, on held-out source rows and the target's inputs, decides which
+    epoch is kept and when to stop: no target label is ever used.
+
+    Parameters
+    ----------
+    module : nn.Module, or callable that makes one
+        ``module(x)`` returns ``(logits, layers)``, as `BottleneckNetwork` does. A module is copied, never changed. A
+        callable is called after `random_state` is set, which therefore determines the initial weights.
+    method : {"none", "ddc", "dan", "jan", "djp_mmd", "cs"}
+        Discrepancy.
+    weight : float
+        Weight of the discrepancy.
+    loss_options : mapping, optional
+        Options of the discrepancy, e.g. ``{"bandwidth": 1.0}``.
+    warmup : int
+        Epochs without the discrepancy.
+    ramp : int
+        Epochs over which the weight then grows linearly to its value; with 0 it has its value at once.
+    epochs : int
+        Epochs in all.
+    batch_size : int
+        Rows of each domain in a batch.
+    learning_rate : float
+        Learning rate of Adam.
+    stopping : Stopping
+        Which epoch is kept, and when to stop.
+    device : str
+        Device to compute on.
+    random_state : int
+        Seed of initial weights, batches and dropout. Torch's global generator is left as it was.
+
+    Attributes
+    ----------
+    module_ : nn.Module
+        The trained network.
+    classes_ : array
+        Labels.
+    history_ : list of dict
+        Losses of every epoch.
+    best_epoch_ : int
+        Epoch whose weights are kept, counted from 1.
+    n_collapsed_ : int
+        Batches whose features were all equal, so that no bandwidth could be found; they were not aligned.
+
+    Notes
+    -----
+    Parameters that are tuned are flat, because scikit-learn's searches set them one by one. Others are grouped in
+    `stopping` or passed to `fit`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(60) % 2
+    >>> source = rng.normal(size=(60, 3)) + 2 * y[:, None]
+    >>> from condcs.nn import BottleneckNetwork
+    >>> adapter = DomainAdapter(lambda: BottleneckNetwork(nn.Identity(), 3, 2, bottleneck=(8, 4)), warmup=3, epochs=6)
+    >>> adapter.fit(source, y, source + 0.5).predict(source).shape
+    (60,)
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        *,
+        method: AdaptationMethod = "cs",
+        weight: float = 1.0,
+        loss_options: Mapping[str, Any] | None = None,
+        warmup: int = 10,
+        ramp: int = 0,
+        epochs: int = 60,
+        batch_size: int = 64,
+        learning_rate: float = 1e-2,
+        stopping: Stopping = BEST_OBJECTIVE,
+        device: str = "cpu",
+        random_state: int = 0,
+    ) -> None:
+        self.module = module
+        self.method = method
+        self.weight = weight
+        self.loss_options = loss_options
+        self.warmup = warmup
+        self.ramp = ramp
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.stopping = stopping
+        self.device = device
+        self.random_state = random_state
+
+    @public
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        X_target: Any,
+        *,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 5,
+        resume: bool = False,
+        progress: Progress | None = None,
+    ) -> DomainAdapter:
+        """Train on labelled source rows and unlabelled target rows.
+
+        Parameters
+        ----------
+        X, y : array
+            Source inputs and labels.
+        X_target : array
+            Target inputs.
+        checkpoint : path, optional
+            File to which the state is written every `checkpoint_every` epochs.
+        checkpoint_every : int
+            Epochs between two checkpoints.
+        resume : bool
+            Whether to continue from `checkpoint` if it exists; the result is that of an uninterrupted run.
+        progress : callable, optional
+            ``progress(done, epochs, record)`` is called after every epoch.
+
+        Returns
+        -------
+        DomainAdapter
+            Itself.
+        """
+        check_integer("checkpoint_every", checkpoint_every, 1)
+        if resume and checkpoint is None:
+            raise ParameterError("`resume` needs a file to continue from. Pass checkpoint=PATH as well.")
+        path = None if checkpoint is None else Path(checkpoint)
+        return self._fit(X, y, X_target, None, Checkpoints(path, checkpoint_every, resume), progress)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        X_target: Any,
+        classes: FloatArray | None,
+        checkpoints: Checkpoints,
+        progress: Progress | None = None,
+    ) -> DomainAdapter:
+        """Train; `classes` are those that the network has an output for, all of which need not occur."""
+        self._check_options()
+        source, target = _inputs("X", X), _inputs("X_target", X_target)
+        if source.shape[1:] != target.shape[1:]:
+            raise ShapeError(
+                f"`X` and `X_target` must agree in all but the number of rows, got {source.shape} and {target.shape}."
+            )
+        labels = np.asarray(y)
+        if labels.shape != (len(source),):
+            raise ShapeError(f"`y` must have one label per row of `X` ({len(source)}), got shape {labels.shape}.")
+        self.classes_ = np.unique(labels) if classes is None else classes
+        codes = np.searchsorted(self.classes_, labels)
+        if len(np.unique(codes)) < 2:
+            raise DataError("`y` must hold at least two classes, got one. Pass labels of every class.")
+        # A generator of our own for everything, dropout included; the caller's is put back.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.random_state)
+            self.module_ = self._new_module()
+            shapes = [(key, tuple(value.shape)) for key, value in self.module_.state_dict().items()]
+            settings = {**self._settings(), "network": shapes, "torch": torch.__version__}
+            name = run_name(settings, source, codes, target)
+            Training(self, source, codes, target, name).run(checkpoints, progress)
+        return self
+
+    def _new_module(self) -> nn.Module:
+        made = copy.deepcopy(self.module) if isinstance(self.module, nn.Module) else self.module()
+        if not isinstance(made, nn.Module):
+            raise ParameterError(
+                f"`module` must be a torch module or a function that makes one, got {type(made).__name__}."
+            )
+        return made.to(self.device)
+
+    def _settings(self) -> dict[str, Any]:
+        """Return what a run depends on; one may resume it with more epochs, more patience, or on another device."""
+        given: dict[str, Any] = self.get_params(deep=False)
+        for name in ("module", "stopping", "epochs", "device"):
+            given.pop(name)
+        return {**given, "validation": self.stopping.validation, "monitor": self.stopping.monitor}
+
+    def _check_options(self) -> None:
+        check_choice("method", self.method, get_args(AdaptationMethod))
+        if isinstance(self.weight, bool) or not 0 <= float(self.weight) < math.inf:
+            raise ParameterError(
+                f"`weight` must be a finite number of at least 0, got {self.weight!r}. Pass e.g. weight=1.0."
+            )
+        if not isinstance(self.stopping, Stopping):
+            raise ParameterError(
+                f"`stopping` must be a condcs.nn.Stopping, got {self.stopping!r}. Pass e.g. Stopping(patience=5)."
+            )
+        check_integer("epochs", self.epochs, 1)
+        check_integer("warmup", self.warmup, 0)
+        check_integer("ramp", self.ramp, 0)
+        check_integer("batch_size", self.batch_size, 2)
+        check_integer("random_state", self.random_state, 0)
+        check_positive("learning_rate", self.learning_rate)
+
+    @public
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return class probabilities, one row per row of X."""
+        return self._outputs(X)[0]
+
+    @public
+    def predict(self, X: Any) -> FloatArray:
+        """Return the most probable label of each row."""
+        probabilities = self._outputs(X)[0]
+        return np.asarray(self.classes_[probabilities.argmax(1)])
+
+    @public
+    def transform(self, X: Any) -> FloatArray:
+        """Return the last layer of the bottleneck: the features that were aligned."""
+        return self._outputs(X)[1]
+
+    @torch.no_grad()
+    def _outputs(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        if not hasattr(self, "module_"):
+            raise ParameterError("the adapter must be fitted first. Call fit(X, y, X_target).")
+        rows = torch.as_tensor(_inputs("X", X, 1), device=self.device)
+        self.module_.eval()
+        found = [self.module_(part) for part in torch.split(rows, PREDICT_ROWS)]
+        logits = torch.cat([f[0] for f in found]).float()
+        return logits.softmax(1).cpu().numpy(), torch.cat([f[1][-1] for f in found]).cpu().numpy()
+
+
+def _inputs(name: str, value: Any, least: int = 2) -> FloatArray:
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"`{name}` must hold numbers, got dtype {array.dtype}. Encode labels first.")
+    if array.ndim < 2 or len(array) < least:
+        raise ShapeError(
+            f"`{name}` must have at least {least} row(s) and two dimensions, got shape {array.shape}. Rows are "
+            "observations."
+        )
+    array = np.ascontiguousarray(array, dtype=np.float32)
+    if not np.isfinite(array).all():
+        raise DataError(
+            f"`{name}` must be finite, got {int((~np.isfinite(array)).sum())} NaN or infinite value(s). Drop those "
+            "rows, or impute them."
+        )
+    return array

@@ -1,0 +1,313 @@
+r"""Dense kernels of a mini-batch: the supplier of masses for the losses, and what the losses make of them.
+
+For batches of up to a thousand rows or two the whole Gram matrix fits in cache, and one matrix product, one exponential
+and one more product give all row sums with their gradient. Where a row has no mass in single precision, and inside
+`torch.compile`, where values cannot be looked at, rows are summed in the log domain. The formulas are those of
+`condcs._measures.formulas`; a loss may also ask for the share of every row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from condcs._core.checks import check_choice
+from condcs._core.errors import BandwidthError, ParameterError
+from condcs._kernels.bandwidths import median_widths
+from condcs._kernels.log_kernels import EXACT_EXPONENT
+from condcs._measures.formulas import conditional_terms, pooled_terms
+from condcs.nn._tensors import check_weights, class_table
+
+Width = float | str
+"""A positive number, or a rule applied to each batch: "median", "joint_median" or "mean"."""
+
+RULES = ("median", "joint_median", "mean")
+
+DENSE_ROWS = 2_048
+"""Up to this many pooled rows losses hold Gram matrices; above, the tiled row sums of the core take over."""
+
+# Beyond these exponents rounding shows: by 1e-4 in single, by 1e-11 in double precision.
+_FAR = {torch.float32: 1e3, torch.float64: 1e4}
+# Below these sums of kernel values the linear domain has lost digits.
+_FLOOR = {torch.float32: 1e-25, torch.float64: 1e-250}
+
+
+def width(option: str, value: Width, *tables: Tensor, scale: float = 1.0) -> Tensor:
+    """Return the bandwidth to use, or one per column, as a tensor without gradient.
+
+    "median" and "joint_median" are the rules of `condcs.bandwidth`, "mean" is the square root of the mean squared
+    distance between rows of the pooled tables; `scale` multiplies what a rule finds, not a number that was given.
+    """
+    like = tables[0]
+    if isinstance(value, str):
+        if value not in RULES:
+            raise BandwidthError(_not_a_width(option, value))
+        return torch.as_tensor(_rule(option, value, tables), dtype=like.dtype, device=like.device) * scale
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+        raise BandwidthError(_not_a_width(option, value))
+    return torch.full((), float(value), dtype=like.dtype, device=like.device)
+
+
+def _not_a_width(option: str, value: Any) -> str:
+    rules = ", ".join(repr(rule) for rule in RULES)
+    return f"`{option}` must be a positive number or one of the rules {rules}, got {value!r}. Pass e.g. {option}=1.0."
+
+
+@torch.compiler.disable  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _rule(option: str, rule: str, tables: Sequence[Tensor]) -> float | list[float]:
+    pooled = torch.cat([t.detach() for t in tables]).double()
+    if rule == "mean":
+        n = len(pooled)
+        widths = [math.sqrt(2 * n / (n - 1) * float(pooled.var(0, correction=0).sum()))]
+    else:
+        widths = median_widths(pooled.cpu().numpy(), joint=rule == "joint_median")[0].tolist()
+        widths = widths[:1] if rule == "joint_median" else widths
+    if not max(widths) > 1e-12 * (1.0 + float(pooled.abs().max())):
+        raise BandwidthError(
+            f"`{option}`: the rule {rule!r} finds width 0, because the rows of this batch do not differ (collapsed "
+            f"features, or labels). Pass a number, e.g. {option}=1.0."
+        )
+    return widths if len(widths) > 1 else widths[0]
+
+
+def exponents(table: Tensor, sigma: Tensor) -> Tensor:
+    r"""Return :math:`-|z_i - z_j|^2 / (2\sigma^2)` for all pairs of rows, by one matrix product."""
+    if torch.compiler.is_compiling():
+        # Values cannot be looked at, so the safe way is taken; fusing makes up for it.
+        z = (table.double() - table.detach().double().mean(0)) / sigma.double()
+        half = 0.5 * (z * z).sum(1)
+        return (z @ z.T - half[:, None] - half).to(table.dtype)
+    z = (table - table.detach().mean(0)) / sigma
+    if z.dtype == torch.float32 and is_far(z):
+        # Far from the centre the expansion cancels: a double product is exact enough, and still one product.
+        z = (table.double() - table.detach().double().mean(0)) / sigma.double()
+    if z.dtype == torch.float64 and is_far(z):
+        # Not even that: by differences, and from a centre that single far rows do not move.
+        z = (table.double() - table.detach().double().median(0).values) / sigma.double()
+        return (-0.5 * torch.cdist(z, z, compute_mode="donot_use_mm_for_euclid_dist").square()).to(table.dtype)
+    found: Tensor = _Exponents.apply(z)  # type: ignore[no-untyped-call]
+    return found.to(table.dtype)
+
+
+def is_far(z: Tensor) -> bool:
+    """Whether rows in units of the bandwidth are so far from 0 that the expansion loses digits of their type."""
+    return 0.5 * float((z * z).sum(1).detach().max()) > EXACT_EXPONENT[torch.finfo(z.dtype).bits]
+
+
+class _Exponents(torch.autograd.Function):
+    """Minus half the squared distances between rows, with a backward pass that suits few columns too."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> Tensor:
+        ctx.save_for_backward(z)
+        half = 0.5 * (z * z).sum(1)
+        return (z @ z.T).sub_(half[:, None]).sub_(half)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (z,) = ctx.saved_tensors
+        # Products from the left: with few columns the others are of poor shape, five times as slow.
+        pulled: Tensor = (z.T @ gradient.T + z.T @ gradient).T
+        back: Tensor = pulled - (gradient.sum(0) + gradient.sum(1))[:, None] * z
+        return back
+
+
+def equal_exponents(codes: Tensor, like: Tensor) -> Tensor:
+    """Return 0 for pairs of rows that are equal and minus infinity for others: the exponents of the delta kernel."""
+    equal = (codes[:, None, :] == codes[None, :, :]).all(-1)
+    return torch.where(equal, 0.0, -torch.inf).to(like.dtype)
+
+
+def log_row_sums(grids: Sequence[Tensor], weights: Sequence[Tensor | None], sizes: Sequence[int]) -> list[Tensor]:
+    """Log of every row's kernel mass in every group, one (n x groups) table for each grid of exponents.
+
+    Parameters
+    ----------
+    grids : sequence of tensors, shape (n, n)
+        Exponents.
+    weights : sequence of tensors or None
+        Weights of the columns of each group; None where all are 1.
+    sizes : sequence of int
+        Columns of each group, in their order.
+    """
+    if not torch.compiler.is_compiling():
+        sums = [_sums(torch.exp(grid), weights, sizes) for grid in grids]
+        floor = _FLOOR[grids[0].dtype]
+        if all(float(s.detach().min()) > floor for s in sums):
+            return [torch.log(s) for s in sums]
+    logs = [0.0 if w is None else log_or_minus_infinity(w) for w in weights]
+    return [
+        torch.stack(
+            [log_sum(block + w, 1) for block, w in zip(torch.split(grid, list(sizes), 1), logs, strict=True)], 1
+        )
+        for grid in grids
+    ]
+
+
+def has_far_rows(log_a: Tensor) -> bool:
+    """Whether rows are so far from a group that log B - log A has lost digits; `condcs._kernels.row_sums` has them.
+
+    Inside `torch.compile`, where values cannot be looked at, nothing is far.
+    """
+    return not torch.compiler.is_compiling() and float(log_a.detach().min()) < -_FAR[log_a.dtype]
+
+
+def _sums(kernel: Tensor, weights: Sequence[Tensor | None], sizes: Sequence[int]) -> Tensor:
+    # Sums of blocks, not a product with an indicator matrix: that is a product of poor shape, ten times as slow.
+    blocks = zip(torch.split(kernel, list(sizes), 1), weights, strict=True)
+    return torch.stack([block.sum(1) if w is None else block @ w for block, w in blocks], 1)
+
+
+def log_sum(terms: Tensor, dim: int) -> Tensor:
+    """Log of the sum of exponentials; a sum without any mass is the smallest number instead of minus infinity."""
+    peak = terms.detach().amax(dim, keepdim=True)
+    peak = torch.where(torch.isinf(peak), torch.zeros_like(peak), peak)
+    total = torch.exp(terms - peak).sum(dim)
+    return torch.log(total.clamp_min(torch.finfo(terms.dtype).tiny)) + peak.squeeze(dim)
+
+
+def log_or_minus_infinity(weights: Tensor) -> Tensor:
+    """Log of weights; minus infinity for 0, with zero gradient there."""
+    positive = weights > 0
+    return torch.where(positive, torch.log(torch.where(positive, weights, 1.0)), -torch.inf)
+
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A sum over rows that enters a divergence: `coefficient` times the log of the sum, or the sum itself.
+
+    Attributes
+    ----------
+    coefficient : float
+        Factor of the sum.
+    terms : tensor
+        One term per row; logarithms of terms for a log contrast.
+    rows : slice
+        Which rows of the pooled batch the terms belong to.
+    """
+
+    coefficient: float
+    terms: Tensor
+    rows: slice
+
+
+def check_reduction(reduction: str, *, per_row: bool = True, why: str = "") -> None:
+    """Check the option; `per_row` says whether shares of rows can be had."""
+    check_choice("reduction", reduction, REDUCTIONS)
+    if reduction == "none" and not per_row:
+        raise ParameterError(f'`reduction`="none" is not possible here: {why}. Pass reduction="mean".')
+
+
+def scaled(value: Tensor, n: int, reduction: str) -> Tensor:
+    """Return a divergence of `n` rows as "mean", or times `n` as "sum"."""
+    return value * n if reduction == "sum" else value
+
+
+def log_contrast(parts: Sequence[Part], n: int, reduction: str) -> Tensor:
+    """Sum of coefficient times log-sum over the parts."""
+    totals = [log_sum(part.terms, 0) for part in parts]
+    if reduction != "none":
+        return scaled(
+            sum(
+                (p.coefficient * t for p, t in zip(parts[1:], totals[1:], strict=True)),
+                parts[0].coefficient * totals[0],
+            ),
+            n,
+            reduction,
+        )
+    shares = parts[0].terms.new_zeros(n)
+    for part, total in zip(parts, totals, strict=True):
+        shares = _added(shares, part.rows, part.coefficient * n * total * torch.exp(part.terms - total))
+    return shares
+
+
+def linear_contrast(parts: Sequence[Part], n: int, reduction: str) -> Tensor:
+    """Sum of coefficient times sum over the parts."""
+    if reduction != "none":
+        return scaled(
+            sum((p.coefficient * p.terms.sum() for p in parts[1:]), parts[0].coefficient * parts[0].terms.sum()),
+            n,
+            reduction,
+        )
+    shares = parts[0].terms.new_zeros(n)
+    for part in parts:
+        shares = _added(shares, part.rows, part.coefficient * n * part.terms)
+    return shares
+
+
+def _added(shares: Tensor, rows: slice, values: Tensor) -> Tensor:
+    start, stop, _ = rows.indices(len(shares))
+    return shares + torch.nn.functional.pad(values, (start, len(shares) - stop))
+
+
+TILED = f"above {DENSE_ROWS:,} rows only totals are kept, to save memory"
+"""Why there are no shares of rows in a large batch."""
+
+
+class Batch:
+    """Two samples, pooled: sizes, weights, and the sums that their divergences are made of."""
+
+    def __init__(self, source: Tensor, target: Tensor, weights_source: Any, weights_target: Any) -> None:
+        self.sizes = (source.shape[0], target.shape[0])
+        self.n = sum(self.sizes)
+        self.dense = self.n <= DENSE_ROWS
+        self.slices = (slice(0, self.sizes[0]), slice(self.sizes[0], self.n))
+        self.weights = (
+            check_weights("weights_source", weights_source, source),
+            check_weights("weights_target", weights_target, target),
+        )
+        self.row_weights = [0.0 if w is None else log_or_minus_infinity(w) for w in self.weights]
+        self.log_totals = [
+            math.log(m) if w is None else w.sum().log() for m, w in zip(self.sizes, self.weights, strict=True)
+        ]
+
+    def shares(self, g: int) -> Any:
+        """Weights of a sample, summing to 1."""
+        w = self.weights[g]
+        assert w is not None
+        return w / w.sum()
+
+    def marginal_parts(self, log_a: Tensor, factor: float = 1.0) -> list[Part]:
+        """Log of the mean kernel value within and between the samples."""
+        (s, t), (ws, wt), (ms, mt) = self.slices, self.row_weights, self.log_totals
+        return [
+            Part(factor, log_a[s, 0] + ws - 2 * ms, s),
+            Part(factor, log_a[t, 1] + wt - 2 * mt, t),
+            Part(-2 * factor, log_a[s, 1] + ws - ms - mt, s),
+        ]
+
+    def conditional_parts(self, log_a: Tensor, log_b: Tensor, factor: float) -> list[Part]:
+        """Prop. 2: B[j,h] / (A[j,g] A[j,h]) over the rows j of g, for all g and h."""
+        parts = []
+        for g, (rows, weights) in enumerate(zip(self.slices, self.row_weights, strict=True)):
+            for h in (0, 1):
+                terms = conditional_terms(log_b[rows, h] - log_a[rows, h], log_a[rows, g]) + weights
+                parts.append(Part(factor if g == h else -factor, terms, rows))
+        return parts
+
+    def pooled_parts(self, log_a: Tensor, log_b: Tensor, factor: float) -> list[Part]:
+        """All integrals over both samples: f_g f_h / (B_g + B_h) with f = B / A."""
+        everyone = slice(0, self.n)
+        log_f, log_r = log_b - log_a, log_sum(log_b, 1)
+        weights = torch.cat([log_r.new_zeros(m) + w for m, w in zip(self.sizes, self.row_weights, strict=True)])
+        terms = [(1.0, 0, 0), (1.0, 1, 1), (-2.0, 0, 1)]
+        return [
+            Part(c * factor, pooled_terms(log_f[:, g], log_f[:, h], log_r) + weights, everyone) for c, g, h in terms
+        ]
+
+
+def labels_of(y_source: Any, y_target: Any, zs: Tensor, zt: Tensor) -> tuple[Tensor, Tensor]:
+    """Labels of both batches as tables with the same columns."""
+    tables = [y for y in (y_source, y_target) if isinstance(y, Tensor) and (y.is_floating_point() or y.ndim > 1)]
+    classes = tables[0].flatten(1).shape[1] if tables and tables[0].ndim > 1 else 1 if tables else None
+    ys = class_table("y_source", y_source, zs.shape[0], classes)
+    return ys.to(zs.dtype), class_table("y_target", y_target, zt.shape[0], classes).to(zs.dtype)

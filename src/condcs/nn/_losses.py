@@ -1,0 +1,323 @@
+"""Losses as modules: each keeps the options of a function in `condcs.nn.functional`, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from condcs.nn import functional
+from condcs.nn._dense import Width
+
+
+class _Loss(nn.Module):
+    """A module that remembers options; a number or a rule name is all the state there is."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = options
+
+    def extra_repr(self) -> str:
+        """Show the options."""
+        return ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+
+
+class CSLoss(_Loss):
+    """Cauchy-Schwarz divergence between two batches of features.
+
+    Parameters
+    ----------
+    bandwidth, normalize, reduction
+        As in `condcs.nn.functional.cs_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> z = torch.tensor([[0.0], [1.0]])
+    >>> CSLoss(bandwidth=1.0)(z, z).item()
+    0.0
+    """
+
+    def __init__(self, *, bandwidth: Width = "joint_median", normalize: bool = False, reduction: str = "mean") -> None:
+        super().__init__(bandwidth=bandwidth, normalize=normalize, reduction=reduction)
+
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        weights_source: Tensor | None = None,
+        weights_target: Tensor | None = None,
+    ) -> Tensor:
+        """Return the divergence of two batches."""
+        return functional.cs_loss(
+            source, target, weights_source=weights_source, weights_target=weights_target, **self.options
+        )
+
+
+class MMDLoss(_Loss):
+    """Squared maximum mean discrepancy between two batches of features (DDC).
+
+    Parameters
+    ----------
+    bandwidth, normalize, reduction
+        As in `condcs.nn.functional.mmd_loss`.
+    """
+
+    def __init__(self, *, bandwidth: Width = "joint_median", normalize: bool = False, reduction: str = "mean") -> None:
+        super().__init__(bandwidth=bandwidth, normalize=normalize, reduction=reduction)
+
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        weights_source: Tensor | None = None,
+        weights_target: Tensor | None = None,
+    ) -> Tensor:
+        """Return the discrepancy of two batches."""
+        return functional.mmd_loss(
+            source, target, weights_source=weights_source, weights_target=weights_target, **self.options
+        )
+
+
+class MKMMDLoss(_Loss):
+    """Squared multi-kernel MMD (DAN); layers given as a sequence are summed.
+
+    Parameters
+    ----------
+    bandwidth, multiples, normalize, reduction
+        As in `condcs.nn.functional.mk_mmd_loss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        bandwidth: Width = "joint_median",
+        multiples: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0),
+        normalize: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(bandwidth=bandwidth, multiples=tuple(multiples), normalize=normalize, reduction=reduction)
+
+    def forward(
+        self,
+        source: Tensor | Sequence[Tensor],
+        target: Tensor | Sequence[Tensor],
+        weights_source: Tensor | None = None,
+        weights_target: Tensor | None = None,
+    ) -> Tensor:
+        """Return the discrepancy of two batches, of one layer or summed over several."""
+        layers_source = [source] if isinstance(source, Tensor) else source
+        layers_target = [target] if isinstance(target, Tensor) else target
+        options = {"weights_source": weights_source, "weights_target": weights_target, **self.options}
+        layers = [functional.mk_mmd_loss(a, b, **options) for a, b in zip(layers_source, layers_target, strict=True)]
+        return sum(layers[1:], layers[0])
+
+
+class JMMDLoss(_Loss):
+    """Squared joint MMD over several layers (JAN).
+
+    Parameters
+    ----------
+    bandwidth, normalize, reduction
+        As in `condcs.nn.functional.jmmd_loss`.
+    """
+
+    def __init__(self, *, bandwidth: Width = "joint_median", normalize: bool = False, reduction: str = "mean") -> None:
+        super().__init__(bandwidth=bandwidth, normalize=normalize, reduction=reduction)
+
+    def forward(
+        self,
+        source: Sequence[Tensor],
+        target: Sequence[Tensor],
+        weights_source: Tensor | None = None,
+        weights_target: Tensor | None = None,
+    ) -> Tensor:
+        """Return the discrepancy of the layers of two batches."""
+        return functional.jmmd_loss(
+            source, target, weights_source=weights_source, weights_target=weights_target, **self.options
+        )
+
+
+class DJPMMDLoss(_Loss):
+    """Discriminative joint-probability MMD between two labelled batches (DJP-MMD).
+
+    Parameters
+    ----------
+    form, trade_off, bandwidth, normalize
+        As in `condcs.nn.functional.djp_mmd_loss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        form: str = "discriminative",
+        trade_off: float = 0.1,
+        bandwidth: Width = "joint_median",
+        normalize: bool = False,
+    ) -> None:
+        super().__init__(form=form, trade_off=trade_off, bandwidth=bandwidth, normalize=normalize)
+
+    def forward(self, source: Tensor, y_source: Tensor, target: Tensor, y_target: Tensor) -> Tensor:
+        """Return the discrepancy of two labelled batches."""
+        return functional.djp_mmd_loss(source, y_source, target, y_target, **self.options)
+
+
+class CMMDLoss(_Loss):
+    """Squared conditional MMD between p_s(y|z) and p_t(y|z).
+
+    Parameters
+    ----------
+    regularization, bandwidth, bandwidth_y, normalize
+        As in `condcs.nn.functional.cmmd_loss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        regularization: float = 0.1,
+        bandwidth: Width = "joint_median",
+        bandwidth_y: Width = 1.0,
+        normalize: bool = False,
+    ) -> None:
+        super().__init__(
+            regularization=regularization, bandwidth=bandwidth, bandwidth_y=bandwidth_y, normalize=normalize
+        )
+
+    def forward(self, source: Tensor, y_source: Tensor, target: Tensor, y_target: Tensor) -> Tensor:
+        """Return the discrepancy of two labelled batches."""
+        return functional.cmmd_loss(source, y_source, target, y_target, **self.options)
+
+
+class ConditionalCSLoss(_Loss):
+    """Conditional CS divergence between predictions and truth given the inputs: a loss for regression (Prop. 3).
+
+    Parameters
+    ----------
+    form, bandwidth_x, bandwidth_y, scale_x, scale_y, normalize, reduction
+        As in `condcs.nn.functional.conditional_cs_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> x = torch.linspace(0, 1, 20)
+    >>> loss = ConditionalCSLoss()
+    >>> bool(loss(x + 0.1, x, x) < loss(x + 0.2, x, x))
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        form: str = "paper",
+        bandwidth_x: Width = "median",
+        bandwidth_y: Width = "median",
+        scale_x: float = 0.1,
+        scale_y: float = 2.0,
+        normalize: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(
+            form=form,
+            bandwidth_x=bandwidth_x,
+            bandwidth_y=bandwidth_y,
+            scale_x=scale_x,
+            scale_y=scale_y,
+            normalize=normalize,
+            reduction=reduction,
+        )
+
+    def forward(self, y_pred: Tensor, y_true: Tensor, x: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Return the divergence of predictions from the truth at these inputs."""
+        return functional.conditional_cs_loss(y_pred, y_true, x, weights=weights, **self.options)
+
+
+class ConditionalCSAlignment(_Loss):
+    """CS divergence of two domains in p(z), plus their conditional CS divergence in p(y|z).
+
+    Parameters
+    ----------
+    marginal, conditional, estimator, bandwidth, bandwidth_y, normalize, reduction
+        As in `condcs.nn.functional.conditional_cs_alignment_loss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        marginal: float = 1.0,
+        conditional: float = 1.0,
+        estimator: str = "paper",
+        bandwidth: Width = 1.0,
+        bandwidth_y: Width = 1.0,
+        normalize: bool = True,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(
+            marginal=marginal,
+            conditional=conditional,
+            estimator=estimator,
+            bandwidth=bandwidth,
+            bandwidth_y=bandwidth_y,
+            normalize=normalize,
+            reduction=reduction,
+        )
+
+    def forward(
+        self,
+        source: Tensor,
+        y_source: Tensor,
+        target: Tensor,
+        y_target: Tensor,
+        weights_source: Tensor | None = None,
+        weights_target: Tensor | None = None,
+    ) -> Tensor:
+        """Return the divergence of two labelled batches."""
+        return functional.conditional_cs_alignment_loss(
+            source,
+            y_source,
+            target,
+            y_target,
+            weights_source=weights_source,
+            weights_target=weights_target,
+            **self.options,
+        )
+
+
+class ConditionalIndependencePenalty(_Loss):
+    """Divergence between p(y|x1) and p(y|x1, x2): a penalty for fairness and invariance (Prop. 4).
+
+    Equalized Odds: ``penalty(prediction, outcome, protected)`` with delta kernels on the last two. Invariance:
+    ``penalty(outcome, representation, environment)`` with delta kernels on the first and the last.
+
+    Parameters
+    ----------
+    form, bandwidth_y, bandwidth_x1, bandwidth_x2, kernel_y, kernel_x1, kernel_x2, reduction
+        As in `condcs.nn.functional.conditional_independence_loss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        form: str = "corrected",
+        bandwidth_y: Width = "median",
+        bandwidth_x1: Width = "median",
+        bandwidth_x2: Width = "median",
+        kernel_y: str = "gaussian",
+        kernel_x1: str = "gaussian",
+        kernel_x2: str = "gaussian",
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(
+            form=form,
+            bandwidth_y=bandwidth_y,
+            bandwidth_x1=bandwidth_x1,
+            bandwidth_x2=bandwidth_x2,
+            kernel_y=kernel_y,
+            kernel_x1=kernel_x1,
+            kernel_x2=kernel_x2,
+            reduction=reduction,
+        )
+
+    def forward(self, y: Tensor, x1: Tensor, x2: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Return how much x2 adds about y beyond x1."""
+        return functional.conditional_independence_loss(y, x1, x2, weights=weights, **self.options)

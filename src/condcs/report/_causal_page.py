@@ -1,0 +1,113 @@
+"""The page of ``condcs causal``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from condcs.causal._graph_drawing import BLUE, draw_links, draw_matrix, plain
+from condcs.report._page import Page
+
+if TYPE_CHECKING:
+    from condcs.causal import CausalGraph
+
+FloatArray = np.ndarray[Any, Any]
+
+MOST_SERIES, MOST_TIMES = 12, 400
+
+
+def causal_page(graph: CausalGraph, series: FloatArray, *, title: str, alpha: float, seed: int, command: str) -> Page:
+    """Return the page: links in a table, the graph, the matrix of scores, the series, and what was done."""
+    found = graph.adjacency(alpha)
+    count = int(found.sum())
+    words = "No series drives another" if not count else f"{count} of {len(graph.rows())} possible links"
+    page = Page(
+        f"What drives what in {title}",
+        f"{words} at a false discovery rate of {alpha:g}. A link means that the past of one series carries "
+        "information about the next value of another beyond that series' own past.",
+    )
+    page.section("Links")
+    rows = [
+        [
+            r["source"],
+            r["target"],
+            r["score"],
+            f"{r['pvalue']:.4f}",
+            f"{r['pvalue_adjusted']:.4f}",
+            "drives" if r["pvalue_adjusted"] <= alpha else "",
+        ]
+        for r in graph.rows()
+    ]
+    page.table(["source", "target", "score", "p", "adjusted p", ""], rows, "All ordered pairs, most certain first")
+    page.figure(
+        _links_figure(graph, found),
+        "Graph of the links found: " + ("; ".join(f"{a} drives {b}" for a, b in graph.links(alpha)) or "none"),
+        f"Links with an adjusted p-value of at most {alpha:g}; wider arrows have larger scores.",
+    )
+    page.figure(_matrix_figure(graph, found), "Matrix of the scores, sources in rows and targets in columns", "Scores.")
+    page.section("Series")
+    page.figure(_series_figure(graph.names, series), "The series over time", _series_caption(series))
+    page.section("How to read this")
+    page.points(
+        [
+            "The test is Granger's: it is about prediction. A common cause that is not in the table can make two "
+            "series look linked.",
+            "Without --conditional, a chain a → b → c may show a → c as well: an influence, but an indirect one.",
+            "Surrogates show what unrelated series would give. They assume that the series are stationary: a common "
+            "trend or season looks like an influence. Remove it first.",
+        ]
+    )
+    page.section("How it was made")
+    e = graph.embedding
+    page.facts(
+        {
+            "series": f"{series.shape[1]} of {len(series):,} times",
+            "measure": graph.measure,
+            "lag, order": f"{e.lag}, {e.order_x}",
+            "null": f"{graph.null}, {graph.null_distributions.shape[-1]} surrogates on {graph.window:,} rows",
+            "adjusted for": f"{len(rows)} tests (Benjamini-Hochberg)",
+            "seed": seed,
+        }
+    )
+    page.command(command)
+    return page
+
+
+def _links_figure(graph: CausalGraph, found: Any) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.8, 4.4), layout="constrained")
+    draw_links(figure.subplots(), graph.names, found, strengths=graph.scores)
+    return figure
+
+
+def _matrix_figure(graph: CausalGraph, found: Any) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 4.4), layout="constrained")
+    draw_matrix(figure.subplots(), graph.names, graph.scores, found)
+    return figure
+
+
+def _series_figure(names: Sequence[str], series: FloatArray) -> Any:
+    from matplotlib.figure import Figure
+
+    names = names[:MOST_SERIES]
+    figure = Figure(figsize=(8, 0.9 + 0.62 * len(names)), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(len(names), 1, sharex=True))
+    for axis, name, column in zip(axes, names, series.T, strict=False):
+        axis.plot(column[:MOST_TIMES], color=BLUE, lw=0.9)
+        axis.set_ylabel(
+            plain(name if len(name) <= 14 else f"{name[:13]}…"), rotation=0, ha="right", va="center", fontsize=8
+        )
+        axis.tick_params(labelsize=7)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[-1].set_xlabel("time step", fontsize=8)
+    return figure
+
+
+def _series_caption(series: FloatArray) -> str:
+    words = f"The first {min(MOST_TIMES, len(series)):,} of {len(series):,} times"
+    return f"{words}, the first {MOST_SERIES} series." if series.shape[1] > MOST_SERIES else f"{words}."

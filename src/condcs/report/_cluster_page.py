@@ -1,0 +1,233 @@
+"""The page of ``condcs cluster``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condcs.report._page import Page
+from condcs.timeseries._clustering import Clusters, adjusted_rand_index, normalized_mutual_information
+
+FloatArray = np.ndarray[Any, Any]
+
+COLOURS = ("#2b6cb0", "#dd6b20", "#2f855a", "#805ad5", "#c53030", "#00838f", "#b7791f", "#d53f8c", "#4a5568", "#6b8e23")
+
+MOST_SHOWN = 400
+"""Series in the picture of distances; of larger collections every so many are shown."""
+
+MOST_LINES = 25
+"""Series drawn per cluster."""
+
+MOST_PANELS = 24
+"""Clusters whose series are drawn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clustering:
+    """What was found, for the page and for the terminal.
+
+    Attributes
+    ----------
+    title : str
+        Where the series came from.
+    X : list of array
+        The series.
+    classes : array or None
+        Known classes.
+    D : array, shape (n, n)
+        Distances.
+    clusters : Clusters
+        Labels, medoids and silhouette.
+    settings : dict
+        What was used, in words.
+    """
+
+    title: str
+    X: list[FloatArray]
+    classes: FloatArray | None
+    D: FloatArray
+    clusters: Clusters
+    settings: dict[str, str]
+
+    columns = ("cluster", "series", "most central", "mean distance inside", "to the nearest cluster")
+
+    def rows(self) -> list[list[Any]]:
+        """Return a line per cluster: number, size, medoid, mean distances inside and to the nearest other cluster."""
+        labels, D = self.clusters.labels, self.D
+        present = np.unique(labels)
+        lines: list[list[Any]] = []
+        for c in present:
+            inside = labels == c
+            size = int(inside.sum())
+            within = float(D[np.ix_(inside, inside)].sum() / (size * (size - 1))) if size > 1 else 0.0
+            between = min((float(D[np.ix_(inside, labels == o)].mean()) for o in present if o != c), default=0.0)
+            medoid = int(self.clusters.medoids[list(present).index(c)])
+            lines.append([int(c) + 1, size, medoid + 1, within, between])
+        return lines
+
+    def agreement(self) -> dict[str, float]:
+        """Return how well the clusters agree with known classes; empty if there are none."""
+        if self.classes is None:
+            return {}
+        return {
+            "NMI": normalized_mutual_information(self.classes, self.clusters.labels),
+            "ARI": adjusted_rand_index(self.classes, self.clusters.labels),
+        }
+
+    def crossing(self) -> tuple[list[str], list[list[Any]]]:
+        """Return the counts of clusters against known classes: titles and rows."""
+        assert self.classes is not None
+        classes = sorted(set(self.classes.tolist()))
+        rows = [
+            [int(c) + 1, *(int(((self.clusters.labels == c) & (self.classes == name)).sum()) for name in classes)]
+            for c in np.unique(self.clusters.labels)
+        ]
+        return ["cluster", *classes], rows
+
+
+def cluster_page(found: Clustering, command: str) -> Page:
+    """Return the page: clusters in numbers, distances, map, series, and what was done."""
+    clusters = found.clusters
+    rows = found.rows()
+    page = Page(
+        f"Clusters of {found.title}",
+        f"{len(found.X):,} series in {len(rows)} clusters by "
+        + ("the divergence between their dynamics." if "window" in found.settings else f"{found.settings['measure']}."),
+    )
+    page.section("Clusters")
+    page.table(found.columns, rows, "Series are numbered from 1, in the order of the file")
+    page.text(
+        f"Mean silhouette {clusters.silhouette:.3f}: 1 means tight clusters far apart, 0 clusters that touch, and "
+        "values below 0 series that are closer to another cluster than to their own."
+    )
+    agreement = found.agreement()
+    if agreement:
+        page.section("Against the labels of the file")
+        page.facts({name: f"{value:.3f}" for name, value in agreement.items()})
+        page.table(*found.crossing(), "Series of each class in each cluster")
+    page.section("Distances")
+    sampled = f" {MOST_SHOWN} of {len(found.X):,} series are shown." if len(found.X) > MOST_SHOWN else ""
+    page.figure(
+        draw_distances(found.D, clusters.labels),
+        "Matrix of the distances between series, sorted by cluster",
+        f"All pairs, sorted by cluster: dark blocks on the diagonal are clusters.{sampled}",
+    )
+    page.figure(
+        draw_map(found.D, clusters.labels, clusters.medoids),
+        "Series as points in a plane, coloured by cluster",
+        "A map of the same distances (classical scaling); the numbers mark the most central series.",
+    )
+    page.section("Series")
+    few = f" The first {MOST_PANELS} clusters are shown." if len(rows) > MOST_PANELS else ""
+    page.figure(
+        draw_series(found.X, clusters.labels, clusters.medoids),
+        "Series of each cluster over time",
+        f"Up to {MOST_LINES} series of each cluster; the most central one is black.{few}",
+    )
+    page.section("How it was made")
+    page.facts(found.settings)
+    page.command(command)
+    return page
+
+
+def colour_of(c: int) -> str:
+    """Return the colour of a cluster."""
+    return COLOURS[c % len(COLOURS)]
+
+
+def draw_distances(D: FloatArray, labels: FloatArray) -> Any:
+    """Draw the matrix with the series sorted by cluster; lines part the clusters."""
+    from matplotlib.figure import Figure
+
+    order = np.argsort(labels, kind="stable")
+    order = order[np.linspace(0, len(order) - 1, min(len(order), MOST_SHOWN)).astype(int)]
+    shown = D[np.ix_(order, order)]
+    apart = shown[~np.eye(len(shown), dtype=bool)]
+    figure = Figure(figsize=(5, 4.3), layout="constrained")
+    axis = figure.add_subplot()
+    # The largest twentieth would leave no shades for the rest.
+    image = axis.imshow(shown, cmap="viridis", vmin=min(0.0, float(apart.min())), vmax=float(np.quantile(apart, 0.95)))
+    edges = np.flatnonzero(np.diff(labels[order])) + 0.5
+    for edge in edges:
+        axis.axhline(edge, color="white", lw=0.9)
+        axis.axvline(edge, color="white", lw=0.9)
+    bounds = np.concatenate([[-0.5], edges, [len(order) - 0.5]])
+    names = [str(int(c) + 1) for c in labels[order][np.ceil(bounds[:-1]).astype(int)]]
+    axis.set_xticks((bounds[1:] + bounds[:-1]) / 2, names)
+    axis.set_yticks((bounds[1:] + bounds[:-1]) / 2, names)
+    axis.tick_params(length=0)
+    axis.set_xlabel("cluster")
+    axis.set_ylabel("cluster")
+    figure.colorbar(image, label="distance", extend="max")
+    return figure
+
+
+def draw_map(D: FloatArray, labels: FloatArray, medoids: FloatArray) -> Any:
+    """Draw the series in a plane whose distances are like theirs (classical scaling, D as squared distance)."""
+    from matplotlib.figure import Figure
+
+    places = planar(D)
+    figure = Figure(figsize=(5, 4.3), layout="constrained")
+    axis = figure.add_subplot()
+    for c in np.unique(labels):
+        members = labels == c
+        axis.plot(*places[members].T, "o", ms=4.5, mew=0, alpha=0.65, color=colour_of(c))
+    for c, medoid in zip(np.unique(labels), medoids, strict=True):
+        axis.plot(*places[medoid], "o", ms=13, mfc="white", mec=colour_of(c), mew=1.8)
+        axis.text(places[medoid, 0], places[medoid, 1], str(int(c) + 1), ha="center", va="center_baseline", fontsize=8)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.set_aspect("equal", adjustable="datalim")
+    axis.spines[:].set_color("#a0aec0")
+    return figure
+
+
+def planar(D: FloatArray) -> FloatArray:
+    """Return places in the plane by classical scaling of D, taken as squared distances."""
+    n = len(D)
+    squares = np.maximum((D + D.T) / 2, 0.0)
+    means = squares.mean(axis=0)
+    B = -0.5 * (squares - means - means[:, None] + means.mean())
+    if n > 800:
+        from scipy.sparse.linalg import eigsh
+
+        values, vectors = eigsh(B, k=2, which="LA", v0=np.ones(n))
+    else:
+        values, vectors = (part[..., -2:] for part in np.linalg.eigh(B))
+    places = vectors * np.sqrt(np.maximum(values, 0.0))
+    # Signs of eigenvectors are arbitrary: the first series lies on the left and below.
+    return np.asarray(places[:, ::-1] * np.where(places[0, ::-1] > 0, -1.0, 1.0))
+
+
+def draw_series(X: list[FloatArray], labels: FloatArray, medoids: FloatArray) -> Any:
+    """Draw the series of each cluster with the most central one on top; the first three channels as rows."""
+    from matplotlib.figure import Figure
+
+    present = np.unique(labels)[:MOST_PANELS]
+    channels = min(3, len(X[0]))
+    columns = min(4, len(present)) if channels == 1 else len(present)
+    if channels > 1:
+        columns = min(columns, 4)
+    lines = -(-len(present) // columns) * channels
+    figure = Figure(figsize=(2.3 * columns + 0.4, 1.45 * lines + 0.3), layout="constrained")
+    axes = figure.subplots(lines, columns, squeeze=False, sharex=True)
+    for axis in axes.ravel():
+        axis.set_visible(False)
+    for place, (c, medoid) in enumerate(zip(present, medoids, strict=False)):
+        members = np.flatnonzero(labels == c)
+        shown = members[np.linspace(0, len(members) - 1, min(len(members), MOST_LINES)).astype(int)]
+        for channel in range(channels):
+            axis = axes[place // columns * channels + channel, place % columns]
+            axis.set_visible(True)
+            for i in shown:
+                axis.plot(X[i][channel], color=colour_of(c), lw=0.7, alpha=0.3)
+            axis.plot(X[medoid][channel], color="#1a202c", lw=1.4)
+            axis.tick_params(labelsize=7, length=2)
+            axis.spines[["top", "right"]].set_visible(False)
+            if channel == 0:
+                axis.set_title(f"cluster {int(c) + 1}: {len(members)}", fontsize=9)
+            if channels > 1 and place % columns == 0:
+                axis.set_ylabel(f"channel {channel + 1}", fontsize=8)
+    return figure

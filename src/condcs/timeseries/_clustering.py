@@ -1,0 +1,332 @@
+"""Clusters from a matrix of distances: spectral clustering and k-medoids, and how good they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from condcs._core.checks import check_choice, check_integer, check_positive
+from condcs._core.equality import ByValue
+from condcs._core.errors import DataError, ParameterError, ShapeError, public
+from condcs._core.random import check_rng
+
+FloatArray = np.ndarray[Any, Any]
+
+Method = Literal["spectral", "k_medoids"]
+Criterion = Literal["silhouette", "eigengap"]
+
+SCALES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+"""Candidates for the scale b, in units of the median distance."""
+
+DENSE_SIZE = 1_200
+"""Up to this many series all eigenvectors are computed; for more, only those that are needed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters(ByValue):
+    """A clustering and how it was found.
+
+    Attributes
+    ----------
+    labels : array of int, shape (n,)
+        Cluster of each series, 0 to k - 1.
+    medoids : array of int, shape (k,)
+        The most central series of each cluster: the one with the smallest sum of distances to the others in it.
+    scale : float or None
+        The b of ``exp(-D / b)``; None for k-medoids.
+    silhouette : float
+        Mean silhouette under the distances; between -1 and 1, large when clusters are tight and far apart.
+    """
+
+    labels: FloatArray
+    medoids: FloatArray
+    scale: float | None
+    silhouette: float
+
+
+@public
+def cluster(
+    D: Any,
+    n_clusters: int,
+    *,
+    method: Method = "spectral",
+    scale: float | Literal["median"] | Criterion = "median",
+    rng: int | np.random.Generator | None = 0,
+) -> Clusters:
+    """Cluster n objects by their distances.
+
+    Spectral clustering (Ng, Jordan and Weiss) works on the adjacency ``A = exp(-D / b)``; k-medoids is FasterPAM, the
+    best of ten starts.
+
+    Parameters
+    ----------
+    D : array, shape (n, n)
+        Distances or divergences; slightly negative values are allowed, and the two triangles are averaged.
+    n_clusters : int
+        Number of clusters k.
+    method : {"spectral", "k_medoids"}
+        The algorithm.
+    scale : float, "median", "silhouette" or "eigengap"
+        The b of the adjacency. "median" is the median distance; "silhouette" and "eigengap" choose among multiples of
+        it, without labels: see `choose_scale`. Not used by k-medoids.
+    rng : int or Generator
+        Random generator for the starts, or its seed.
+
+    Returns
+    -------
+    Clusters
+        Labels, medoids, the scale used, and the mean silhouette.
+
+    Examples
+    --------
+    >>> points = np.array([0.0, 0.1, 0.2, 5.0, 5.1])
+    >>> found = cluster(abs(points[:, None] - points), 2)
+    >>> found.labels.tolist()
+    [0, 0, 0, 1, 1]
+    """
+    D = check_distances("D", D)
+    k = check_integer("n_clusters", n_clusters, 2, len(D), " (the number of series)")
+    check_choice("method", method, get_args(Method))
+    generator = check_rng(rng)
+    if method == "k_medoids":
+        from condcs.timeseries._k_medoids import best_medoids
+
+        labels, b = _labels_in_order(best_medoids(D, k, generator)), None
+    else:
+        b = choose_scale(D, k, criterion=scale) if scale in ("silhouette", "eigengap") else _scale(D, scale)
+        labels = _spectral(D, k, b, generator)
+    return Clusters(labels, medoids_of(D, labels), b, silhouette(D, labels))
+
+
+@public
+def choose_scale(
+    D: Any, n_clusters: int, *, criterion: Criterion = "eigengap", scales: Sequence[float] = SCALES
+) -> float:
+    """Choose the b of ``exp(-D / b)`` without labels.
+
+    "silhouette" maximises the mean silhouette of the clusters under D. "eigengap" maximises the difference between the
+    k-th and the (k+1)-th eigenvalue of the normalised adjacency.
+
+    Parameters
+    ----------
+    D : array, shape (n, n)
+        Distances.
+    n_clusters : int
+        Number of clusters.
+    criterion : {"silhouette", "eigengap"}
+        The rule.
+    scales : sequence of float
+        Candidates, in units of the median distance.
+
+    Returns
+    -------
+    float
+        The scale, in the units of D; among equally good ones the largest.
+    """
+    D = check_distances("D", D)
+    k = check_integer("n_clusters", n_clusters, 2, len(D) - 1, " (one less than the number of series)")
+    check_choice("criterion", criterion, get_args(Criterion))
+    if len(scales) == 0:
+        raise ParameterError("`scales` must hold at least one candidate, got none. Pass e.g. scales=(0.1, 1.0).")
+    unit = _scale(D, "median")
+    candidates = sorted((check_positive("scales", s) * unit for s in scales), reverse=True)
+    if criterion == "silhouette":
+        marks = [silhouette(D, _spectral(D, k, b, check_rng(0))) for b in candidates]
+    else:
+        marks = [_eigengap(D, k, b) for b in candidates]
+    return float(candidates[int(np.argmax(np.round(marks, 12)))])
+
+
+@public
+def normalized_mutual_information(truth: Any, labels: Any) -> float:
+    r"""Mutual information of two labellings, divided by the larger of their entropies (Xu, Liu and Gong).
+
+    .. math:: \mathrm{NMI} = \frac{I(U; V)}{\max(H(U), H(V))}
+
+    This is the paper's definition. scikit-learn divides by the mean of the entropies by default, which gives slightly
+    larger numbers.
+
+    Parameters
+    ----------
+    truth, labels : array, shape (n,)
+        Labels of any kind.
+
+    Returns
+    -------
+    float
+        Between 0 (independent) and 1 (equal up to the names of the labels).
+    """
+    from sklearn.metrics import normalized_mutual_info_score
+
+    truth, labels = _check_labels(truth, labels)
+    return float(normalized_mutual_info_score(truth, labels, average_method="max"))
+
+
+@public
+def adjusted_rand_index(truth: Any, labels: Any) -> float:
+    """Share of pairs on which two labellings agree, adjusted for chance.
+
+    Parameters
+    ----------
+    truth, labels : array, shape (n,)
+        Labels of any kind.
+
+    Returns
+    -------
+    float
+        1 for equal labellings, 0 on average for random ones.
+    """
+    from sklearn.metrics import adjusted_rand_score
+
+    truth, labels = _check_labels(truth, labels)
+    return float(adjusted_rand_score(truth, labels))
+
+
+@public
+def silhouette(D: Any, labels: Any) -> float:
+    """Mean silhouette of a clustering under a matrix of distances; 0 if all are in one cluster.
+
+    Parameters
+    ----------
+    D : array, shape (n, n)
+        Distances; negative ones count as 0.
+    labels : array, shape (n,)
+        Clusters.
+
+    Returns
+    -------
+    float
+        Between -1 and 1.
+    """
+    from sklearn.metrics import silhouette_score
+
+    D = np.maximum(check_distances("D", D), 0.0)
+    np.fill_diagonal(D, 0.0)
+    count = len(np.unique(labels))
+    if not 1 < count < len(D):
+        return 0.0
+    return float(silhouette_score(D, labels, metric="precomputed"))
+
+
+def medoids_of(D: FloatArray, labels: FloatArray) -> FloatArray:
+    """Return the most central member of each cluster."""
+    members = [np.flatnonzero(labels == c) for c in np.unique(labels)]
+    return np.array([m[np.argmin(D[np.ix_(m, m)].sum(axis=0))] for m in members])
+
+
+def check_distances(name: str, D: Any) -> FloatArray:
+    """Check a matrix of distances and return it as floats, the two triangles averaged."""
+    try:
+        D = np.array(D, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"`{name}` must be a matrix of numbers, but: {error}. Pass a square array.") from error
+    if D.ndim != 2 or D.shape[0] != D.shape[1] or len(D) < 3:
+        raise ShapeError(
+            f"`{name}` must be a square matrix of distances between at least 3 series, got shape {D.shape}. "
+            "Pass e.g. the result of ccs_pairwise_distance."
+        )
+    if not np.isfinite(D).all():
+        raise DataError(
+            f"`{name}` must be finite, got {int((~np.isfinite(D)).sum())} NaN or infinite value(s). "
+            "Drop the series they belong to."
+        )
+    return np.asarray((D + D.T) / 2)
+
+
+def _scale(D: FloatArray, scale: float | str) -> float:
+    if scale != "median":
+        if isinstance(scale, str):
+            raise ParameterError(
+                f"`scale` must be a positive number, 'median', 'silhouette' or 'eigengap', got {scale!r}. "
+                "Pass scale='median'."
+            )
+        return check_positive("scale", scale)
+    return median_distance(D)
+
+
+def median_distance(D: FloatArray) -> float:
+    """Return the median of the distances between different series; the smallest positive one if that is not above 0."""
+    apart = D[np.triu_indices(len(D), 1)]
+    middle = float(np.median(apart))
+    if middle <= 0:
+        above = apart[apart > 0]
+        if not len(above):
+            raise DataError("`D` must hold some positive distances, got none: all series look the same.")
+        middle = float(above.min())
+    return middle
+
+
+def _adjacency(D: FloatArray, b: float) -> FloatArray:
+    """Return D^-1/2 A D^-1/2 of the adjacency A = exp(-D / b), without loops, as Ng, Jordan and Weiss do."""
+    A = np.exp(-np.maximum(D, 0.0) / b)
+    np.fill_diagonal(A, 0.0)
+    # An object without neighbours keeps a degree: it is a component of its own.
+    degrees = np.maximum(A.sum(axis=1), 1e-300)
+    root = 1 / np.sqrt(degrees)
+    return np.asarray(A * root[:, None] * root)
+
+
+def _leading(M: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """Return the largest eigenvalues, in descending order, and their vectors."""
+    from scipy.linalg import eigh
+    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+    n = len(M)
+    if n > DENSE_SIZE:
+        try:
+            # A fixed start: the same matrix gives the same vectors. At a tiny scale nearly all eigenvalues are equal
+            # and the iteration hardly converges: then the dense solver is faster.
+            values, vectors = eigsh(M, k=count, which="LA", v0=np.ones(n), ncv=max(4 * count, 40), tol=1e-8, maxiter=20)
+            order = np.argsort(values)[::-1]
+            return values[order], vectors[:, order]
+        except ArpackNoConvergence:
+            pass
+    values, vectors = eigh(M, subset_by_index=(n - count, n - 1), check_finite=False)
+    return values[::-1], vectors[:, ::-1]
+
+
+def _spectral(D: FloatArray, k: int, b: float, rng: np.random.Generator) -> FloatArray:
+    from sklearn.cluster import KMeans
+
+    vectors = _leading(_adjacency(D, b), k)[1]
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = vectors / np.where(lengths > 0, lengths, 1.0)
+    means = KMeans(k, n_init=10, random_state=int(rng.integers(2**31)))
+    return _labels_in_order(_quietly(means, rows))
+
+
+def _quietly(means: Any, rows: FloatArray) -> FloatArray:
+    """Fit k-means without its warning: with fewer distinct rows than clusters, there are fewer clusters."""
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return np.asarray(means.fit_predict(rows))
+
+
+def _eigengap(D: FloatArray, k: int, b: float) -> float:
+    values = _leading(_adjacency(D, b), k + 1)[0]
+    return float(values[k - 1] - values[k])
+
+
+def _labels_in_order(labels: FloatArray) -> FloatArray:
+    """Return clusters numbered by their first member, so that the numbers do not depend on the random start."""
+    firsts: dict[int, int] = {}
+    for label in labels.tolist():
+        firsts.setdefault(label, len(firsts))
+    return np.array([firsts[label] for label in labels.tolist()])
+
+
+def _check_labels(truth: Any, labels: Any) -> tuple[FloatArray, FloatArray]:
+    truth, labels = np.asarray(truth), np.asarray(labels)
+    if truth.ndim != 1 or truth.shape != labels.shape or not len(truth):
+        raise ShapeError(
+            f"`truth` and `labels` must hold one label for each series, got shapes {truth.shape} and {labels.shape}. "
+            "Pass two 1-d arrays of one length."
+        )
+    return truth, labels

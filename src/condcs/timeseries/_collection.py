@@ -1,0 +1,344 @@
+"""Collections of time series and their windows: one flat array of frames, whatever shape the series came in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from condcs._core.checks import check_choice, check_integer
+from condcs._core.equality import ByValue
+from condcs._core.errors import DataError, ShapeError, public
+
+FloatArray = np.ndarray[Any, Any]
+
+Layout = Literal["nct", "ntc"]
+"""Order of the axes: series, channels, time (as in aeon) or series, time, channels."""
+
+Missing = Literal["error", "drop"]
+"""What to do about NaN: raise an error, or drop the windows that contain one."""
+
+MIN_WINDOWS = 2
+"""A conditional distribution needs two observations: the fewest windows that a series may have."""
+
+
+@dataclass(frozen=True, eq=False)
+class Collection(ByValue):
+    """Time series of any lengths with the same channels.
+
+    Attributes
+    ----------
+    frames : array of shape (total number of time points, channels)
+        All series, one after the other, as float64. Gaps hold NaN.
+    starts : array of shape (count + 1,)
+        Series i has the frames from ``starts[i]`` to ``starts[i + 1]``.
+    """
+
+    frames: FloatArray
+    starts: FloatArray
+
+    @property
+    def count(self) -> int:
+        """Number of series."""
+        return len(self.starts) - 1
+
+    @property
+    def channels(self) -> int:
+        """Number of channels."""
+        return int(self.frames.shape[1])
+
+    @cached_property
+    def lengths(self) -> FloatArray:
+        """Number of time points of each series."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def has_gaps(self) -> bool:
+        """Whether any value is missing."""
+        return bool(np.isnan(self.frames).any())
+
+    def series(self, i: int) -> FloatArray:
+        """Return the frames of series i."""
+        return self.frames[self.starts[i] : self.starts[i + 1]]
+
+    def part(self, start: int, stop: int) -> Collection:
+        """Return the series from `start` to `stop`; shares memory."""
+        first, last = self.starts[start], self.starts[stop]
+        return Collection(self.frames[first:last], self.starts[start : stop + 1] - first)
+
+    def chosen(self, indices: Sequence[int] | FloatArray) -> Collection:
+        """Return the series with the given indices, as a copy."""
+        return joined([self.series(int(i)) for i in indices])
+
+
+def joined(parts: Sequence[FloatArray]) -> Collection:
+    """Return arrays of frames as one collection."""
+    return Collection(np.concatenate(parts), np.cumsum([0] + [len(p) for p in parts]))
+
+
+def check_collection(name: str, X: Any, layout: str, missing: str = "error") -> Collection:
+    """Check a collection: an array of shape (n, channels, time) or (n, time, channels), (n, time), or a list."""
+    check_choice("layout", layout, get_args(Layout))
+    check_choice("missing", missing, get_args(Missing))
+    if isinstance(X, Collection):
+        return X
+    if (isinstance(X, np.ndarray) and X.dtype != object) or not isinstance(X, Sequence | np.ndarray):
+        return _from_array(name, np.asarray(X), layout, missing)
+    if len(X) == 0:
+        raise ShapeError(f"`{name}` must hold at least one series, got none. Pass a list or an array of series.")
+    parts = [_check_frames(f"{name}[{i}]", series, layout, missing) for i, series in enumerate(X)]
+    channels = parts[0].shape[1]
+    for i, part in enumerate(parts):
+        if part.shape[1] != channels:
+            raise ShapeError(
+                f"`{name}` must have the same channels in every series, got {channels} in series 0 and "
+                f"{part.shape[1]} in series {i}. {_layout_hint(layout)}"
+            )
+    return joined(parts)
+
+
+def check_series(name: str, series: Any, layout: str, missing: str = "error") -> Collection:
+    """Check a single series, of shape (channels, time), (time, channels) or (time,), as a collection of one."""
+    check_choice("layout", layout, get_args(Layout))
+    check_choice("missing", missing, get_args(Missing))
+    frames = _check_frames(name, series, layout, missing)
+    return Collection(frames, np.array([0, len(frames)]))
+
+
+def check_same_channels(first: str, a: Collection, second: str, b: Collection, layout: str) -> None:
+    """Check that two collections can be compared."""
+    if a.channels != b.channels:
+        raise ShapeError(
+            f"`{first}` and `{second}` must have the same number of channels, got {a.channels} and {b.channels}. "
+            f"{_layout_hint(layout)}"
+        )
+
+
+def _from_array(name: str, X: FloatArray, layout: str, missing: str) -> Collection:
+    if X.ndim == 2:
+        X = X[:, :, None]
+    elif X.ndim == 3:
+        X = X.transpose(0, 2, 1) if layout == "nct" else X
+    else:
+        raise ShapeError(
+            f"`{name}` must have 3 dimensions ({_axes(layout)}), or 2 for univariate series (series, time), got shape "
+            f"{X.shape}. For a single series use `ccs_distance`, or pass [series]."
+        )
+    n, length, channels = X.shape
+    if 0 in X.shape:
+        raise ShapeError(f"`{name}` must not be empty, got {n} series of length {length} with {channels} channels.")
+    frames = _numbers(name, X.reshape(n * length, channels))
+    _check_values(name, frames, missing, lambda row: f"series {row // length}, time {row % length}")
+    return Collection(frames, np.arange(n + 1) * length)
+
+
+def _check_frames(name: str, series: Any, layout: str, missing: str) -> FloatArray:
+    """Return one series as float64 frames (time, channels)."""
+    try:
+        values = np.asarray(series)
+    except ValueError as error:
+        raise ShapeError(
+            f"`{name}` must be one series, a 1-d or 2-d array, got a nested list of uneven lengths. "
+            "Pass a list of arrays for series of different lengths."
+        ) from error
+    if values.ndim == 1:
+        values = values[:, None]
+    elif values.ndim == 2:
+        values = values.T if layout == "nct" else values
+    else:
+        raise ShapeError(
+            f"`{name}` must be one series of shape {_axes(layout, single=True)} or (time,), got shape {values.shape}. "
+            "Pass a collection to `ccs_pairwise_distance`."
+        )
+    if 0 in values.shape:
+        raise ShapeError(f"`{name}` must not be empty, got shape {np.shape(series)}. Drop empty series.")
+    frames = _numbers(name, values)
+    _check_values(name, frames, missing, lambda row: f"time {row}")
+    return frames
+
+
+def _numbers(name: str, values: FloatArray) -> FloatArray:
+    if values.dtype.kind not in "fiubO":
+        raise DataError(
+            f"`{name}` must hold real numbers, got dtype {values.dtype}. Encode labels as numbers, one channel each."
+        )
+    try:
+        return np.ascontiguousarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"`{name}` must hold real numbers, got other objects. Convert them with `float`.") from error
+
+
+def _check_values(name: str, frames: FloatArray, missing: str, place: Callable[[int], str]) -> None:
+    bad = np.isinf(frames) if missing == "drop" else ~np.isfinite(frames)
+    if not bad.any():
+        return
+    row, channel = (int(i) for i in np.argwhere(bad)[0])
+    remedy = (
+        "Interpolate them, or mark them as NaN."
+        if missing == "drop"
+        else 'Interpolate gaps, or pass missing="drop" to drop the windows that contain a NaN.'
+    )
+    raise DataError(
+        f"`{name}` must be finite, got {int(bad.sum())} NaN or infinite value(s), first at {place(row)}, channel "
+        f"{channel}. {remedy}"
+    )
+
+
+def _axes(layout: str, *, single: bool = False) -> str:
+    axes = "channels, time" if layout == "nct" else "time, channels"
+    return f"({axes})" if single else f"series, {axes}"
+
+
+def _layout_hint(layout: str) -> str:
+    other = "ntc" if layout == "nct" else "nct"
+    return f'layout="{layout}" means {_axes(layout)}; pass layout="{other}" if yours is {_axes(other)}.'
+
+
+@public
+def embed(series: Any, order: int, *, missing: Missing = "error") -> Any:
+    """Windows of a time series and the value that follows each of them: a sample of p(next value | past values).
+
+    Row i of x is the window (s[i], ..., s[i + order - 1]), flattened frame by frame, and row i of y is s[i + order]:
+    the paper's Hankel matrix without its last row, and its last row. Cost and memory O(n order).
+
+    Parameters
+    ----------
+    series : array of shape (n_timepoints,) or (n_timepoints, n_channels), or a collection
+        A collection is an array of shape (n_series, n_timepoints, n_channels), or a list of arrays, whose lengths may
+        differ.
+    order : int
+        Length of the window, K in the paper.
+    missing : {"error", "drop"}
+        Whether NaN raises an error, or the windows that contain one are dropped.
+
+    Returns
+    -------
+    x, y : array, shapes (n_windows, order * n_channels) and (n_windows, n_channels)
+        For a collection, a list of such pairs.
+
+    Examples
+    --------
+    >>> x, y = embed([1.0, 2.0, 3.0, 4.0, 5.0], 2)
+    >>> x.tolist(), y.tolist()
+    ([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]], [[3.0], [4.0], [5.0]])
+    """
+    check_choice("missing", missing, get_args(Missing))
+    order = check_integer("order", order, 1)
+    if _is_collection(series):
+        collection = check_collection("series", series, "ntc", missing)
+        windows = check_windows("series", collection, order)
+        return [embed_frames(collection.series(i), windows[i], order) for i in range(collection.count)]
+    single = check_series("series", series, "ntc", missing)
+    return embed_frames(single.frames, check_windows("series", single, order)[0], order)
+
+
+def embed_frames(frames: FloatArray, windows: FloatArray, order: int) -> tuple[FloatArray, FloatArray]:
+    """Return (x, y) of the windows that start at the given times."""
+    reach = windows[:, None] + np.arange(order)
+    return frames[reach].reshape(len(windows), -1), frames[windows + order]
+
+
+def whole_windows(frames: FloatArray, order: int) -> FloatArray:
+    """Return the start times of the windows that contain no NaN, nor does the value that follows."""
+    count = max(len(frames) - order, 0)
+    gaps = np.concatenate([[0], np.cumsum(np.isnan(frames).any(axis=1))])
+    return np.flatnonzero(gaps[order + 1 : order + 1 + count] == gaps[:count])
+
+
+def check_windows(name: str, collection: Collection, order: int) -> list[FloatArray]:
+    """Return the starts of the complete windows of every series; raise an error if a series has too few."""
+    if not collection.has_gaps:
+        shortest = int(np.argmin(collection.lengths))
+        if collection.lengths[shortest] < order + MIN_WINDOWS:
+            raise ShapeError(_too_short(name, collection, shortest, order))
+        return [np.arange(length - order) for length in collection.lengths]
+    windows = [whole_windows(collection.series(i), order) for i in range(collection.count)]
+    for i, starts in enumerate(windows):
+        if len(starts) < MIN_WINDOWS:
+            raise ShapeError(_too_short(name, collection, i, order))
+    return windows
+
+
+def _too_short(name: str, collection: Collection, i: int, order: int) -> str:
+    length = int(collection.lengths[i])
+    which = f"series {i} of `{name}`" if collection.count > 1 else f"`{name}`"
+    if length >= order + MIN_WINDOWS:
+        return (
+            f"{which} must have at least {MIN_WINDOWS} windows of {order} + 1 time points without a NaN, got "
+            f"{len(whole_windows(collection.series(i), order))} in {length} time points. Interpolate short gaps, drop "
+            "the series, or use a smaller `order`."
+        )
+    remedy = f"Use an `order` of at most {length - MIN_WINDOWS}" if length > MIN_WINDOWS else "Drop it"
+    return (
+        f"{which} must have at least order + {MIN_WINDOWS} = {order + MIN_WINDOWS} time points, got {length}. "
+        f"{remedy}, or check that time is the axis you mean."
+    )
+
+
+def _is_collection(series: Any) -> bool:
+    if isinstance(series, np.ndarray) and series.dtype != object:
+        return series.ndim == 3
+    return isinstance(series, list | tuple | np.ndarray) and len(series) > 0 and np.ndim(series[0]) > 0
+
+
+@dataclass(frozen=True, eq=False)
+class Windowed(ByValue):
+    """Series and the times at which their windows start.
+
+    Attributes
+    ----------
+    collection : Collection
+        The series.
+    order : int
+        Length of a window.
+    windows : array of int
+        Starts of the windows to use, counted from the start of their series; one series after the other.
+    ends : array of int, shape (count + 1,)
+        Series i has the windows from ``ends[i]`` to ``ends[i + 1]``.
+    """
+
+    collection: Collection
+    order: int
+    windows: FloatArray
+    ends: FloatArray
+
+    @property
+    def count(self) -> int:
+        """Number of series."""
+        return self.collection.count
+
+    @property
+    def total(self) -> int:
+        """Number of windows of all series."""
+        return len(self.windows)
+
+    def part(self, start: int, stop: int) -> Windowed:
+        """Return the series from `start` to `stop`; shares memory."""
+        first, last = self.ends[start], self.ends[stop]
+        ends = self.ends[start : stop + 1] - first
+        return Windowed(self.collection.part(start, stop), self.order, self.windows[first:last], ends)
+
+    def sample(self, i: int) -> tuple[FloatArray, FloatArray]:
+        """Return (x, y) of series i: its windows, and the frames that follow them."""
+        return embed_frames(self.collection.series(i), self.windows[self.ends[i] : self.ends[i + 1]], self.order)
+
+    def rows(self, chosen: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return (x, y) of some windows of the whole collection, given by sorted index."""
+        owners = np.searchsorted(self.ends, chosen, side="right") - 1
+        times = self.collection.starts[owners] + self.windows[chosen]
+        return embed_frames(self.collection.frames, times, self.order)
+
+    def shifted(self, origin: FloatArray) -> Windowed:
+        """Return a copy with `origin` subtracted from every frame; gaps, which no window contains, become 0."""
+        frames = np.nan_to_num(self.collection.frames - origin, nan=0.0)
+        return replace(self, collection=Collection(frames, self.collection.starts))
+
+
+def windowed(name: str, collection: Collection, order: int) -> Windowed:
+    """Find the windows of every series; raise an error if a series has too few."""
+    windows = check_windows(name, collection, order)
+    ends = np.cumsum([0] + [len(w) for w in windows], dtype=np.int64)
+    return Windowed(collection, order, np.concatenate(windows).astype(np.int64, copy=False), ends)

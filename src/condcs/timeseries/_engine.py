@@ -1,0 +1,412 @@
+"""The compiled engine: conditional divergences between all pairs of two blocks of short series.
+
+It releases the interpreter lock, so blocks run on threads. The result of a pair depends on that pair alone, not on how
+the work is divided.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba import uintp
+
+from condcs._core.compiling import njit
+from condcs._kernels.compiled import bits_of_double, double_of_bits
+from condcs.timeseries._medians import GROUP_ENDS, group, median_of, median_squared_difference, merge
+from condcs.timeseries._window_distances import (
+    LANES,
+    copy_successors,
+    pack,
+    padded,
+    pair_distances,
+    successors_at,
+    triangle,
+    triangle_size,
+)
+
+LOG2_E = 1.0 / math.log(2.0)
+"""exp(x) is the power of two of x times this."""
+
+# Adding 1.5 * 2^52 rounds to the nearest integer and leaves it in the low bits of the double.
+_ROUNDING = 6755399441055744.0
+# Sums of powers this small are flagged as underflowing anyway.
+_SMALLEST = -1020.0
+# 2^f = 1 + f q(f) with q a Chebyshev fit of degree 8 for |f| <= 1/2: off by at most 2e-14, and exact at 0.
+_C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9 = (
+    0.6931471805599453,
+    0.2402265069581299,
+    0.055504108664760424,
+    0.009618129159402558,
+    0.0013333558179043112,
+    0.00015403455852453838,
+    1.525268684626772e-05,
+    1.3255224878668817e-06,
+    1.0203121063391729e-07,
+)
+
+
+# Inlined by LLVM, not by numba: so it keeps flags of its own, and no caller's "reassoc" undoes the rounding trick.
+@numba.njit(forceinline=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
+def power_of_two(exponent: Any) -> Any:
+    """2 to the power of a number that is not positive, to a relative error of 2e-14; below -1020, 2 to the -1020."""
+    x = max(exponent, _SMALLEST)
+    shifted = x + _ROUNDING
+    f = x - (shifted - _ROUNDING)
+    p = _C9
+    p = p * f + _C8
+    p = p * f + _C7
+    p = p * f + _C6
+    p = p * f + _C5
+    p = p * f + _C4
+    p = p * f + _C3
+    p = p * f + _C2
+    p = p * f + _C1
+    p = p * f + 1.0
+    # The low bits of `shifted` hold the integer part: moved to the exponent field and added, they scale by it.
+    return double_of_bits(bits_of_double(p) + (bits_of_double(shifted) << 52))
+
+
+# Sums above this hold no digits lost to gradual underflow.
+_SAFE_SUM = 1e-290
+
+
+# Inlined, because of a function that stands alone, a first run and one that loads the cache may use different copies:
+# the compiler may reorder sums, and does not do it alike in each.
+@numba.njit(forceinline=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
+def _cross_masses(X: Any, Y: Any, y_start: int, y_step: int, n: int, m: int, cx: float, cy: float, masses: Any) -> None:
+    """Kernel masses of the rows over the columns, and of the columns over the rows: each cell is visited once."""
+    width = padded(m)
+    a_row, b_row, a_column, b_column = masses[0], masses[1], masses[2], masses[3]
+    a_column[:width] = 0.0
+    b_column[:width] = 0.0
+    sx, sy = LOG2_E * cx, LOG2_E * cy
+    for i in range(n):
+        start, y_row = i * width, y_start + i * y_step
+        # One loop for each exponential: both in one need more registers than there are.
+        a_total, b_total = 0.0, 0.0
+        for j in range(width):
+            k = power_of_two(sx * X[uintp(start + j)])
+            a_total += k
+            a_column[j] += k
+        for j in range(width):
+            kl = power_of_two(sx * X[uintp(start + j)] + sy * Y[uintp(y_row + j)])
+            b_total += kl
+            b_column[j] += kl
+        a_row[i], b_row[i] = a_total, b_total
+
+
+@numba.njit(forceinline=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
+def _own_masses(x: Any, y: Any, n: int, cx: float, cy: float, masses: Any) -> float:
+    """Kernel masses of a series' windows over the series itself, and the sum of B / A^2 over its windows."""
+    a, b = masses[0], masses[1]
+    # Every window with itself.
+    a[:n] = 1.0
+    b[:n] = 1.0
+    sx, sy = LOG2_E * cx, LOG2_E * cy
+    start = 0
+    for i in range(n - 1):
+        count, rest = padded(n - 1 - i), i + 1
+        a_total, b_total = 0.0, 0.0
+        for j in range(count):
+            k = power_of_two(sx * x[uintp(start + j)])
+            a_total += k
+            a[uintp(rest + j)] += k
+        for j in range(count):
+            kl = power_of_two(sx * x[uintp(start + j)] + sy * y[uintp(start + j)])
+            b_total += kl
+            b[uintp(rest + j)] += kl
+        a[i] += a_total
+        b[i] += b_total
+        start += count
+    total = 0.0
+    for i in range(n):
+        total += b[i] / (a[i] * a[i])
+    return total
+
+
+@njit(nogil=True)
+def _underflows(masses: Any, n: int, m: int) -> bool:
+    lowest = 1.0
+    for i in range(n):
+        lowest = min(lowest, min(masses[0, i], masses[1, i]))
+    for j in range(m):
+        lowest = min(lowest, min(masses[2, j], masses[3, j]))
+    return lowest < _SAFE_SUM
+
+
+@njit(nogil=True)
+def _log_ratio(X: Any, Y: Any, start: int, step: int, count: int, cx: float, cy: float) -> Any:
+    """Logarithm of B / A of a row (or column): an average over Y, with weights by X in units of the largest.
+
+    Not the difference of log B and log A: far away both are so large that Y is lost in them.
+    """
+    nearest = X[start]
+    for k in range(1, count):
+        nearest = min(nearest, X[start + k * step])
+    peak, total = -np.inf, 0.0
+    for k in range(count):
+        at = start + k * step
+        peak = max(peak, cx * (X[at] - nearest) + cy * Y[at])
+        total += math.exp(cx * (X[at] - nearest))
+    weighted = 0.0
+    for k in range(count):
+        at = start + k * step
+        weighted += math.exp(cx * (X[at] - nearest) + cy * Y[at] - peak)
+    return peak + math.log(weighted) - math.log(total)
+
+
+@njit(nogil=True)
+def _log_interaction(
+    own: Any, a: Any, b: Any, n: int, X: Any, Y: Any, row_step: int, step: int, count: int, cx: float, cy: float
+) -> Any:
+    """Log of the sum over windows of B / (own A * A); masses that underflow are computed again in the log domain."""
+    lowest = 1.0
+    total = 0.0
+    for i in range(n):
+        lowest = min(lowest, min(a[i], b[i]))
+        total += b[i] / (own[i] * a[i])
+    if lowest >= _SAFE_SUM:
+        return math.log(total)
+    terms = np.empty(n)
+    for i in range(n):
+        if min(a[i], b[i]) >= _SAFE_SUM:
+            ratio = math.log(b[i]) - math.log(a[i])
+        else:
+            ratio = _log_ratio(X, Y, i * row_step, step, count, cx, cy)
+        terms[i] = ratio - math.log(own[i])
+    peak = terms.max()
+    total = 0.0
+    for i in range(n):
+        total += math.exp(terms[i] - peak)
+    return peak + math.log(total)
+
+
+class Series(NamedTuple):
+    """A run of series and their windows, as compiled code takes them.
+
+    Attributes
+    ----------
+    frames : array, shape (total time, channels)
+        The series, one after the other.
+    starts : array
+        Where each series starts, and the end of the last.
+    norms : array
+        Squared norms of the frames; used if distances are found by a matrix product.
+    windows, window_starts : array
+        The windows to use of each series (times counted from its start), one series after the other.
+    """
+
+    frames: Any
+    starts: Any
+    norms: Any
+    windows: Any
+    window_starts: Any
+
+
+class _Own(NamedTuple):
+    """What concerns one series alone, for a run of series; arrays that are not needed are empty.
+
+    Attributes
+    ----------
+    packed : array, shape (count, :)
+        The frames, as `pack` leaves them.
+    x, y : array, shape (count, :)
+        Squared distances of a series' windows among themselves, and of their successors (see `triangle`); of the last
+        series only, if the kernels are known.
+    grouped_x, ends_x, grouped_y, ends_y : array, shape (count, :)
+        The same grouped by magnitude, for medians of pairs.
+    successors : array, shape (count, :)
+        In place of the last two if there is one channel: the successors in ascending order.
+    masses, totals : array, shape (count, 2, :) and (count,)
+        Kernel masses of the windows over their own series, and the sum of B / A^2.
+    """
+
+    packed: Any
+    x: Any
+    y: Any
+    grouped_x: Any
+    ends_x: Any
+    grouped_y: Any
+    ends_y: Any
+    successors: Any
+    masses: Any
+    totals: Any
+
+
+@njit(nogil=True)
+def _prepare(
+    series: Any, order: int, wide: bool, cx: float, cy: float, n_max: int, scratch: Any, X: Any, Y: Any
+) -> Any:
+    """Find the distances of each series' windows among themselves.
+
+    If the kernels are known, only the masses are kept; if not (`cx` is 0), the distances, also ordered for medians.
+    """
+    count, channels = series.starts.size - 1, series.frames.shape[1]
+    stride, size = order + padded(n_max), triangle_size(n_max)
+    pair_bandwidths, one_channel = cx == 0.0, channels == 1
+    kept = count if pair_bandwidths else 0
+    several = 0 if one_channel else kept
+    own = _Own(
+        np.empty((count, 0 if wide else channels * stride)),
+        np.empty((max(kept, 1), size)),
+        np.empty((max(kept, 1), size)),
+        np.empty((kept, size)),
+        np.empty((kept, GROUP_ENDS), np.int64),
+        np.empty((several, size)),
+        np.empty((several, GROUP_ENDS), np.int64),
+        np.empty((kept if one_channel else 0, n_max)),
+        np.empty((count, 2, stride + LANES)),
+        np.empty(count),
+    )
+    for i in range(count):
+        frames, norms, windows = _one(series, i)
+        n, packed = windows.size, own.packed[i]
+        x, y = own.x[i if pair_bandwidths else 0], own.y[i if pair_bandwidths else 0]
+        if not wide:
+            pack(frames, order, packed)
+        pair_distances(
+            packed, frames, norms, windows, packed, frames, norms, windows, order, wide, scratch, X, Y, True
+        )  # fmt: skip
+        triangle(X, n, x)
+        triangle(Y, n, y)
+        if not pair_bandwidths:
+            own.totals[i] = _own_masses(x, y, n, cx, cy, own.masses[i])
+            continue
+        used = triangle_size(n)
+        group(x[:used], own.grouped_x[i], own.ends_x[i])
+        if one_channel:
+            own.successors[i, :n] = np.sort(frames[windows + order, 0])
+        else:
+            group(y[:used], own.grouped_y[i], own.ends_y[i])
+    return own
+
+
+@njit(nogil=True)
+def _one(series: Any, i: int) -> Any:
+    first, last = series.starts[i], series.starts[i + 1]
+    windows = series.windows[series.window_starts[i] : series.window_starts[i + 1]]
+    return series.frames[first:last], series.norms[first:last], windows
+
+
+@njit(nogil=True)
+def _longest(starts: Any) -> int:
+    longest = 0
+    for i in range(starts.size - 1):
+        longest = max(longest, starts[i + 1] - starts[i])
+    return longest
+
+
+@njit(nogil=True)
+def _pair_medians(p: Any, i: int, n: int, q: Any, j: int, m: int, X: Any, Y: Any, merged: Any, scratch: Any) -> Any:
+    """Median squared distances over the windows of both series, and over their successors, and how they were found."""
+    count, n_own, m_own, cross = (n + m) * (n + m - 1) // 2, n * (n - 1) // 2, m * (m - 1) // 2, n * padded(m)
+    x, kind_x = median_of(
+        p.grouped_x[i, :n_own], p.ends_x[i], q.grouped_x[j, :m_own], q.ends_x[j], X[:cross], count, scratch
+    )
+    if p.successors.size > 0:
+        merge(p.successors[i, :n], q.successors[j, :m], merged)
+        y, kind_y = median_squared_difference(merged[: n + m], scratch)
+    else:
+        y, kind_y = median_of(
+            p.grouped_y[i, :n_own], p.ends_y[i], q.grouped_y[j, :m_own], q.ends_y[j], Y[:cross], count, scratch
+        )
+    return x, kind_x, y, kind_y
+
+
+@njit(nogil=True)
+def block_divergences(
+    a: Any,
+    b: Any,
+    order: int,
+    above_diagonal: bool,
+    bandwidth_x: float,
+    bandwidth_y: float,
+    factor: float,
+    logarithmic: bool,
+    wide: bool,
+    out: Any,
+) -> Any:
+    """Fill ``out[i, j]`` with the divergence between series i of a and series j of b.
+
+    Parameters
+    ----------
+    a, b : Series
+        The two sides.
+    order : int
+        Length of a window.
+    above_diagonal : bool
+        Whether a and b are the same series, so that only i < j is wanted.
+    bandwidth_x, bandwidth_y : float
+        Bandwidths of the kernels; 0 means the median distance of the windows of each pair.
+    factor : float
+        Multiplies the bandwidths.
+    logarithmic : bool
+        Log contrast (conditional CS), or linear contrast (conditional Euclidean).
+    wide : bool
+        Whether frames have so many channels that their distances are best found by a matrix product.
+
+    Returns
+    -------
+    array of 4 ints
+        In how many pairs the median of x, and of y, fell back on a percentile (0, 1) or on 1 (2, 3).
+    """
+    rows, columns, channels = a.starts.size - 1, b.starts.size - 1, a.frames.shape[1]
+    longest = max(_longest(a.starts), _longest(b.starts))
+    n_max = longest - order
+    stride = order + padded(n_max)
+    scratch = (
+        np.empty(longest * stride),
+        np.empty((order + 2) * stride if order > 1 else 0),
+        np.empty(n_max * padded(n_max)),
+    )
+    X, Y = np.empty(n_max * padded(n_max)), np.empty(n_max * padded(n_max))
+    pair_bandwidths = bandwidth_x == 0.0
+    cx, cy = 0.0, 0.0
+    if not pair_bandwidths:
+        cx, cy = -0.5 / (bandwidth_x * factor) ** 2, -0.5 / (bandwidth_y * factor) ** 2
+    p = _prepare(a, order, wide, cx, cy, n_max, scratch, X, Y)
+    q = p if above_diagonal else _prepare(b, order, wide, cx, cy, n_max, scratch, X, Y)
+    masses = np.empty((4, stride))
+    merged = np.empty(2 * n_max)
+    candidates = np.empty((2 * n_max**2 + 512) if pair_bandwidths else 0)
+    fallbacks = np.zeros(4, np.int64)
+    # Only a median of several channels' distances needs those of the successors in one piece; masses do not.
+    copied = pair_bandwidths and channels > 1
+    for i in range(rows):
+        p_frames, p_norms, p_windows = _one(a, i)
+        n = p_windows.size
+        for j in range(i + 1 if above_diagonal else 0, columns):
+            q_frames, q_norms, q_windows = _one(b, j)
+            m = q_windows.size
+            width = padded(m)
+            pair_distances(
+                p.packed[i], p_frames, p_norms, p_windows,
+                q.packed[j], q_frames, q_norms, q_windows,
+                order, wide, scratch, X, Y, copied,
+            )  # fmt: skip
+            if pair_bandwidths:
+                median_x, kind_x, median_y, kind_y = _pair_medians(p, i, n, q, j, m, X, Y, merged, candidates)
+                if kind_x > 0:
+                    fallbacks[2 * (kind_x - 1)] += 1
+                if kind_y > 0:
+                    fallbacks[2 * (kind_y - 1) + 1] += 1
+                cx, cy = -0.5 / (median_x * factor**2), -0.5 / (median_y * factor**2)
+                p.totals[i] = _own_masses(p.x[i], p.y[i], n, cx, cy, p.masses[i])
+                q.totals[j] = _own_masses(q.x[j], q.y[j], m, cx, cy, q.masses[j])
+            if copied or n < p_frames.shape[0] - order or m < q_frames.shape[0] - order:
+                _cross_masses(X, Y, 0, width, n, m, cx, cy, masses)
+            else:
+                y_start, y_step = successors_at(m, order)
+                _cross_masses(X, scratch[0], y_start, y_step, n, m, cx, cy, masses)
+                if _underflows(masses, n, m):
+                    copy_successors(scratch[0], n, m, order, Y)
+            pq = _log_interaction(p.masses[i, 0], masses[0], masses[1], n, X, Y, width, 1, m, cx, cy)
+            qp = _log_interaction(q.masses[j, 0], masses[2], masses[3], m, X, Y, 1, width, n, cx, cy)
+            if logarithmic:
+                out[i, j] = math.log(p.totals[i]) + math.log(q.totals[j]) - pq - qp
+            else:
+                out[i, j] = p.totals[i] + q.totals[j] - math.exp(pq) - math.exp(qp)
+    return fallbacks
