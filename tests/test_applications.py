@@ -72,5 +72,5 @@ def test_lazily_loaded_names_have_types(package):
     (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     typed = {alias.name: node.module for node in block.body for alias in node.names}
     homes = {name: home if isinstance(home, str) else home[0] for name, home in module._HOMES.items()}
-    assert typed == {name: f"condcs.{package}._{home}" for name, home in homes.items()}
+    assert typed == {name: f"condcs.{package}.{home}" for name, home in homes.items()}
     assert module.__all__ == sorted(homes)

@@ -104,12 +104,12 @@ def test_aeon_takes_the_distance_as_it_stands(X):
 
 
 def test_aeon_distance_looks_up_known_series_and_computes_others(X, monkeypatch):
-    from condcs.adapters import AeonDistance, aeon
+    from condcs.adapters import AeonDistance, _aeon
 
     table = AeonDistance(X, order=3, factor=0.5, n_jobs=1)
     new = X[0] + 0.1
     assert table(X[0], new) == ccs_distance(X[0], new, order=3, factor=0.5)
-    monkeypatch.setattr(aeon, "ccs_distance", None)
+    monkeypatch.setattr(_aeon, "ccs_distance", None)
     assert table(X[2], X[7]) == table.distances[2, 7]
     assert table(X[2, 0], X[7, 0]) == table.distances[2, 7]
     with pytest.raises(ParameterError, match="`factor`"):

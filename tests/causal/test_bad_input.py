@@ -56,7 +56,10 @@ CASES = {
     "copies by name": (lambda: causal_graph({"a": X, "b": X}), "`a` and `b` must be different series"),
     "measure": (lambda: causal_score(X, Y, measure="pearson"), "`measure` must be one of 'conditional_cs'"),
     "k": (lambda: TransferEntropy(k=0), "`k` must be an integer of at least 1"),
-    "many k": (lambda: causal_score(X, Y, measure=TransferEntropy(k=99)), "`k` must be an integer from 1 to 98"),
+    "many k": (
+        lambda: causal_score(X, Y, embedding=1, measure=TransferEntropy(k=99)),
+        "`k` must be an integer from 1 to 98",
+    ),
     "estimator": (lambda: TransferEntropy(estimator="?"), "`estimator` must be"),
     "eigensolver": (lambda: KernelGranger(eigensolver="?"), "`eigensolver` must be"),
     "bandwidth of kernel Granger": (lambda: KernelGranger(bandwidth="predictive"), "`bandwidth` must be"),
@@ -66,9 +69,12 @@ CASES = {
     "null": (lambda: causal_test(X, Y, null="shuffle"), "`null` must be one of 'windows'"),
     "analytic": (lambda: causal_test(X, Y, null="analytic"), 'must go with measure="linear_granger"'),
     "n_resamples": (lambda: causal_test(X, Y, n_resamples=0), "`n_resamples` must be"),
-    "window": (lambda: causal_test(X, Y, null=ShiftedWindows(window=99)), "`window` must be an integer from 20 to 98"),
+    "window": (
+        lambda: causal_test(X, Y, embedding=1, null=ShiftedWindows(window=99)),
+        "`window` must be an integer from 20 to 98",
+    ),
     "offset": (
-        lambda: causal_test(X, Y, null=ShiftedWindows(minimum_offset=90)),
+        lambda: causal_test(X, Y, embedding=1, null=ShiftedWindows(minimum_offset=90)),
         "`minimum_offset` must be at most 50",
     ),
     "n_windows": (
@@ -117,7 +123,7 @@ def test_dates_belong_in_the_index():
 def test_a_re_ordering_null_refuses_what_does_not_fit_in_memory(monkeypatch):
     monkeypatch.setattr("condcs.causal._gram_scores.DENSE_BUDGET", 1000)
     with pytest.raises(CondcsError, match='`null` must be "windows" for 99 rows'):
-        causal_test(X, Y, null="circular", n_resamples=2)
+        causal_test(X, Y, embedding=1, null="circular", n_resamples=2)
 
 
 def test_the_callers_array_is_left_alone():

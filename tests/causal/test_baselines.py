@@ -23,7 +23,7 @@ def linear_pair(n, coupling, seed):
 def test_transfer_entropy_of_a_gaussian_pair(coupling, estimator):
     """TE = 0.5 log(1 + c^2): the ratio of the two prediction errors. At n = 4,000 both estimators scatter by 0.02."""
     x, y = linear_pair(4000, coupling, 3)
-    value = causal_score(x, y, measure=TransferEntropy(estimator=estimator))
+    value = causal_score(x, y, embedding=1, measure=TransferEntropy(estimator=estimator))
     assert value == pytest.approx(0.5 * np.log(1 + coupling**2), abs=0.06)
 
 

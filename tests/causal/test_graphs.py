@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from condcs.causal import CausalGraph, Embedding, causal_graph, causal_test, select_embedding
+from condcs.causal import CausalGraph, Embedding, causal_graph, causal_score, causal_test, select_embedding
 from condcs.datasets import make_henon_chain, make_nlvar3
+from condcs.exceptions import ParameterError
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +123,37 @@ def test_embedding_of_a_first_order_map_has_one_value():
 
 
 def test_automatic_embedding_in_the_graph():
-    found = causal_graph(make_henon_chain(300, n_maps=2).series, embedding="auto", n_resamples=5, rng=0)
-    assert (found.embedding.lag, found.embedding.order_x) == (1, 2)
+    found = causal_graph(make_henon_chain(300, n_maps=2).series, n_resamples=5, rng=0)
+    assert found.embeddings == (Embedding(2, delay=1),) * 2
+    assert "lag 1, order 2" in str(found)
+
+
+def test_each_target_has_an_embedding_of_its_own():
+    """A map of order 2 beside a series of order 1: links to either are those of a graph with its embedding alone."""
+    rng = np.random.default_rng(0)
+    slow = np.zeros(400)
+    for t in range(1, 400):
+        slow[t] = 0.7 * slow[t - 1] + rng.normal()
+    series = {"map": make_henon_chain(400, n_maps=2).series[:, 0], "slow": slow}
+    found = causal_graph(series, n_resamples=5, rng=0)
+    assert found.embeddings == (Embedding(2, delay=1), Embedding(1, delay=1))
+    assert "map: lag 1, order 2; slow: lag 1, order 1" in str(found)
+    given = causal_graph(series, embedding=dict(zip(series, found.embeddings, strict=True)), n_resamples=5, rng=0)
+    assert given == found
+    # Links of both targets see the rows from 2 on.
+    later = {name: values[1:] for name, values in series.items()}
+    assert found.scores[0, 1] == causal_score(later["map"], later["slow"], embedding=Embedding(1, delay=1))
+    assert found.scores[1, 0] == causal_score(series["slow"], series["map"], embedding=Embedding(2, delay=1))
+    with pytest.raises(ParameterError, match="'slow'"):
+        causal_graph(series, embedding={"map": Embedding(2)})
+
+
+def test_reverse_links_of_the_henon_chain_stay_silent_with_nothing_given():
+    """Order 1 found them: the map's own past was too short, and its effect's past made up for it."""
+    graph = causal_graph(make_henon_chain(600, n_maps=2, rng=3).series, n_resamples=99, rng=0)
+    assert graph.pvalues[0, 1] <= 0.05 < graph.pvalues[1, 0]
+    short = causal_graph(make_henon_chain(600, n_maps=2, rng=3).series, embedding=1, n_resamples=99, rng=0)
+    assert short.pvalues[1, 0] <= 0.05
 
 
 def test_embedding_of_ranks_is_the_choice_for_monotone_transforms():
@@ -132,8 +162,8 @@ def test_embedding_of_ranks_is_the_choice_for_monotone_transforms():
     plain, stretched = (select_embedding(values, ranks=True) for values in (series, np.exp(8 * series)))
     assert plain == stretched
     graph = causal_graph(np.exp(8 * series), embedding="auto", ranks=True, n_resamples=5, rng=0)
-    assert graph.embedding == plain.embedding
-    assert graph.embedding != select_embedding(np.exp(8 * series)).embedding
+    assert set(graph.embeddings) == {plain.embedding}
+    assert plain.embedding != select_embedding(np.exp(8 * series)).embedding
 
 
 def test_true_links_of_nlvar3_and_of_the_chain():

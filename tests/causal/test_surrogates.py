@@ -66,13 +66,15 @@ def test_windows_of_an_offset_are_spread_over_where_both_fit():
 def test_statistic_is_the_mean_over_windows(rng):
     x, y = rng.normal(size=(2, 121))
     measure = ConditionalCS(bandwidth=1.0)
-    several = causal_test(x, y, measure=measure, null=ShiftedWindows(40, n_windows=3), n_resamples=5, rng=0)
+    several = causal_test(
+        x, y, embedding=1, measure=measure, null=ShiftedWindows(40, n_windows=3), n_resamples=5, rng=0
+    )
     alone = [
-        causal_test(x[s : s + 41], y[s : s + 41], measure=measure, n_resamples=1, rng=0).details["score"]
+        causal_test(x[s : s + 41], y[s : s + 41], embedding=1, measure=measure, n_resamples=1, rng=0).details["score"]
         for s in (0, 40, 80)
     ]
     assert several.statistic == pytest.approx(np.mean(alone), rel=1e-10)
-    first = causal_test(x, y, measure=measure, null=ShiftedWindows(40, n_windows=1), n_resamples=5, rng=0)
+    first = causal_test(x, y, embedding=1, measure=measure, null=ShiftedWindows(40, n_windows=1), n_resamples=5, rng=0)
     assert first.statistic == pytest.approx(alone[0], rel=1e-10)
 
 

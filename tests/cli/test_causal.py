@@ -99,6 +99,6 @@ def test_absent_file(tmp_path):
 def test_automatic_order_is_chosen_on_ranks_where_ranks_are_tested(tmp_path):
     """With their outliers, exponentials of the Henon map seem to be of order 4; their ranks are those of the map."""
     file = write(tmp_path / "maps.csv", np.exp(8 * make_henon_chain(300, n_maps=2).series).T, ["a", "b"])
-    settings = [file, "--order", "auto", "--resamples", 5, "--json", "--out", tmp_path / "page.html"]
-    assert json.loads(causal(*settings, "--ranks").stdout)["order"] == 2
-    assert json.loads(causal(*settings).stdout)["order"] == 4
+    settings = [file, "--resamples", 5, "--json", "--out", tmp_path / "page.html"]
+    assert json.loads(causal(*settings, "--ranks").stdout)["embeddings"]["a"]["order"] == 2
+    assert json.loads(causal(*settings).stdout)["embeddings"]["a"]["order"] == 4

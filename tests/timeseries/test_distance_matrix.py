@@ -14,7 +14,7 @@ import pytest
 
 from condcs._core.errors import CondcsWarning, ParameterError
 from condcs._core.files import WriteError, locked
-from condcs.timeseries import MatrixOutput, ccs_pairwise_distance, distance_matrix
+from condcs.timeseries import MatrixOutput, _distance_matrix, ccs_pairwise_distance
 
 SETTINGS = {"order": 2, "factor": 0.5}
 
@@ -32,13 +32,13 @@ def D(X):
 @pytest.fixture
 def many_blocks(monkeypatch):
     """Cut into many small blocks, and send even these to workers."""
-    monkeypatch.setattr(distance_matrix, "_MAX_SIDE", 4)
-    monkeypatch.setattr(distance_matrix, "_SECONDS_WORTH_A_THREAD", 0.0)
+    monkeypatch.setattr(_distance_matrix, "_MAX_SIDE", 4)
+    monkeypatch.setattr(_distance_matrix, "_SECONDS_WORTH_A_THREAD", 0.0)
 
 
 @pytest.mark.parametrize("side", [1, 3, 7, 64])
 def test_blocks_make_no_difference(X, D, monkeypatch, side):
-    monkeypatch.setattr(distance_matrix, "block_side", lambda job, a, b: side)
+    monkeypatch.setattr(_distance_matrix, "block_side", lambda job, a, b: side)
     assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS), D)
     Y = X[:5, :, :31]
     assert np.array_equal(
@@ -50,7 +50,7 @@ def test_blocks_make_no_difference_to_wide_frames(monkeypatch):
     W = np.random.default_rng(6).normal(size=(7, 15, 60)).cumsum(axis=1)
     matrices = []
     for side in (1, 3, 8):
-        monkeypatch.setattr(distance_matrix, "block_side", lambda job, a, b, side=side: side)
+        monkeypatch.setattr(_distance_matrix, "block_side", lambda job, a, b, side=side: side)
         matrices.append(ccs_pairwise_distance(W, order=1, layout="ntc"))
     assert np.array_equal(matrices[0], matrices[1])
     assert np.array_equal(matrices[0], matrices[2])
@@ -75,7 +75,7 @@ def test_processes_make_no_difference(X, D):
 def test_a_dask_worker_killed_in_the_middle_makes_no_difference(X, D, monkeypatch):
     distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'condcs[dask]'")
     written = []
-    write = distance_matrix._write
+    write = _distance_matrix._write
 
     with (
         distributed.LocalCluster(
@@ -92,7 +92,7 @@ def test_a_dask_worker_killed_in_the_middle_makes_no_difference(X, D, monkeypatc
             if len(written) == 5:
                 os.kill(next(iter(workers.values())), signal.SIGKILL)
 
-        monkeypatch.setattr(distance_matrix, "_write", write_and_kill)
+        monkeypatch.setattr(_distance_matrix, "_write", write_and_kill)
         with joblib.parallel_config(backend="dask"):
             computed = ccs_pairwise_distance(X, **SETTINGS)
         assert set(client.run(os.getpid).values()) != set(workers.values()) or len(client.run(os.getpid)) < 2
@@ -103,7 +103,7 @@ def test_a_dask_worker_killed_in_the_middle_makes_no_difference(X, D, monkeypatc
 @pytest.mark.usefixtures("many_blocks")
 def test_a_run_cut_short_continues_from_its_folder(X, D, tmp_path, monkeypatch):
     folder = tmp_path / "run"
-    write = distance_matrix._write
+    write = _distance_matrix._write
     written = []
 
     def write_until_killed(*args, **options):
@@ -113,7 +113,7 @@ def test_a_run_cut_short_continues_from_its_folder(X, D, tmp_path, monkeypatch):
         written.append(args[1:3])
 
     with monkeypatch.context() as patch:
-        patch.setattr(distance_matrix, "_write", write_until_killed)
+        patch.setattr(_distance_matrix, "_write", write_until_killed)
         with pytest.raises(KeyboardInterrupt):
             ccs_pairwise_distance(X, **SETTINGS, output=MatrixOutput(store=folder), n_jobs=1)
     done = np.load(folder / "done.npy")
@@ -125,7 +125,7 @@ def test_a_run_cut_short_continues_from_its_folder(X, D, tmp_path, monkeypatch):
         write(*args, **options)
         resumed.append(args[1:3])
 
-    monkeypatch.setattr(distance_matrix, "_write", write_and_note)
+    monkeypatch.setattr(_distance_matrix, "_write", write_and_note)
     kept = ccs_pairwise_distance(X, **SETTINGS, output=MatrixOutput(store=folder))
     blocks = 8 * 9 // 2  # 30 series in 8 runs of 4, the diagonal and above
     assert len(resumed) == blocks - 9

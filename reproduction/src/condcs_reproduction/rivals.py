@@ -165,11 +165,14 @@ def boosted_classifier(a: FloatArray, b: FloatArray, given: FloatArray, rng: np.
     error, one-sided.
     """
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
+    from threadpoolctl import threadpool_limits
 
     folds = StratifiedKFold(5, shuffle=True, random_state=int(rng.integers(2**31)))
     loss = []
     for columns in (given, np.hstack([a, given])):
-        chance = cross_val_predict(_boosted(), columns, b[:, 0], cv=folds, method="predict_proba")[:, 1]
+        # Trees of some hundred rows on several threads wait for one another, for minutes where other work goes on.
+        with threadpool_limits(1):
+            chance = cross_val_predict(_boosted(), columns, b[:, 0], cv=folds, method="predict_proba")[:, 1]
         loss.append(-np.log(np.where(b[:, 0] == 1, chance, 1 - chance).clip(1e-3)))
     gain = loss[0] - loss[1]
     return float(norm.sf(np.sqrt(len(gain)) * gain.mean() / max(gain.std(ddof=1), _LEAST)))

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 # Name, the module that defines it, and what to install for it. (tigramite is under the GPL-3: in no extra of condcs.)
 _HOMES = {
-    "AeonDistance": ("aeon", "condcs[timeseries]"),
-    "CSAlignmentLoss": ("skada", "condcs[adapt]"),
-    "CausalLearnTest": ("causal_learn", "condcs[causal]"),
-    "ConditionalCSRegressor": ("skorch", "condcs[adapt]"),
-    "ConditionalShiftTest": ("scikit_learn", ""),
-    "DeepConditionalCS": ("skada", "condcs[adapt]"),
-    "EEGNetFeatures": ("braindecode", "condcs[adapt]"),
-    "SeriesDistances": ("series_distances", ""),
-    "TigramiteTest": ("tigramite", "tigramite"),
-    "eegnet_network": ("braindecode", "condcs[adapt]"),
+    "AeonDistance": ("_aeon", "condcs[timeseries]"),
+    "CSAlignmentLoss": ("_skada", "condcs[adapt]"),
+    "CausalLearnTest": ("_causal_learn", "condcs[causal]"),
+    "ConditionalCSRegressor": ("_skorch", "condcs[adapt]"),
+    "ConditionalShiftTest": ("_scikit_learn", ""),
+    "DeepConditionalCS": ("_skada", "condcs[adapt]"),
+    "EEGNetFeatures": ("_braindecode", "condcs[adapt]"),
+    "SeriesDistances": ("_series_distances", ""),
+    "TigramiteTest": ("_tigramite", "tigramite"),
+    "eegnet_network": ("_braindecode", "condcs[adapt]"),
 }
 
 __all__ = [
@@ -48,7 +48,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'condcs.adapters' has no attribute {name!r}")
     module, target = _HOMES[name]
     try:
-        return getattr(import_module(f"condcs.adapters._{module}"), name)
+        return getattr(import_module(f"condcs.adapters.{module}"), name)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if not target or missing == "condcs":

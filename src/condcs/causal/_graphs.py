@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from condcs._core.arrays import Array
 from condcs._core.checks import check_alpha
 from condcs._core.equality import ByValue
-from condcs._core.errors import public
+from condcs._core.errors import ParameterError, public
+from condcs._core.random import check_rng
 from condcs.causal._influence_measures import Measure, MissingPartnerError
-from condcs.causal._link_tests import LinkTests, Null, tested_links
-from condcs.causal._predictive_choice import MAX_LAG, MAX_ORDER, choose_embedding
+from condcs.causal._link_tests import LinkTests, Null, joined_tests, tested_links
+from condcs.causal._predictive_choice import GivenEmbedding, embedding_of
 from condcs.causal._series import (
     CausalProblem,
     Embedding,
     FloatArray,
     Link,
-    check_embedding,
+    Series,
     check_flag,
     check_series_table,
     in_ranks,
@@ -43,8 +44,8 @@ class CausalGraph(ByValue):
         Raw, and adjusted for testing all links by Benjamini and Hochberg.
     null_distributions : array, shape (variables, variables, n_resamples)
         Scores of the surrogates.
-    embedding : Embedding
-        Lags and orders used.
+    embeddings : tuple of Embedding
+        Lags and orders used, one for each target.
     measure, null : str
         What was computed, and how surrogates were made.
     window : int
@@ -59,7 +60,7 @@ class CausalGraph(ByValue):
     pvalues: FloatArray
     pvalues_adjusted: FloatArray = field(repr=False)
     null_distributions: FloatArray = field(repr=False)
-    embedding: Embedding
+    embeddings: tuple[Embedding, ...]
     measure: str
     null: str
     window: int
@@ -129,19 +130,24 @@ class CausalGraph(ByValue):
             mark = " *" if row["pvalue_adjusted"] <= 0.05 else ""
             link = f"{row['source']:>{wide}} -> {row['target']:<{wide}}"
             lines.append(f"{link}  {row['score']:9.4g}  {row['pvalue']:7.4f}  {row['pvalue_adjusted']:8.4f}{mark}")
-        e = self.embedding
         lines.append(
-            f"{self.measure}, {self.null} null, {self.window} rows, lag {e.lag}, order {e.order_x}; "
-            "* adjusted p <= 0.05"
+            f"{self.measure}, {self.null} null, {self.window} rows, {self.embedding_words()}; * adjusted p <= 0.05"
         )
         return "\n".join(lines)
+
+    def embedding_words(self) -> str:
+        """Say lag and order, for each target if they differ."""
+        words = [f"lag {e.lag}, order {e.order_x}" for e in self.embeddings]
+        if len(set(words)) == 1:
+            return words[0]
+        return "; ".join(f"{name}: {own}" for name, own in zip(self.names, words, strict=True))
 
 
 @public
 def causal_graph(
     series: Array | Mapping[str, Array],
     *,
-    embedding: int | Embedding | Literal["auto"] = 1,
+    embedding: GivenEmbedding | Mapping[str, Embedding] = "auto",
     conditional: bool = False,
     measure: Measure = "conditional_cs",
     ranks: bool = False,
@@ -161,8 +167,9 @@ def causal_graph(
     series : array, shape (n, variables), DataFrame, or mapping from names to series
         Rows are equally spaced times; an index, if there is one, must be increasing. The columns of an array are called
         x1, x2, ...
-    embedding : int, Embedding or "auto"
-        As in `causal_test`; "auto" chooses lag and order by `select_embedding`.
+    embedding : "auto", int, Embedding, or mapping from names of targets to Embedding
+        As in `causal_test`: by default lag and order of each target are those that predict it best from its own past
+        (`select_embedding` says how). With too short an own past, the reverse of a true link looks significant.
     conditional : bool
         Condition each link on the pasts of all other series, which excludes indirect links. That takes many samples:
         the past then has as many dimensions as there are series, times the order.
@@ -187,8 +194,7 @@ def causal_graph(
     """
     variables = check_series_table("series", series)
     variables = in_ranks(variables) if check_flag("ranks", ranks) else variables
-    if isinstance(embedding, str) and embedding == "auto":
-        embedding = choose_embedding(variables, MAX_LAG, MAX_ORDER).embedding
+    embeddings = _embeddings(embedding, variables)
     count = len(variables)
     check_flag("conditional", conditional)
     links = tuple(
@@ -197,15 +203,35 @@ def causal_graph(
         for i in range(count)
         if i != j
     )
-    problem = CausalProblem(tuple(variables), check_embedding(embedding, len(variables[0])), links)
-    return _graph(problem, tested_links(problem, measure, null, n_resamples, rng, n_jobs, progress=progress))
+    generator = check_rng(rng)
+    furthest = max(e.reach for e in embeddings)
+    problems, found = [], []
+    for e in dict.fromkeys(embeddings):
+        # All targets have the same rows, those with a complete past of the longest.
+        series = tuple(replace(one, values=one.values[furthest - e.reach :]) for one in variables)
+        problems.append(CausalProblem(series, e, tuple(link for link in links if embeddings[link.target] == e)))
+        found.append(tested_links(problems[-1], measure, null, n_resamples, generator, n_jobs, progress=progress))
+    together = [link for problem in problems for link in problem.links]
+    return _graph([one.name for one in variables], embeddings, together, joined_tests(found))
 
 
-def _graph(problem: CausalProblem, found: LinkTests) -> CausalGraph:
+def _embeddings(given: GivenEmbedding | Mapping[str, Embedding], targets: list[Series]) -> tuple[Embedding, ...]:
+    if not isinstance(given, Mapping):
+        return tuple(embedding_of(target, given) for target in targets)
+    absent = [target.name for target in targets if target.name not in given]
+    if absent:
+        raise ParameterError(
+            f"`embedding` must name every series if it is a mapping, got none for {absent[0]!r}. Add it, or pass "
+            'embedding="auto".'
+        )
+    return tuple(embedding_of(target, given[target.name]) for target in targets)
+
+
+def _graph(names: list[str], embeddings: tuple[Embedding, ...], links: list[Link], found: LinkTests) -> CausalGraph:
     from scipy.stats import false_discovery_control
 
-    count = len(problem.series)
-    sources, targets = (np.array([link[k] for link in problem.links]) for k in (0, 1))
+    count = len(names)
+    sources, targets = (np.array([link[k] for link in links]) for k in (0, 1))
 
     def matrix(values: FloatArray) -> FloatArray:
         made = np.full((count, count, *values.shape[1:]), np.nan)
@@ -214,16 +240,16 @@ def _graph(problem: CausalProblem, found: LinkTests) -> CausalGraph:
 
     bandwidths = None
     if found.bandwidths is not None:
-        every = np.arange(len(problem.links))
+        every = np.arange(len(links))
         bandwidths = matrix(np.stack([found.bandwidths[every, sources], found.bandwidths[every, targets]], axis=1))
     return CausalGraph(
-        names=tuple(s.name for s in problem.series),
+        names=tuple(names),
         scores=matrix(found.scores),
         statistics=matrix(found.statistics),
         pvalues=matrix(found.pvalues),
         pvalues_adjusted=matrix(false_discovery_control(found.pvalues, method="bh")),
         null_distributions=matrix(found.nulls),
-        embedding=problem.embedding,
+        embeddings=embeddings,
         measure=found.measure,
         null=found.null,
         window=found.window,

@@ -23,14 +23,12 @@ from condcs._inference.results import ROUNDING, TestResult, check_numbers, pvalu
 from condcs._parallel.spreading import Shared, active_workers, in_order, spread
 from condcs.causal._gram_scores import reordered_gram_scores, window_gram_scores
 from condcs.causal._influence_measures import Baseline, ConditionalCS, KernelGranger, Measure, check_measure, f_test
-from condcs.causal._predictive_choice import base_bandwidths, chosen_levels
+from condcs.causal._predictive_choice import GivenEmbedding, base_bandwidths, chosen_levels, embedding_of
 from condcs.causal._series import (
     CausalProblem,
-    Embedding,
     FloatArray,
     Link,
     check_different,
-    check_embedding,
     check_flag,
     check_kind,
     check_one_series,
@@ -119,13 +117,26 @@ class LinkTests(ByValue):
     minimum_offset: int | None
 
 
+def joined_tests(parts: Sequence[LinkTests]) -> LinkTests:
+    """Put tests of different links, with the same measure, null and rows, together."""
+    bandwidths = [part.bandwidths for part in parts if part.bandwidths is not None]
+    return replace(
+        parts[0],
+        scores=np.concatenate([part.scores for part in parts]),
+        statistics=np.concatenate([part.statistics for part in parts]),
+        nulls=np.concatenate([part.nulls for part in parts]),
+        pvalues=np.concatenate([part.pvalues for part in parts]),
+        bandwidths=np.concatenate(bandwidths) if bandwidths else None,
+    )
+
+
 @public
 def causal_score(
     x: Array,
     y: Array,
     *,
     given: Array | Sequence[Array] | None = None,
-    embedding: int | Embedding = 1,
+    embedding: GivenEmbedding = "auto",
     measure: Measure = "conditional_cs",
     ranks: bool = False,
 ) -> float:
@@ -141,8 +152,9 @@ def causal_score(
         The series: rows are equally spaced times.
     given : array or list of arrays, optional
         Other series whose pasts are conditioned on (at the lags of x), to tell direct from indirect links.
-    embedding : int or Embedding
-        Number of past values of each series, or an `Embedding` with lag and delay.
+    embedding : "auto", int or Embedding
+        Number of past values of each series, or an `Embedding` with lag and delay. By default lag and order are those
+        that predict y best from its own past, as `select_embedding` chooses them.
     measure : {"conditional_cs", "linear_granger", "kernel_granger", "transfer_entropy"} or an instance with options
         What is computed: `ConditionalCS`, or `LinearGranger`, `KernelGranger` or `TransferEntropy` for comparison.
     ranks : bool
@@ -174,7 +186,7 @@ def causal_test(
     y: Array,
     *,
     given: Array | Sequence[Array] | None = None,
-    embedding: int | Embedding = 1,
+    embedding: GivenEmbedding = "auto",
     measure: Measure = "conditional_cs",
     ranks: bool = False,
     null: Null = "windows",
@@ -248,7 +260,7 @@ def causal_test(
     )
 
 
-def _two_series_problem(x: Array, y: Array, given: Any, ranks: bool, embedding: int | Embedding) -> CausalProblem:
+def _two_series_problem(x: Array, y: Array, given: Any, ranks: bool, embedding: GivenEmbedding) -> CausalProblem:
     others = [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
     series = [check_one_series("x", x, "x"), check_one_series("y", y, "y")]
     for i, z in enumerate(others):
@@ -258,7 +270,7 @@ def _two_series_problem(x: Array, y: Array, given: Any, ranks: bool, embedding: 
     check_different(series)
     series = in_ranks(series) if check_flag("ranks", ranks) else series
     links = (Link(0, 1, tuple(range(2, len(series)))),)
-    return CausalProblem(tuple(series), check_embedding(embedding, len(series[0])), links)
+    return CausalProblem(tuple(series), embedding_of(series[1], embedding), links)
 
 
 def tested_links(

@@ -10,9 +10,9 @@ chosen by the same likelihood of each series given its own past.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,13 +28,16 @@ from condcs.causal._series import (
     FloatArray,
     Link,
     Series,
+    check_embedding,
     check_flag,
     check_series_table,
     in_ranks,
 )
 
-MAX_LAG, MAX_ORDER = 3, 4
-"""Largest lag and order that are tried by default."""
+GivenEmbedding = int | Embedding | Literal["auto"]
+
+LAGS, ORDERS = (1, 2, 3), (1, 2, 3, 4)
+"""Lags and orders that are tried by default."""
 
 LARGEST = 2.0
 """Largest bandwidth tried, in medians of the distance between two values of the series; each next one is smaller by
@@ -45,6 +48,9 @@ LEVELS = 12
 
 SHIFTS = 8
 """Number of circular shifts of the source, evenly spaced."""
+
+_TIMES_PER_STEP = 10
+"""An embedding that is chosen looks back over at most a tenth of the series."""
 
 ROWS = 1024
 """Number of rows that the choice uses at most: the first ones."""
@@ -124,13 +130,13 @@ class EmbeddingChoice:
 
     @property
     def embedding(self) -> Embedding:
-        """The choice in the form that `causal_graph` and `causal_test` take."""
-        return Embedding(self.order, self.lag)
+        """The choice as `causal_graph` and `causal_test` take it; the source's past, too, starts one step back."""
+        return Embedding(self.order, self.lag, delay=1)
 
 
 @public
 def select_embedding(
-    series: Array | Mapping[str, Array], *, max_lag: int = MAX_LAG, max_order: int = MAX_ORDER, ranks: bool = False
+    series: Array | Mapping[str, Array], *, max_lag: int = LAGS[-1], max_order: int = ORDERS[-1], ranks: bool = False
 ) -> EmbeddingChoice:
     """Choose lag and order by how well every series is predicted from its own past.
 
@@ -162,22 +168,37 @@ def select_embedding(
     """
     max_lag, max_order = check_integer("max_lag", max_lag, 1), check_integer("max_order", max_order, 1)
     variables = check_series_table("series", series)
-    return choose_embedding(in_ranks(variables) if check_flag("ranks", ranks) else variables, max_lag, max_order)
+    variables = in_ranks(variables) if check_flag("ranks", ranks) else variables
+    return choose_embedding(variables, lags=range(1, max_lag + 1), orders=range(1, max_order + 1))
 
 
-def choose_embedding(variables: list[Series], max_lag: int, max_order: int) -> EmbeddingChoice:
-    """Choose lag and order for checked series."""
-    reach = 1 + max_lag * (max_order - 1)
+def embedding_of(target: Series, given: GivenEmbedding) -> Embedding:
+    """Return the embedding as given, or the one that predicts the target best from its own past."""
+    if not isinstance(given, str) or given != "auto":
+        return check_embedding(given, len(target))
+    room = len(target) // _TIMES_PER_STEP
+    orders = [order for order in ORDERS if 1 + LAGS[-1] * (order - 1) <= room]
+    if len(orders) < 2:
+        return check_embedding(Embedding(1, delay=1), len(target))
+    return choose_embedding([target], orders=orders).embedding
+
+
+def choose_embedding(
+    variables: Sequence[Series], *, lags: Sequence[int] = LAGS, orders: Sequence[int] = ORDERS
+) -> EmbeddingChoice:
+    """Choose lag and order for checked series, among the lags and orders given in increasing order."""
+    reach = 1 + lags[-1] * (orders[-1] - 1)
     rows = min(len(variables[0]) - reach, ROWS)
     if rows < FEWEST_ROWS:
         raise ShapeError(
-            f"the series must be at least {FEWEST_ROWS + reach} long for `max_lag`={max_lag} and `max_order`="
-            f"{max_order}, got {len(variables[0])}. Use a longer series, or pass an `Embedding`."
+            f"the series must be at least {FEWEST_ROWS + reach} long to choose among lags up to {lags[-1]} and orders "
+            f"up to {orders[-1]}, got {len(variables[0])}. Use a longer series, or pass an `Embedding`."
         )
     # All candidates predict the same targets: those with a complete past of the longest.
     widest = CausalProblem(tuple(variables), Embedding(1, 1, delay=reach), ())
     grams = DenseGrams(widest, base_bandwidths(widest, "predictive")[0], rows)
-    candidates = [(1, 1), *((lag, order) for order in range(2, max_order + 1) for lag in range(1, max_lag + 1))]
+    # Of a single past value, the lag has no meaning.
+    candidates = [(lag, order) for order in orders for lag in (lags if order > 1 else lags[:1])]
     fits = {c: np.zeros(rows) for c in candidates}
     for v, one in enumerate(variables):
         L = np.ascontiguousarray(grams.shifted(v, 0))

@@ -189,8 +189,12 @@ def causal(
         typer.Option(help="Series: names, globs, '!name' to leave one out; by default all columns."),
     ] = None,
     time: Annotated[str | None, typer.Option(help="Column of times (numbers or ISO dates).")] = None,
-    lag: Annotated[str, typer.Option(help="Steps from a cause to its effect, or auto.")] = "1",
-    order: Annotated[str, typer.Option(help="Number of past values to condition on, or auto.")] = "auto",
+    lag: Annotated[
+        str, typer.Option(help="Spacing of past values, and steps from a cause to its effect; auto: by prediction.")
+    ] = "auto",
+    order: Annotated[
+        str, typer.Option(help="Number of past values to condition on; auto: by prediction, for each target.")
+    ] = "auto",
     measure: Annotated[
         str, typer.Option(help="conditional_cs, linear_granger, kernel_granger or transfer_entropy.")
     ] = "conditional_cs",

@@ -20,10 +20,11 @@ from condcs._tables.column_choice import MOST_COLUMNS, select_columns
 from condcs._tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, remedy
 from condcs._tables.pair import refuse_columns
 from condcs._tables.sources import FileOptions, Table, open_table
-from condcs.causal import CausalGraph, Embedding, causal_graph, select_embedding
+from condcs.causal import CausalGraph, Embedding, causal_graph
 from condcs.causal._influence_measures import MeasureName
 from condcs.causal._link_tests import NullName
-from condcs.causal._predictive_choice import MAX_LAG, MAX_ORDER
+from condcs.causal._predictive_choice import LAGS, ORDERS, choose_embedding
+from condcs.causal._series import check_series_table, in_ranks
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
 
@@ -64,8 +65,8 @@ class CausalOptions:
 
     columns: tuple[str, ...] = ()
     time: str | None = None
-    lag: int | Literal["auto"] = 1
-    order: int | Literal["auto"] = 1
+    lag: int | Literal["auto"] = "auto"
+    order: int | Literal["auto"] = "auto"
     measure: CausalMeasure = "conditional_cs"
     null: CausalNull = "windows"
     conditional: bool = False
@@ -235,7 +236,7 @@ def tested(table: SeriesTable, options: CausalOptions) -> CausalGraph:
     series = dict(zip(table.names, table.values.T, strict=True))
     return causal_graph(
         series,
-        embedding=_embedding(series, options),
+        embedding=_embeddings(series, options),
         measure=measure,
         null=null,
         conditional=options.conditional,
@@ -246,27 +247,31 @@ def tested(table: SeriesTable, options: CausalOptions) -> CausalGraph:
     )
 
 
-def _embedding(series: dict[str, FloatArray], options: CausalOptions) -> Embedding:
-    """Return lag and order as given; what is "auto" is chosen by prediction."""
-    lag = None if options.lag == "auto" else check_integer("lag", options.lag, 1)
-    order = None if options.order == "auto" else check_integer("order", options.order, 1)
-    if lag is None or order is None:
-        chosen = select_embedding(series, max_lag=lag or MAX_LAG, max_order=order or MAX_ORDER, ranks=options.ranks)
-        lag, order = lag or chosen.lag, order or chosen.order
-    return Embedding(order, lag)
+def _embeddings(series: dict[str, FloatArray], options: CausalOptions) -> dict[str, Embedding]:
+    """Return lag and order as given; what is "auto" is chosen for each target by prediction."""
+    lags = LAGS if options.lag == "auto" else (check_integer("lag", options.lag, 1),)
+    orders = ORDERS if options.order == "auto" else (check_integer("order", options.order, 1),)
+    if len(lags) == len(orders) == 1:
+        return dict.fromkeys(series, Embedding(orders[0], lags[0]))
+    targets = check_series_table("series", series)
+    targets = in_ranks(targets) if options.ranks else targets
+    chosen = {one.name: choose_embedding([one], lags=lags, orders=orders) for one in targets}
+    # A lag that was given is also the number of steps from a cause to its effect.
+    delay = 1 if options.lag == "auto" else None
+    return {name: Embedding(choice.order, choice.lag, delay) for name, choice in chosen.items()}
 
 
 def as_json(table: SeriesTable, graph: CausalGraph) -> dict[str, Any]:
     """Return everything as plain values."""
-    e = graph.embedding
     return {
         "file": table.title,
         "rows": len(table.values),
         "measure": graph.measure,
         "null": graph.null,
         "window": graph.window,
-        "lag": e.lag,
-        "order": e.order_x,
+        "embeddings": {
+            name: {"lag": e.lag, "order": e.order_x} for name, e in zip(graph.names, graph.embeddings, strict=True)
+        },
         "links": graph.rows(),
     }
 
@@ -295,8 +300,7 @@ def print_links(graph: CausalGraph, options: CausalOptions, console: Terminal) -
 
 def settings_words(graph: CausalGraph) -> str:
     """Say in a line what was tested and how."""
-    e = graph.embedding
     return (
-        f"{graph.measure}, lag {e.lag}, order {e.order_x}; {graph.null} null on {graph.window:,} rows, "
+        f"{graph.measure}, {graph.embedding_words()}; {graph.null} null on {graph.window:,} rows, "
         f"{graph.null_distributions.shape[-1]} surrogates; adjusted for {len(graph.rows())} tests (Benjamini-Hochberg)."
     )

@@ -31,27 +31,27 @@ if TYPE_CHECKING:
     from condcs.explore._spaces import RandomFeatures, Spaces
 
 _HOMES = {
-    "DivergenceToGo": "agents",
-    "Hyperparameters": "methods",
-    "IntrinsicReward": "intrinsic",
-    "KernelAgent": "agents",
-    "KernelQLearning": "agents",
-    "KernelTD": "kernel_td",
-    "MaxEnt": "agents",
-    "OptimismControl": "agents",
-    "RandomAgent": "agents",
-    "RandomFeatures": "spaces",
-    "Spaces": "spaces",
-    "TransitionBuffer": "buffer",
-    "VectorIntrinsicReward": "intrinsic",
-    "compiled_environment": "compiled_environments",
-    "hyperparameters": "methods",
-    "make_agent": "agents",
-    "make_environment": "environments",
-    "make_maze": "mazes",
-    "play": "agents",
-    "register_environments": "environments",
-    "rollout": "rollouts",
+    "DivergenceToGo": "_agents",
+    "Hyperparameters": "_methods",
+    "IntrinsicReward": "_intrinsic",
+    "KernelAgent": "_agents",
+    "KernelQLearning": "_agents",
+    "KernelTD": "_kernel_td",
+    "MaxEnt": "_agents",
+    "OptimismControl": "_agents",
+    "RandomAgent": "_agents",
+    "RandomFeatures": "_spaces",
+    "Spaces": "_spaces",
+    "TransitionBuffer": "_buffer",
+    "VectorIntrinsicReward": "_intrinsic",
+    "compiled_environment": "_compiled_environments",
+    "hyperparameters": "_methods",
+    "make_agent": "_agents",
+    "make_environment": "_environments",
+    "make_maze": "_mazes",
+    "play": "_agents",
+    "register_environments": "_environments",
+    "rollout": "_rollouts",
 }
 
 __all__ = [
@@ -81,7 +81,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"condcs.explore._{_HOMES[name]}"), name)
+        return getattr(import_module(f"condcs.explore.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'condcs.explore' has no attribute {name!r}")
 
 

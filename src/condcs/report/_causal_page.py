@@ -60,12 +60,11 @@ def causal_page(graph: CausalGraph, series: FloatArray, *, title: str, alpha: fl
         ]
     )
     page.section("How it was made")
-    e = graph.embedding
     page.facts(
         {
             "series": f"{series.shape[1]} of {len(series):,} times",
             "measure": graph.measure,
-            "lag, order": f"{e.lag}, {e.order_x}",
+            "past values": graph.embedding_words(),
             "null": f"{graph.null}, {graph.null_distributions.shape[-1]} surrogates on {graph.window:,} rows",
             "adjusted for": f"{len(rows)} tests (Benjamini-Hochberg)",
             "seed": seed,
