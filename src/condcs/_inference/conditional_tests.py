@@ -13,23 +13,34 @@ import numpy as np
 from condcs._core.arrays import Array
 from condcs._core.checks import Parts, Variable, check_choice, check_integer
 from condcs._core.errors import BalanceWarning, OverlapWarning, ParameterError, ShapeError, public, warn_caller
-from condcs._core.progress import RESAMPLES_REMEDY, progress_bar
+from condcs._core.progress import progress_bar
 from condcs._core.random import check_rng
 from condcs._core.settings import config_context
+from condcs._inference import anchors
+from condcs._inference.anchored_contrasts import AnchoredContrasts
 from condcs._inference.combining import combined_evidence
 from condcs._inference.nulls import check_probabilities, cross_fitted, label_sampler
-from condcs._inference.propensities import Propensity, fitted_propensity, given_propensity
-from condcs._inference.resampling import BATCH, Bootstrap, batch_values, drawn, run_test, shared_bandwidth
+from condcs._inference.propensities import Propensity, Surprises, fitted_propensity, given_propensity
+from condcs._inference.resampling import (
+    Bootstrap,
+    anchors_used,
+    batch_size,
+    batch_values,
+    drawn,
+    remedy,
+    run_test,
+    shared_bandwidth,
+)
 from condcs._inference.results import TestResult, check_numbers
 from condcs._inference.smoothing import Smoother
 from condcs._inference.statistics import (
     FloatArray,
     LabelArray,
     MeasuredPool,
+    anchored_pool,
     as_numpy,
     measured_pool,
     pool_statistic,
-    total_divergence,
 )
 from condcs._inference.views import WEIGHTS, Contrasts, adjusted_response, sample_contrasts
 from condcs._measures.inputs import ConditionalProblem, NumericProblem
@@ -190,18 +201,22 @@ class _EveryView:
 
     def ready(self) -> Callable[[LabelArray], FloatArray]:
         """Return a function from labels (P x n) to views (P x views), the divergence last."""
-        divergence = pool_statistic(self.pool)
+        divergence, contrasts = pool_statistic(self.pool), self._contrasts()
 
         def values(labels: LabelArray) -> FloatArray:
-            return np.column_stack([self.contrasts(self.propensity.surprises(labels)).T, divergence(labels)])
+            return np.column_stack([contrasts(self.propensity.surprises_of(labels)).T, divergence(labels)])
 
         return values
 
     def observed(self) -> FloatArray:
         """Return the views of the labels as given."""
-        surprises = self.propensity.surprises(self.pool.labels[None], observed=True)
-        divergence = total_divergence(self.pool.observed(), symmetric=self.pool.measure.symmetric)
-        return np.append(self.contrasts(surprises)[:, 0], divergence)
+        surprises = self.propensity.surprises_of(self.pool.labels[None], observed=True)
+        return np.append(self._contrasts()(surprises)[:, 0], self.pool.divergence())
+
+    def _contrasts(self) -> Callable[[Surprises], FloatArray]:
+        if self.pool.anchors is None:
+            return lambda surprises: self.contrasts(surprises(slice(None)))
+        return AnchoredContrasts(self.contrasts, self.pool.anchors)
 
 
 def _all_views(
@@ -222,18 +237,20 @@ def _all_views(
         pool = measured_pool(measure, x_parts, y_parts, options)
         x, y = pooled_variables(pool)
         # Measures whose terms no double can hold are refused, before any work.
-        check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
+        if sum(pool.sizes) <= anchors.EXACT_ROWS:
+            check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
         values, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))
         smoother = Smoother(values, x.labels or (False,) * values.shape[1])
         response = adjusted_response(responses, y.labels or (False,) * responses.shape[1], smoother)
         found = _propensity(propensity, values, smoother, pool.labels, len(pool.sizes), generator)
         if not all(y.labels or (False,)):
             pool = measured_pool(measure, x_parts, _split(response.adjusted, y_parts, y.sizes), options)
+        pool = anchored_pool(pool, generator)
         every = _EveryView(pool, sample_contrasts(response, smoother, found.probabilities), found)
         observed = every.observed()
         title = f"the test by {measure.name} with {n_resamples} resamples of {sum(pool.sizes):,} rows"
-        with progress_bar(n_resamples, progress, title, remedy=RESAMPLES_REMEDY) as advance:
-            batches = drawn(partial(found.draw, rng=generator), n_resamples, BATCH)
+        with progress_bar(n_resamples, progress, title, remedy=remedy(pool)) as advance:
+            batches = drawn(partial(found.draw, rng=generator), n_resamples, batch_size(pool))
             resampled = batch_values([Shared(every.ready)], batches, n_jobs=n_jobs, advance=advance)[0]
     names = (*every.contrasts.names, "divergence")
     weights = np.array([WEIGHTS.get(name, 1.0) for name in names])
@@ -242,6 +259,7 @@ def _all_views(
         "balance_pvalue": found.balance_pvalue,
         "effective_rows": found.effective_rows,
         "propensity": found.design,
+        **anchors_used(pool),
     }
     _warn(found, sum(pool.sizes))
     return TestResult(

@@ -47,6 +47,8 @@ class MeasuredPool:
     measure: Measure
     problem: Problem
     options: dict[str, Any]
+    anchors: LabelArray | None = None
+    """Rows that stand for all in sums over pairs of rows, if there are too many pairs to visit."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -95,11 +97,28 @@ class MeasuredPool:
         """Return the divergences between all pairs of groups as given (G x G)."""
         return np.asarray(self.measure.pairs(self.problem, **self.options), dtype=np.float64)
 
+    def divergence(self) -> float:
+        """Return the divergence of the groups as given, summed over all pairs of them."""
+        if self.anchors is not None:
+            return float(pool_statistic(self)(self.labels[None])[0])
+        return float(total_divergence(self.observed(), symmetric=self.measure.symmetric))
 
-def measured_pool(measure: Measure, x_parts: Parts, y_parts: Parts, options: dict[str, Any]) -> MeasuredPool:
+
+def measured_pool(
+    measure: Measure, x_parts: Parts, y_parts: Parts, options: dict[str, Any], weight_parts: Parts | None = None
+) -> MeasuredPool:
     """Check the samples and split the options into those of the kernels and those of the measure."""
-    no_weights = [("weights", None)] * len(y_parts)
-    return MeasuredPool(measure, *measure.problem(x_parts, y_parts, no_weights, options))
+    weights = [("weights", None)] * len(y_parts) if weight_parts is None else weight_parts
+    return MeasuredPool(measure, *measure.problem(x_parts, y_parts, weights, options))
+
+
+def anchored_pool(pool: MeasuredPool, rng: np.random.Generator) -> MeasuredPool:
+    """Return the pool with anchors, if it is large and its measure can use them."""
+    from condcs._inference.anchored_divergence import MEASURES
+    from condcs._inference.anchors import drawn_anchors
+
+    fits = pool.measure.name in MEASURES and not (pool.options.get("estimator") == "pooled" and len(pool.sizes) > 2)
+    return replace(pool, anchors=drawn_anchors(sum(pool.sizes), rng)) if fits else pool
 
 
 def total_divergence(pairs: FloatArray, *, symmetric: bool) -> FloatArray:
@@ -254,6 +273,10 @@ class OperatorGram:
 
 def pool_statistic(pool: MeasuredPool) -> PoolStatistic:
     """Return the fastest statistic for this measure and these options."""
+    if pool.anchors is not None:
+        from condcs._inference.anchored_divergence import AnchoredConditional
+
+        return AnchoredConditional(pool, pool.anchors)
     from condcs._inference.gram_statistics import ConditionalGram, MarginalGram
 
     makers: dict[str, Callable[[MeasuredPool], PoolStatistic]] = {
