@@ -4,12 +4,13 @@ The interaction of Prop. 2 is a sum over rows j of a term made of the kernel mas
 rank (a Nystrom approximation at landmark rows) cost O(n r) for all rows; exact masses of m anchor rows cost O(n m).
 Put together,
 
-.. math:: T = \beta \sum_j \tilde t_j + \frac n m \sum_{a} (t_a - \beta \tilde t_a),
+.. math:: T = \beta \sum_j \tilde t_j + \frac 1 m \sum_{a} \frac{t_a - \beta \tilde t_a}{\pi_a},
 
-where t are the exact terms and :math:`\tilde t` those of low rank. The expectation over anchors is exact whatever the
-low rank is worth, and where that is good there is hardly any error left. How good it is says :math:`\beta`, found once,
-from the masses of the pool without its labels. Nothing here depends on labels but the terms themselves, so that the
-divergence of the data and those of resamples are values of one statistic.
+where t are the exact terms and :math:`\tilde t` those of low rank. Terms are large where rows are few, so an anchor is
+drawn with a probability :math:`\pi` that is half even, half inverse to the mass of the pool there. The expectation over
+anchors is exact whatever the low rank is worth, and where that is good there is hardly any error left. How good it is
+says :math:`\beta`, found once, from the masses of the pool without its labels. Nothing here depends on labels but the
+terms themselves, so that the divergence of the data and those of resamples are values of one statistic.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from condcs._core.progress import report_done
 from condcs._inference.anchors import over_rows
-from condcs._inference.statistics import FloatArray, LabelArray, MeasuredPool, total_divergence
+from condcs._inference.statistics import Anchors, FloatArray, LabelArray, MeasuredPool, total_divergence
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import contrast, linear_interaction, linear_pooled_interaction
 from condcs._measures.inputs import ConditionalProblem
@@ -48,20 +49,18 @@ class AnchoredConditional:
     Parameters
     ----------
     pool : MeasuredPool
-        The pool; groups may have weights.
-    anchors : array of int
-        Rows with exact masses; some of them are the landmarks.
+        The pool, with anchors; groups may have weights.
     """
 
-    def __init__(self, pool: MeasuredPool, anchors: LabelArray) -> None:
+    def __init__(self, pool: MeasuredPool) -> None:
         assert isinstance(pool.problem, ConditionalProblem)
-        self.pool, self.anchors = pool, anchors
+        assert pool.anchors is not None
+        self.pool, (self.anchors, self.shares, self.landmarks) = pool, pool.anchors
         self.n, self.count = sum(pool.sizes), len(pool.sizes)
         self.x, self.y = pool.problem.x.kernel, pool.problem.y.kernel
         self.estimator = pool.options.get("estimator", "paper")
         weights = pool.problem.groups.weights
         self.weights = np.ones(self.n) if weights is None else np.asarray(weights, np.float64)
-        self.landmarks = anchors[:: -(-len(anchors) // _LANDMARKS)]
         # Kernels with 1 on the diagonal: a mass is at least the row's own weight, and B at most A.
         self.bounded = self.x.diagonal() is None and self.y.diagonal() is None
         self._inverses = [_inverse(gram) for gram in self._grams(self.landmarks, self.landmarks)]
@@ -95,10 +94,9 @@ class AnchoredConditional:
             return self._interaction(self._low_rank(rows, coefficients), weights(rows), self._least)
 
         everywhere = self._sum(terms)
-        at_anchors, share = weights(self.anchors), self.n / len(self.anchors)
-        plain = share * self._interaction(exact, at_anchors, _SAFE_SUM)
-        low_rank = share * self._interaction(self._low_rank(self.anchors, coefficients), at_anchors, self._least)
-        corrected = plain + self._trust * (everywhere - low_rank)
+        own, low_rank = weights(self.anchors), self._low_rank(self.anchors, coefficients)
+        plain = self._interaction(exact, own, _SAFE_SUM, self.shares)
+        corrected = plain + self._trust * (everywhere - self._interaction(low_rank, own, self._least, self.shares))
         # A correction larger than what it corrects, or no anchor in a group: one of the two alone.
         found = np.where(corrected > 0, corrected, np.where(plain > 0, plain, everywhere))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -123,18 +121,25 @@ class AnchoredConditional:
         grams = self._grams(rows, self.landmarks)
         return [[gram @ c for c in own] for gram, own in zip(grams, coefficients, strict=True)]
 
-    def _interaction(self, masses: Masses, weights: list[FloatArray], least: float) -> FloatArray:
-        """Sum the terms of some rows (G x G x P); masses that are rounding errors add nothing."""
+    def _interaction(
+        self, masses: Masses, weights: list[FloatArray], least: float, shares: FloatArray | float = 1.0
+    ) -> FloatArray:
+        """Sum the terms of some rows (G x G x P), times `shares`; masses that are rounding errors add nothing."""
         a, b = masses
         if self.bounded:
             a, b = ([np.maximum(m, own) for m, own in zip(part, weights, strict=True)] for part in masses)
         ratios = [self._ratio(ah, bh, least) for ah, bh in zip(a, b, strict=True)]
+        shares = np.reshape(shares, (-1, 1))
         if self.estimator == "pooled" and self.count == 2:
-            return linear_pooled_interaction((weights[0] + weights[1]) / np.maximum(b[0] + b[1], least), ratios)
-        return linear_interaction([w / np.maximum(ag, least) for w, ag in zip(weights, a, strict=True)], ratios)
+            pooled = shares * (weights[0] + weights[1]) / np.maximum(b[0] + b[1], least)
+            return linear_pooled_interaction(pooled, ratios)
+        return linear_interaction(
+            [shares * w / np.maximum(ag, least) for w, ag in zip(weights, a, strict=True)], ratios
+        )
 
     def _ratio(self, a: FloatArray, b: FloatArray, least: float) -> FloatArray:
-        found = np.where(a > least, b / np.maximum(a, least), 0.0)
+        with np.errstate(over="ignore"):
+            found = np.where(a > least, b / np.maximum(a, least), 0.0)
         return np.clip(found, 0.0, 1.0 if self.bounded else None)
 
     def _found_trust(self) -> float:
@@ -143,7 +148,7 @@ class AnchoredConditional:
         low_rank = self._low_rank(self.anchors, coefficients)
         terms = []
         for ((a,), (b,)), least in ((exact, _SAFE_SUM), (low_rank, self._least)):
-            terms.append((self._ratio(a, b, least) / np.maximum(a, least))[:, 0] * self.weights[self.anchors])
+            terms.append((self._ratio(a, b, least) / np.maximum(a, least))[:, 0] * self.shares)
         covariance = np.cov(np.array(terms) / max(np.abs(terms).max(), _SAFE_SUM))
         return float(np.clip(covariance[0, 1] / max(covariance[1, 1], _SAFE_SUM), 0.0, 1.0))
 
@@ -168,6 +173,27 @@ class AnchoredConditional:
             report_done(part.shape[-1] * _ROWS / self.n / 2 if part.shape[-1] > 1 else 0.0)
         assert found is not None
         return found
+
+
+def drawn_by_mass(pool: MeasuredPool, pilot: LabelArray, rng: np.random.Generator) -> Anchors:
+    """Draw as many anchors as there are pilot rows, half of them evenly, half where the pool has little mass of x."""
+    assert isinstance(pool.problem, ConditionalProblem)
+    kernel, n = pool.problem.x.kernel, sum(pool.sizes)
+    share = n / len(pilot)
+
+    def inverse_masses(rows: slice) -> FloatArray:
+        gram = np.array(kernel.block(rows, pilot), dtype=np.float64, order="C")
+        exp_in_place(gram)
+        # Every row has its own mass, whether it is a pilot or not.
+        return np.asarray(1 / np.maximum(share * gram.sum(axis=1), 1.0))
+
+    found = np.concatenate(list(over_rows(inverse_masses, n, _ROWS)))
+    chances = 0.5 / n + 0.5 * found / found.sum()
+    chances /= chances.sum()
+    rows = rng.choice(n, len(pilot), p=chances)
+    # Landmarks of their own: there the low rank is exact, and anchors among them would find nothing to correct.
+    landmarks = np.unique(rng.choice(n, min(_LANDMARKS, len(pilot)), p=chances))
+    return Anchors(rows, 1 / (len(pilot) * chances[rows]), landmarks)
 
 
 def _inverse(gram: FloatArray) -> FloatArray:

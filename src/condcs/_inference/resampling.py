@@ -93,7 +93,7 @@ def run_test(
 
 def anchors_used(pool: MeasuredPool) -> dict[str, Any]:
     """Return what `TestResult.diagnostics` say about anchors: nothing if all pairs of rows were visited."""
-    return {} if pool.anchors is None else {"anchors": len(pool.anchors)}
+    return {} if pool.anchors is None else {"anchors": len(pool.anchors.rows)}
 
 
 def remedy(pool: MeasuredPool) -> str:
@@ -118,7 +118,7 @@ def drawn(sampler: Callable[[int], Any], total: int, batch: int) -> Iterator[Any
 
 def batch_values(
     statistics: Sequence[Shared[Any]],
-    batches: Iterable[np.ndarray[Any, Any]],
+    batches: Iterable[Any],
     *,
     n_jobs: int | None = None,
     advance: Advance = lambda count: None,
@@ -229,20 +229,35 @@ def _aggregated(
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """The measure on rows of a pool drawn with replacement within each group: data only, so that it can be pickled."""
+    """The measure on rows, or clusters of rows, drawn with replacement within each group of a pool.
+
+    Data only, so that it can be pickled.
+    """
 
     pool: MeasuredPool
+    clusters: LabelArray | None = None
 
     def __call__(self, generator: np.random.Generator, count: int) -> FloatArray:
         """Return the values on so many samples."""
         spans = self.pool.problem.groups.slices
+        members = (
+            None
+            if self.clusters is None
+            else np.split(np.argsort(self.clusters, kind="stable"), np.cumsum(np.bincount(self.clusters))[:-1])
+        )
 
-        def draw(number: int) -> np.ndarray[Any, Any]:
-            taken = [
-                [s.start + generator.integers(s.stop - s.start, size=s.stop - s.start) for s in spans]
-                for _ in range(number)
-            ]
-            return np.array([np.concatenate(rows) for rows in taken])
+        def one() -> np.ndarray[Any, Any]:
+            if members is None or self.clusters is None:
+                taken = [s.start + generator.integers(s.stop - s.start, size=s.stop - s.start) for s in spans]
+            else:
+                # Clusters are numbered sample by sample.
+                ends = [(self.clusters[s].min(), self.clusters[s].max() + 1) for s in spans]
+                units = np.concatenate([generator.integers(low, high, size=high - low) for low, high in ends])
+                taken = [members[unit] for unit in units]
+            return np.concatenate(taken)
+
+        def draw(number: int) -> list[np.ndarray[Any, Any]]:
+            return [one() for _ in range(number)]
 
         batches = drawn(draw, count, _BOOTSTRAP_BATCH)
         title = f"the interval from {count} resamples of {sum(self.pool.sizes):,} rows"
@@ -257,9 +272,9 @@ class _RedrawnRows:
         self.pool, self.plain = pool, Regrouped(pool)
         self.at_once = getattr(pool_statistic(pool), "redrawn", None)
 
-    def __call__(self, batch: np.ndarray[Any, Any]) -> FloatArray:
-        """Return one value per row of `batch`."""
+    def __call__(self, batch: Sequence[np.ndarray[Any, Any]]) -> FloatArray:
+        """Return one value for each array of rows."""
         if self.at_once is not None:
             return np.asarray(self.at_once(batch))
-        pairs = np.array([self.plain.pairs(self.pool.labels, rows) for rows in batch])
+        pairs = np.array([self.plain.pairs(self.pool.labels[rows], rows) for rows in batch])
         return total_divergence(pairs, symmetric=self.pool.measure.symmetric)

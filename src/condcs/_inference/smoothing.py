@@ -115,17 +115,26 @@ class Smoother:
         Inputs of all rows, labels coded as numbers.
     categorical : sequence of bool
         Which columns are labels.
+    clusters : array of int, shape (n,), optional
+        Cluster 0, 1, ... of each row. Fits are then compared by their errors with a whole cluster left out: rows that
+        belong together would otherwise vouch for one another.
     """
 
-    def __init__(self, x: FloatArray, categorical: Sequence[bool]) -> None:
+    def __init__(self, x: FloatArray, categorical: Sequence[bool], clusters: FloatArray | None = None) -> None:
         flags = np.asarray(categorical, bool)
         self.numbers = in_deviations(x[:, ~flags])
         self.categories = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in x[:, flags].T]
         self.rows = len(x)
         large = self.rows > anchors.EXACT_ROWS
         self._dtype = np.dtype(np.float32 if large else np.float64)
-        # Evenly spaced: samples lie one after the other in the pool, and each must be judged by its share.
-        self.judged = np.linspace(0, self.rows - 1, min(_JUDGED, self.rows)).astype(np.int64) if large else slice(None)
+        self.judged: slice | FloatArray = slice(None)
+        self._clusters, self._units = clusters, self.rows if clusters is None else int(clusters.max()) + 1
+        if large:
+            # Evenly spaced: samples lie one after the other in the pool, and each must be judged by its share.
+            judged = np.linspace(0, self._units - 1, min(_JUDGED * self._units // self.rows, self._units)).astype(
+                np.int64
+            )
+            self.judged = judged if clusters is None else np.flatnonzero(np.isin(clusters, judged))
         with one_blas_thread():
             self.designs = [Design.of(name, functions) for name, functions in self._functions()]
 
@@ -147,13 +156,14 @@ class Smoother:
                 along = design.along(targets)
                 basis = np.asarray(design.basis[self.judged], np.float64)
                 squares = basis**2
+                together = self._left_out_by(basis)
                 for penalty in _PENALTIES:
                     shrinkage = design.spectrum / (design.spectrum + penalty)
-                    if shrinkage.sum() > MOST_FREEDOM * n:
+                    if shrinkage.sum() > MOST_FREEDOM * self._units:
                         continue
                     here = seen - basis @ (shrinkage[:, None] * along)
                     leverage = 1 / n + squares @ shrinkage
-                    deleted = here / np.maximum(1 - leverage, _LEAST_LEFT)[:, None]
+                    deleted = together(here, leverage, shrinkage)
                     error = (deleted**2).sum(axis=0)
                     better = error < _GAIN * smallest
                     smallest[better], left[:, better], left_out[:, better] = (
@@ -164,6 +174,27 @@ class Smoother:
                     for column in np.flatnonzero(better):
                         kept[int(column)] = design, shrinkage, along[:, column]
         return (left, left_out) if len(seen) == n else self._everywhere(targets, kept)
+
+    def _left_out_by(self, basis: FloatArray) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
+        """Return a function from residuals, leverages and shrinkages to residuals with each row left out of the fit.
+
+        Of clusters all rows are left out. The hat matrix of a cluster is taken as its mean, which acts on the mean
+        residual, and what its diagonal has more than that, which acts on the rest: exact for a cluster of one row, and
+        for rows that have the same x.
+        """
+        if self._clusters is None:
+            return lambda here, leverage, _: here / np.maximum(1 - leverage, _LEAST_LEFT)[:, None]
+        means = ClusterMeans(self._clusters[self.judged])
+        squares = means(basis) ** 2
+
+        def without_clusters(here: FloatArray, leverage: FloatArray, shrinkage: FloatArray) -> FloatArray:
+            common = 1 / self.rows + squares @ shrinkage
+            mean = means(here)
+            own = (here - mean[means.of_rows]) / np.maximum(1 - leverage + common[means.of_rows], _LEAST_LEFT)[:, None]
+            together = mean / np.maximum(1 - means.sizes * common, _LEAST_LEFT)[:, None]
+            return np.asarray(own + together[means.of_rows])
+
+        return without_clusters
 
     def _everywhere(
         self, targets: FloatArray, kept: dict[int, tuple[Design, FloatArray, FloatArray]]
@@ -247,6 +278,29 @@ class Smoother:
         # All bumps together weigh as much as so many columns of variance 1, so that penalties mean the same.
         bumps *= np.sqrt(n * bumps.shape[1] / np.sum(bumps**2, dtype=np.float64)).astype(self._dtype)
         return np.hstack([x.astype(self._dtype, copy=False), bumps])
+
+
+class ClusterMeans:
+    """Means over the rows of each cluster.
+
+    Parameters
+    ----------
+    clusters : array of int, shape (n,)
+        Cluster of each row, by any numbers.
+    """
+
+    def __init__(self, clusters: FloatArray) -> None:
+        from scipy.sparse import csr_array
+
+        _, self.first, self.of_rows, self.sizes = np.unique(
+            clusters, return_index=True, return_inverse=True, return_counts=True
+        )
+        n = len(clusters)
+        self.sums = csr_array((np.ones(n), (self.of_rows, np.arange(n))), shape=(len(self.sizes), n))
+
+    def __call__(self, columns: FloatArray) -> FloatArray:
+        """Return the means of columns (clusters x columns)."""
+        return np.asarray(self.sums @ columns) / self.sizes[:, None]
 
 
 def _inner(columns: FloatArray) -> FloatArray:

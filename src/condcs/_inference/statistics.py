@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -40,6 +40,14 @@ class PoolStatistic(Protocol):
         """Return one value per row of `labels` (P x n, groups 0 .. G-1)."""
 
 
+class Anchors(NamedTuple):
+    """Rows of a pool that stand for all, for how many each of them stands, and landmark rows of a low rank."""
+
+    rows: LabelArray
+    shares: FloatArray
+    landmarks: LabelArray
+
+
 @dataclass(frozen=True)
 class MeasuredPool:
     """A checked pool, the measure to evaluate on it, and the options that are not kernels or widths."""
@@ -47,8 +55,8 @@ class MeasuredPool:
     measure: Measure
     problem: Problem
     options: dict[str, Any]
-    anchors: LabelArray | None = None
-    """Rows that stand for all in sums over pairs of rows, if there are too many pairs to visit."""
+    anchors: Anchors | None = None
+    """Rows whose kernel masses are exact, if there are too many rows to find all."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -93,6 +101,12 @@ class MeasuredPool:
             )
         return total
 
+    def with_weights(self, weights: FloatArray | None) -> MeasuredPool:
+        """Return the pool with other weights of the rows."""
+        if weights is None:
+            return self
+        return replace(self, problem=replace(self.problem, groups=Groups(self.sizes, weights)))
+
     def observed(self) -> FloatArray:
         """Return the divergences between all pairs of groups as given (G x G)."""
         return np.asarray(self.measure.pairs(self.problem, **self.options), dtype=np.float64)
@@ -114,11 +128,12 @@ def measured_pool(
 
 def anchored_pool(pool: MeasuredPool, rng: np.random.Generator) -> MeasuredPool:
     """Return the pool with anchors, if it is large and its measure can use them."""
-    from condcs._inference.anchored_divergence import MEASURES
+    from condcs._inference.anchored_divergence import MEASURES, drawn_by_mass
     from condcs._inference.anchors import drawn_anchors
 
+    pilot = drawn_anchors(sum(pool.sizes), rng)
     fits = pool.measure.name in MEASURES and not (pool.options.get("estimator") == "pooled" and len(pool.sizes) > 2)
-    return replace(pool, anchors=drawn_anchors(sum(pool.sizes), rng)) if fits else pool
+    return pool if pilot is None or not fits else replace(pool, anchors=drawn_by_mass(pool, pilot, rng))
 
 
 def total_divergence(pairs: FloatArray, *, symmetric: bool) -> FloatArray:
@@ -147,7 +162,9 @@ class Regrouped:
         problem, count = self.pool.problem, len(self.pool.sizes)
         order = np.argsort(labels, kind="stable")
         order = order if rows is None else rows[order]
-        groups = Groups(tuple(int(s) for s in np.bincount(labels, minlength=count)))
+        weights = problem.groups.weights
+        sizes = tuple(int(s) for s in np.bincount(labels, minlength=count))
+        groups = Groups(sizes, None if weights is None else weights[order])
         regrouped: Any
         if isinstance(problem, ConditionalProblem):
             x = replace(problem.x, kernel=problem.x.kernel.take(order))
@@ -276,7 +293,7 @@ def pool_statistic(pool: MeasuredPool) -> PoolStatistic:
     if pool.anchors is not None:
         from condcs._inference.anchored_divergence import AnchoredConditional
 
-        return AnchoredConditional(pool, pool.anchors)
+        return AnchoredConditional(pool)
     from condcs._inference.gram_statistics import ConditionalGram, MarginalGram
 
     makers: dict[str, Callable[[MeasuredPool], PoolStatistic]] = {
