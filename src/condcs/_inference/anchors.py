@@ -29,11 +29,11 @@ CHUNK = 2**14
 """Rows that are visited at once; more than `EXACT_ROWS`, so that smaller pools are one chunk."""
 
 
-def drawn_anchors(rows: int, rng: np.random.Generator) -> IntArray | None:
+def drawn_anchors(rows: int, rng: np.random.Generator, count: int | None = None) -> IntArray | None:
     """Draw the anchors of a pool, in ascending order; None if it is small enough to visit all pairs."""
     if rows <= EXACT_ROWS:
         return None
-    return np.sort(rng.choice(rows, min(ANCHORS, rows), replace=False))
+    return np.sort(rng.choice(rows, min(count or ANCHORS, rows), replace=False))
 
 
 def chunks(rows: int, size: int = CHUNK) -> list[slice]:
