@@ -13,25 +13,42 @@ import numpy as np
 from condcs._core.arrays import Array
 from condcs._core.checks import Parts, Variable, check_choice, check_integer
 from condcs._core.errors import BalanceWarning, OverlapWarning, ParameterError, ShapeError, public, warn_caller
-from condcs._core.progress import RESAMPLES_REMEDY, progress_bar
+from condcs._core.progress import progress_bar
 from condcs._core.random import check_rng
 from condcs._core.settings import config_context
+from condcs._inference.anchored_contrasts import AnchoredContrasts
+from condcs._inference.anchors import drawn_anchors
 from condcs._inference.combining import combined_evidence
 from condcs._inference.nulls import check_probabilities, cross_fitted, label_sampler
-from condcs._inference.propensities import Propensity, fitted_propensity, given_propensity
-from condcs._inference.resampling import BATCH, Bootstrap, batch_values, drawn, run_test, shared_bandwidth
+from condcs._inference.propensities import FunctionsOfX, Propensity, Surprises, fitted_propensity, given_propensity
+from condcs._inference.resampling import (
+    Bootstrap,
+    batch_size,
+    batch_values,
+    drawn,
+    remedy,
+    run_test,
+    shared_bandwidth,
+)
 from condcs._inference.results import TestResult, check_numbers
-from condcs._inference.smoothing import Smoother
+from condcs._inference.smoothing import ClusterMeans, Smoother
 from condcs._inference.statistics import (
     FloatArray,
     LabelArray,
     MeasuredPool,
+    anchored_pool,
     as_numpy,
     measured_pool,
     pool_statistic,
-    total_divergence,
 )
 from condcs._inference.views import WEIGHTS, Contrasts, adjusted_response, sample_contrasts
+from condcs._inference.weights_and_clusters import (
+    RowOptions,
+    checked_clusters,
+    unit_designs,
+    weighted_units,
+    with_common_unit,
+)
 from condcs._measures.inputs import ConditionalProblem, NumericProblem
 from condcs._measures.registry import MEASURES, Measure
 from condcs._parallel.spreading import Shared
@@ -57,6 +74,10 @@ def conditional_test(
     views: Views | None = None,
     null: Null = "propensity",
     propensity: Any = None,
+    weights_p: Array | None = None,
+    weights_q: Array | None = None,
+    clusters_p: Array | None = None,
+    clusters_q: Array | None = None,
     n_resamples: int = 500,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
@@ -71,7 +92,12 @@ def conditional_test(
     for x: its regression on x is subtracted, found on the pool without looking at labels. And the labels are redrawn
     from an estimate of P(sample | x), which is made richer until the imbalance of x in the data is a typical one among
     the redrawn samples, a check that does not look at y. Several views, each sharp for another kind of change, are
-    evaluated on the same redrawn labels and combined in one p-value. Cost O(n^2 (d + P)); memory O(n P).
+    evaluated on the same redrawn labels and combined in one p-value.
+
+    Up to 10,000 pooled rows all pairs of rows are visited: cost O(n^2 (d + P)), memory O(n P). Above, sums over pairs
+    are those over pairs of one of m = 1,000 anchor rows and any row, and the divergence is found from a low rank of all
+    rows, corrected at anchor rows: cost O(n m (d + P)). Anchors are drawn without a look at y or at the labels and
+    are the same for all resamples, a part of the statistic, so that the test stays as valid as it is.
 
     Parameters
     ----------
@@ -93,6 +119,16 @@ def conditional_test(
     propensity : classifier or array, optional
         For null="propensity": a scikit-learn classifier, which is fitted to four fifths of the rows to give the
         probabilities of the others, or the probabilities themselves.
+    weights_p, weights_q : array, optional
+        A non-negative weight per row, such as survey weights; both or neither, each sample in a unit of its own.
+        Weights count as fixed given x: a row keeps its weight when its label is redrawn, so that weights must depend
+        on x in the same way in both samples, but for the unit, and not on y. Weights that only make the x of one sample
+        look like that of the other are not needed: the test does not depend on how x is distributed.
+    clusters_p, clusters_q : array, optional
+        The cluster that each row belongs to, if rows depend on one another, such as several rows of a customer: names
+        or numbers. Labels are then redrawn by cluster, from P(sample | x of the cluster), and the regression of y on x
+        is chosen by its errors on clusters left out. A cluster lies in one sample: the same name in both means two
+        clusters. At least 5 in each sample, better 20 and more.
     n_resamples : int
         How many times labels are redrawn.
     rng : int or Generator, optional
@@ -113,7 +149,8 @@ def conditional_test(
     TestResult
         With `pvalue`, `statistic` (the combined evidence, or the measure with ``views="measure"``), `divergence` and
         `estimate()` (the measure on the adjusted response), `diagnostics` (the check of balance, the design of the
-        propensity, how many rows overlap), and `details` (the p-value of each view).
+        propensity, how many rows overlap, how many clusters there are, how many anchors were used), and `details` (the
+        p-value of each view).
 
     Warns
     -----
@@ -140,6 +177,11 @@ def conditional_test(
     if propensity is not None and null != "propensity":
         raise ParameterError(f'`propensity` must be None with null={null!r}. Pass null="propensity" to use it.')
     x_parts, y_parts = _parts(xp, yp, xq, yq)
+    rows = RowOptions(
+        [("weights_p", as_numpy(weights_p)), ("weights_q", as_numpy(weights_q))],
+        [("clusters_p", as_numpy(clusters_p)), ("clusters_q", as_numpy(clusters_q))],
+    )
+    rows.check(chosen, len(x_parts), all_views=views == "all", propensity=propensity)
     if views == "all":
         if null != "propensity" or aggregate:
             raise ParameterError(
@@ -152,6 +194,7 @@ def conditional_test(
             x_parts,
             y_parts,
             shared_bandwidth(chosen, options),
+            rows,
             propensity=propensity,
             n_resamples=n_resamples,
             rng=rng,
@@ -187,21 +230,26 @@ class _EveryView:
     pool: MeasuredPool
     contrasts: Contrasts
     propensity: Propensity
+    anchors: LabelArray | None
 
     def ready(self) -> Callable[[LabelArray], FloatArray]:
         """Return a function from labels (P x n) to views (P x views), the divergence last."""
-        divergence = pool_statistic(self.pool)
+        divergence, contrasts = pool_statistic(self.pool), self._contrasts()
 
         def values(labels: LabelArray) -> FloatArray:
-            return np.column_stack([self.contrasts(self.propensity.surprises(labels)).T, divergence(labels)])
+            return np.column_stack([contrasts(self.propensity.surprises_of(labels)).T, divergence(labels)])
 
         return values
 
     def observed(self) -> FloatArray:
         """Return the views of the labels as given."""
-        surprises = self.propensity.surprises(self.pool.labels[None], observed=True)
-        divergence = total_divergence(self.pool.observed(), symmetric=self.pool.measure.symmetric)
-        return np.append(self.contrasts(surprises)[:, 0], divergence)
+        surprises = self.propensity.surprises_of(self.pool.labels[None], observed=True)
+        return np.append(self._contrasts()(surprises)[:, 0], self.pool.divergence())
+
+    def _contrasts(self) -> Callable[[Surprises], FloatArray]:
+        if self.anchors is None:
+            return lambda surprises: self.contrasts(surprises(slice(None)))
+        return AnchoredContrasts(self.contrasts, self.anchors)
 
 
 def _all_views(
@@ -209,6 +257,7 @@ def _all_views(
     x_parts: Parts,
     y_parts: Parts,
     options: dict[str, Any],
+    rows: RowOptions,
     *,
     propensity: Any,
     n_resamples: int,
@@ -219,31 +268,45 @@ def _all_views(
     check_integer("n_resamples", n_resamples, 1)
     generator = check_rng(rng)
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
-        pool = measured_pool(measure, x_parts, y_parts, options)
+        weight_parts = rows.weights if len(x_parts) == 2 else None
+        pool = measured_pool(measure, x_parts, y_parts, options, weight_parts)
         x, y = pooled_variables(pool)
-        # Measures whose terms no double can hold are refused, before any work.
-        check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
         values, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))
-        smoother = Smoother(values, x.labels or (False,) * values.shape[1])
+        clusters = checked_clusters(rows.clusters, pool.sizes) if len(x_parts) == 2 else None
+        at_anchors = drawn_anchors(len(values), generator)
+        if at_anchors is None:
+            # Measures whose terms no double can hold are refused, before any work.
+            check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
+        smoother = Smoother(values, x.labels or (False,) * values.shape[1], clusters)
         response = adjusted_response(responses, y.labels or (False,) * responses.shape[1], smoother)
-        found = _propensity(propensity, values, smoother, pool.labels, len(pool.sizes), generator)
+        found = _propensity(propensity, values, smoother, clusters, pool.labels, len(pool.sizes), generator)
+        weights = with_common_unit(pool, smoother, found)
         if not all(y.labels or (False,)):
-            pool = measured_pool(measure, x_parts, _split(response.adjusted, y_parts, y.sizes), options)
-        every = _EveryView(pool, sample_contrasts(response, smoother, found.probabilities), found)
+            pool = measured_pool(measure, x_parts, _split(response.adjusted, y_parts, y.sizes), options, weight_parts)
+        pool = anchored_pool(pool.with_weights(weights), generator)
+        contrasts = sample_contrasts(response, smoother, found.of_rows)
+        if weights is not None or clusters is not None:
+            contrasts = weighted_units(contrasts, weights, clusters)
+        every = _EveryView(pool, contrasts, found, at_anchors)
         observed = every.observed()
         title = f"the test by {measure.name} with {n_resamples} resamples of {sum(pool.sizes):,} rows"
-        with progress_bar(n_resamples, progress, title, remedy=RESAMPLES_REMEDY) as advance:
-            batches = drawn(partial(found.draw, rng=generator), n_resamples, BATCH)
+        with progress_bar(n_resamples, progress, title, remedy=remedy(pool)) as advance:
+            batches = drawn(partial(found.draw, rng=generator), n_resamples, batch_size(pool))
             resampled = batch_values([Shared(every.ready)], batches, n_jobs=n_jobs, advance=advance)[0]
     names = (*every.contrasts.names, "divergence")
     weights = np.array([WEIGHTS.get(name, 1.0) for name in names])
     evidence = combined_evidence(np.column_stack([observed, resampled.T]), weights)
-    diagnostics = {
+    units = len(found.probabilities)
+    diagnostics: dict[str, Any] = {
         "balance_pvalue": found.balance_pvalue,
-        "effective_rows": found.effective_rows,
+        "effective_rows": found.effective_rows * (len(values) / units),
         "propensity": found.design,
     }
-    _warn(found, sum(pool.sizes))
+    if clusters is not None:
+        diagnostics["clusters"] = tuple(len(np.unique(clusters[s])) for s in pool.problem.groups.slices)
+    if at_anchors is not None:
+        diagnostics["anchors"] = len(at_anchors)
+    _warn(found, "rows" if clusters is None else "clusters")
     return TestResult(
         statistic=evidence.statistic,
         pvalue=evidence.pvalue,
@@ -262,22 +325,36 @@ def _all_views(
             "best_view": names[int(np.argmin(evidence.pvalues))],
         },
         _divergences=resampled[:, -1],
-        _resample=Bootstrap(pool),
+        _resample=Bootstrap(pool, clusters),
     )
 
 
 def _propensity(
-    given: Any, x: FloatArray, smoother: Smoother, labels: LabelArray, count: int, rng: np.random.Generator
+    given: Any,
+    x: FloatArray,
+    smoother: Smoother,
+    clusters: LabelArray | None,
+    labels: LabelArray,
+    count: int,
+    rng: np.random.Generator,
 ) -> Propensity:
+    functions: FunctionsOfX = smoother
+    if given is not None:
+        given = (
+            cross_fitted(given, x, labels, count)
+            if hasattr(given, "fit")
+            else check_probabilities(given, len(x), count)
+        )
+    if clusters is not None:
+        functions, means = unit_designs(smoother, clusters), ClusterMeans(clusters)
+        given = None if given is None else means(given)
+        labels = labels[means.first]
     if given is None:
-        return fitted_propensity(smoother, labels, count, rng)
-    found = (
-        cross_fitted(given, x, labels, count) if hasattr(given, "fit") else check_probabilities(given, len(x), count)
-    )
-    return given_propensity(found, smoother, labels, rng)
+        return fitted_propensity(functions, labels, count, rng, clusters)
+    return given_propensity(given, functions, labels, rng, clusters)
 
 
-def _warn(propensity: Propensity, rows: int) -> None:
+def _warn(propensity: Propensity, units: str) -> None:
     if propensity.balance_pvalue < _UNBALANCED:
         warn_caller(
             "the estimate of P(sample | x) does not explain how x differs between the samples (p-value of the check of "
@@ -286,10 +363,11 @@ def _warn(propensity: Propensity, rows: int) -> None:
             "overlap.",
             BalanceWarning,
         )
-    if propensity.effective_rows < min(_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP * rows):
+    count = len(propensity.probabilities)
+    if propensity.effective_rows < min(_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP * count):
         warn_caller(
-            f"the samples hardly overlap in x: the {rows:,} rows tell as much about p(y|x) as "
-            f"{propensity.effective_rows:.0f} rows of samples that overlap fully. A large p-value then says little. "
+            f"the samples hardly overlap in x: the {count:,} {units} tell as much about p(y|x) as "
+            f"{propensity.effective_rows:.0f} {units} of samples that overlap fully. A large p-value then says little. "
             "Compare the samples where both have rows, or with fewer inputs.",
             OverlapWarning,
         )

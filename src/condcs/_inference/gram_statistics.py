@@ -39,6 +39,8 @@ class _Tiled:
         self.pool, self.kernels = pool, kernels
         self.n, self.count = sum(pool.sizes), len(pool.sizes)
         self.plain = Regrouped(pool)
+        weights = pool.problem.groups.weights
+        self.weights = None if weights is None else np.asarray(weights, np.float64)
 
     def __call__(self, labels: LabelArray) -> FloatArray:
         """Return one value per row of `labels`."""
@@ -47,14 +49,14 @@ class _Tiled:
         parts = [self._batch(labels[i : i + batch]) for i in range(0, len(labels), batch)]
         return np.concatenate(parts)
 
-    def redrawn(self, rows: LabelArray) -> FloatArray:
-        """Return one value per row of `rows`: rows of the pool, group by group, some taken more than once.
+    def redrawn(self, rows: Sequence[LabelArray]) -> FloatArray:
+        """Return one value for each of several lists of rows of the pool, some taken more than once.
 
         How often a row was taken is its weight, so that all samples share one product as labellings do.
         """
         counts = np.zeros((self.n, len(rows)))
         for column, taken in enumerate(rows):
-            counts[:, column] = np.bincount(taken, minlength=self.n)
+            counts[:, column] = np.bincount(taken, self._of(taken), minlength=self.n)
         spans = self.pool.problem.groups.slices
         weights = [np.zeros_like(counts) for _ in spans]
         for own, span in zip(weights, spans, strict=True):
@@ -66,14 +68,20 @@ class _Tiled:
         values = self._values(weights, masses)
         # As below: sums over all rows that underflow are made again in logs.
         for i in np.flatnonzero(~np.isfinite(values)):
-            pairs = self.plain.pairs(self.pool.labels, rows[i])
+            pairs = self.plain.pairs(self.pool.labels[rows[i]], rows[i])
             values[i] = total_divergence(pairs, symmetric=self.pool.measure.symmetric)
         return values
+
+    def _of(self, rows: LabelArray) -> FloatArray | None:
+        return None if self.weights is None else self.weights[rows]
 
     def _batch(self, labels: LabelArray) -> FloatArray:
         members = labels.T[None] == np.arange(self.count, dtype=labels.dtype)[:, None, None]
         indicators = [np.ascontiguousarray(m, dtype=np.float64) for m in members]
-        values = self._values(indicators, lambda gram: group_masses(gram, indicators))
+        if self.weights is not None:
+            for own in indicators:
+                own *= self.weights[:, None]
+        values = self._values(indicators, lambda gram: group_masses(gram, indicators, self.weights))
         # Sums over all rows that underflow, as for responses very far apart, are made again in logs, as is what is NaN.
         for i in np.flatnonzero(~np.isfinite(values)):
             values[i] = self.plain(labels[i])[0]
@@ -116,8 +124,8 @@ class _Tiled:
         raise NotImplementedError
 
 
-def group_masses(gram: FloatArray, indicators: list[FloatArray]) -> list[FloatArray]:
-    """Return ``gram @ w`` for the indicators of every group, each row of the pool being in exactly one.
+def group_masses(gram: FloatArray, indicators: list[FloatArray], weights: FloatArray | None = None) -> list[FloatArray]:
+    """Return ``gram @ w`` for the (weighted) indicators of every group, each row of the pool being in exactly one.
 
     With two groups the second mass is the total minus the first wherever that keeps 13 digits, and a product of its
     own in the other rows: half the work. Without that guard the subtraction would cancel to nothing in rows that are
@@ -126,7 +134,7 @@ def group_masses(gram: FloatArray, indicators: list[FloatArray]) -> list[FloatAr
     if len(indicators) != 2:
         return [gram @ w for w in indicators]
     first = gram @ indicators[0]
-    total = gram.sum(axis=1, keepdims=True)
+    total = gram.sum(axis=1, keepdims=True) if weights is None else (gram @ weights)[:, None]
     second = total - first
     lost = np.flatnonzero(second.min(axis=1) < _KEPT_SHARE * total[:, 0])
     if len(lost):

@@ -15,9 +15,12 @@ from condcs._core.progress import RESAMPLES_REMEDY, progress_bar, report_done
 from condcs._core.random import check_rng
 from condcs._core.ranks import ranked
 from condcs._core.settings import config_context
+from condcs._inference.anchored_contrasts import AnchoredContrasts
+from condcs._inference.anchors import drawn_anchors
 from condcs._inference.combining import Combined, combined_evidence, largest_studentised
 from condcs._inference.nulls import circular_shifts, local_permutations
-from condcs._inference.predictor_statistic import Statistic, View, predictor_statistic
+from condcs._inference.predictor_statistic import ORDER_ANCHORS, Statistic, View, predictor_statistic
+from condcs._inference.propensities import Rows
 from condcs._inference.resampling import batch_values, drawn
 from condcs._inference.results import ROUNDING, TestResult, check_numbers, pvalue
 from condcs._inference.shuffled_copy import check_options, copy_statistic
@@ -70,11 +73,13 @@ def independence_test(
     Products of what is left have mean 0 under the null hypothesis, and errors of the two regressions enter only as
     their product. So their sums are compared with the same sums under random signs. Several views share these signs
     and one p-value: linear dependence, dependence that z moderates, dependence of squares (tails, curvature), and
-    kernels for dependence of any kind, everywhere, locally in z, and in waves along x. Cost O(n^2 P); memory O(n P).
+    kernels for dependence of any kind, everywhere, locally in z, and in waves along x. Cost O(n^2 P), memory O(n P) up
+    to 10,000 rows; above, sums over pairs of rows are those over pairs of one of 1,000 anchor rows and any row.
 
     The other nulls evaluate one measure. That of the paper is `conditional_cs_predictors` (Prop. 4), on x permuted
     among nearest neighbours in z; no exponential is taken twice, because a permutation only re-indexes the Gram matrix
-    of x. Cost O(n^2 (d + P)); memory O(n^2) up to 11,500 rows, O(n) above. With another `measure` the statistic is its
+    of x. Cost O(n^2 (d + P)); memory O(n^2) up to 10,000 rows. Above, the outer sums of Prop. 4 are over 100 anchor
+    rows, drawn without a look at x or y, with all rows in the inner sums. With another `measure` the statistic is its
     divergence between the sample and a copy in which x was permuted: P evaluations of the measure.
 
     Parameters
@@ -118,7 +123,8 @@ def independence_test(
     Returns
     -------
     TestResult
-        With `statistic`, `pvalue`, `null_distribution`, `bandwidths`; `details` hold the p-value of each view.
+        With `statistic`, `pvalue`, `null_distribution`, `bandwidths`; `details` hold the p-value of each view, and
+        `diagnostics` the number of anchors, if there were some.
 
     Examples
     --------
@@ -174,9 +180,11 @@ def independence_test(
         check_integer("neighbours", neighbours, 1, n - 1, because=f" (there are {n} rows)")
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
         statistic: Shared[Statistic]
+        anchors = None
         if by_prop_4:
             kernels = response.kernel, None if first is None else first.kernel, list(views.values())
-            statistic = Shared(partial(predictor_statistic, *kernels, n, form))
+            anchors = drawn_anchors(n, generator, ORDER_ANCHORS)
+            statistic = Shared(partial(predictor_statistic, *kernels, n, form, anchors))
         else:
             reference = _permutations(null, first, n, neighbours, 1, generator)[0]
             statistic = Shared(partial(copy_statistic, chosen, response, first, second, reference, options))
@@ -210,6 +218,7 @@ def independence_test(
         null=null,
         sizes=(n,),
         bandwidths={k: w for k, w in widths.items() if w is not None},
+        diagnostics={} if anchors is None else {"anchors": len(anchors)},
         details=details,
     )
 
@@ -250,11 +259,12 @@ def _by_signs(
         smoother = Smoother(z, labels[2])
         first, second = (adjusted_response(v, own, smoother) for v, own in ((x, labels[0]), (y, labels[1])))
         contrasts = dependence_contrasts(first, second, wave_features(x, labels[0], smoother), smoother)
-        observed = contrasts([np.ones((n, 1))])
-        batches = drawn(lambda count: generator.choice([-1.0, 1.0], size=(count, n)), n_resamples, _BATCH)
+        anchors = drawn_anchors(n, generator)
+        statistic = Shared(partial(_signed, contrasts, anchors))
+        observed = statistic.ready(np.ones((1, n), np.int8)).T
+        batches = drawn(partial(_signs, n, rng=generator), n_resamples, _BATCH)
         title = f"the test of independence with {n_resamples} resamples of {n:,} rows"
         with progress_bar(n_resamples, progress, title, remedy=RESAMPLES_REMEDY) as advance:
-            statistic = Shared(partial(_signed, contrasts))
             values = batch_values([statistic], batches, n_jobs=n_jobs, advance=advance)[0]
     weights = np.array([WEIGHTS.get(name, 1.0) for name in contrasts.names])
     evidence = combined_evidence(np.column_stack([observed, values.T]), weights)
@@ -265,6 +275,7 @@ def _by_signs(
         measure="products of residuals",
         null="signs",
         sizes=(n,),
+        diagnostics={} if anchors is None else {"anchors": len(anchors)},
         details={
             "views": contrasts.names,
             "statistics": tuple(float(v) for v in observed[:, 0]),
@@ -274,13 +285,22 @@ def _by_signs(
     )
 
 
-def _signed(contrasts: Contrasts) -> Statistic:
+def _signs(n: int, count: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Draw signs (count x n), in a type as small as that of labels."""
+    return np.stack([rng.choice(np.array([-1, 1], np.int8), size=n) for _ in range(count)])
+
+
+def _signed(contrasts: Contrasts, anchors: np.ndarray[Any, Any] | None) -> Statistic:
     """Return a function from signs (P x n) to views (P x views)."""
+    anchored = None if anchors is None else AnchoredContrasts(contrasts, anchors)
 
     def views(signs: np.ndarray[Any, Any]) -> FloatArray:
-        found = contrasts([np.ascontiguousarray(signs.T)]).T
+        def of_rows(rows: Rows) -> list[FloatArray]:
+            return [np.ascontiguousarray(signs[:, rows].T, np.float64)]
+
+        found = contrasts(of_rows(slice(None))) if anchored is None else anchored(of_rows)
         report_done(len(signs))
-        return found
+        return found.T
 
     return views
 

@@ -35,6 +35,7 @@ CELL_ROWS = 10
 _SMALLEST_GROUP = 2
 _FOLDS = 5
 _REDRAWS = 100
+_UNIFORM_NUMBERS = 2**24
 
 
 def label_sampler(
@@ -262,13 +263,16 @@ def independent_draws(probabilities: FloatArray, rng: np.random.Generator) -> Dr
         labels = np.empty((number, n), dtype)
         short = np.arange(number)
         for _ in range(_REDRAWS):
-            uniform = rng.random((len(short), n))
-            drawn = np.zeros((len(short), n), dtype)
-            for g in range(count - 1):
-                drawn += uniform >= steps[:, g]
-            labels[short] = drawn
-            sizes = np.stack([(drawn == g).sum(axis=1) for g in range(count)])
-            short = short[sizes.min(axis=0) < _SMALLEST_GROUP]
+            smallest = []
+            # A few draws at a time: their random numbers take eight times the memory of labels.
+            for part in np.array_split(short, -(-len(short) * n // _UNIFORM_NUMBERS)):
+                uniform = rng.random((len(part), n))
+                drawn = np.zeros((len(part), n), dtype)
+                for g in range(count - 1):
+                    drawn += uniform >= steps[:, g]
+                labels[part] = drawn
+                smallest.append(np.stack([(drawn == g).sum(axis=1) for g in range(count)]).min(axis=0))
+            short = short[np.concatenate(smallest) < _SMALLEST_GROUP]
             if not len(short):
                 return labels
         raise DataError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,18 @@ import numpy as np
 from condcs._core.groups import Groups
 from condcs._core.progress import report_done
 from condcs._core.settings import current_settings
+from condcs._inference.anchors import total
 from condcs._inference.statistics import FloatArray
 from condcs._kernels.log_kernels import LogKernel, product
 from condcs._kernels.row_sums import exp_in_place, row_sums
 from condcs._measures.formulas import linear_predictor_divergence
 from condcs._measures.inputs import KernelVariable
+
+ORDER_ANCHORS = 100
+"""Anchor rows of many: each meets all rows again in every order of x2."""
+
+_ROWS = 1_024
+"""Rows that meet all anchors at once."""
 
 GRAM_BUDGET = 2 * 2**30
 """Bytes that n x n Gram matrices may take: n = 11,500 if x2 is ranks of one column; above, pairs are visited anew."""
@@ -45,8 +53,15 @@ Orders = np.ndarray[Any, Any]
 Statistic = Callable[[Orders], FloatArray]
 
 
-def predictor_statistic(y: LogKernel, x1: LogKernel | None, views: Sequence[View], n: int, form: str) -> Statistic:
-    """Return a function from orders of x2 (P x n) to values of Prop. 4 for each view of x2 (P x views)."""
+def predictor_statistic(
+    y: LogKernel, x1: LogKernel | None, views: Sequence[View], n: int, form: str, anchors: Orders | None = None
+) -> Statistic:
+    """Return a function from orders of x2 (P x n) to values of Prop. 4 for each view of x2 (P x views).
+
+    With anchors the outer sums are over these rows.
+    """
+    if anchors is not None:
+        return partial(_at_anchors, y, x1, [view.variable.kernel for view in views], n, form, anchors)
     groups = Groups((n,))
     factors = [x1] if x1 is not None else []
     (b1,) = (s[:, 0] for s in row_sums([product([*factors, y])], groups))
@@ -71,12 +86,13 @@ def predictor_statistic(y: LogKernel, x1: LogKernel | None, views: Sequence[View
             return np.array(results)
 
         return visited
-    K1 = _gram(x1, n) if x1 is not None else np.ones((n, n))
-    K1L = K1 * _gram(y, n)
+    everywhere = slice(0, n)
+    K1 = _gram(x1, everywhere, everywhere) if x1 is not None else np.ones((n, n))
+    K1L = K1 * _gram(y, everywhere, everywhere)
     if in_tables:
         second: tuple[Any, ...] = np.stack(tables), np.stack(places)
     else:
-        second = (np.stack([_gram(view.variable.kernel, n) for view in views]),)
+        second = (np.stack([_gram(view.variable.kernel, everywhere, everywhere) for view in views]),)
 
     def indexed(orders: Orders) -> FloatArray:
         from condcs._inference.relabelling_loops import permuted_rank_sums, permuted_row_sums
@@ -91,7 +107,34 @@ def predictor_statistic(y: LogKernel, x1: LogKernel | None, views: Sequence[View
     return indexed
 
 
-def _gram(kernel: LogKernel, n: int) -> FloatArray:
-    gram = np.ascontiguousarray(kernel.block(slice(0, n), slice(0, n)), dtype=np.float64)
+def _at_anchors(
+    y: LogKernel,
+    x1: LogKernel | None,
+    second: Sequence[LogKernel],
+    n: int,
+    form: str,
+    anchors: Orders,
+    orders: Orders,
+) -> FloatArray:
+    """Return Prop. 4 (P x views) with outer sums over the anchors and inner sums over all rows."""
+
+    def sums(rows: slice) -> FloatArray:
+        """Sum K1, K1 L (first row), and these times K2 for every order and view, over the rows (sums x 2 x anchors)."""
+        first = _gram(x1, anchors, rows) if x1 is not None else np.ones((len(anchors), rows.stop - rows.start))
+        both = np.stack([first, first * _gram(y, anchors, rows)])
+        found = [both.sum(axis=2)]
+        for order in orders:
+            for kernel in second:
+                moved = _gram(kernel, order[anchors], order[rows])
+                found.append(np.einsum("kai,ai->ka", both, moved))
+        return np.array(found)
+
+    (a1, b1), *moved = total(sums, n, _ROWS)
+    masses = np.array(moved).reshape(len(orders), len(second), 2, len(anchors))
+    return linear_predictor_divergence(a1, b1, masses[:, :, 0], masses[:, :, 1], form)
+
+
+def _gram(kernel: LogKernel, rows: slice | Orders, columns: slice | Orders) -> FloatArray:
+    gram = np.ascontiguousarray(kernel.block(rows, columns), dtype=np.float64)
     exp_in_place(gram)
     return gram

@@ -7,18 +7,24 @@ observed imbalance of x is a typical draw. That check costs no validity, so rich
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any, Protocol
 
 import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
+from condcs._inference.anchors import over_rows, total
 from condcs._inference.combining import combined_evidence
-from condcs._inference.smoothing import MOST_FREEDOM, Design, Smoother
+from condcs._inference.smoothing import MOST_FREEDOM, Design
 
 FloatArray = np.ndarray[Any, Any]
 Labels = np.ndarray[Any, Any]
+Rows = slice | Labels
+Surprises = Callable[[Rows], list[FloatArray]]
+"""Takes rows, and returns labels minus probabilities of these rows (rows x P): one array for each sample but one."""
 
 PASSED = 0.05
 """Balance p-value from which on a fit is taken."""
@@ -33,67 +39,99 @@ _LEAST_LEFT = 0.05
 _SMALLEST_VARIANCE = 1e-6
 
 
+class FunctionsOfX(Protocol):
+    """What has designs: functions of the x of each unit."""
+
+    @property
+    def designs(self) -> list[Design]:
+        """Functions of x, in several designs."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Logistic:
     """A fitted logistic regression of one label against the others.
 
     Attributes
     ----------
-    design : str
-        Which functions of x.
+    design : Design
+        The functions of x.
     penalty : float
         The ridge penalty.
     probabilities : array, shape (n,)
         Fitted probabilities.
-    functions, gains : array, shape (n, p + 1)
-        What a change of the labels by v does to the fitted probabilities: ``gains @ (functions.T @ v)``.
+    inverse : array, shape (p + 1, p + 1)
+        Inverse of the information about the coefficients, the penalty included.
     deviance : float
         Leave-one-out deviance.
     """
 
-    design: str
+    design: Design
     penalty: float
     probabilities: FloatArray
-    functions: FloatArray
-    gains: FloatArray
+    inverse: FloatArray
     deviance: float
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """Variance of each label."""
+        return _variances(self.probabilities)
+
+    def shift(self, change: Callable[[slice], FloatArray]) -> FloatArray:
+        """Return what a change of the labels (n x P, by rows) does to the coefficients, to first order."""
+        sums = total(lambda rows: self.design.terms(rows).T @ change(rows), len(self.probabilities))
+        return np.asarray(self.inverse @ sums)
 
     def without_fit(self, change: FloatArray) -> FloatArray:
         """Return labels minus probabilities (n x P), were these fitted to each column of labels, to first order."""
-        return np.asarray(change - self.gains @ (self.functions.T @ change))
+        return change - self.moved(slice(None), self.shift(lambda rows: change[rows]))
+
+    def moved(self, rows: Rows, shift: FloatArray) -> FloatArray:
+        """Return what a shift of the coefficients does to the probabilities of some rows, to first order."""
+        return np.asarray(self.variances[rows, None] * (self.design.terms(rows) @ shift))
 
 
 @dataclass(frozen=True)
 class Propensity:
     """Probabilities of the samples given x, how far they hold, and what a fit to redrawn labels would make of them.
 
+    A unit is what gets a label: a row, or a cluster of rows that belong together.
+
     Attributes
     ----------
-    probabilities : array, shape (n, G)
-        Of each row and sample.
+    probabilities : array, shape (units, G)
+        Of each unit and sample.
     design : str
         Which functions of x the log-odds are made of; "given" if the caller gave the probabilities.
     balance_pvalue : float
         Whether the observed imbalance of x is a typical draw.
+    units : array of int, shape (n,), optional
+        Unit of each row; without it every row is one.
     """
 
     probabilities: FloatArray
     design: str
     balance_pvalue: float
     _fits: tuple[_Logistic, ...] = ()
+    units: Labels | None = None
 
     @property
     def effective_rows(self) -> float:
-        """Rows that tell the samples apart given x: all if x does not shift, few where the samples hardly overlap."""
+        """Units that tell the samples apart given x: all if x does not shift, few where the samples hardly overlap."""
         variance = (self.probabilities * (1 - self.probabilities)).sum()
         shares = self.probabilities.mean(axis=0)
         return float(variance / (shares * (1 - shares)).sum())
 
+    @property
+    def of_rows(self) -> FloatArray:
+        """Probabilities of every row (n x G)."""
+        return self.probabilities if self.units is None else self.probabilities[self.units]
+
     def draw(self, count: int, rng: np.random.Generator) -> Labels:
-        """Redraw the labels: (count, n), every sample with at least 2 rows."""
+        """Redraw the labels of all rows: (count, n), every sample with at least 2 units."""
         from condcs._inference.nulls import independent_draws
 
-        return independent_draws(self.probabilities, rng)(count)
+        drawn = independent_draws(self.probabilities, rng)(count)
+        return drawn if self.units is None else drawn[:, self.units]
 
     def surprises(self, labels: Labels, *, observed: bool = False) -> list[FloatArray]:
         """Return indicators of the labels (P x n) minus their probabilities: an array (n x P) for each sample but one.
@@ -101,73 +139,100 @@ class Propensity:
         With two samples the second's says all. Probabilities that were fitted to the observed labels are fitted to
         redrawn ones too, to first order: what the fit uses up is then missing from both alike.
         """
+        return self.surprises_of(labels, observed=observed)(slice(None))
+
+    def surprises_of(self, labels: Labels, *, observed: bool = False) -> Surprises:
+        """Return the same as a function of the rows: of many rows, all surprises at once would take too much memory."""
         groups = range(1, 2) if self.probabilities.shape[1] == 2 else range(self.probabilities.shape[1])
-        found = []
-        for place, group in enumerate(groups):
-            surprise = np.ascontiguousarray((labels == group).T - self.probabilities[:, [group]])
-            if not observed and self._fits:
-                with one_blas_thread():
-                    surprise = self._fits[place].without_fit(surprise)
-            found.append(surprise)
-        return found
+        own = labels if self.units is None else labels[:, np.unique(self.units, return_index=True)[1]]
+
+        def change(units: Rows, group: int) -> FloatArray:
+            return np.ascontiguousarray((own[:, units] == group).T - self.probabilities[units, group, None])
+
+        refitted = [] if observed else self._fits
+        shifts = [fit.shift(partial(change, group=g)) for fit, g in zip(refitted, groups, strict=False)]
+
+        def of_rows(rows: Rows) -> list[FloatArray]:
+            units = rows if self.units is None else self.units[rows]
+            found = [change(units, group) for group in groups]
+            for surprise, fit, shift in zip(found, refitted, shifts, strict=False):
+                surprise -= fit.moved(units, shift)
+            return found
+
+        return of_rows
 
 
-def fitted_propensity(smoother: Smoother, labels: Labels, count: int, rng: np.random.Generator) -> Propensity:
-    """Estimate P(sample | x), and enrich it until the check of balance passes."""
+def fitted_propensity(
+    x: FunctionsOfX, labels: Labels, count: int, rng: np.random.Generator, units: Labels | None = None
+) -> Propensity:
+    """Estimate P(sample | x), and enrich it until the check of balance passes.
+
+    Functions of x and labels are those of the units; `units` says which one each row belongs to.
+    """
+    designs = x.designs
     groups = [1] if count == 2 else list(range(count))
     seed = int(rng.integers(2**63))
     with one_blas_thread():
-        paths = [_path(smoother, (labels == group).astype(np.float64)) for group in groups]
+        paths = [_path(designs, (labels == group).astype(np.float64)) for group in groups]
         fits = tuple(next(path) for path in paths)
-        best = _checked(fits, smoother, labels, count, np.random.default_rng(seed))
+        best = _checked(fits, designs, labels, np.random.default_rng(seed))
         while best.balance_pvalue < PASSED:
             richer = tuple(next(path, fit) for path, fit in zip(paths, fits, strict=True))
             if richer == fits:
                 break
             fits = richer
-            found = _checked(fits, smoother, labels, count, np.random.default_rng(seed))
+            found = _checked(fits, designs, labels, np.random.default_rng(seed))
             if found.balance_pvalue > best.balance_pvalue:
                 best = found
-    return best
+    return replace(best, units=units)
 
 
 def given_propensity(
-    probabilities: FloatArray, smoother: Smoother, labels: Labels, rng: np.random.Generator
+    probabilities: FloatArray,
+    x: FunctionsOfX,
+    labels: Labels,
+    rng: np.random.Generator,
+    units: Labels | None = None,
 ) -> Propensity:
     """Check probabilities that the caller gave, or a classifier of theirs."""
     draft = Propensity(probabilities, "given", 1.0)
-    return Propensity(probabilities, "given", _balance(draft, smoother.designs, labels, rng))
+    return replace(draft, balance_pvalue=_balance(draft, x.designs, labels, rng), units=units)
 
 
 def _checked(
-    fits: tuple[_Logistic, ...], smoother: Smoother, labels: Labels, count: int, rng: np.random.Generator
+    fits: tuple[_Logistic, ...], designs: list[Design], labels: Labels, rng: np.random.Generator
 ) -> Propensity:
-    if count == 2:
+    if len(fits) == 1:
         second = fits[0].probabilities
         probabilities = np.column_stack([1 - second, second])
     else:
         probabilities = np.column_stack([fit.probabilities for fit in fits])
         probabilities /= probabilities.sum(axis=1, keepdims=True)
-    draft = Propensity(probabilities, fits[0].design, 1.0, fits)
-    return Propensity(probabilities, fits[0].design, _balance(draft, smoother.designs, labels, rng), fits)
+    draft = Propensity(probabilities, fits[0].design.name, 1.0, fits)
+    return replace(draft, balance_pvalue=_balance(draft, designs, labels, rng))
 
 
 def _balance(draft: Propensity, designs: list[Design], labels: Labels, rng: np.random.Generator) -> float:
     """P-value of the observed imbalance of x: of all functions of each design, combined over the designs."""
     # Without new fits to the redrawn labels: what a fit leaves in the directions that it has used up is next to
     # nothing, and beside that a little would look like much.
-    every = np.vstack([labels[None], draft.draw(_CHECKS, rng)])
-    values = np.zeros((len(designs), 1 + _CHECKS))
-    for surprises in draft.surprises(every, observed=True):
-        for row, design in enumerate(designs):
-            values[row] += ((design.functions.T @ surprises) ** 2).sum(axis=0)
-    return combined_evidence(values).pvalue
+    surprises = draft.surprises_of(np.vstack([labels[None], draft.draw(_CHECKS, rng)]), observed=True)
+
+    def imbalance(rows: slice) -> FloatArray:
+        """Sum each function (of all designs) times the surprises of each sample and draw."""
+        own = np.concatenate(surprises(rows), axis=1)
+        return np.concatenate([design.basis[rows].T @ own for design in designs])
+
+    sums = total(imbalance, len(labels)).reshape(sum(len(d.spectrum) for d in designs), -1, 1 + _CHECKS)
+    squares = np.concatenate([d.spectrum for d in designs])[:, None] * (sums**2).sum(axis=1)
+    ends = np.cumsum([0, *(len(d.spectrum) for d in designs)])
+    return combined_evidence(np.array([squares[a:b].sum(axis=0) for a, b in pairwise(ends)])).pvalue
 
 
-def _path(smoother: Smoother, target: FloatArray) -> Iterator[_Logistic]:
+def _path(designs: list[Design], target: FloatArray) -> Iterator[_Logistic]:
     """Yield fits to try: the one with the smallest leave-one-out deviance, then richer ones as they are needed."""
     # Least squares is a good judge of which functions matter, in closed form; only the best are fitted in earnest.
-    order = sorted(smoother.designs, key=lambda design: _squared_error(design, target))
+    order = sorted(designs, key=lambda design: _squared_error(design, target))
     best: _Logistic | None = None
     for design in order[:_DESIGNS]:
         start = None
@@ -175,64 +240,84 @@ def _path(smoother: Smoother, target: FloatArray) -> Iterator[_Logistic]:
             fit, start = _logistic(design, target, penalty, start)
             if best is None or fit.deviance < best.deviance - _LEAST_GAIN:
                 best = fit
-            elif fit.design == best.design and fit.deviance > best.deviance + 2:
+            elif fit.design is best.design and fit.deviance > best.deviance + 2:
                 break
     assert best is not None
     yield best
     richer = [p for p in (*_PENALTIES, *_RICHER) if p < best.penalty]
-    own = next(d for d in smoother.designs if d.name == best.design)
-    others = [(d, best.penalty) for d in order if d.name != best.design][:_DESIGNS]
-    for design, penalty in [*((own, p) for p in richer), *others]:
+    others = [(d, best.penalty) for d in order if d is not best.design][:_DESIGNS]
+    for design, penalty in [*((best.design, p) for p in richer), *others]:
         yield _logistic(design, target, penalty, None)[0]
 
 
 def _squared_error(design: Design, target: FloatArray) -> float:
     centred = target - target.mean()
-    along = design.basis.T @ centred
-    errors = []
-    for penalty in _PENALTIES:
-        shrinkage = design.spectrum / (design.spectrum + penalty)
-        if shrinkage.sum() > MOST_FREEDOM * len(target):
-            continue
-        left = centred - design.basis @ (shrinkage * along)
-        leverage = 1 / len(target) + design.basis**2 @ shrinkage
-        errors.append(((left / np.maximum(1 - leverage, _LEAST_LEFT)) ** 2).sum())
-    return float(min(errors, default=np.inf))
+    n, along = len(target), design.along(centred)
+    shrinkages = [design.spectrum / (design.spectrum + penalty) for penalty in _PENALTIES]
+    shrinkages = [s for s in shrinkages if s.sum() <= MOST_FREEDOM * n]
+    if not shrinkages:
+        return np.inf
+    shrinkage = np.column_stack(shrinkages)
+
+    def errors(rows: slice) -> FloatArray:
+        basis = np.asarray(design.basis[rows], np.float64)
+        left = centred[rows, None] - basis @ (shrinkage * along[:, None])
+        leverage = 1 / n + basis**2 @ shrinkage
+        return np.asarray(((left / np.maximum(1 - leverage, _LEAST_LEFT)) ** 2).sum(axis=0))
+
+    return float(total(errors, n).min())
 
 
 def _logistic(
     design: Design, target: FloatArray, penalty: float, start: FloatArray | None
 ) -> tuple[_Logistic, FloatArray]:
     """Fit by Newton's method; the constant is not penalised. Returns the fit and its coefficients."""
-    functions = np.column_stack([np.ones(len(target)), design.functions])
-    ridge = np.full(functions.shape[1], penalty)
+    n = len(target)
+    ridge = np.full(len(design.spectrum) + 1, penalty)
     ridge[0] = 0.0
     if start is None:
-        start = np.zeros(functions.shape[1])
+        start = np.zeros(len(ridge))
         start[0] = np.log(target.mean() / (1 - target.mean()))
     coefficients = start
+    probabilities = np.empty(n)
+
+    def slope_and_information(rows: slice) -> FloatArray:
+        terms = design.terms(rows)
+        probabilities[rows] = _expit(terms @ coefficients)
+        weighted = terms * _variances(probabilities[rows])[:, None]
+        return np.column_stack([terms.T @ (target[rows] - probabilities[rows]), weighted.T @ terms])
+
     for _ in range(_STEPS):
-        probabilities = _expit(functions @ coefficients)
-        variance = np.maximum(probabilities * (1 - probabilities), _SMALLEST_VARIANCE)
-        slope = functions.T @ (target - probabilities) - ridge * coefficients
-        step = np.linalg.solve((functions * variance[:, None]).T @ functions + np.diag(ridge), slope)
-        largest = float(np.abs(functions @ step).max())
+        found = total(slope_and_information, n)
+        step = np.linalg.solve(found[:, 1:] + np.diag(ridge), found[:, 0] - ridge * coefficients)
+        largest = max(over_rows(partial(_largest_move, design, step), n))
         # A step that moves some log-odds by more than 5 would overshoot.
         coefficients = coefficients + step * min(1.0, 5.0 / max(largest, 5.0))
         if largest < 1e-4:
             break
-    odds = functions @ coefficients
-    probabilities = _expit(odds)
-    variance = np.maximum(probabilities * (1 - probabilities), _SMALLEST_VARIANCE)
-    information = (functions * variance[:, None]).T @ functions + np.diag(ridge)
-    gains = variance[:, None] * np.linalg.solve(information, functions.T).T
-    leverage = np.einsum("ij,ij->i", functions, gains)
-    deleted = odds - (target - probabilities) / variance * leverage / np.maximum(1 - leverage, _LEAST_LEFT)
-    deviance = float(np.logaddexp(0, np.where(target > 0, -deleted, deleted)).sum())
-    if leverage.sum() > MOST_FREEDOM * len(target):
+    inverse = np.linalg.inv(total(slope_and_information, n)[:, 1:] + np.diag(ridge))
+
+    def freedom_and_deviance(rows: slice) -> FloatArray:
+        """Degrees of freedom, and deviance with each row left out of the fit."""
+        terms, variance = design.terms(rows), _variances(probabilities[rows])
+        leverage = variance * np.einsum("ij,ij->i", terms @ inverse, terms)
+        left_out = leverage / np.maximum(1 - leverage, _LEAST_LEFT)
+        deleted = terms @ coefficients - (target[rows] - probabilities[rows]) / variance * left_out
+        return np.array([leverage.sum(), np.logaddexp(0, np.where(target[rows] > 0, -deleted, deleted)).sum()])
+
+    freedom, deviance = total(freedom_and_deviance, n)
+    if freedom > MOST_FREEDOM * n:
         deviance = np.inf
-    fit = _Logistic(design.name, penalty, probabilities, functions, np.ascontiguousarray(gains), deviance)
-    return fit, coefficients
+    return _Logistic(design, penalty, probabilities, inverse, float(deviance)), coefficients
+
+
+def _largest_move(design: Design, step: FloatArray, rows: slice) -> float:
+    """Largest change of a log-odds by a step of the coefficients."""
+    return float(np.abs(design.terms(rows) @ step).max())
+
+
+def _variances(probabilities: FloatArray) -> FloatArray:
+    return np.asarray(np.maximum(probabilities * (1 - probabilities), _SMALLEST_VARIANCE))
 
 
 def _expit(odds: FloatArray) -> FloatArray:

@@ -22,6 +22,7 @@ from condcs._inference.statistics import (
     LabelArray,
     MeasuredPool,
     Regrouped,
+    anchored_pool,
     measured_pool,
     pool_statistic,
     total_divergence,
@@ -37,6 +38,8 @@ AGGREGATE_PAIRS = ((1.0, 1.0), (1.0, 2.0), (0.25, 2.0), (0.1, 2.0), (0.25, 0.25)
 change; changes of the shape of p(y|x) want a narrow kernel on y."""
 
 BATCH = 100
+_ANCHORED_BATCH = 250
+"""Resamples at once with anchors, whose kernels are evaluated anew for every batch."""
 _BOOTSTRAP_BATCH = 50
 
 
@@ -61,14 +64,16 @@ def run_test(
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
         pools, multiples = _pools(measure, x_parts, y_parts, options, aggregate=aggregate)
         sampler = draw(pools[0], generator)
-        observed = [float(total_divergence(p.observed(), symmetric=measure.symmetric)) for p in pools]
+        pools = [anchored_pool(pool, generator) for pool in pools]
+        observed = [pool.divergence() for pool in pools]
         # Before the resamples: nothing that they could bring makes a p-value of a statistic that is not a number.
         check_numbers(np.array(observed), "for the samples as given")
         rounding = ROUNDING * pools[0].magnitude
         statistics = [Shared(partial(pool_statistic, pool)) for pool in pools]
         title = f"the test by {measure.name} with {n_resamples} resamples of {sum(pools[0].sizes):,} rows"
-        with progress_bar(n_resamples, progress, title, remedy=RESAMPLES_REMEDY) as advance:
-            values = batch_values(statistics, drawn(sampler, n_resamples, BATCH), n_jobs=n_jobs, advance=advance)
+        with progress_bar(n_resamples, progress, title, remedy=remedy(pools[0])) as advance:
+            batches = drawn(sampler, n_resamples, batch_size(pools[0]))
+            values = batch_values(statistics, batches, n_jobs=n_jobs, advance=advance)
     if aggregate:
         return _aggregated(measure, pools, multiples, np.array(observed), values, null)
     return TestResult(
@@ -80,9 +85,29 @@ def run_test(
         sizes=pools[0].sizes,
         bandwidths=pools[0].widths,
         divergence=observed[0],
+        diagnostics=anchors_used(pools[0]),
         details={"nonnegative": measure.nonnegative},
         _resample=Bootstrap(pools[0]),
     )
+
+
+def anchors_used(pool: MeasuredPool) -> dict[str, Any]:
+    """Return what `TestResult.diagnostics` say about anchors: nothing if all pairs of rows were visited."""
+    return {} if pool.anchors is None else {"anchors": len(pool.anchors.rows)}
+
+
+def remedy(pool: MeasuredPool) -> str:
+    """Return what to do about a test that takes long."""
+    return (
+        RESAMPLES_REMEDY
+        if pool.anchors is None
+        else RESAMPLES_REMEDY.replace(" (the time grows with their square)", "")
+    )
+
+
+def batch_size(pool: MeasuredPool) -> int:
+    """Return how many resamples are evaluated at once."""
+    return BATCH if pool.anchors is None else _ANCHORED_BATCH
 
 
 def drawn(sampler: Callable[[int], Any], total: int, batch: int) -> Iterator[Any]:
@@ -93,7 +118,7 @@ def drawn(sampler: Callable[[int], Any], total: int, batch: int) -> Iterator[Any
 
 def batch_values(
     statistics: Sequence[Shared[Any]],
-    batches: Iterable[np.ndarray[Any, Any]],
+    batches: Iterable[Any],
     *,
     n_jobs: int | None = None,
     advance: Advance = lambda count: None,
@@ -197,30 +222,46 @@ def _aggregated(
         null=null,
         sizes=pools[0].sizes,
         bandwidths=pools[multiples.index((1.0,) * len(multiples[0]))].widths,
+        diagnostics=anchors_used(pools[0]),
         details=details,
     )
 
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """The measure on rows of a pool drawn with replacement within each group: data only, so that it can be pickled."""
+    """The measure on rows, or clusters of rows, drawn with replacement within each group of a pool.
+
+    Data only, so that it can be pickled.
+    """
 
     pool: MeasuredPool
+    clusters: LabelArray | None = None
 
     def __call__(self, generator: np.random.Generator, count: int) -> FloatArray:
         """Return the values on so many samples."""
         spans = self.pool.problem.groups.slices
+        members = (
+            None
+            if self.clusters is None
+            else np.split(np.argsort(self.clusters, kind="stable"), np.cumsum(np.bincount(self.clusters))[:-1])
+        )
 
-        def draw(number: int) -> np.ndarray[Any, Any]:
-            taken = [
-                [s.start + generator.integers(s.stop - s.start, size=s.stop - s.start) for s in spans]
-                for _ in range(number)
-            ]
-            return np.array([np.concatenate(rows) for rows in taken])
+        def one() -> np.ndarray[Any, Any]:
+            if members is None or self.clusters is None:
+                taken = [s.start + generator.integers(s.stop - s.start, size=s.stop - s.start) for s in spans]
+            else:
+                # Clusters are numbered sample by sample.
+                ends = [(self.clusters[s].min(), self.clusters[s].max() + 1) for s in spans]
+                units = np.concatenate([generator.integers(low, high, size=high - low) for low, high in ends])
+                taken = [members[unit] for unit in units]
+            return np.concatenate(taken)
+
+        def draw(number: int) -> list[np.ndarray[Any, Any]]:
+            return [one() for _ in range(number)]
 
         batches = drawn(draw, count, _BOOTSTRAP_BATCH)
         title = f"the interval from {count} resamples of {sum(self.pool.sizes):,} rows"
-        with progress_bar(count, False, title, remedy=RESAMPLES_REMEDY) as advance:
+        with progress_bar(count, False, title, remedy=remedy(self.pool)) as advance:
             return np.asarray(batch_values([Shared(partial(_RedrawnRows, self.pool))], batches, advance=advance)[0])
 
 
@@ -231,9 +272,9 @@ class _RedrawnRows:
         self.pool, self.plain = pool, Regrouped(pool)
         self.at_once = getattr(pool_statistic(pool), "redrawn", None)
 
-    def __call__(self, batch: np.ndarray[Any, Any]) -> FloatArray:
-        """Return one value per row of `batch`."""
+    def __call__(self, batch: Sequence[np.ndarray[Any, Any]]) -> FloatArray:
+        """Return one value for each array of rows."""
         if self.at_once is not None:
             return np.asarray(self.at_once(batch))
-        pairs = np.array([self.plain.pairs(self.pool.labels, rows) for rows in batch])
+        pairs = np.array([self.plain.pairs(self.pool.labels[rows], rows) for rows in batch])
         return total_divergence(pairs, symmetric=self.pool.measure.symmetric)

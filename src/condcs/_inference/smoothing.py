@@ -3,18 +3,25 @@ r"""Regression on x without a choice of model: several designs, ridge penalties,
 A design is a set of functions of x: splines of every column; these and the products of columns; Gaussian bumps of
 several bandwidths. Every target is regressed on each of them with each of several ridge penalties, and the fit with the
 smallest leave-one-out error is kept, which linear smoothers give in closed form.
+
+Above 10,000 rows the functions are held in single precision (all sums are in double), and fits, made of all rows, are
+compared by their errors on 20,000 rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
+from condcs._inference import anchors
+from condcs._inference.anchors import CHUNK, over_rows, total
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -37,6 +44,8 @@ closed form says of a row left out is a quotient of rounding errors."""
 _GAIN = 0.999
 """A later design must reduce the error by this factor: of two equal ones the simpler is kept."""
 _LEAST_LEFT = 0.05
+_JUDGED = 20_000
+"""Rows by which the fits of a larger pool are compared."""
 _SMALLEST_EIGENVALUE = 1e-9
 
 
@@ -61,12 +70,16 @@ class Design:
     @classmethod
     def of(cls, name: str, functions: FloatArray) -> Design:
         """Centre the functions and find their principal directions."""
-        centred = functions - functions.mean(axis=0)
-        n, p = centred.shape
+        n, p = functions.shape
+        mean = functions.mean(axis=0, dtype=np.float64)
         if p < n:
-            spectrum, turn = np.linalg.eigh(centred.T @ centred)
+            gram = total(lambda rows: _inner(functions[rows] - mean), n)
+            spectrum, turn = np.linalg.eigh(gram)
             kept = spectrum > _SMALLEST_EIGENVALUE * max(spectrum[-1], np.finfo(float).tiny)
-            return cls(name, centred @ (turn[:, kept] / np.sqrt(spectrum[kept])), spectrum[kept])
+            turn = turn[:, kept] / np.sqrt(spectrum[kept])
+            basis = _by_rows(lambda rows: (functions[rows] - mean) @ turn, n, turn.shape[1], functions.dtype)
+            return cls(name, basis, spectrum[kept])
+        centred = functions - mean
         spectrum, basis = np.linalg.eigh(centred @ centred.T)
         kept = spectrum > _SMALLEST_EIGENVALUE * max(spectrum[-1], np.finfo(float).tiny)
         return cls(name, np.ascontiguousarray(basis[:, kept]), spectrum[kept])
@@ -74,7 +87,23 @@ class Design:
     @property
     def functions(self) -> FloatArray:
         """The functions along the principal directions, with their lengths."""
-        return np.asarray(self.basis * np.sqrt(self.spectrum))
+        return np.asarray(self.basis * np.sqrt(self.spectrum).astype(self.basis.dtype))
+
+    def terms(self, rows: slice | FloatArray) -> FloatArray:
+        """Return a constant and the functions, of some rows, in double precision."""
+        return self._terms(rows) if len(self.basis) > CHUNK else self._all_terms[rows]
+
+    @cached_property
+    def _all_terms(self) -> FloatArray:
+        return self._terms(slice(None))
+
+    def _terms(self, rows: slice | FloatArray) -> FloatArray:
+        basis = self.basis[rows]
+        return np.column_stack([np.ones(len(basis)), basis * np.sqrt(self.spectrum)])
+
+    def along(self, values: FloatArray) -> FloatArray:
+        """Return the inner products of the basis with columns of values on all rows (p x m)."""
+        return np.asarray(total(lambda rows: self.basis[rows].T @ values[rows], len(self.basis)))
 
 
 class Smoother:
@@ -86,13 +115,26 @@ class Smoother:
         Inputs of all rows, labels coded as numbers.
     categorical : sequence of bool
         Which columns are labels.
+    clusters : array of int, shape (n,), optional
+        Cluster 0, 1, ... of each row. Fits are then compared by their errors with a whole cluster left out: rows that
+        belong together would otherwise vouch for one another.
     """
 
-    def __init__(self, x: FloatArray, categorical: Sequence[bool]) -> None:
+    def __init__(self, x: FloatArray, categorical: Sequence[bool], clusters: FloatArray | None = None) -> None:
         flags = np.asarray(categorical, bool)
         self.numbers = in_deviations(x[:, ~flags])
         self.categories = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in x[:, flags].T]
         self.rows = len(x)
+        large = self.rows > anchors.EXACT_ROWS
+        self._dtype = np.dtype(np.float32 if large else np.float64)
+        self.judged: slice | FloatArray = slice(None)
+        self._clusters, self._units = clusters, self.rows if clusters is None else int(clusters.max()) + 1
+        if large:
+            # Evenly spaced: samples lie one after the other in the pool, and each must be judged by its share.
+            judged = np.linspace(0, self._units - 1, min(_JUDGED * self._units // self.rows, self._units)).astype(
+                np.int64
+            )
+            self.judged = judged if clusters is None else np.flatnonzero(np.isin(clusters, judged))
         with one_blas_thread():
             self.designs = [Design.of(name, functions) for name, functions in self._functions()]
 
@@ -105,19 +147,23 @@ class Smoother:
         """Return what the best regression of each column leaves, and the same with each row left out of the fit."""
         n = self.rows
         targets = targets - targets.mean(axis=0)
-        left, left_out = targets.copy(), targets * (n / (n - 1))
+        seen = targets[self.judged]
+        left, left_out = seen.copy(), seen * (n / (n - 1))
         smallest = (left_out**2).sum(axis=0)
+        kept: dict[int, tuple[Design, FloatArray, FloatArray]] = {}
         with one_blas_thread():
             for design in self.designs:
-                along = design.basis.T @ targets
-                squares = design.basis**2
+                along = design.along(targets)
+                basis = np.asarray(design.basis[self.judged], np.float64)
+                squares = basis**2
+                together = self._left_out_by(basis)
                 for penalty in _PENALTIES:
                     shrinkage = design.spectrum / (design.spectrum + penalty)
-                    if shrinkage.sum() > MOST_FREEDOM * n:
+                    if shrinkage.sum() > MOST_FREEDOM * self._units:
                         continue
-                    here = targets - design.basis @ (shrinkage[:, None] * along)
+                    here = seen - basis @ (shrinkage[:, None] * along)
                     leverage = 1 / n + squares @ shrinkage
-                    deleted = here / np.maximum(1 - leverage, _LEAST_LEFT)[:, None]
+                    deleted = together(here, leverage, shrinkage)
                     error = (deleted**2).sum(axis=0)
                     better = error < _GAIN * smallest
                     smallest[better], left[:, better], left_out[:, better] = (
@@ -125,12 +171,62 @@ class Smoother:
                         here[:, better],
                         deleted[:, better],
                     )
+                    for column in np.flatnonzero(better):
+                        kept[int(column)] = design, shrinkage, along[:, column]
+        return (left, left_out) if len(seen) == n else self._everywhere(targets, kept)
+
+    def _left_out_by(self, basis: FloatArray) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
+        """Return a function from residuals, leverages and shrinkages to residuals with each row left out of the fit.
+
+        Of clusters all rows are left out. The hat matrix of a cluster is taken as its mean, which acts on the mean
+        residual, and what its diagonal has more than that, which acts on the rest: exact for a cluster of one row, and
+        for rows that have the same x.
+        """
+        if self._clusters is None:
+            return lambda here, leverage, _: here / np.maximum(1 - leverage, _LEAST_LEFT)[:, None]
+        means = ClusterMeans(self._clusters[self.judged])
+        squares = means(basis) ** 2
+
+        def without_clusters(here: FloatArray, leverage: FloatArray, shrinkage: FloatArray) -> FloatArray:
+            common = 1 / self.rows + squares @ shrinkage
+            mean = means(here)
+            own = (here - mean[means.of_rows]) / np.maximum(1 - leverage + common[means.of_rows], _LEAST_LEFT)[:, None]
+            together = mean / np.maximum(1 - means.sizes * common, _LEAST_LEFT)[:, None]
+            return np.asarray(own + together[means.of_rows])
+
+        return without_clusters
+
+    def _everywhere(
+        self, targets: FloatArray, kept: dict[int, tuple[Design, FloatArray, FloatArray]]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the residuals of all rows, from the fit that was kept for each column."""
+        n = self.rows
+        left, left_out = targets.astype(self._dtype), (targets * (n / (n - 1))).astype(self._dtype)
+        for design in {id(fit[0]): fit[0] for fit in kept.values()}.values():
+            columns = [column for column, fit in kept.items() if fit[0] is design]
+            shrinkage = np.column_stack([kept[column][1] for column in columns])
+            slopes = shrinkage * np.column_stack([kept[column][2] for column in columns])
+
+            def fill(
+                rows: slice,
+                design: Design = design,
+                columns: list[int] = columns,
+                shrinkage: FloatArray = shrinkage,
+                slopes: FloatArray = slopes,
+            ) -> None:
+                basis = np.asarray(design.basis[rows], np.float64)
+                here = targets[rows, columns] - basis @ slopes
+                leverage = 1 / n + basis**2 @ shrinkage
+                left[rows, columns] = here
+                left_out[rows, columns] = here / np.maximum(1 - leverage, _LEAST_LEFT)
+
+            deque(over_rows(fill, n), maxlen=0)
         return left, left_out
 
-    def _functions(self) -> list[tuple[str, FloatArray]]:
-        x, n = self.numbers, self.rows
-        indicators = [block[:, 1:] for block in self.indicators]
-        splines = self._splines()
+    def _functions(self) -> Iterator[tuple[str, FloatArray]]:
+        x, n = self.numbers.astype(self._dtype, copy=False), self.rows
+        indicators = [block[:, 1:].astype(self._dtype, copy=False) for block in self.indicators]
+        splines = [block.astype(self._dtype, copy=False) for block in self._splines()]
         additive = [*([x] if x.shape[1] else []), *splines, *indicators]
         blocks: list[FloatArray] = [x[:, [j]] for j in range(x.shape[1])] + indicators
         products = [(a[:, :, None] * b[:, None, :]).reshape(n, -1) for a, b in combinations(blocks, 2)]
@@ -138,13 +234,13 @@ class Smoother:
         curved = [(a[:, :, None] * s[:, None, :]).reshape(n, -1) for a in indicators for s in splines]
         if sum(p.shape[1] for p in (*products, *curved)) <= min(n // 4, _MOST_PRODUCTS):
             products += curved
-        found = [("additive", in_deviations(np.hstack(additive)))]
+        yield "additive", in_deviations(np.hstack(additive))
         if products and sum(p.shape[1] for p in products) <= _MOST_PRODUCTS:
-            found.append(("products", in_deviations(np.hstack([*additive, *products]))))
+            yield "products", in_deviations(np.hstack([*additive, *products]))
         if x.shape[1]:
-            bandwidths = BANDWIDTHS if x.shape[1] == 1 else BANDWIDTHS[:-1]
-            found += [(f"bumps of {b:g} medians", self._bumps(b)) for b in bandwidths]
-        return found
+            del products, curved
+            for bandwidth in BANDWIDTHS if x.shape[1] == 1 else BANDWIDTHS[:-1]:
+                yield f"bumps of {bandwidth:g} medians", self._bumps(bandwidth)
 
     def _splines(self) -> list[FloatArray]:
         from sklearn.preprocessing import SplineTransformer
@@ -166,21 +262,65 @@ class Smoother:
     def _bumps(self, bandwidth: float) -> FloatArray:
         x, n = self.numbers, self.rows
         landmarks = np.unique(np.linspace(0, n - 1, min(n, LANDMARKS)).astype(np.int64))
-        squared = squared_distances(x, x[landmarks])
-        gram = np.exp(-squared / (2 * median_square(squared) * bandwidth**2))
-        for codes in self.categories:
-            gram *= np.where(codes[:, None] == codes[landmarks], 1.0, _OTHER_CATEGORY)
-        spectrum, turn = np.linalg.eigh(gram[landmarks])
+        # A median needs no more rows than the fits are judged by.
+        unit = 2 * median_square(squared_distances(x[self.judged], x[landmarks])) * bandwidth**2
+
+        def gram(rows: slice | FloatArray) -> FloatArray:
+            found = np.exp(-squared_distances(x[rows], x[landmarks]) / unit)
+            for codes in self.categories:
+                found *= np.where(codes[rows][:, None] == codes[landmarks], 1.0, _OTHER_CATEGORY)
+            return found
+
+        spectrum, turn = np.linalg.eigh(gram(landmarks))
         kept = spectrum > 1e-7 * spectrum[-1]
-        bumps = gram @ (turn[:, kept] / np.sqrt(spectrum[kept]))
+        turn = turn[:, kept] / np.sqrt(spectrum[kept])
+        bumps = _by_rows(lambda rows: gram(rows) @ turn, n, turn.shape[1], self._dtype)
         # All bumps together weigh as much as so many columns of variance 1, so that penalties mean the same.
-        bumps *= np.sqrt(n * bumps.shape[1] / (bumps**2).sum())
-        return np.hstack([x, bumps])
+        bumps *= np.sqrt(n * bumps.shape[1] / np.sum(bumps**2, dtype=np.float64)).astype(self._dtype)
+        return np.hstack([x.astype(self._dtype, copy=False), bumps])
+
+
+class ClusterMeans:
+    """Means over the rows of each cluster.
+
+    Parameters
+    ----------
+    clusters : array of int, shape (n,)
+        Cluster of each row, by any numbers.
+    """
+
+    def __init__(self, clusters: FloatArray) -> None:
+        from scipy.sparse import csr_array
+
+        _, self.first, self.of_rows, self.sizes = np.unique(
+            clusters, return_index=True, return_inverse=True, return_counts=True
+        )
+        n = len(clusters)
+        self.sums = csr_array((np.ones(n), (self.of_rows, np.arange(n))), shape=(len(self.sizes), n))
+
+    def __call__(self, columns: FloatArray) -> FloatArray:
+        """Return the means of columns (clusters x columns)."""
+        return np.asarray(self.sums @ columns) / self.sizes[:, None]
+
+
+def _inner(columns: FloatArray) -> FloatArray:
+    return np.asarray(columns.T @ columns)
+
+
+def _by_rows(work: Callable[[slice], FloatArray], n: int, columns: int, dtype: np.dtype[Any]) -> FloatArray:
+    """Return an array whose rows `work` makes, chunk by chunk."""
+    found = np.empty((n, columns), dtype)
+
+    def fill(rows: slice) -> None:
+        found[rows] = work(rows)
+
+    deque(over_rows(fill, n), maxlen=0)
+    return found
 
 
 def in_deviations(x: FloatArray) -> FloatArray:
     """Columns centred, in units of their standard deviations; constant ones are 0."""
-    scaled = x / np.maximum(np.abs(x).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    scaled = x / np.maximum(np.abs(x).max(axis=0, initial=0.0), np.finfo(x.dtype).tiny)
     centred = scaled - scaled.mean(axis=0)
     deviation = centred.std(axis=0)
     return np.asarray(np.where(deviation > 1e-14, centred / np.maximum(deviation, 1e-14), 0.0))

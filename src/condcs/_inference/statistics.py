@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -40,6 +40,14 @@ class PoolStatistic(Protocol):
         """Return one value per row of `labels` (P x n, groups 0 .. G-1)."""
 
 
+class Anchors(NamedTuple):
+    """Rows of a pool that stand for all, for how many each of them stands, and landmark rows of a low rank."""
+
+    rows: LabelArray
+    shares: FloatArray
+    landmarks: LabelArray
+
+
 @dataclass(frozen=True)
 class MeasuredPool:
     """A checked pool, the measure to evaluate on it, and the options that are not kernels or widths."""
@@ -47,6 +55,8 @@ class MeasuredPool:
     measure: Measure
     problem: Problem
     options: dict[str, Any]
+    anchors: Anchors | None = None
+    """Rows whose kernel masses are exact, if there are too many rows to find all."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -91,15 +101,39 @@ class MeasuredPool:
             )
         return total
 
+    def with_weights(self, weights: FloatArray | None) -> MeasuredPool:
+        """Return the pool with other weights of the rows."""
+        if weights is None:
+            return self
+        return replace(self, problem=replace(self.problem, groups=Groups(self.sizes, weights)))
+
     def observed(self) -> FloatArray:
         """Return the divergences between all pairs of groups as given (G x G)."""
         return np.asarray(self.measure.pairs(self.problem, **self.options), dtype=np.float64)
 
+    def divergence(self) -> float:
+        """Return the divergence of the groups as given, summed over all pairs of them."""
+        if self.anchors is not None:
+            return float(pool_statistic(self)(self.labels[None])[0])
+        return float(total_divergence(self.observed(), symmetric=self.measure.symmetric))
 
-def measured_pool(measure: Measure, x_parts: Parts, y_parts: Parts, options: dict[str, Any]) -> MeasuredPool:
+
+def measured_pool(
+    measure: Measure, x_parts: Parts, y_parts: Parts, options: dict[str, Any], weight_parts: Parts | None = None
+) -> MeasuredPool:
     """Check the samples and split the options into those of the kernels and those of the measure."""
-    no_weights = [("weights", None)] * len(y_parts)
-    return MeasuredPool(measure, *measure.problem(x_parts, y_parts, no_weights, options))
+    weights = [("weights", None)] * len(y_parts) if weight_parts is None else weight_parts
+    return MeasuredPool(measure, *measure.problem(x_parts, y_parts, weights, options))
+
+
+def anchored_pool(pool: MeasuredPool, rng: np.random.Generator) -> MeasuredPool:
+    """Return the pool with anchors, if it is large and its measure can use them."""
+    from condcs._inference.anchored_divergence import MEASURES, drawn_by_mass
+    from condcs._inference.anchors import drawn_anchors
+
+    pilot = drawn_anchors(sum(pool.sizes), rng)
+    fits = pool.measure.name in MEASURES and not (pool.options.get("estimator") == "pooled" and len(pool.sizes) > 2)
+    return pool if pilot is None or not fits else replace(pool, anchors=drawn_by_mass(pool, pilot, rng))
 
 
 def total_divergence(pairs: FloatArray, *, symmetric: bool) -> FloatArray:
@@ -128,7 +162,9 @@ class Regrouped:
         problem, count = self.pool.problem, len(self.pool.sizes)
         order = np.argsort(labels, kind="stable")
         order = order if rows is None else rows[order]
-        groups = Groups(tuple(int(s) for s in np.bincount(labels, minlength=count)))
+        weights = problem.groups.weights
+        sizes = tuple(int(s) for s in np.bincount(labels, minlength=count))
+        groups = Groups(sizes, None if weights is None else weights[order])
         regrouped: Any
         if isinstance(problem, ConditionalProblem):
             x = replace(problem.x, kernel=problem.x.kernel.take(order))
@@ -254,6 +290,10 @@ class OperatorGram:
 
 def pool_statistic(pool: MeasuredPool) -> PoolStatistic:
     """Return the fastest statistic for this measure and these options."""
+    if pool.anchors is not None:
+        from condcs._inference.anchored_divergence import AnchoredConditional
+
+        return AnchoredConditional(pool)
     from condcs._inference.gram_statistics import ConditionalGram, MarginalGram
 
     makers: dict[str, Callable[[MeasuredPool], PoolStatistic]] = {

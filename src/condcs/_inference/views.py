@@ -47,7 +47,7 @@ _LOCAL, _WIDE = 0.3, 1.0
 _NARROW, _WAVES = 0.4, 0.3
 _WIDE_FEATURES, _NARROW_FEATURES = 40, 60
 _LEAST_FEATURE = 1e-3
-_OTHER_CATEGORY = 0.3
+OTHER_CATEGORY = 0.3
 _MOST_PRODUCTS = 600
 _MEDIAN_ROWS = 500
 
@@ -170,7 +170,7 @@ class Contrasts:
             squared = squared_distances(self.smoother.numbers[rows], self.smoother.numbers) / (2 * self.unit)
             same = np.ones_like(squared)
             for codes in self.smoother.categories:
-                same *= np.where(codes[rows, None] == codes, 1.0, _OTHER_CATEGORY)
+                same *= np.where(codes[rows, None] == codes, 1.0, OTHER_CATEGORY)
             found = []
             for bandwidth, features in self.kernels.values():
                 pairs = np.exp(-squared / bandwidth**2) * same

@@ -1,0 +1,61 @@
+"""Many rows: what is visited in chunks of rows, and the anchor rows that stand for all in sums over pairs.
+
+Up to `EXACT_ROWS` pooled rows, statistics that are sums over pairs of rows visit all pairs. Above, they are sums over
+pairs of an anchor row and any row. The anchors are drawn without a look at y or at labels and are the same for the data
+and for every resample: they are a part of the statistic, so a test is as valid as it is with all pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from condcs._core.settings import current_settings
+from condcs._core.thread_limit import one_blas_thread
+
+T = TypeVar("T")
+IntArray = np.ndarray[Any, Any]
+
+EXACT_ROWS = 10_000
+"""Pooled rows up to which all pairs of rows are visited."""
+
+ANCHORS = 1_000
+"""Anchor rows of a larger pool."""
+
+CHUNK = 2**14
+"""Rows that are visited at once; more than `EXACT_ROWS`, so that smaller pools are one chunk."""
+
+
+def drawn_anchors(rows: int, rng: np.random.Generator, count: int | None = None) -> IntArray | None:
+    """Draw the anchors of a pool, in ascending order; None if it is small enough to visit all pairs."""
+    if rows <= EXACT_ROWS:
+        return None
+    return np.sort(rng.choice(rows, min(count or ANCHORS, rows), replace=False))
+
+
+def chunks(rows: int, size: int = CHUNK) -> list[slice]:
+    """Cut rows into chunks of a fixed size: what is summed over them does not depend on the number of threads."""
+    return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
+
+
+def over_rows(work: Callable[[slice], T], rows: int, size: int = CHUNK) -> Iterator[T]:
+    """Yield what `work` makes of each chunk of rows: computed on threads, in the order of the rows."""
+    parts = chunks(rows, size)
+    with one_blas_thread():
+        if len(parts) == 1:
+            yield work(parts[0])
+            return
+        with ThreadPoolExecutor(current_settings().n_threads) as threads:
+            yield from threads.map(work, parts)
+
+
+def total(work: Callable[[slice], Any], rows: int, size: int = CHUNK) -> Any:
+    """Return the sum of what `work` makes of each chunk of rows."""
+    parts = over_rows(work, rows, size)
+    found = next(parts)
+    for part in parts:
+        found = found + part
+    return found

@@ -1,0 +1,177 @@
+"""Rows that belong together, and rows that count more than others, in the test of two samples.
+
+Labels are redrawn by unit: a row, or a cluster of rows, which then changes sides as a whole. What the views sum over
+rows is summed within clusters first, so that scales are those of sums over units; a row's weight multiplies what it
+adds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from condcs._core.checks import Parts, is_missing_value
+from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, warn_caller
+from condcs._inference.anchored_divergence import MEASURES as WEIGHTED_MEASURES
+from condcs._inference.propensities import Propensity
+from condcs._inference.smoothing import ClusterMeans, Design, Smoother, in_deviations
+from condcs._inference.statistics import MeasuredPool
+from condcs._inference.views import Contrasts
+from condcs._measures.registry import Measure
+
+FloatArray = np.ndarray[Any, Any]
+IntArray = np.ndarray[Any, Any]
+
+_LEAST_WEIGHT = 1e-3
+"""Weight (in units of the mean) below which weights are told apart no more."""
+
+FEWEST_CLUSTERS = 5
+"""Clusters that each sample must have: with fewer, too few labellings differ for a small p-value to exist."""
+
+FEW_CLUSTERS = 20
+"""Clusters of a sample below which a warning says that the test is weak and only nearly valid."""
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """Weights and clusters of the rows, by sample."""
+
+    weights: Parts
+    clusters: Parts
+
+    def check(self, measure: Measure, samples: int, *, all_views: bool, propensity: Any) -> None:
+        """Refuse what the test cannot do with weights or clusters."""
+        given = [name for name, value in (*self.weights, *self.clusters) if value is not None]
+        if not given:
+            return
+        if samples != 2 or not all_views:
+            why = "two samples" if samples != 2 else 'views="all" and null="propensity"'
+            raise ParameterError(f"`{given[0]}` must go with {why}, the default. Leave it out for other tests.")
+        weighted = [name for name in given if name.startswith("weights")]
+        if len(weighted) == 1:
+            missing = "weights_q" if weighted[0] == "weights_p" else "weights_p"
+            raise ParameterError(
+                f"`{missing}` must be given if `{weighted[0]}` is: rows keep their weights when labels are redrawn. "
+                "Weights that make the x of one sample look like that of the other are not needed and can be left out."
+            )
+        if weighted and measure.name not in WEIGHTED_MEASURES:
+            raise ParameterError(
+                f"`{weighted[0]}` must go with one of the measures {', '.join(WEIGHTED_MEASURES)}, got "
+                f"{measure.name!r}. Leave the weights out, or take the default measure."
+            )
+        if hasattr(propensity, "fit") and len(given) > len(weighted):
+            raise ParameterError(
+                "`propensity` must be None or an array of probabilities if there are clusters, got a classifier. Pass "
+                "the probabilities of the clusters, one for every row."
+            )
+
+
+@dataclass(frozen=True)
+class UnitDesigns:
+    """Functions of the x of each unit."""
+
+    designs: list[Design]
+
+
+def with_common_unit(pool: MeasuredPool, smoother: Smoother, propensity: Propensity) -> FloatArray | None:
+    """Return the weights of all rows with a mean of 1, brought to one unit; None if there are none.
+
+    The samples may have weights in units of their own (say, both add up to the population). Since rows keep their
+    weights when they change sides, the units must be made one: the difference of the log-weights between the samples at
+    equal x, which is the slope of what x leaves of the log-weights on what x leaves of the labels.
+    """
+    groups = pool.problem.groups
+    if groups.weights is None:
+        return None
+    weights = np.asarray(groups.weights, np.float64)
+    weights = np.concatenate([weights[s] / weights[s].mean() for s in groups.slices])
+    logs = smoother.residuals(np.log(np.maximum(weights, _LEAST_WEIGHT))[:, None])[0][:, 0]
+    second = pool.labels == 1
+    surprise = second - propensity.of_rows[:, 1]
+    weights[second] *= np.exp(-(surprise @ logs) / (surprise @ surprise))
+    return np.asarray(weights / weights.mean())
+
+
+def checked_clusters(parts: Parts, sizes: tuple[int, ...]) -> IntArray | None:
+    """Return the cluster of every pooled row, 0, 1, ...; None if no sample has clusters.
+
+    Clusters lie within a sample: the same name in two samples means two clusters. Rows of a sample without clusters are
+    one each.
+    """
+    if all(ids is None for _, ids in parts):
+        return None
+    found, start = [], 0
+    for (name, ids), size in zip(parts, sizes, strict=True):
+        codes = np.arange(size) if ids is None else _codes(name, ids, size)
+        count = int(codes.max()) + 1
+        if count < FEWEST_CLUSTERS:
+            raise DataError(
+                f"`{name}` must name at least {FEWEST_CLUSTERS} clusters, got {count}. Labels are redrawn by cluster, "
+                "and so few cannot show a change; collect more clusters."
+            )
+        if count < FEW_CLUSTERS:
+            warn_caller(
+                f"`{name}` names only {count} clusters. Labels are redrawn by cluster, so that the test has little "
+                f"power and its level holds only roughly; at least {FEW_CLUSTERS} clusters in each sample are better.",
+                CondcsWarning,
+            )
+        found.append(start + codes)
+        start += count
+    return np.asarray(np.concatenate(found))
+
+
+def _codes(name: str, ids: Any, size: int) -> IntArray:
+    values = np.asarray(ids).reshape(-1) if np.ndim(ids) == 2 and np.shape(ids)[1] == 1 else np.asarray(ids)
+    if values.shape != (size,):
+        raise ShapeError(
+            f"`{name}` must hold one cluster per row of its sample, got shape {np.shape(ids)} for {size} rows. Pass a "
+            "1-d array."
+        )
+    names = values.tolist()
+    missing = sum(map(is_missing_value, names))
+    if missing:
+        raise DataError(
+            f"`{name}` must name a cluster for every row, got {missing} missing. Give rows that belong to no other a "
+            "name of their own."
+        )
+    try:
+        codes: dict[Any, int] = {}
+        return np.array([codes.setdefault(own, len(codes)) for own in names])
+    except TypeError as error:
+        raise DataError(
+            f"`{name}` must hold names that can be compared, such as strings or numbers, got "
+            f"{type(names[0]).__name__}. Convert them first, e.g. with `str`."
+        ) from error
+
+
+def unit_designs(smoother: Smoother, clusters: IntArray) -> UnitDesigns:
+    """Return the means of the functions of x over each cluster, and its size if sizes differ."""
+    means = ClusterMeans(clusters)
+    size = in_deviations(np.log(means.sizes)[:, None])
+    own = [] if means.sizes.min() == means.sizes.max() else [size]
+    return UnitDesigns([Design.of(d.name, np.hstack([means(d.functions), *own])) for d in smoother.designs])
+
+
+def weighted_units(contrasts: Contrasts, weights: FloatArray | None, clusters: IntArray | None) -> Contrasts:
+    """Return contrasts whose functions are weighted, and summed over each cluster in the place of its first row."""
+
+    def of_units(functions: FloatArray) -> FloatArray:
+        weighted = functions if weights is None else functions * weights[:, None]
+        if clusters is None:
+            return weighted
+        summed = np.zeros_like(weighted)
+        means = ClusterMeans(clusters)
+        summed[means.first] = means.sums @ weighted
+        return summed
+
+    def of_kernel(features: list[FloatArray]) -> list[FloatArray]:
+        return features if weights is None else [features[0] * weights[:, None], *features[1:]]
+
+    return replace(
+        contrasts,
+        sums={name: of_units(functions) for name, functions in contrasts.sums.items()},
+        largest={name: of_units(functions) for name, functions in contrasts.largest.items()},
+        kernels={name: (width, of_kernel(features)) for name, (width, features) in contrasts.kernels.items()},
+    )
