@@ -29,9 +29,9 @@ app = typer.Typer(
 )
 
 Decimal = Annotated[str, typer.Option("--decimal", help="Decimal sign of numbers that are written as text: . or ,")]
-Missing = Annotated[
+Gaps = Annotated[
     list[str] | None,
-    typer.Option("--missing", help="Further texts for missing values, comma-separated, e.g. '?' or '-,unknown'."),
+    typer.Option("--gaps", help="Further texts for missing values, comma-separated, e.g. '?' or '-,unknown'."),
 ]
 Form = Annotated[
     str | None,
@@ -84,9 +84,17 @@ def compare_tables(
     y: Response,
     x: Columns = None,
     alpha: Annotated[float, typer.Option(help="Significance level of the tests.")] = 0.05,
-    drop_missing: DropMissing = False,
+    missing: Annotated[
+        str,
+        typer.Option(help="Missing values: error, drop (such rows), or as-value (gaps of x count as values)."),
+    ] = "error",
+    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="The same as --missing drop.")] = False,
     category: Categories = None,
     number: Annotated[list[str] | None, typer.Option(help="Responses with two values that are numbers.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Column of positive weights of the rows.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Column that says which rows belong together, e.g. a customer.")
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="HTML report to write.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     max_rows: Annotated[int, typer.Option(min=10, help="Rows of each table; longer tables are sampled.")] = 2000,
@@ -98,7 +106,7 @@ def compare_tables(
     form: Form = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
-    missing: Missing = None,
+    gaps: Gaps = None,
 ) -> None:
     """Test whether the relation of y to x changed between two tables, and show where.
 
@@ -122,8 +130,10 @@ def compare_tables(
             max_rows=max_rows,
             category=category or (),
             number=number or (),
-            missing="drop" if drop_missing else "error",
-            files=_file_options(form, encoding, decimal, missing, memory),
+            missing=cast(Any, "drop" if drop_missing else missing),
+            weights=weights,
+            cluster=cluster,
+            files=_file_options(form, encoding, decimal, gaps, memory),
             progress=progress,
         )
 
@@ -211,7 +221,7 @@ def causal(
     form: Form = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
-    missing: Missing = None,
+    gaps: Gaps = None,
 ) -> None:
     """Test which series of a table drive which others; print the links and write an HTML report with the graph."""
     from condcs.cli.causal_command import CausalMeasure, CausalNull, CausalOptions, run
@@ -230,7 +240,7 @@ def causal(
         resamples=resamples,
         seed=seed,
         jobs=jobs,
-        files=_file_options(form, encoding, decimal, missing),
+        files=_file_options(form, encoding, decimal, gaps),
     )
     with on_workers(dask):
         run(file, options, out=out, as_machine=as_json, command=_command_line())
@@ -279,7 +289,7 @@ def watch(
     form: Annotated[str | None, typer.Option("--format", help="Format of standard input: csv, jsonl or arrow.")] = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
-    missing: Missing = None,
+    gaps: Gaps = None,
 ) -> None:
     """Read rows from standard input and report when their relation of y to x departs from that of the reference.
 
@@ -294,10 +304,10 @@ def watch(
         x=x or (),
         y=y,
         category=category or (),
-        drop_missing=drop_missing,
+        missing="drop" if drop_missing else "error",
         max_rows=max_rows,
         seed=seed,
-        files=_file_options(None, encoding, decimal, missing),
+        files=_file_options(None, encoding, decimal, gaps),
     )
     given = None if form is None else _one_of(Format, "format", form)
     run(reference, options, window=window, run_length=run_length, state=state, as_machine=as_json, form=given)
@@ -313,11 +323,11 @@ def _number_or_auto(value: str) -> Any:
     return int(value) if value.isdecimal() else value
 
 
-def _file_options(form: Any, encoding: str, decimal: Any, missing: list[str] | None, memory: int = 500) -> FileOptions:
+def _file_options(form: Any, encoding: str, decimal: Any, gaps: list[str] | None, memory: int = 500) -> FileOptions:
     """Return how files are read; wrong choices are errors that name them."""
     from condcs._tables.sources import FileOptions
 
-    return FileOptions(form, encoding, decimal, missing or (), memory)
+    return FileOptions(form, encoding, decimal, gaps or (), memory)
 
 
 def _command_line() -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from condcs._core.printable import harmless
-from condcs._tables.kinds import Column
+from condcs._tables.kinds import Column, describe_columns
 from condcs._tables.pair import Account
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def account_words(account: Account, seed: int) -> str:
 
 def column_words(columns: tuple[Column, ...], most: int = 8) -> str:
     """Name columns and their kinds."""
-    shown = [f"{c.name} ({len(c.labels)} categories)" if c.is_category else f"{c.name} ({c.kind})" for c in columns]
+    shown = describe_columns(columns)
     more = f" and {len(shown) - most} more" if len(shown) > most else ""
     return ", ".join(shown[:most]) + more
 
