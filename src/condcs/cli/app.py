@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
@@ -17,7 +16,6 @@ from condcs.cli.boundary import Commands
 from condcs.cli.workers import Dask
 
 if TYPE_CHECKING:
-    from condcs import Comparison
     from condcs._tables.sources import FileOptions
 
 app = typer.Typer(
@@ -80,9 +78,15 @@ def compare_tables(
     reference: Annotated[
         str, typer.Argument(help="The earlier table: csv, jsonl, parquet, arrow or xlsx; - is stdin.")
     ],
-    current: Annotated[str, typer.Argument(help="The later table.")],
     y: Response,
+    current: Annotated[str | None, typer.Argument(help="The later table; none with --group.")] = None,
     x: Columns = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column of one table whose groups are compared, e.g. the month.")
+    ] = None,
+    against: Annotated[
+        str, typer.Option(help="What each group is compared with: rest (all others), first or previous.")
+    ] = "rest",
     alpha: Annotated[float, typer.Option(help="Significance level of the tests.")] = 0.05,
     missing: Annotated[
         str,
@@ -99,7 +103,9 @@ def compare_tables(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     max_rows: Annotated[int, typer.Option(min=10, help="Rows of each table; longer tables are sampled.")] = 2000,
     memory: Annotated[int, typer.Option(min=1, help="Memory for the sampled rows, in megabytes.")] = 500,
-    resamples: Annotated[int, typer.Option(min=1, help="Resamples of each test.")] = 299,
+    resamples: Annotated[
+        int | None, typer.Option(min=1, help="Resamples of each test; by default 299, or more for many groups.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the tests.")] = 0,
     jobs: Jobs = None,
     dask: Dask = None,
@@ -108,35 +114,29 @@ def compare_tables(
     decimal: Decimal = ".",
     gaps: Gaps = None,
 ) -> None:
-    """Test whether the relation of y to x changed between two tables, and show where.
+    """Test whether the relation of y to x changed between two tables, or between groups of one, and show where.
 
     Numbers get Gaussian kernels, text gets delta kernels; a response with two values is a label. Exit code: 0 = no
     evidence that p(y|x) changed (even if p(x) did), 1 = changed at --alpha, 2 = error.
     """
-    from condcs.cli.compare_command import run
+    from condcs.cli.compare_command import chosen_tables, run
     from condcs.cli.workers import on_workers
-    from condcs.comparison._comparing import compare
 
-    def compared(progress: Callable[[str], None]) -> Comparison:
-        return compare(
-            reference,
-            current,
-            y=y,
-            x=x,
-            alpha=alpha,
-            n_resamples=resamples,
-            rng=seed,
-            n_jobs=jobs,
-            max_rows=max_rows,
-            category=category or (),
-            number=number or (),
-            missing=cast(Any, "drop" if drop_missing else missing),
-            weights=weights,
-            cluster=cluster,
-            files=_file_options(form, encoding, decimal, gaps, memory),
-            progress=progress,
-        )
-
+    names = {"y": y, "x": x, "category": category or (), "number": number or (), "weights": weights, "cluster": cluster}
+    compared = chosen_tables(
+        reference,
+        current,
+        group,
+        against,
+        alpha=alpha,
+        n_resamples=resamples,
+        rng=seed,
+        n_jobs=jobs,
+        max_rows=max_rows,
+        missing="drop" if drop_missing else missing,
+        files=_file_options(form, encoding, decimal, gaps, memory),
+        **names,
+    )
     with on_workers(dask):
         run(compared, as_machine=as_json, report=report, command=_command_line())
 

@@ -114,16 +114,17 @@ def as_text(found: Comparison) -> str:
     """Return everything as plain text."""
     width = len("reference")
     blocks = [
-        [*_set(sizes(found), header=False), *(f"{name:<{width}}  {words}" for name, words in variables(found))],
-        _set(answers(found)),
+        [*set_lines(sizes(found), header=False), *(f"{name:<{width}}  {words}" for name, words in variables(found))],
+        set_lines(answers(found)),
         [found.verdict, *responses(found)],
-        _set(where(found)) if found.relation_changed else [],
+        set_lines(where(found)) if found.relation_changed else [],
         [f"- {note}" for note in found.notes],
     ]
     return "\n\n".join("\n".join(map(harmless, lines)) for lines in blocks if lines)
 
 
-def _set(table: Lines, header: bool = True) -> list[str]:
+def set_lines(table: Lines, header: bool = True) -> list[str]:
+    """Return a table as lines of text."""
     rows: Sequence[tuple[str, ...]] = [table.columns, *table.rows] if header else table.rows
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return [
