@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from condcs import report as report
     from condcs import timeseries as timeseries
     from condcs._tables.sources import FileOptions
+    from condcs.comparison._asserting import assert_same_relation
     from condcs.comparison._comparing import compare
     from condcs.comparison._comparing_groups import compare_groups
     from condcs.comparison._group_comparison import GroupComparison
@@ -59,6 +60,7 @@ __all__ = [
     "Region",
     "TestResult",
     "Witness",
+    "assert_same_relation",
     "bandwidth",
     "compare",
     "compare_groups",
@@ -101,6 +103,7 @@ _HOMES = {
     "Comparison": "comparison._result",
     "FileOptions": "_tables.sources",
     "GroupComparison": "comparison._group_comparison",
+    "assert_same_relation": "comparison._asserting",
     "compare": "comparison._comparing",
     "compare_groups": "comparison._comparing_groups",
 }

@@ -269,6 +269,8 @@ def make_pair(wanted: Wanted, told: Sequence[Column], reference: Encoded, curren
             " ".join(["every column of `x` has the same value in all rows: there is nothing to condition on.", *notes])
         )
     _check_overlap(inputs)
+    if reference.weights is not None or reference.clusters is not None:
+        notes.append("The test of the inputs takes rows as they are: it knows neither weights nor clusters.")
     xp, xq = (np.column_stack([derived.values[table] for derived in inputs]) for table in (0, 1))
     yp, yq = (np.column_stack([derived.values[table] for derived in responses]) for table in (0, 1))
     return Pair(

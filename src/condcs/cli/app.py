@@ -100,6 +100,8 @@ def compare_tables(
         str | None, typer.Option(help="Column that says which rows belong together, e.g. a customer.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="HTML report to write.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="JUnit XML to write, for the test reports of a pipeline.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Summary in Markdown to write.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     max_rows: Annotated[int, typer.Option(min=10, help="Rows of each table; longer tables are sampled.")] = 2000,
     memory: Annotated[int, typer.Option(min=1, help="Memory for the sampled rows, in megabytes.")] = 500,
@@ -119,7 +121,7 @@ def compare_tables(
     Numbers get Gaussian kernels, text gets delta kernels; a response with two values is a label. Exit code: 0 = no
     evidence that p(y|x) changed (even if p(x) did), 1 = changed at --alpha, 2 = error.
     """
-    from condcs.cli.compare_command import chosen_tables, run
+    from condcs.cli.compare_command import Files, chosen_tables, run
     from condcs.cli.workers import on_workers
 
     names = {"y": y, "x": x, "category": category or (), "number": number or (), "weights": weights, "cluster": cluster}
@@ -138,7 +140,7 @@ def compare_tables(
         **names,
     )
     with on_workers(dask):
-        run(compared, as_machine=as_json, report=report, command=_command_line())
+        run(compared, as_machine=as_json, files=Files(report, junit, markdown), command=_command_line())
 
 
 @app.command()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,14 +18,24 @@ from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.comparison import _comparing
 from condcs.comparison._comparing_groups import compare_groups
+from condcs.comparison._formats import Found, as_junit, as_markdown
 from condcs.comparison._group_comparison import GroupComparison
 from condcs.comparison._result import Comparison
 from condcs.comparison._wording import Lines, answers, responses, sizes, variables, where
+from condcs.report._page import as_json, write_whole
 
 _STYLES = {"shifted": "bold red", "changed": "bold red", "no evidence": "green"}
 
 
-Found = Comparison | GroupComparison
+@dataclass(frozen=True)
+class Files:
+    """What is written beside what is printed: a page, JUnit XML, a summary in Markdown."""
+
+    report: Path | None = None
+    junit: Path | None = None
+    markdown: Path | None = None
+
+
 Compared = Callable[[Callable[[str], None]], Found]
 """Compares; it is given what to call with the name of each step."""
 
@@ -52,7 +62,7 @@ def chosen_tables(
     return lambda tell: _comparing.compare(reference, current, n_resamples=resamples, progress=tell, **options)
 
 
-def run(compared: Compared, *, as_machine: bool, report: Path | None, command: str) -> None:
+def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> None:
     """Compare two tables and end with 0 (no evidence of a change), 1 (changed) or 2 (error).
 
     Parameters
@@ -61,22 +71,27 @@ def run(compared: Compared, *, as_machine: bool, report: Path | None, command: s
         See `chosen_tables`.
     as_machine : bool
         Whether to print JSON.
-    report : Path, optional
-        Page to write.
+    files : Files
+        What to write.
     command : str
         The command line, for the page.
     """
-    if report is not None:
-        check_file("--report", report)
+    for option, path in (("--report", files.report), ("--junit", files.junit), ("--markdown", files.markdown)):
+        if path is not None:
+            check_file(option, path)
     with _progress(Terminal(stderr=True)) as tell:
         found = compared(tell)
-    if report is not None:
-        found.report(report, command=command)
+    if files.report is not None:
+        found.report(files.report, command=command)
+    if files.junit is not None:
+        write_whole(files.junit, as_junit(found))
+    if files.markdown is not None:
+        write_whole(files.markdown, as_markdown(found))
     if as_machine:
-        print(json.dumps(found.to_dict(), ensure_ascii=True))
+        print(as_json(found.to_dict()))
     else:
         shown = print_comparison if isinstance(found, Comparison) else print_groups
-        shown(cast(Any, found), Terminal(), report)
+        shown(cast(Any, found), Terminal(), files.report)
     if found.relation_changed:
         raise typer.Exit(CHANGED)
 
