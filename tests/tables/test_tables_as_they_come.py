@@ -12,6 +12,7 @@ from condcs._tables.in_memory import as_table
 from condcs._tables.kinds import as_day, describe_columns
 from condcs._tables.pair import ReadOptions, read_pair
 from condcs._tables.samples import RowSampler, together
+from condcs._tables.sources import FileOptions
 from condcs._tables.telling import MOST_LABELS, tell_kind
 
 
@@ -201,6 +202,29 @@ def test_whole_numbers_and_floats_and_digits_are_one_column():
     assert [c.kind for c in pair.x] == ["number", "number", "category"]
     assert pair.x[2].labels == ("0", "1", "2")
     assert set(pair.xq[:, 2]) == {0, 1, 2}
+
+
+def commas(values):
+    return [f"{value:.2f}".replace(".", ",") for value in values]
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_decimal_commas_in_one_table_and_points_in_the_other(decimal):
+    """Whichever sign is named, the table with the other is read by its own, and that is said."""
+    reference, current = frame(seed=1).round(2).astype(str), frame(seed=2).round(2)
+    written = pd.DataFrame({name: commas(current[name]) for name in current})
+    pair = pair_of(reference, written, files=FileOptions(decimal=decimal))
+    np.testing.assert_allclose(pair.xq[:, 0], current.a)
+    np.testing.assert_allclose(pair.yp[:, 0], reference.y.astype(float))
+    title, sign = ("current", "commas") if decimal == "." else ("reference", "points")
+    assert pair.notes == (f"{title} (DataFrame) has decimal {sign}: its numbers were read so.",)
+
+
+def test_commas_that_may_separate_thousands_are_not_read():
+    reference, current = frame(seed=1), frame(seed=2)
+    reference["a"], current["a"] = [f"{1 + i % 9}.5" for i in range(60)], [f"{1 + i % 9},200" for i in range(60)]
+    with pytest.raises(DataError, match="'a' holds numbers, except for 60 of 120 cells, the first '1,200'"):
+        pair_of(reference, current)
 
 
 def test_types_that_differ_are_named():

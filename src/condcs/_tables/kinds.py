@@ -216,6 +216,11 @@ def written_otherwise(text: str) -> bool:
     return reads(as_number, bare) or any(form.fullmatch(t) for form in (_COMMA, _THOUSANDS) for t in (bare, text))
 
 
+def separates_thousands(text: str) -> bool:
+    """Whether a text is a number whose points or commas can separate thousands."""
+    return _THOUSANDS.fullmatch(text.strip()) is not None
+
+
 def meant_as_numbers(texts: Mapping[str, int], total: int) -> bool:
     """Whether a column of `total` cells is one of numbers, though these texts, with their counts, are none."""
     others = {text: count for text, count in texts.items() if not written_otherwise(text)}

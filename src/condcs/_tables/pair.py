@@ -11,6 +11,7 @@ import numpy as np
 from condcs._core.equality import ByValue
 from condcs._core.errors import DataError, OverlapError, ParameterError
 from condcs._tables.column_choice import choose_x_and_y, select_columns, select_one
+from condcs._tables.decimals import same_decimals
 from condcs._tables.derived_columns import Derived, derive
 from condcs._tables.kinds import Column, as_number, label_of
 from condcs._tables.samples import Sample, sample_rows
@@ -137,12 +138,15 @@ class Encoded:
         What became of its rows.
     weights, clusters : array, optional
         As in `Pair`.
+    notes : sequence of str
+        What a reader should know about all tables that were read together.
     """
 
     columns: list[FloatArray]
     account: Account
     weights: FloatArray | None = None
     clusters: FloatArray | None = None
+    notes: Sequence[str] = ()
 
 
 def read_pair(reference: str | Table, current: str | Table, options: ReadOptions) -> Pair:
@@ -233,6 +237,9 @@ def encode_samples(
 ) -> tuple[list[Column], list[Encoded]]:
     """Find out what the columns are, from all samples together, and return each sample as numbers."""
     compared = [*wanted.x, *wanted.y]
+    titles = [table.title for table, _ in samples]
+    made, notes = same_decimals([s for _, s in samples], titles, len(wanted.names), options.files.decimal)
+    samples = [(table, sample) for (table, _), sample in zip(samples, made, strict=True)]
     told = tell_columns(compared, samples, options, responses=set(wanted.y))
     places = {name: place for place, name in enumerate(wanted.names)}
     clusters: dict[str, int] = {}
@@ -246,14 +253,15 @@ def encode_samples(
         if wanted.cluster is not None:
             labels = (label_of(cell) for cell in cells[places[wanted.cluster]])
             codes = np.array([clusters.setdefault(label, len(clusters)) for label in labels])
-        tables.append(Encoded(encoded, account, weights, codes))
+        tables.append(Encoded(encoded, account, weights, codes, notes))
     return told, tables
 
 
 def make_pair(wanted: Wanted, told: Sequence[Column], reference: Encoded, current: Encoded) -> Pair:
     """Return two tables as the arrays that are compared."""
     values = list(zip(reference.columns, current.columns, strict=True))
-    inputs, notes = _inputs(told, values, wanted)
+    inputs, said = _inputs(told, values, wanted)
+    notes = [*current.notes, *said]
     faults, responses = [], []
     for place in range(len(wanted.x), len(told)):
         column = told[place]
@@ -360,9 +368,7 @@ def _inputs(
     for place, name in enumerate(wanted.x):
         column = columns[place]
         if place in running:
-            notes.append(
-                f"Column {name!r} is a running number and was left out; name it in `x` if it is an input all the same."
-            )
+            notes.append(f"Column {name!r} is a running number and was left out; name it as an input to keep it.")
             continue
         derived, said = derive(column, values[place])
         varying = [d for d in derived if d.varies]

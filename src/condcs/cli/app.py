@@ -121,9 +121,15 @@ def compare_tables(
     Numbers get Gaussian kernels, text gets delta kernels; a response with two values is a label. Exit code: 0 = no
     evidence that p(y|x) changed (even if p(x) did), 1 = changed at --alpha, 2 = error.
     """
+    from condcs._tables.pair import Missing
     from condcs.cli.compare_command import Files, chosen_tables, run
     from condcs.cli.workers import on_workers
 
+    if missing not in get_args(Missing):
+        raise typer.BadParameter(
+            f"--missing must be error, drop or as-value, got {missing!r}. Texts that stand for a missing value are "
+            f"named by --gaps {shlex.quote(missing)}"
+        )
     names = {"y": y, "x": x, "category": category or (), "number": number or (), "weights": weights, "cluster": cluster}
     compared = chosen_tables(
         reference,

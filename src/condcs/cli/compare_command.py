@@ -167,6 +167,9 @@ def _progress(console: Terminal) -> Iterator[Callable[[str], None]]:
         def tell(step: str) -> None:
             nonlocal done
             done += 1
-            bar.update(shown, completed=done, description=step)
+            # Groups take as many steps each: there is no end in sight.
+            bar.update(
+                shown, completed=done, description=step, total=_comparing.STEPS if done <= _comparing.STEPS else None
+            )
 
         yield tell
