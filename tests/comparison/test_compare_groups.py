@@ -61,11 +61,12 @@ def test_each_pair_is_what_compare_finds(table, found):
 
 @pytest.mark.parametrize(("against", "names", "used"), [("rest", 4, 210), ("previous", 3, 70)])
 def test_what_each_group_is_compared_with(table, against, names, used, monkeypatch):
-    """The rest is all other groups together; neither is tested here."""
+    """The rest is all other groups together, in the table's order: a running number is no input of any pair."""
     seen = []
     monkeypatch.setattr("condcs.comparison._comparing_groups.compare_pair", lambda pair, **o: seen.append(pair) or pair)
     monkeypatch.setattr("condcs.comparison._comparing_groups.GroupComparison", lambda **made: made)
-    made = condcs.compare_groups(table, group="month", y="price", against=against)
+    made = condcs.compare_groups(table.assign(number=np.arange(280)), group="month", y="price", against=against)
+    assert {tuple(column.name for column in pair.x) for pair in seen} == {("area", "district", "sold")}
     assert len(made["names"]) == names
     assert {pair.reference.used for pair in seen} == {used}
     assert seen[-1].current.title == "month = 11"

@@ -87,6 +87,61 @@ def date_parts(column: Column, values: Sequence[FloatArray]) -> tuple[list[Deriv
     return made, [f"Column {name!r}: the two tables hardly overlap in time, so that {what}."]
 
 
+def derive_inputs(
+    columns: Sequence[Column], values: Sequence[Sequence[FloatArray]], named: frozenset[str]
+) -> tuple[list[Derived], list[str]]:
+    """Return what is compared of the columns of x, and notes on all of them.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        The inputs.
+    values : sequence of sequences of array
+        For each of them (others may follow), its values in each table.
+    named : set of str
+        Inputs that were asked for by their names: a running number is one only if it is among them.
+    """
+    made: list[Derived] = []
+    notes: list[str] = []
+    flags: dict[bytes, int] = {}
+    running = {
+        place
+        for place, column in enumerate(columns)
+        if column.name not in named and column.kind == "number" and all(map(_is_running, values[place]))
+    }
+    if len(running) == len(columns):
+        running = set()
+    for place, column in enumerate(columns):
+        name = column.name
+        if place in running:
+            notes.append(f"Column {name!r} is a running number and was left out; name it as an input to keep it.")
+            continue
+        derived, said = derive(column, values[place])
+        varying = [d for d in derived if d.varies]
+        notes += [*said, *([column.note] if column.note and varying else [])]
+        if derived and not varying:
+            notes.append(f"Column {name!r} has the same value in all rows and was left out.")
+        for each in varying:
+            if each.column.name == f"{name} (missing)":
+                # Columns that are missing together, such as those of one survey, have one flag.
+                same = flags.setdefault(np.concatenate(each.values).tobytes(), len(made))
+                if same < len(made):
+                    made[same] = _shared(made[same], name)
+                    continue
+            made.append(each)
+    return made, notes
+
+
+def _shared(flag: Derived, name: str) -> Derived:
+    names = [*flag.column.name.removesuffix(" (missing)").split(", "), name]
+    return replace(flag, column=replace(flag.column, name=f"{', '.join(names)} (missing)"))
+
+
+def _is_running(values: FloatArray) -> bool:
+    """Whether values are whole numbers in rising order, each once: so is a number of rows, and hardly an input."""
+    return bool(np.all(np.diff(values) > 0) and np.all(values == np.floor(values)))
+
+
 def _overlap_in_time(values: Sequence[FloatArray]) -> bool:
     if any(not len(v) for v in values):
         return False

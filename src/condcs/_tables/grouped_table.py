@@ -9,7 +9,7 @@ import numpy as np
 
 from condcs._core.errors import DataError
 from condcs._tables.column_choice import select_one
-from condcs._tables.derived_columns import derive
+from condcs._tables.derived_columns import Derived, derive_inputs
 from condcs._tables.kinds import Column, as_day, as_number, is_missing, label_of, reads
 from condcs._tables.pair import (
     FEWEST_ROWS,
@@ -66,13 +66,12 @@ class GroupedTable:
         return make_pair(self.wanted, self.told, self._together(reference, most), self.encoded[current])
 
     def arrays(self) -> tuple[tuple[Column, ...], tuple[Column, ...], list[tuple[FloatArray, FloatArray]]]:
-        """Return the columns of x and of y that vary over all groups, and for each group its x and y."""
-        made = [
-            [d for d in derive(column, [e.columns[place] for e in self.encoded])[0] if d.varies]
-            for place, column in enumerate(self.told)
-        ]
-        inputs = [d for part in made[: len(self.wanted.x)] for d in part]
-        responses = [d for part in made[len(self.wanted.x) :] for d in part]
+        """Return the columns of x and of y, and for each group its x and y."""
+        split = len(self.wanted.x)
+        values = [[e.columns[place] for e in self.encoded] for place in range(len(self.told))]
+        inputs, _ = derive_inputs(self.told[:split], values, self.wanted.named)
+        pairs = zip(self.told[split:], values[split:], strict=True)
+        responses = [Derived(column, tuple(groups)) for column, groups in pairs]
         stacked = [
             (np.column_stack([d.values[g] for d in inputs]), np.column_stack([d.values[g] for d in responses]))
             for g in range(len(self.groups))
@@ -85,10 +84,12 @@ class GroupedTable:
         samples, encoded = [self.samples[p] for p in places], [self.encoded[p] for p in places]
         chosen = together(samples, most)
         rows = [np.array([row for place, row in chosen if place == p], dtype=int) for p in range(len(places))]
+        # In the order of the table: a running number is told by that.
+        order = np.argsort([samples[place].lines[row] for place, row in chosen], kind="stable")
 
         def joined(parts: Sequence[FloatArray | None]) -> FloatArray | None:
             taken = [part[r] for part, r in zip(parts, rows, strict=True) if part is not None]
-            return np.concatenate(taken) if taken else None
+            return np.concatenate(taken)[order] if taken else None
 
         columns = [joined(parts) for parts in zip(*(e.columns for e in encoded), strict=True)]
         accounts = [e.account for e in encoded]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from condcs._core.equality import ByValue
 from condcs._core.errors import DataError, OverlapError, ParameterError
 from condcs._tables.column_choice import choose_x_and_y, select_columns, select_one
 from condcs._tables.decimals import same_decimals
-from condcs._tables.derived_columns import Derived, derive
+from condcs._tables.derived_columns import Derived, derive_inputs
 from condcs._tables.kinds import Column, as_number, label_of
 from condcs._tables.samples import Sample, sample_rows
 from condcs._tables.sources import FileOptions, Table, open_table
@@ -260,7 +260,7 @@ def encode_samples(
 def make_pair(wanted: Wanted, told: Sequence[Column], reference: Encoded, current: Encoded) -> Pair:
     """Return two tables as the arrays that are compared."""
     values = list(zip(reference.columns, current.columns, strict=True))
-    inputs, said = _inputs(told, values, wanted)
+    inputs, said = derive_inputs(told[: len(wanted.x)], values, wanted.named)
     notes = [*current.notes, *said]
     faults, responses = [], []
     for place in range(len(wanted.x), len(told)):
@@ -349,51 +349,6 @@ def _weights(cells: Sequence[Any], table: Table, sample: Sample, options: ReadOp
                 f"{sample.lines[row]:,} of {table.title}. Leave rows that count for nothing out of the table."
             )
     return values
-
-
-def _inputs(
-    columns: Sequence[Column], values: Sequence[tuple[FloatArray, ...]], wanted: Wanted
-) -> tuple[list[Derived], list[str]]:
-    """Return what is compared of the columns of x, and notes on all of them."""
-    made: list[Derived] = []
-    notes: list[str] = []
-    flags: dict[bytes, int] = {}
-    running = {
-        place
-        for place, name in enumerate(wanted.x)
-        if name not in wanted.named and columns[place].kind == "number" and all(map(_is_running, values[place]))
-    }
-    if len(running) == len(wanted.x):
-        running = set()
-    for place, name in enumerate(wanted.x):
-        column = columns[place]
-        if place in running:
-            notes.append(f"Column {name!r} is a running number and was left out; name it as an input to keep it.")
-            continue
-        derived, said = derive(column, values[place])
-        varying = [d for d in derived if d.varies]
-        notes += [*said, *([column.note] if column.note and varying else [])]
-        if derived and not varying:
-            notes.append(f"Column {name!r} has the same value in all rows and was left out.")
-        for each in varying:
-            if each.column.name == f"{name} (missing)":
-                # Columns that are missing together, such as those of one survey, have one flag.
-                same = flags.setdefault(np.concatenate(each.values).tobytes(), len(made))
-                if same < len(made):
-                    made[same] = _shared(made[same], name)
-                    continue
-            made.append(each)
-    return made, notes
-
-
-def _shared(flag: Derived, name: str) -> Derived:
-    names = [*flag.column.name.removesuffix(" (missing)").split(", "), name]
-    return replace(flag, column=replace(flag.column, name=f"{', '.join(names)} (missing)"))
-
-
-def _is_running(values: FloatArray) -> bool:
-    """Whether values are whole numbers in rising order, each once: so is a number of rows, and hardly an input."""
-    return bool(np.all(np.diff(values) > 0) and np.all(values == np.floor(values)))
 
 
 def _check_overlap(inputs: Sequence[Derived]) -> None:
