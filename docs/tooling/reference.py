@@ -13,7 +13,14 @@ from exports import SUBPACKAGES, described, exports
 
 _TESTS = ("conditional_test", "two_sample_test", "independence_test", "witness", "explain")
 _RESULTS = ("TestResult", "ConfidenceInterval", "Estimate", "Witness", "Explanation", "Region")
-_COMPARED = ("compare", "Comparison", "FileOptions")
+_COMPARED = (
+    "compare",
+    "Comparison",
+    "assert_same_relation",
+    "compare_groups",
+    "GroupComparison",
+    "FileOptions",
+)
 # What people look for first comes first; the rest follows by name.
 _FIRST = ("conditional_cs", "conditional_cs_responses", "conditional_cs_predictors")
 _TITLES = {

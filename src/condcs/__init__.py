@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     from condcs import report as report
     from condcs import timeseries as timeseries
     from condcs._tables.sources import FileOptions
+    from condcs.comparison._asserting import assert_same_relation
     from condcs.comparison._comparing import compare
+    from condcs.comparison._comparing_groups import compare_groups
+    from condcs.comparison._group_comparison import GroupComparison
     from condcs.comparison._result import Comparison
 
 __version__ = "0.1.0"
@@ -52,12 +55,15 @@ __all__ = [
     "Estimate",
     "Explanation",
     "FileOptions",
+    "GroupComparison",
     "Measure",
     "Region",
     "TestResult",
     "Witness",
+    "assert_same_relation",
     "bandwidth",
     "compare",
+    "compare_groups",
     "conditional_bregman",
     "conditional_cs",
     "conditional_cs_predictors",
@@ -93,7 +99,14 @@ _SUBPACKAGES = (
 )
 """Public packages; not in `__all__`, because ``from condcs import *`` would then need torch."""
 
-_HOMES = {"Comparison": "comparison._result", "FileOptions": "_tables.sources", "compare": "comparison._comparing"}
+_HOMES = {
+    "Comparison": "comparison._result",
+    "FileOptions": "_tables.sources",
+    "GroupComparison": "comparison._group_comparison",
+    "assert_same_relation": "comparison._asserting",
+    "compare": "comparison._comparing",
+    "compare_groups": "comparison._comparing_groups",
+}
 """Names that are imported when they are first used, and the modules that define them."""
 
 # Hidden from type checkers, which would take any name for one that it knows.

@@ -93,6 +93,7 @@ def test_a_new_category_is_said(tables, tmp_path):
         (["march.csv", "changed.csv", "--y", "price", "--alpha", "1.5"], "`--alpha` must lie between 0 and 1"),
         (["march.csv", "changed.csv", "--y", "price", "--report", "/dev/full", *QUICK], "No space left on device"),
         (["march.csv", "changed.csv"], "--y"),
+        (["march.csv", "changed.csv", "--y", "price", "--missing", "?"], "are named by --gaps '?'"),
     ],
 )
 def test_errors_end_with_two(tables, monkeypatch, words, message):

@@ -333,9 +333,9 @@ def texts(*names):
     return {f"{name}.{ending}" for name in names for ending in ("csv", "tsv", "csv.gz")}
 
 
-READABLE = texts("all-text", "carriage", "dates", "escape", "surrogate") | {"time-ns.parquet"}
+READABLE = texts("carriage", "escape", "surrogate") | {"time-ns.parquet"}
 READABLE |= {"utf-8-sig.csv", "utf-8-sig.jsonl"}
-"""What can be read after all: odd names, old line endings, a byte order mark, text that repeats in the second table."""
+"""What can be read after all: odd names, old line endings, a byte order mark."""
 
 READABLE_SERIES = texts("carriage", "same-y", "surrogate")
 READABLE_SERIES |= {"first-truth.jsonl", "truth.jsonl", "utf-8-sig.csv", "utf-8-sig.jsonl"}

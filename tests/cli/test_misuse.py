@@ -133,13 +133,13 @@ def test_misuse_ends_with_two_and_a_paragraph(files, words, message):
 
 def test_python_names_leaked_into_the_command_line():
     names = {"n_clusters": "--k", "order": "--order", "null": "--null", "drop_missing": "--drop-missing", "xp": "--x"}
-    names |= {"xq": "--x", "ranks": "--ranks", "gaps": "--missing", "x": "--x"}
+    names |= {"xq": "--x", "ranks": "--ranks", "gaps": "--gaps", "x": "--x"}
     for message, said in (
         ("`n_clusters` must be at least 2. Pass e.g. n_clusters=2.", "`--k` must be at least 2. Pass e.g. --k 2."),
         ('pass missing="drop" to leave', "pass --drop-missing to leave"),
         ('`null`="analytic" must go', "`--null analytic` must go"),
         ("`xp` and `xq` must be", "`--x` must be"),
-        ("Pass files=FileOptions(gaps='?,-') if", "Pass --missing '?,-' if"),
+        ("Pass files=FileOptions(gaps='?,-') if", "Pass --gaps '?,-' if"),
         ("Leave it out with x='!a b', or", "Leave it out with --x '!a b', or"),
         ("Pass ranks=True, or `weights`.", "Pass --ranks, or `weights`."),
         ("column 'order' of `preorder=1`", "column 'order' of `preorder=1`"),

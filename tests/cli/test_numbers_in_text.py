@@ -8,9 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from condcs._core.errors import DataError
-from condcs._tables.kinds import as_number, tell_kind
+from condcs._tables.kinds import as_number
 from condcs._tables.pair import ReadOptions, read_pair
 from condcs._tables.sources import FileOptions
+from condcs._tables.telling import tell_kind
 from condcs.cli.app import app
 
 
@@ -74,7 +75,7 @@ def test_marks_of_gaps_are_counted_as_gaps(tmp_path, frame):
     paths = both(tmp_path, frame.assign(a=["?" if i in (3, 7) else x for i, x in enumerate(frame["a"])]))
     with pytest.raises(DataError, match=r"2 of 40 rows with one: 'a' \(2\)"):
         read_pair(*paths, ReadOptions(y=["y"], files=FileOptions(gaps="?,unknown")))
-    pair = read_pair(*paths, ReadOptions(y=["y"], drop_missing=True, files=FileOptions(gaps=["?"])))
+    pair = read_pair(*paths, ReadOptions(y=["y"], missing="drop", files=FileOptions(gaps=["?"])))
     assert (pair.reference.gaps, pair.reference.used) == (2, 38)
     assert pair.x[0].kind == "number"
 
@@ -82,7 +83,7 @@ def test_marks_of_gaps_are_counted_as_gaps(tmp_path, frame):
 def test_typed_numbers_can_be_marks_of_gaps(tmp_path, frame):
     path = tmp_path / "p.jsonl"
     frame.assign(b=[-999 if i == 3 else i for i in range(40)]).to_json(path, orient="records", lines=True)
-    pair = read_pair(str(path), str(path), ReadOptions(y=["y"], drop_missing=True, files=FileOptions(gaps=["-999"])))
+    pair = read_pair(str(path), str(path), ReadOptions(y=["y"], missing="drop", files=FileOptions(gaps=["-999"])))
     assert pair.reference.gaps == 1
 
 
@@ -128,8 +129,8 @@ def test_causal_counts_the_cells_that_are_no_numbers(tmp_path, frame):
     assert "40 of 40 cells of column 'a' that are not numbers, the first" in said
     assert "--decimal ," in said
     assert "2 of 40 cells of column 'b' that are not numbers, the first '?' in line 4" in said
-    assert "--missing '?'" in said
-    words = ["causal", str(path), "--decimal", ",", "--missing", "?", "--out", str(tmp_path / "page.html")]
+    assert "--gaps '?'" in said
+    words = ["causal", str(path), "--decimal", ",", "--gaps", "?", "--out", str(tmp_path / "page.html")]
     assert "no missing values, got 2 in column 'b', the first in line 4" in " ".join(
         CliRunner().invoke(app, words).stderr.split()
     )

@@ -102,7 +102,8 @@ def test_missing_values_of_every_library_are_gaps():
         condcs.compare(frame, holes, y="y", **QUICK)
     ours = condcs.compare(frame, holes, y="y", missing="drop", **QUICK)
     assert (ours.pair.current.gaps, ours.pair.current.used) == (3, 37)
-    assert [c.kind for c in ours.pair.x] == ["number", "number", "date"]
+    week = ["day (day of week, cosine)", "day (day of week, sine)"]
+    assert [c.name for c in ours.pair.x] == ["x", "n", "day (trend)", *week]
     by_array = condcs.compare(frame, {name: holes[name].to_numpy() for name in holes}, y="y", missing="drop", **QUICK)
     assert by_array.to_dict()["relation"] == ours.to_dict()["relation"]
 
@@ -202,7 +203,7 @@ GOOD = {"x": np.arange(30.0), "y": np.arange(30.0) ** 2}
         (GOOD, {"alpha": 0.01}, r"`n_resamples` must be at least 100 .* reach alpha=0\.01, got 39"),
         (GOOD, {"n_resamples": 0}, "`n_resamples` must be an integer of at least 1"),
         (GOOD, {"max_rows": 3}, "`max_rows` must be an integer of at least 10"),
-        (GOOD, {"missing": "fill"}, "`missing` must be one of 'error', 'drop', got 'fill'"),
+        (GOOD, {"missing": "fill"}, "`missing` must be one of 'error', 'drop', 'as-value', got 'fill'"),
         (GOOD, {"rng": -1}, "`rng` must be a non-negative integer"),
         (GOOD, {"files": {"decimal": ","}}, "`files` must be a FileOptions, got dict"),
     ],

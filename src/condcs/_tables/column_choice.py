@@ -45,12 +45,29 @@ def select_columns(option: str, patterns: Sequence[str], names: Sequence[str], t
     return list(chosen)
 
 
-def choose_x_and_y(x: Sequence[str], y: Sequence[str], names: Sequence[str], title: str) -> tuple[list[str], list[str]]:
-    """Return the columns of x and of y; x is everything but y where it is not given."""
+def select_one(option: str, patterns: Sequence[str], names: Sequence[str], title: str) -> str | None:
+    """Return the one column that patterns name, or None where there are none."""
+    chosen = select_columns(option, patterns, names, title)
+    if len(chosen) > 1:
+        raise ParameterError(
+            f"`{option}` must name one column of {title}, got {', '.join(map(repr, chosen[:_SHOWN]))}. Name one of "
+            "them."
+        )
+    return chosen[0] if chosen else None
+
+
+def choose_x_and_y(
+    x: Sequence[str], y: Sequence[str], names: Sequence[str], title: str, aside: Sequence[str] = ()
+) -> tuple[list[str], list[str]]:
+    """Return the columns of x and of y; x is everything but y, and what stands aside, where it is not given."""
     responses = select_columns("y", y, names, title)
+    if set(responses) & set(aside):
+        raise ParameterError(
+            f"`y` must be a column of its own, got {', '.join(map(repr, aside))}, which has another role. Name another."
+        )
     if not responses:
         raise ParameterError(f"`y` must name a column of {title}, got none. {_remedy('', names)}")
-    taken = set(responses)
+    taken = {*responses, *aside}
     inputs = [name for name in select_columns("x", x or ["*"], names, title) if name not in taken]
     if not inputs:
         raise ParameterError(

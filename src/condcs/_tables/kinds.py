@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal as DecimalNumber
 from numbers import Real
@@ -15,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from condcs._core.errors import DataError
+from condcs._tables.cycles import Cycle
 
 GAPS = frozenset(
     {"", "na", "n/a", "#n/a", "nan", "null", "none", "nat", "<na>", "inf", "-inf", "+inf", "infinity", "-infinity"}
@@ -32,8 +32,6 @@ Kind = Literal["number", "date", "category"]
 """What a column is."""
 
 _DAY = 86_400.0
-# A category that hardly repeats matches nothing: an identifier, or a date written in words.
-_FEWEST_REPEATS = 2.0
 _UNKNOWN = -1.0
 # From this share of numbers on, a column is taken for one of numbers with a few cells that went wrong.
 _NEARLY_ALL = 0.8
@@ -48,6 +46,9 @@ _SIGNS = re.compile(r"\s*([$€£¥₹%]|USD|EUR|GBP|CHF|JPY)\s*", re.IGNORECASE
 
 Odd = tuple[int, int, Any]
 """A cell that is not a number: which sample, which row of it, and the cell."""
+
+GAP_LABEL = "missing"
+"""The category of gaps."""
 
 LABEL_WIDTH = 0.5
 """Bandwidth for 0/1 columns: two labels, sqrt(2) apart, have a similarity of exp(-4)."""
@@ -102,6 +103,10 @@ class Column:
         Decimal sign of numbers that are written as text.
     note : str
         What a reader of the result should know about it.
+    source : str
+        The column of the table that it is a part of, if it is one: of a date, or a flag of gaps.
+    cycle : Cycle, optional
+        What it repeats with, if it is a part of a date.
     """
 
     name: str
@@ -110,6 +115,8 @@ class Column:
     decimal: Decimal = "."
     note: str = field(default="", compare=False)
     _codes: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+    source: str = ""
+    cycle: Cycle | None = None
 
     @property
     def is_category(self) -> bool:
@@ -117,93 +124,41 @@ class Column:
         return self.kind == "category"
 
     def encode(self, cells: Iterable[Any], title: str) -> FloatArray:
-        """Return numbers, or codes; a category that was not among the labels gets a code of its own."""
+        """Return numbers, or codes; a category that was not among the labels gets a code of its own.
+
+        A gap (None) is NaN, and in a category a label as any other.
+        """
         if self.is_category:
             codes = self._codes or {label: code for code, label in enumerate(self.labels)}
-            return np.array([codes.get(_label(cell), _UNKNOWN) for cell in cells], np.float64)
+            return np.array([codes.get(label_of(cell), _UNKNOWN) for cell in cells], np.float64)
         try:
-            if self.kind == "number":
-                return np.array([as_number(cell, self.decimal) for cell in cells], np.float64)
-            return np.array([as_day(cell) for cell in cells], np.float64)
+            return np.array([math.nan if cell is None else self._read(cell) for cell in cells], np.float64)
         except ValueError as error:
             raise DataError(
                 f"{title} must hold a {self.kind} in every cell of column {self.name!r}, as before. {error}."
             ) from error
 
+    def _read(self, cell: Any) -> float:
+        return as_number(cell, self.decimal) if self.kind == "number" else as_day(cell)
+
     def relabelled(self, labels: Sequence[str]) -> Column:
         """Return the column with its categories in another order."""
-        codes = {label: code for code, label in enumerate(labels)}
-        return Column(self.name, self.kind, tuple(labels), self.decimal, self.note, codes)
+        return replace(self, labels=tuple(labels), _codes={label: code for code, label in enumerate(labels)})
 
 
-def tell_kind(
-    name: str,
-    samples: Sequence[Sequence[Any]],
-    *,
-    category: bool | None,
-    response: bool,
-    decimal: Decimal = ".",
-    where: Callable[[int, int], str] = lambda sample, row: "",
-) -> Column:
-    """Find out what a column is from the cells of all samples together.
-
-    A number if every cell reads as one, a date if every cell is one (ISO 8601), else a category. Truth values, and a
-    response that takes two values only, are categories. A column of numbers with a few other cells is an error: as
-    a category it would answer another question.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    samples : sequence of sequences
-        Its cells in each table, without gaps.
-    category : bool or None
-        What the caller says it is; None lets the cells tell.
-    response : bool
-        Whether it is a column of y.
-    decimal : {".", ","}
-        Decimal sign of numbers that are written as text.
-    where : function of a sample and a row
-        Says in words where a cell came from.
-    """
-    counts = Counter(_label(cell) for cells in samples for cell in cells)
-    total = sum(counts.values())
-    note = ""
-    if category is not True:
-        odd = odd_cells(samples, decimal)
-        kind: Kind | None = "number" if not odd else "date" if _are_dates(samples) else None
-        if kind is not None and not (response and len(counts) == 2 and category is None):
-            return Column(name, kind, decimal=decimal)
-        if kind is None:
-            first = f"the first {odd[0][2]!r}{where(*odd[0][:2])}"
-            texts = Counter(_label(cell) for _, _, cell in odd)
-            if category is False or meant_as_numbers(texts, total):
-                rule, otherwise = (
-                    (
-                        f"`number` must name columns of numbers, but {name!r} has other values in",
-                        "leave it out of `number`",
-                    )
-                    if category is False
-                    else (
-                        f"column {name!r} holds numbers, except for",
-                        f"pass category={name!r} if it is a category",
-                    )
-                )
-                raise DataError(
-                    f"{rule} {len(odd):,} of {total:,} cells, {first}. "
-                    f"{remedy(texts, _has_points(samples), decimal)}, or {otherwise}."
-                )
-            if len(odd) < total:
-                note = (
-                    f"Column {name!r} was read as a category: {len(odd):,} of {total:,} cells are not numbers, {first}."
-                )
-    if len(counts) > max(2.0, total / _FEWEST_REPEATS):
-        raise DataError(
-            f"column {name!r} holds text that hardly repeats ({len(counts):,} different values in {total:,} rows), so "
-            f"as a category nothing could be compared. Leave it out with x={f'!{name}'!r}, or turn it into a number."
-        )
-    labels = sorted(counts)
-    return Column(name, "category", tuple(labels), decimal, note, {label: code for code, label in enumerate(labels)})
+def describe_columns(columns: Sequence[Column]) -> list[str]:
+    """Name columns and their kinds, the parts of a date together."""
+    shown: dict[str, list[str]] = {}
+    for column in columns:
+        if column.source and column.kind != "category":
+            part = column.cycle.part if column.cycle is not None else "trend"
+            shown.setdefault(f"{column.source} (date: ", []).append(part)
+        elif column.source:
+            shown[column.name] = []
+        else:
+            what = f"{len(column.labels)} categories" if column.is_category else column.kind
+            shown[f"{column.name} ({what})"] = []
+    return [f"{words}{', '.join(dict.fromkeys(parts))})" if parts else words for words, parts in shown.items()]
 
 
 def odd_cells(samples: Sequence[Sequence[Any]], decimal: Decimal) -> list[Odd]:
@@ -212,7 +167,7 @@ def odd_cells(samples: Sequence[Sequence[Any]], decimal: Decimal) -> list[Odd]:
         (place, row, cell)
         for place, cells in enumerate(samples)
         for row, cell in enumerate(cells)
-        if not _reads(as_number, cell, decimal)
+        if cell is not None and not reads(as_number, cell, decimal)
     ]
 
 
@@ -233,7 +188,7 @@ def remedy(texts: Iterable[str], points: bool, decimal: Decimal) -> str:
     commas = [text for text in texts if _COMMA.fullmatch(text)]
     others = [text for text in texts if text not in marks and text not in commas]
     advice = []
-    if decimal == "," and others and all(_reads(as_number, text) for text in others):
+    if decimal == "," and others and all(reads(as_number, text) for text in others):
         advice.append(
             "leave `decimal` out if points are decimal signs, or write 1200 for 1.200 if they separate thousands"
         )
@@ -258,7 +213,12 @@ def remedy(texts: Iterable[str], points: bool, decimal: Decimal) -> str:
 def written_otherwise(text: str) -> bool:
     """Whether a text is a number in a notation that is not read: decimal comma, thousands, currency, percent."""
     bare = _SIGNS.sub("", text.replace("−", "-")).removeprefix("(").removesuffix(")")
-    return _reads(as_number, bare) or any(form.fullmatch(t) for form in (_COMMA, _THOUSANDS) for t in (bare, text))
+    return reads(as_number, bare) or any(form.fullmatch(t) for form in (_COMMA, _THOUSANDS) for t in (bare, text))
+
+
+def separates_thousands(text: str) -> bool:
+    """Whether a text is a number whose points or commas can separate thousands."""
+    return _THOUSANDS.fullmatch(text.strip()) is not None
 
 
 def meant_as_numbers(texts: Mapping[str, int], total: int) -> bool:
@@ -270,17 +230,20 @@ def meant_as_numbers(texts: Mapping[str, int], total: int) -> bool:
     return odd < total if signs else odd <= (1 - _NEARLY_ALL) * total
 
 
-def _has_points(samples: Sequence[Sequence[Any]]) -> bool:
+def have_points(samples: Sequence[Sequence[Any]]) -> bool:
+    """Whether some cells are texts of numbers with a decimal point."""
     return any(
-        isinstance(cell, str) and "." in cell and _reads(as_number, cell, ".") for cells in samples for cell in cells
+        isinstance(cell, str) and "." in cell and reads(as_number, cell, ".") for cells in samples for cell in cells
     )
 
 
-def _are_dates(samples: Sequence[Sequence[Any]]) -> bool:
-    return all(_reads(as_day, cell) for cells in samples for cell in cells)
+def are_dates(samples: Sequence[Sequence[Any]]) -> bool:
+    """Whether all cells but gaps are dates."""
+    return all(cell is None or reads(as_day, cell) for cells in samples for cell in cells)
 
 
-def _reads(read: Callable[..., float], *arguments: Any) -> bool:
+def reads(read: Callable[..., float], *arguments: Any) -> bool:
+    """Whether a function can read a cell."""
     try:
         read(*arguments)
     except ValueError:
@@ -310,7 +273,8 @@ def as_number(cell: Any, decimal: Decimal = ".") -> float:
 def as_day(cell: Any) -> float:
     """Return a date as days since 1970, or raise `ValueError`."""
     if isinstance(cell, str):
-        cell = datetime.fromisoformat(cell.strip())
+        # With the year first, slashes leave no doubt about what is a month.
+        cell = datetime.fromisoformat(cell.strip().replace("/", "-"))
     try:
         if isinstance(cell, datetime):
             return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp() / _DAY
@@ -321,9 +285,14 @@ def as_day(cell: Any) -> float:
     raise ValueError(f"{cell!r} is not a date")
 
 
-def _label(cell: Any) -> str:
+def label_of(cell: Any) -> str:
+    """Return a cell as a category; what stands for a gap (None) is one of its own."""
+    if cell is None:
+        return GAP_LABEL
     if isinstance(cell, str):
-        return cell.strip()
+        text = cell.strip()
+        # Codes of a column with gaps are often written as floats.
+        return text.removesuffix(".0") if text.endswith(".0") and text[:-2].lstrip("-").isdecimal() else text
     # 1 and 1.0, from two formats, are the same category.
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))

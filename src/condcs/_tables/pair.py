@@ -2,126 +2,30 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from condcs._core.equality import ByValue
 from condcs._core.errors import DataError, OverlapError, ParameterError
-from condcs._tables.column_choice import choose_x_and_y, select_columns
-from condcs._tables.kinds import Column, is_missing, tell_kind
-from condcs._tables.sources import Batch, FileOptions, Row, Table, open_table
-
-_ROW_OVERHEAD = 120
-"""Bytes of a row beside its cells, its key included."""
-
-_Kept = tuple[float, int, Row, int]
-"""Key, line, row and size of it."""
+from condcs._tables.column_choice import choose_x_and_y, select_columns, select_one
+from condcs._tables.decimals import same_decimals
+from condcs._tables.derived_columns import Derived, derive_inputs
+from condcs._tables.kinds import Column, as_number, label_of
+from condcs._tables.samples import Sample, sample_rows
+from condcs._tables.sources import FileOptions, Table, open_table
+from condcs._tables.telling import tell_kind
 
 FloatArray = np.ndarray[Any, Any]
+
+Missing = Literal["error", "drop", "as-value"]
+"""What becomes of gaps: an error, rows left out, or gaps of x as values of their own (rows without y are left out)."""
 
 FEWEST_ROWS = 10
 _MEGABYTE = 1 << 20
 _SHOWN = 5
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Rows that were kept of a table.
-
-    Attributes
-    ----------
-    rows : list
-        In the table's order.
-    lines : list of int
-        The line, or number, of each of them.
-    seen : int
-        Rows that the table had.
-    gaps : int
-        Rows with a missing value, none of them kept.
-    gaps_by_column : list of int
-        Missing values in each column.
-    short_of_memory : bool
-        Whether the budget, not the number wanted, limited the sample.
-    """
-
-    rows: list[Row]
-    lines: list[int]
-    seen: int
-    gaps: int
-    gaps_by_column: list[int]
-    short_of_memory: bool = False
-
-
-def sample_rows(batches: Iterable[Batch], columns: int, *, most: int, memory: int, seed: tuple[int, int]) -> Sample:
-    """Keep a uniform sample of the rows without gaps.
-
-    Each row gets a random key and the rows with the smallest keys stay, so memory is bounded by the sample, and neither
-    the batches nor the length of the table, which is unknown until its end, change what is drawn. When the kept rows
-    outgrow `memory`, fewer are kept from there on: the smallest keys still are a uniform sample.
-
-    Parameters
-    ----------
-    batches : iterable of Batch
-        The table.
-    columns : int
-        Cells of a row.
-    most : int
-        Rows to keep.
-    memory : int
-        Bytes that the kept rows may take up.
-    seed : pair of int
-        Seed, and which table it is.
-    """
-    generator = np.random.default_rng(seed)
-    kept: list[_Kept] = []
-    seen = gaps = 0
-    by_column = [0] * columns
-    limit, bound, short = most, 1.0, False
-    for batch in batches:
-        keys = generator.random(len(batch))
-        # Rows that no sample could want are still looked through for gaps, which are counted over the whole table.
-        for key, line, row in zip(keys.tolist(), batch.lines, batch, strict=True):
-            seen += 1
-            absent = [c for c, cell in enumerate(row) if is_missing(cell)]
-            if absent:
-                gaps += 1
-                for c in absent:
-                    by_column[c] += 1
-            elif key < bound:
-                kept.append((key, line, row, _bytes(row)))
-        if len(kept) > limit:
-            kept.sort(key=_key)
-            del kept[limit:]
-            bound = kept[-1][0]
-        size = sum(entry[3] for entry in kept)
-        if size > memory:
-            kept.sort(key=_key)
-            while size > memory and kept:
-                size -= kept.pop()[3]
-            if not kept:
-                raise DataError(
-                    "`memory` must have room for a few rows, but a single one is larger. Choose fewer columns with "
-                    "`x`, or give more memory."
-                )
-            limit, bound, short = len(kept), kept[-1][0], True
-    kept.sort(key=lambda entry: entry[1])
-    return Sample([entry[2] for entry in kept], [entry[1] for entry in kept], seen, gaps, by_column, short)
-
-
-def _key(entry: _Kept) -> float:
-    return entry[0]
-
-
-def _bytes(row: Row) -> int:
-    return _ROW_OVERHEAD + sum(map(_size, row))
-
-
-def _size(cell: Any) -> int:
-    return sys.getsizeof(cell) + 8
 
 
 @dataclass(frozen=True)
@@ -132,10 +36,43 @@ class ReadOptions:
     y: Sequence[str] = ()
     category: Sequence[str] = ()
     number: Sequence[str] = ()
-    drop_missing: bool = False
+    missing: Missing = "error"
     max_rows: int = 2000
     seed: int = 0
     files: FileOptions = field(default_factory=FileOptions)
+    weights: Sequence[str] = ()
+    cluster: Sequence[str] = ()
+
+    @property
+    def drop_missing(self) -> bool:
+        """Whether rows with gaps are left out."""
+        return self.missing == "drop"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The names of the columns to be read.
+
+    Attributes
+    ----------
+    x, y : list of str
+        Inputs and responses.
+    named : set of str
+        Inputs that were asked for by their own names.
+    weights, cluster : str or None
+        Columns of weights, and of what rows belong to.
+    """
+
+    x: list[str]
+    y: list[str]
+    named: frozenset[str]
+    weights: str | None = None
+    cluster: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """All of them, each once."""
+        return list(dict.fromkeys([*self.x, *self.y, *(n for n in (self.weights, self.cluster) if n is not None)]))
 
 
 @dataclass(frozen=True)
@@ -168,6 +105,10 @@ class Pair(ByValue):
         What became of the rows.
     notes : tuple of str
         What was left out, and why.
+    weights_p, weights_q : array, optional
+        How much each row counts.
+    clusters_p, clusters_q : array, optional
+        Numbers of what each row belongs to; the same number is the same in both tables.
     """
 
     x: tuple[Column, ...]
@@ -179,6 +120,33 @@ class Pair(ByValue):
     reference: Account
     current: Account
     notes: tuple[str, ...] = ()
+    weights_p: FloatArray | None = None
+    weights_q: FloatArray | None = None
+    clusters_p: FloatArray | None = None
+    clusters_q: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A table as numbers.
+
+    Attributes
+    ----------
+    columns : list of array
+        Inputs, then responses: numbers, days or codes; NaN are gaps.
+    account : Account
+        What became of its rows.
+    weights, clusters : array, optional
+        As in `Pair`.
+    notes : sequence of str
+        What a reader should know about all tables that were read together.
+    """
+
+    columns: list[FloatArray]
+    account: Account
+    weights: FloatArray | None = None
+    clusters: FloatArray | None = None
+    notes: Sequence[str] = ()
 
 
 def read_pair(reference: str | Table, current: str | Table, options: ReadOptions) -> Pair:
@@ -186,43 +154,57 @@ def read_pair(reference: str | Table, current: str | Table, options: ReadOptions
     if reference == current == "-":
         raise ParameterError("only one of the two tables can come from standard input. Name a file for the other.")
     samples: list[tuple[Table, Sample]] = []
-    x: list[str] = []
-    y: list[str] = []
+    wanted = Wanted([], [], frozenset())
     for place, source in enumerate((reference, current)):
         with open_table(source, options.files) as table:
             if place == 0:
-                x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
-            samples.append((table, read_sample(table, [*x, *y], options, place)))
-    told = tell_columns([*x, *y], samples, options, responses=set(y))
-    cells = [list(zip(*sample.rows, strict=True)) for _, sample in samples]
-    values = [
-        [c.encode(column, t.title) for c, column in zip(told, columns, strict=True)]
-        for (t, _), columns in zip(samples, cells, strict=True)
-    ]
-    columns, notes = _varying(told, values, responses=set(y))
-    arrays = [np.column_stack([table[i] for i, _ in columns]) for table in values]
-    inputs = [place for place, (i, _) in enumerate(columns) if i < len(x)]
-    others = [place for place, (i, _) in enumerate(columns) if i >= len(x)]
-    if not inputs:
-        raise DataError("every column of `x` has the same value in all rows: there is nothing to condition on.")
-    kinds = [column for _, column in columns]
-    _check_overlap([kinds[i] for i in inputs], arrays[0][:, inputs], arrays[1][:, inputs])
-    accounts = [Account(t.title, s.seen, s.gaps, len(s.rows), s.short_of_memory) for t, s in samples]
-    return Pair(
-        tuple(kinds[i] for i in inputs),
-        tuple(kinds[i] for i in others),
-        arrays[0][:, inputs],
-        arrays[0][:, others],
-        arrays[1][:, inputs],
-        arrays[1][:, others],
-        accounts[0],
-        accounts[1],
-        tuple(notes),
+                wanted = choose_columns(options, table)
+            may_lack = len(wanted.x) if options.missing == "as-value" else 0
+            samples.append((table, read_sample(table, wanted.names, options, place, may_lack=may_lack)))
+    told, tables = encode_samples(wanted, samples, options)
+    return make_pair(wanted, told, *tables)
+
+
+def choose_columns(options: ReadOptions, table: Table, aside: Sequence[str] = ()) -> Wanted:
+    """Choose the columns of a table; weights, clusters and what stands `aside` are no inputs."""
+    weights = select_one("weights", options.weights, table.names, table.title)
+    cluster = select_one("cluster", options.cluster, table.names, table.title)
+    apart = [*aside, *(name for name in (weights, cluster) if name is not None)]
+    x, y = choose_x_and_y(options.x, options.y, table.names, table.title, apart)
+    return Wanted(
+        x, y, frozenset(x) & {name for part in options.x for name in (part, *part.split(","))}, weights, cluster
     )
 
 
-def read_sample(table: Table, names: list[str], options: ReadOptions, place: int) -> Sample:
-    """Read a sample of some columns; gaps are an error unless they are to be dropped."""
+def read_sample(
+    table: Table, names: list[str], options: ReadOptions, place: int, *, may_lack: int | None = None
+) -> Sample:
+    """Read a sample of some columns; gaps are an error unless they are to be dropped.
+
+    The first `may_lack` columns may have gaps; None means that gaps cannot be values at all.
+    """
+    memory = options.files.memory * _MEGABYTE // 2
+    sample = sample_rows(
+        table.batches(places_of(table, names)),
+        len(names),
+        most=options.max_rows,
+        memory=memory,
+        seed=(options.seed, place),
+        may_lack=may_lack or 0,
+    )
+    check_gaps(table.title, names, sample, options, as_values=may_lack is not None)
+    if len(sample.rows) < FEWEST_ROWS:
+        whole = (
+            f"{sample.seen:,} rows"
+            if not sample.gaps
+            else f"{sample.seen:,} rows, {sample.gaps:,} of them with missing values"
+        )
+        raise DataError(f"{table.title} must have at least {FEWEST_ROWS} rows to compare, got {whole}. Collect more.")
+    return sample
+
+
+def places_of(table: Table, names: Sequence[str]) -> list[int]:
+    """Return where columns are in a table that must have them."""
     found = {name: place for place, name in enumerate(table.names)}
     missing = [name for name in names if name not in found]
     if missing:
@@ -232,26 +214,88 @@ def read_sample(table: Table, names: list[str], options: ReadOptions, place: int
             f"{table.title} must have the columns of the reference, but lacks "
             f"{', '.join(map(repr, missing[:_SHOWN]))}{more}. Name the columns to compare with `x`."
         )
-    places = [found[name] for name in names]
-    memory = options.files.memory * _MEGABYTE // 2
-    sample = sample_rows(
-        table.batches(places), len(names), most=options.max_rows, memory=memory, seed=(options.seed, place)
-    )
-    if sample.gaps and not options.drop_missing:
+    return [found[name] for name in names]
+
+
+def check_gaps(
+    title: str, names: Sequence[str], sample: Sample, options: ReadOptions, *, as_values: bool = True
+) -> None:
+    """Raise an error if there are gaps that were not spoken of; `as_values` tells whether they could be values."""
+    if sample.gaps and options.missing == "error":
         worst = sorted(zip(names, sample.gaps_by_column, strict=True), key=lambda pair: -pair[1])
         told = ", ".join(f"{name!r} ({count:,})" for name, count in worst[:_SHOWN] if count)
         raise DataError(
-            f"{table.title} must have no missing values in the columns compared, got {sample.gaps:,} of "
-            f"{sample.seen:,} rows with one: {told}. Drop such rows with missing='drop', or fill them in first."
+            f"{title} must have no missing values in the columns compared, got {sample.gaps:,} of "
+            f"{sample.seen:,} rows with one: {told}. Drop such rows with missing='drop', "
+            f"{'let gaps count as values with missing=' + repr('as-value') + ', ' if as_values else ''}"
+            "or fill them in first."
         )
-    if len(sample.rows) < FEWEST_ROWS:
-        whole = (
-            f"{sample.seen:,} rows"
-            if not sample.gaps
-            else f"{sample.seen:,} rows, {sample.gaps:,} of them with missing values"
+
+
+def encode_samples(
+    wanted: Wanted, samples: Sequence[tuple[Table, Sample]], options: ReadOptions
+) -> tuple[list[Column], list[Encoded]]:
+    """Find out what the columns are, from all samples together, and return each sample as numbers."""
+    compared = [*wanted.x, *wanted.y]
+    titles = [table.title for table, _ in samples]
+    made, notes = same_decimals([s for _, s in samples], titles, len(wanted.names), options.files.decimal)
+    samples = [(table, sample) for (table, _), sample in zip(samples, made, strict=True)]
+    told = tell_columns(compared, samples, options, responses=set(wanted.y))
+    places = {name: place for place, name in enumerate(wanted.names)}
+    clusters: dict[str, int] = {}
+    tables = []
+    for table, sample in samples:
+        cells = list(zip(*sample.rows, strict=True))
+        encoded = [column.encode(cells[place], table.title) for place, column in enumerate(told)]
+        account = Account(table.title, sample.seen, sample.gaps, len(sample.rows), sample.short_of_memory)
+        weights = None if wanted.weights is None else _weights(cells[places[wanted.weights]], table, sample, options)
+        codes = None
+        if wanted.cluster is not None:
+            labels = (label_of(cell) for cell in cells[places[wanted.cluster]])
+            codes = np.array([clusters.setdefault(label, len(clusters)) for label in labels])
+        tables.append(Encoded(encoded, account, weights, codes, notes))
+    return told, tables
+
+
+def make_pair(wanted: Wanted, told: Sequence[Column], reference: Encoded, current: Encoded) -> Pair:
+    """Return two tables as the arrays that are compared."""
+    values = list(zip(reference.columns, current.columns, strict=True))
+    inputs, said = derive_inputs(told[: len(wanted.x)], values, wanted.named)
+    notes = [*current.notes, *said]
+    faults, responses = [], []
+    for place in range(len(wanted.x), len(told)):
+        column = told[place]
+        response = Derived(column, values[place])
+        responses.append(response)
+        notes += [column.note] if column.note else []
+        if not response.varies:
+            words = f"`y` must vary, but {column.name!r} has the same value in all rows. Name another column."
+            faults.append((column.name, words))
+    refuse_columns(faults)
+    if not inputs:
+        raise DataError(
+            " ".join(["every column of `x` has the same value in all rows: there is nothing to condition on.", *notes])
         )
-        raise DataError(f"{table.title} must have at least {FEWEST_ROWS} rows to compare, got {whole}. Collect more.")
-    return sample
+    _check_overlap(inputs)
+    if reference.weights is not None or reference.clusters is not None:
+        notes.append("The test of the inputs takes rows as they are: it knows neither weights nor clusters.")
+    xp, xq = (np.column_stack([derived.values[table] for derived in inputs]) for table in (0, 1))
+    yp, yq = (np.column_stack([derived.values[table] for derived in responses]) for table in (0, 1))
+    return Pair(
+        tuple(derived.column for derived in inputs),
+        tuple(derived.column for derived in responses),
+        xp,
+        yp,
+        xq,
+        yq,
+        reference.account,
+        current.account,
+        tuple(notes),
+        reference.weights,
+        current.weights,
+        reference.clusters,
+        current.clusters,
+    )
 
 
 def tell_columns(
@@ -291,30 +335,29 @@ def refuse_columns(faults: Sequence[tuple[str, str]]) -> None:
         raise DataError(f"{len(faults)} columns cannot be used. {told}{f' The same holds for {rest}.' if rest else ''}")
 
 
-def _varying(
-    columns: Sequence[Column], values: Sequence[Sequence[FloatArray]], responses: set[str]
-) -> tuple[list[tuple[int, Column]], list[str]]:
-    """Return the columns that vary, with their places, and notes on all."""
-    kept, notes, faults = [], [], []
-    for place, column in enumerate(columns):
-        name = column.name
-        if np.ptp(np.concatenate([table[place] for table in values])) > 0:
-            kept.append((place, column))
-            notes += [column.note] if column.note else []
-        elif name in responses:
-            faults.append((name, f"`y` must vary, but {name!r} has the same value in all rows. Name another column."))
-        else:
-            notes.append(f"Column {name!r} has the same value in all rows and was left out.")
-    refuse_columns(faults)
-    return kept, notes
+def _weights(cells: Sequence[Any], table: Table, sample: Sample, options: ReadOptions) -> FloatArray:
+    """Return weights, which must be positive numbers."""
+    values = np.empty(len(cells))
+    for row, cell in enumerate(cells):
+        try:
+            values[row] = as_number(cell, options.files.decimal)
+        except ValueError:
+            values[row] = 0.0
+        if values[row] <= 0:
+            raise DataError(
+                f"`weights` must name a column of positive numbers, got {cell!r} in {table.unit} "
+                f"{sample.lines[row]:,} of {table.title}. Leave rows that count for nothing out of the table."
+            )
+    return values
 
 
-def _check_overlap(columns: Sequence[Column], xp: FloatArray, xq: FloatArray) -> None:
+def _check_overlap(inputs: Sequence[Derived]) -> None:
     apart = []
-    for place, column in enumerate(columns):
-        p, q = xp[:, place], xq[:, place]
+    for derived in inputs:
+        p, q = derived.values
+        column = derived.column
         if not set(p) & set(q) if column.is_category else float(p.max()) < q.min() or float(q.max()) < p.min():
-            apart.append(column.name)
+            apart.append(column.source or column.name)
     if apart:
         have = f"column {apart[0]!r} has" if len(apart) == 1 else f"columns {', '.join(map(repr, apart))} have"
         raise OverlapError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
@@ -17,7 +16,6 @@ from condcs.cli.boundary import Commands
 from condcs.cli.workers import Dask
 
 if TYPE_CHECKING:
-    from condcs import Comparison
     from condcs._tables.sources import FileOptions
 
 app = typer.Typer(
@@ -29,9 +27,9 @@ app = typer.Typer(
 )
 
 Decimal = Annotated[str, typer.Option("--decimal", help="Decimal sign of numbers that are written as text: . or ,")]
-Missing = Annotated[
+Gaps = Annotated[
     list[str] | None,
-    typer.Option("--missing", help="Further texts for missing values, comma-separated, e.g. '?' or '-,unknown'."),
+    typer.Option("--gaps", help="Further texts for missing values, comma-separated, e.g. '?' or '-,unknown'."),
 ]
 Form = Annotated[
     str | None,
@@ -80,55 +78,75 @@ def compare_tables(
     reference: Annotated[
         str, typer.Argument(help="The earlier table: csv, jsonl, parquet, arrow or xlsx; - is stdin.")
     ],
-    current: Annotated[str, typer.Argument(help="The later table.")],
     y: Response,
+    current: Annotated[str | None, typer.Argument(help="The later table; none with --group.")] = None,
     x: Columns = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column of one table whose groups are compared, e.g. the month.")
+    ] = None,
+    against: Annotated[
+        str, typer.Option(help="What each group is compared with: rest (all others), first or previous.")
+    ] = "rest",
     alpha: Annotated[float, typer.Option(help="Significance level of the tests.")] = 0.05,
-    drop_missing: DropMissing = False,
+    missing: Annotated[
+        str,
+        typer.Option(help="Missing values: error, drop (such rows), or as-value (gaps of x count as values)."),
+    ] = "error",
+    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="The same as --missing drop.")] = False,
     category: Categories = None,
     number: Annotated[list[str] | None, typer.Option(help="Responses with two values that are numbers.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Column of positive weights of the rows.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Column that says which rows belong together, e.g. a customer.")
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="HTML report to write.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="JUnit XML to write, for the test reports of a pipeline.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Summary in Markdown to write.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     max_rows: Annotated[int, typer.Option(min=10, help="Rows of each table; longer tables are sampled.")] = 2000,
     memory: Annotated[int, typer.Option(min=1, help="Memory for the sampled rows, in megabytes.")] = 500,
-    resamples: Annotated[int, typer.Option(min=1, help="Resamples of each test.")] = 299,
+    resamples: Annotated[
+        int | None, typer.Option(min=1, help="Resamples of each test; by default 299, or more for many groups.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the tests.")] = 0,
     jobs: Jobs = None,
     dask: Dask = None,
     form: Form = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
-    missing: Missing = None,
+    gaps: Gaps = None,
 ) -> None:
-    """Test whether the relation of y to x changed between two tables, and show where.
+    """Test whether the relation of y to x changed between two tables, or between groups of one, and show where.
 
     Numbers get Gaussian kernels, text gets delta kernels; a response with two values is a label. Exit code: 0 = no
     evidence that p(y|x) changed (even if p(x) did), 1 = changed at --alpha, 2 = error.
     """
-    from condcs.cli.compare_command import run
+    from condcs._tables.pair import Missing
+    from condcs.cli.compare_command import Files, chosen_tables, run
     from condcs.cli.workers import on_workers
-    from condcs.comparison._comparing import compare
 
-    def compared(progress: Callable[[str], None]) -> Comparison:
-        return compare(
-            reference,
-            current,
-            y=y,
-            x=x,
-            alpha=alpha,
-            n_resamples=resamples,
-            rng=seed,
-            n_jobs=jobs,
-            max_rows=max_rows,
-            category=category or (),
-            number=number or (),
-            missing="drop" if drop_missing else "error",
-            files=_file_options(form, encoding, decimal, missing, memory),
-            progress=progress,
+    if missing not in get_args(Missing):
+        raise typer.BadParameter(
+            f"--missing must be error, drop or as-value, got {missing!r}. Texts that stand for a missing value are "
+            f"named by --gaps {shlex.quote(missing)}"
         )
-
+    names = {"y": y, "x": x, "category": category or (), "number": number or (), "weights": weights, "cluster": cluster}
+    compared = chosen_tables(
+        reference,
+        current,
+        group,
+        against,
+        alpha=alpha,
+        n_resamples=resamples,
+        rng=seed,
+        n_jobs=jobs,
+        max_rows=max_rows,
+        missing="drop" if drop_missing else missing,
+        files=_file_options(form, encoding, decimal, gaps, memory),
+        **names,
+    )
     with on_workers(dask):
-        run(compared, as_machine=as_json, report=report, command=_command_line())
+        run(compared, as_machine=as_json, files=Files(report, junit, markdown), command=_command_line())
 
 
 @app.command()
@@ -215,7 +233,7 @@ def causal(
     form: Form = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
-    missing: Missing = None,
+    gaps: Gaps = None,
 ) -> None:
     """Test which series of a table drive which others; print the links and write an HTML report with the graph."""
     from condcs.cli.causal_command import CausalMeasure, CausalNull, CausalOptions, run
@@ -234,7 +252,7 @@ def causal(
         resamples=resamples,
         seed=seed,
         jobs=jobs,
-        files=_file_options(form, encoding, decimal, missing),
+        files=_file_options(form, encoding, decimal, gaps),
     )
     with on_workers(dask):
         run(file, options, out=out, as_machine=as_json, command=_command_line())
@@ -283,7 +301,7 @@ def watch(
     form: Annotated[str | None, typer.Option("--format", help="Format of standard input: csv, jsonl or arrow.")] = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
-    missing: Missing = None,
+    gaps: Gaps = None,
 ) -> None:
     """Read rows from standard input and report when their relation of y to x departs from that of the reference.
 
@@ -298,10 +316,10 @@ def watch(
         x=x or (),
         y=y,
         category=category or (),
-        drop_missing=drop_missing,
+        missing="drop" if drop_missing else "error",
         max_rows=max_rows,
         seed=seed,
-        files=_file_options(None, encoding, decimal, missing),
+        files=_file_options(None, encoding, decimal, gaps),
     )
     given = None if form is None else _one_of(Format, "format", form)
     run(reference, options, window=window, run_length=run_length, state=state, as_machine=as_json, form=given)
@@ -317,11 +335,11 @@ def _number_or_auto(value: str) -> Any:
     return int(value) if value.isdecimal() else value
 
 
-def _file_options(form: Any, encoding: str, decimal: Any, missing: list[str] | None, memory: int = 500) -> FileOptions:
+def _file_options(form: Any, encoding: str, decimal: Any, gaps: list[str] | None, memory: int = 500) -> FileOptions:
     """Return how files are read; wrong choices are errors that name them."""
     from condcs._tables.sources import FileOptions
 
-    return FileOptions(form, encoding, decimal, missing or (), memory)
+    return FileOptions(form, encoding, decimal, gaps or (), memory)
 
 
 def _command_line() -> str:

@@ -37,7 +37,6 @@ _ALIASES = {
     "rng": "seed",
     "expected_run_length": "run_length",
     "format": "form",
-    "gaps": "missing",
     "X": "file",
     "series": "file",
     "x_ref": "reference",

@@ -2,52 +2,96 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from condcs._core.errors import ParameterError
 from condcs.cli.boundary import CHANGED
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
-from condcs.comparison._comparing import STEPS
+from condcs.comparison import _comparing
+from condcs.comparison._comparing_groups import compare_groups
+from condcs.comparison._formats import Found, as_junit, as_markdown
+from condcs.comparison._group_comparison import GroupComparison
 from condcs.comparison._result import Comparison
 from condcs.comparison._wording import Lines, answers, responses, sizes, variables, where
+from condcs.report._page import as_json, write_whole
 
 _STYLES = {"shifted": "bold red", "changed": "bold red", "no evidence": "green"}
 
 
-def run(
-    compared: Callable[[Callable[[str], None]], Comparison], *, as_machine: bool, report: Path | None, command: str
-) -> None:
+@dataclass(frozen=True)
+class Files:
+    """What is written beside what is printed: a page, JUnit XML, a summary in Markdown."""
+
+    report: Path | None = None
+    junit: Path | None = None
+    markdown: Path | None = None
+
+
+Compared = Callable[[Callable[[str], None]], Found]
+"""Compares; it is given what to call with the name of each step."""
+
+
+def chosen_tables(
+    reference: str, current: str | None, group: str | None, against: str, *, n_resamples: int | None, **options: Any
+) -> Compared:
+    """Return what compares two tables, or the groups of one."""
+    if (current is None) == (group is None):
+        got = "one table alone" if group is None else "two tables and --group"
+        raise ParameterError(
+            f"two tables must be named, or one table and its --group, got {got}. Name e.g. a second table."
+        )
+    if group is not None:
+        return lambda tell: compare_groups(
+            reference,
+            group=group,
+            against=cast(Any, against),
+            n_resamples=n_resamples,
+            progress=tell,
+            **options,
+        )
+    resamples = 299 if n_resamples is None else n_resamples
+    return lambda tell: _comparing.compare(reference, current, n_resamples=resamples, progress=tell, **options)
+
+
+def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> None:
     """Compare two tables and end with 0 (no evidence of a change), 1 (changed) or 2 (error).
 
     Parameters
     ----------
     compared : function
-        Compares them; it is given what to call with the name of each step.
+        See `chosen_tables`.
     as_machine : bool
         Whether to print JSON.
-    report : Path, optional
-        Page to write.
+    files : Files
+        What to write.
     command : str
         The command line, for the page.
     """
-    if report is not None:
-        check_file("--report", report)
+    for option, path in (("--report", files.report), ("--junit", files.junit), ("--markdown", files.markdown)):
+        if path is not None:
+            check_file(option, path)
     with _progress(Terminal(stderr=True)) as tell:
         found = compared(tell)
-    if report is not None:
-        found.report(report, command=command)
+    if files.report is not None:
+        found.report(files.report, command=command)
+    if files.junit is not None:
+        write_whole(files.junit, as_junit(found))
+    if files.markdown is not None:
+        write_whole(files.markdown, as_markdown(found))
     if as_machine:
-        print(json.dumps(found.to_dict(), ensure_ascii=True))
+        print(as_json(found.to_dict()))
     else:
-        print_comparison(found, Terminal(), report)
+        shown = print_comparison if isinstance(found, Comparison) else print_groups
+        shown(cast(Any, found), Terminal(), files.report)
     if found.relation_changed:
         raise typer.Exit(CHANGED)
 
@@ -72,7 +116,26 @@ def print_comparison(found: Comparison, console: Terminal, report: Path | None) 
     if found.relation_changed:
         console.print()
         console.print(console.fitted(_table(where(found))))
-    for note in found.notes:
+    _print_end(found.notes, console, report)
+
+
+def print_groups(found: GroupComparison, console: Terminal, report: Path | None) -> None:
+    """Print a line per group, and the answer."""
+    console.print()
+    console.print(foreign(f"{found.title}, by {found.column}"))
+    for name, words in found.variables:
+        console.print(f"[dim]{name:<7}[/dim]  {foreign(words)}")
+    console.print()
+    console.print(console.fitted(_table(found.lines())))
+    console.print()
+    console.print(f"[bold]{foreign(found.verdict)}[/bold]")
+    for line in found.places:
+        console.print(foreign(line))
+    _print_end(found.all_notes, console, report)
+
+
+def _print_end(notes: Sequence[str], console: Terminal, report: Path | None) -> None:
+    for note in notes:
         console.print(f"[yellow]- {foreign(note)}[/yellow]")
     if report is not None:
         console.print(f"\nReport: [bold]{foreign(str(report))}[/bold]")
@@ -98,12 +161,15 @@ def _progress(console: Terminal) -> Iterator[Callable[[str], None]]:
         return
     columns = [TextColumn("[cyan]Comparing"), BarColumn(), TimeElapsedColumn(), TextColumn("[dim]{task.description}")]
     with Progress(*columns, console=console, transient=True) as bar:
-        shown = bar.add_task("", total=STEPS)
+        shown = bar.add_task("", total=_comparing.STEPS)
         done = -1
 
         def tell(step: str) -> None:
             nonlocal done
             done += 1
-            bar.update(shown, completed=done, description=step)
+            # Groups take as many steps each: there is no end in sight.
+            bar.update(
+                shown, completed=done, description=step, total=_comparing.STEPS if done <= _comparing.STEPS else None
+            )
 
         yield tell

@@ -44,7 +44,7 @@ NAMED = 5
 """So many rows that cannot be used are named; further ones are counted."""
 
 _OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ("x", "y", "window", "run_length", "seed", "encoding")}
-_OPTIONS |= {"format": "--format", "gaps": "--missing"}
+_OPTIONS |= {"format": "--format", "gaps": "--gaps"}
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 
 from condcs._core.checks import check_alpha, check_choice, check_integer
 from condcs._core.errors import ParameterError, public
 from condcs._core.random import check_rng
-from condcs._tables.in_memory import as_table, column_patterns
-from condcs._tables.pair import FEWEST_ROWS, Pair, ReadOptions, read_pair
+from condcs._tables.in_memory import TableInMemory, as_table, column_patterns
+from condcs._tables.pair import FEWEST_ROWS, Missing, Pair, ReadOptions, read_pair
 from condcs._tables.sources import FileOptions
 from condcs.comparison._regions import Places, find_places
 from condcs.comparison._result import Comparison
@@ -39,7 +39,9 @@ def compare(
     max_rows: int = 2000,
     category: Columns = (),
     number: Columns = (),
-    missing: Literal["error", "drop"] = "error",
+    missing: Missing = "error",
+    weights: str | int | None = None,
+    cluster: str | int | None = None,
     files: FileOptions | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
@@ -74,8 +76,13 @@ def compare(
         Rows of each table that are compared; of longer ones a uniform sample.
     category, number : str, int or sequence of them
         Columns of numbers that are labels, and responses of two values that are numbers.
-    missing : {"error", "drop"}
-        Whether rows with missing values are an error, or left out.
+    missing : {"error", "drop", "as-value"}
+        Whether rows with missing values are an error, or left out, or gaps of x count as values: a category "missing",
+        or the median of a number and a column that flags the gaps. Rows without y are then left out.
+    weights : str or int, optional
+        Column of positive weights of the rows; it is no input.
+    cluster : str or int, optional
+        Column that says which rows belong together (a customer, a day): labels are redrawn by cluster. It is no input.
     files : FileOptions, optional
         How files, and numbers in text, are read.
     progress : function of a str, optional
@@ -101,23 +108,13 @@ def compare(
     The relation of price to the inputs changed (p = 0.025); no evidence that the inputs shifted.
     """
     check_level(alpha, n_resamples)
-    check_choice("missing", missing, ("error", "drop"))
-    files = FileOptions() if files is None else files
-    if not isinstance(files, FileOptions):
-        raise ParameterError(
-            f"`files` must be a FileOptions, got {type(files).__name__}. Pass e.g. "
-            "files=FileOptions(encoding='latin-1')."
-        )
-    generator = check_rng(rng)
-    seed = int(rng) if isinstance(rng, Integral) else int(generator.integers(2**31))
     tables = as_table("reference", reference), as_table("current", current)
-    options = ReadOptions(
-        x=column_patterns("x", x, tables[0]),
-        y=column_patterns("y", y, tables[0]),
-        category=column_patterns("category", category, tables[0]),
-        number=column_patterns("number", number, tables[0]),
-        drop_missing=missing == "drop",
-        max_rows=check_integer("max_rows", max_rows, FEWEST_ROWS),
+    seed = as_seed(rng)
+    options = read_options(
+        tables[0],
+        {"x": x, "y": y, "category": category, "number": number, "weights": weights, "cluster": cluster},
+        missing=missing,
+        max_rows=max_rows,
         seed=seed,
         files=files,
     )
@@ -125,6 +122,34 @@ def compare(
     tell("reading")
     pair = read_pair(*tables, options)
     return compare_pair(pair, alpha=alpha, n_resamples=n_resamples, seed=seed, n_jobs=n_jobs, tell=tell)
+
+
+def read_options(
+    table: str | TableInMemory,
+    columns: Mapping[str, Any],
+    *,
+    missing: Missing,
+    max_rows: int,
+    seed: int,
+    files: FileOptions | None,
+) -> ReadOptions:
+    """Return checked options of reading; `columns` says for each option which columns of a table it names."""
+    check_choice("missing", missing, get_args(Missing))
+    files = FileOptions() if files is None else files
+    if not isinstance(files, FileOptions):
+        raise ParameterError(
+            f"`files` must be a FileOptions, got {type(files).__name__}. Pass e.g. "
+            "files=FileOptions(encoding='latin-1')."
+        )
+    patterns = {option: column_patterns(option, given, table) for option, given in columns.items()}
+    rows = check_integer("max_rows", max_rows, FEWEST_ROWS)
+    return ReadOptions(**patterns, missing=missing, max_rows=rows, seed=seed, files=files)
+
+
+def as_seed(rng: int | np.random.Generator | None) -> int:
+    """Return a seed for all that is random: the number itself, or one drawn."""
+    generator = check_rng(rng)
+    return int(rng) if isinstance(rng, Integral) else int(generator.integers(2**31))
 
 
 def compare_pair(

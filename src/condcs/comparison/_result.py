@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import condcs
 from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
+from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._regions import ChangedRegion, Places, response_summary
 from condcs.comparison._shifts import Shift
@@ -16,6 +17,11 @@ from condcs.comparison._wording import as_text, show_p
 
 if TYPE_CHECKING:
     from condcs.report._page import Page
+
+
+SCHEMA = "condcs/compare/1"
+"""Of `to_dict`, described in docs/schemas. New keys keep the number; a key that goes, or means something else, raises
+it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,6 +147,7 @@ class Comparison(ByValue):
         """Return everything that was found as plain values: what ``condcs compare --json`` prints."""
         pair = self.pair
         return {
+            "schema": SCHEMA,
             "condcs": condcs.__version__,
             "changed": self.relation_changed,
             "inputs_shifted": self.inputs_shifted,
@@ -148,8 +155,8 @@ class Comparison(ByValue):
             "alpha": self.alpha,
             "reference": _account(pair.reference),
             "current": _account(pair.current),
-            "x": [{"name": c.name, "kind": c.kind} for c in pair.x],
-            "y": [{"name": c.name, "kind": c.kind} for c in pair.y],
+            "x": [_column(c) for c in pair.x],
+            "y": [_column(c) for c in pair.y],
             "inputs": _shift(self.inputs),
             "relation": _shift(self.relation),
             "response": _responses(self.response),
@@ -173,6 +180,11 @@ class Comparison(ByValue):
         from condcs.comparison._compare_page import compare_page
 
         return compare_page(self, command)
+
+
+def _column(column: Column) -> dict[str, Any]:
+    part_of = {"part_of": column.source} if column.source else {}
+    return {"name": column.name, "kind": column.kind, **part_of}
 
 
 def _account(account: Account) -> dict[str, Any]:

@@ -117,6 +117,7 @@ def compare_relation(pair: Pair, *, resamples: int, seed: int, jobs: int | None,
         n_resamples=resamples,
         rng=seed,
         n_jobs=jobs,
+        **_rows_that_count(pair),
     )
     tell("relation, how sure")
     return Shift(
@@ -130,6 +131,12 @@ def compare_relation(pair: Pair, *, resamples: int, seed: int, jobs: int | None,
         estimate=found.estimate(n_resamples=INTERVAL_RESAMPLES, rng=seed),
         diagnostics=found.diagnostics,
     )
+
+
+def _rows_that_count(pair: Pair) -> dict[str, Any]:
+    """Return the weights and clusters of the rows, where there are any, as `conditional_test` calls them."""
+    names = ("weights_p", "weights_q", "clusters_p", "clusters_q")
+    return {name: getattr(pair, name) for name in names if getattr(pair, name) is not None}
 
 
 def kernels(columns: Sequence[Column]) -> str | tuple[str, ...]:

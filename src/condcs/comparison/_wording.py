@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from condcs._core.printable import harmless
-from condcs._tables.kinds import Column
+from condcs._tables.kinds import Column, describe_columns
 from condcs._tables.pair import Account
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def account_words(account: Account, seed: int) -> str:
 
 def column_words(columns: tuple[Column, ...], most: int = 8) -> str:
     """Name columns and their kinds."""
-    shown = [f"{c.name} ({len(c.labels)} categories)" if c.is_category else f"{c.name} ({c.kind})" for c in columns]
+    shown = describe_columns(columns)
     more = f" and {len(shown) - most} more" if len(shown) > most else ""
     return ", ".join(shown[:most]) + more
 
@@ -114,16 +114,17 @@ def as_text(found: Comparison) -> str:
     """Return everything as plain text."""
     width = len("reference")
     blocks = [
-        [*_set(sizes(found), header=False), *(f"{name:<{width}}  {words}" for name, words in variables(found))],
-        _set(answers(found)),
+        [*set_lines(sizes(found), header=False), *(f"{name:<{width}}  {words}" for name, words in variables(found))],
+        set_lines(answers(found)),
         [found.verdict, *responses(found)],
-        _set(where(found)) if found.relation_changed else [],
+        set_lines(where(found)) if found.relation_changed else [],
         [f"- {note}" for note in found.notes],
     ]
     return "\n\n".join("\n".join(map(harmless, lines)) for lines in blocks if lines)
 
 
-def _set(table: Lines, header: bool = True) -> list[str]:
+def set_lines(table: Lines, header: bool = True) -> list[str]:
+    """Return a table as lines of text."""
     rows: Sequence[tuple[str, ...]] = [table.columns, *table.rows] if header else table.rows
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return [

@@ -145,7 +145,7 @@ class Page:
         NaN and infinity, which JSON lacks, become null; "<", ">" and "&" are written as escapes, so that no text in it
         can end the element.
         """
-        text = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False)
+        text = as_json(value)
         for sign in "<>&":
             text = text.replace(sign, f"\\u{ord(sign):04x}")
         self._add(f'<script type="application/json" id="{_escape(name)}">{text}</script>')
@@ -228,6 +228,11 @@ def write_whole(path: str | Path, text: str) -> Path:
             with atomic_write(path) as file:
                 file.write(text.encode())
     return path
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON in ASCII; NaN and infinity, which JSON lacks, are null."""
+    return json.dumps(_finite(value), ensure_ascii=True, allow_nan=False)
 
 
 def versions(packages: Sequence[str] = PACKAGES) -> str:

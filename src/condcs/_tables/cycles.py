@@ -1,0 +1,92 @@
+"""Cycles of time (day, week, year) as a sine and a cosine, and bounds on these in words of hours, days and months."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+FloatArray = np.ndarray[Any, Any]
+
+_HOUR = 1 / 24
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+_YEAR = 365.2425
+# 1970 began with a Thursday, and with a January.
+_FIRST_DAY = 3
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """The cosine of time around a peak.
+
+    Two of them, a quarter of a period apart, are the point of a cycle on a circle: its end is close to its beginning.
+
+    Parameters
+    ----------
+    part : {"hour of day", "day of week", "month"}
+        What repeats.
+    period : float
+        Its length in days.
+    peak : float
+        Where the cosine is 1, in days from the beginning of a cycle.
+    """
+
+    part: str
+    period: float
+    peak: float
+
+    def __call__(self, days: FloatArray) -> FloatArray:
+        """Return the cosine at times in days since 1970."""
+        return np.asarray(np.cos(2 * np.pi * (self._phase(days) - self.peak) / self.period))
+
+    def words(self, low: float, high: float) -> str:
+        """Say when the cosine is above `low` and at most `high`."""
+        if self.part == "hour of day":
+            return " or ".join(f"{_clock(start)} to {_clock(end)}" for start, end in self._arcs(low, high))
+        names = _DAYS if self.part == "day of week" else _MONTHS
+        step = self.period / len(names)
+        # A weekday is one point; of a month its middle counts.
+        offset = 0.0 if self.part == "day of week" else step / 2
+        at = np.cos(2 * np.pi * (step * np.arange(len(names)) + offset - self.peak) / self.period)
+        inside = [name for name, value in zip(names, at, strict=True) if low < value <= high]
+        return _listed(inside) if inside else "no " + self.part.partition(" ")[0]
+
+    def _phase(self, days: FloatArray) -> FloatArray:
+        if self.part == "day of week":
+            return (np.floor(days) + _FIRST_DAY) % self.period
+        return days % self.period
+
+    def _arcs(self, low: float, high: float) -> list[tuple[float, float]]:
+        """Return when a cycle is that far from its peak, in days from its beginning."""
+        near, far = (math.acos(min(1.0, max(-1.0, value))) / (2 * math.pi) * self.period for value in (high, low))
+        if near == 0.0:
+            return [(self.peak - far, self.peak + far)]
+        if 2 * far >= self.period:
+            return [(self.peak + near, self.peak - near)]
+        return [(self.peak - far, self.peak - near), (self.peak + near, self.peak + far)]
+
+
+CYCLES = (
+    # Day or night; evening or morning.
+    (Cycle("hour of day", 1.0, 12 * _HOUR), Cycle("hour of day", 1.0, 18 * _HOUR)),
+    # Around midnight between Saturday and Sunday, so that one cut parts the weekend from the week; a quarter later.
+    (Cycle("day of week", 7.0, 5.5), Cycle("day of week", 7.0, 5.5 - 7 / 4)),
+    # Summer or winter (of the north); autumn or spring.
+    (Cycle("month", _YEAR, 0.54 * _YEAR), Cycle("month", _YEAR, 0.79 * _YEAR)),
+)
+"""Each cycle of a date as two cosines."""
+
+
+def _clock(time: float) -> str:
+    minutes = round(time % 1.0 * 24 * 60) % (24 * 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

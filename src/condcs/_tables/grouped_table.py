@@ -1,0 +1,183 @@
+"""One table whose rows belong to groups (months, sites): a sample of each, and any of them as a pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from condcs._core.errors import DataError
+from condcs._tables.column_choice import select_one
+from condcs._tables.derived_columns import Derived, derive_inputs
+from condcs._tables.kinds import Column, as_day, as_number, is_missing, label_of, reads
+from condcs._tables.pair import (
+    FEWEST_ROWS,
+    Account,
+    Encoded,
+    FloatArray,
+    Pair,
+    ReadOptions,
+    Wanted,
+    check_gaps,
+    choose_columns,
+    encode_samples,
+    make_pair,
+    places_of,
+)
+from condcs._tables.samples import RowSampler, Sample, together
+from condcs._tables.sources import Table, open_table
+
+MOST_GROUPS = 50
+_MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class GroupedTable:
+    """A table, read, with a sample of the rows of each group.
+
+    Attributes
+    ----------
+    title : str
+        What the table is called.
+    column : str
+        The column that names the groups.
+    groups : tuple of str
+        Their names, in their order.
+    wanted, told : Wanted, list of Column
+        The columns, which are the same for all groups.
+    samples, encoded : list
+        The rows of each group as they are, and as numbers.
+    notes : tuple of str
+        What was left out.
+    """
+
+    title: str
+    column: str
+    groups: tuple[str, ...]
+    wanted: Wanted
+    told: list[Column]
+    samples: list[Sample]
+    encoded: list[Encoded]
+    notes: tuple[str, ...]
+
+    def pair(self, reference: Sequence[int], current: int, most: int) -> Pair:
+        """Return one group and some others, `most` rows of them, as the two tables of a comparison."""
+        return make_pair(self.wanted, self.told, self._together(reference, most), self.encoded[current])
+
+    def arrays(self) -> tuple[tuple[Column, ...], tuple[Column, ...], list[tuple[FloatArray, FloatArray]]]:
+        """Return the columns of x and of y, and for each group its x and y."""
+        split = len(self.wanted.x)
+        values = [[e.columns[place] for e in self.encoded] for place in range(len(self.told))]
+        inputs, _ = derive_inputs(self.told[:split], values, self.wanted.named)
+        pairs = zip(self.told[split:], values[split:], strict=True)
+        responses = [Derived(column, tuple(groups)) for column, groups in pairs]
+        stacked = [
+            (np.column_stack([d.values[g] for d in inputs]), np.column_stack([d.values[g] for d in responses]))
+            for g in range(len(self.groups))
+        ]
+        return tuple(d.column for d in inputs), tuple(d.column for d in responses), stacked
+
+    def _together(self, places: Sequence[int], most: int) -> Encoded:
+        if len(places) == 1:
+            return self.encoded[places[0]]
+        samples, encoded = [self.samples[p] for p in places], [self.encoded[p] for p in places]
+        chosen = together(samples, most)
+        rows = [np.array([row for place, row in chosen if place == p], dtype=int) for p in range(len(places))]
+        # In the order of the table: a running number is told by that.
+        order = np.argsort([samples[place].lines[row] for place, row in chosen], kind="stable")
+
+        def joined(parts: Sequence[FloatArray | None]) -> FloatArray | None:
+            taken = [part[r] for part, r in zip(parts, rows, strict=True) if part is not None]
+            return np.concatenate(taken)[order] if taken else None
+
+        columns = [joined(parts) for parts in zip(*(e.columns for e in encoded), strict=True)]
+        accounts = [e.account for e in encoded]
+        account = Account(
+            f"the other {len(places)} groups of {self.column}",
+            sum(a.seen for a in accounts),
+            sum(a.gaps for a in accounts),
+            len(chosen),
+            any(a.short_of_memory for a in accounts),
+        )
+        kept = [column for column in columns if column is not None]
+        return Encoded(kept, account, joined([e.weights for e in encoded]), joined([e.clusters for e in encoded]))
+
+
+def read_groups(source: str | Table, group: Sequence[str], options: ReadOptions) -> GroupedTable:
+    """Read a table and sample the rows of each of its groups.
+
+    Groups are in the order of their numbers or dates, other names in that of their first rows. Groups of fewer than
+    `FEWEST_ROWS` rows are left out, and that is said.
+    """
+    with open_table(source, options.files) as table:
+        column = select_one("group", group, table.names, table.title)
+        if column is None:
+            raise DataError(f"`group` must name a column of {table.title}, got none. Name the one that parts its rows.")
+        wanted = choose_columns(options, table, [column])
+        samplers = _sampled(table, [*wanted.names, column], options, len(wanted.x))
+    names = [*wanted.names, column]
+    found = {label: sampler.sample() for label, sampler in samplers.items()}
+    check_gaps(table.title, names, _all_gaps(list(found.values()), len(names)), options)
+    notes = []
+    without = found.pop(None, None)
+    if without is not None and without.seen:
+        notes.append(f"{without.seen:,} rows without a value in {column!r} were left out.")
+    order = _ordered([label for label in found if label is not None])
+    small = [label for label in order if len(found[label].rows) < FEWEST_ROWS]
+    groups = [label for label in order if label not in small]
+    if small:
+        notes.append(f"Groups of fewer than {FEWEST_ROWS} rows were left out: {_listed(small)}.")
+    if len(groups) < 2:
+        raise DataError(
+            f"`group` must name a column with at least two groups of {FEWEST_ROWS} rows or more, got "
+            f"{len(groups)} in column {column!r} of {table.title}. Name another column."
+        )
+    samples = [found[label] for label in groups]
+    told, encoded = encode_samples(wanted, [(table, sample) for sample in samples], options)
+    titled = [
+        replace(e, account=replace(e.account, title=f"{column} = {label}"))
+        for e, label in zip(encoded, groups, strict=True)
+    ]
+    return GroupedTable(table.title, column, tuple(groups), wanted, told, samples, titled, tuple(notes))
+
+
+def _sampled(table: Table, names: list[str], options: ReadOptions, inputs: int) -> dict[str | None, RowSampler]:
+    """Sample the rows of each group in one pass; the last of the columns names the group."""
+    may_lack = inputs if options.missing == "as-value" else 0
+    memory = options.files.memory * _MEGABYTE // MOST_GROUPS
+    generator = np.random.default_rng((options.seed, 0))
+    samplers: dict[str | None, RowSampler] = {}
+    for batch in table.batches(places_of(table, names)):
+        parts: dict[str | None, list[int]] = {}
+        for row, cells in enumerate(batch):
+            parts.setdefault(None if is_missing(cells[-1]) else label_of(cells[-1]), []).append(row)
+        keys = generator.random(len(batch))
+        for label, rows in parts.items():
+            if label not in samplers:
+                samplers[label] = RowSampler(len(names), most=options.max_rows, memory=memory, may_lack=may_lack)
+            samplers[label].add([batch[r] for r in rows], [batch.lines[r] for r in rows], keys[rows].tolist())
+        if len(samplers) > MOST_GROUPS:
+            raise DataError(
+                f"`group` must name a column of at most {MOST_GROUPS} groups, got more in column {names[-1]!r} of "
+                f"{table.title}. Make coarser groups first, such as months of dates."
+            )
+    return samplers
+
+
+def _all_gaps(samples: Sequence[Sample], columns: int) -> Sample:
+    """Return the gaps of all groups together."""
+    by_column = [sum(s.gaps_by_column[c] for s in samples) for c in range(columns)]
+    return Sample([], [], sum(s.seen for s in samples), sum(s.gaps for s in samples), by_column)
+
+
+def _ordered(labels: list[str]) -> list[str]:
+    for read in (as_number, as_day):
+        if all(reads(read, label) for label in labels):
+            return sorted(labels, key=read)
+    return labels
+
+
+def _listed(labels: Sequence[str], most: int = 8) -> str:
+    more = f" and {len(labels) - most} more" if len(labels) > most else ""
+    return ", ".join(map(repr, labels[:most])) + more

@@ -1,0 +1,162 @@
+"""Groups of one table: the pairs, the adjustment, and every form of the answer."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import condcs
+from condcs._core.errors import CondcsError
+from condcs.cli.app import app
+from condcs.comparison._group_comparison import holm
+from tests.house_prices import house_prices
+
+QUICK = {"n_resamples": 79, "n_jobs": 1}
+
+
+def months(*changed, rows=70):
+    """Tables of four months, one below the other; in some of them prices at the harbour have risen."""
+    frames = [house_prices(rows, seed, changed=seed in changed).assign(month=seed) for seed in (1, 2, 10, 11)]
+    return pd.concat(frames, ignore_index=True).sample(frac=1, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return months(11)
+
+
+@pytest.fixture(scope="module")
+def found(table):
+    return condcs.compare_groups(
+        table, group="month", y="price", x="area,district", against="first", matrix=True, **QUICK
+    )
+
+
+def test_the_month_that_differs_is_named(found):
+    """Against the first of four, in the order of their numbers, not of their digits."""
+    assert found.names == ("2", "10", "11")
+    assert found.changed == ("11",)
+    assert found.relation_changed
+    assert "differs where month is 11 (3 groups, each against the first)" in found.verdict
+    assert found.pvalues == holm([c.relation.pvalue for c in found.comparisons])
+    (place,) = found.places
+    assert place.startswith("month = 11: most where ")
+    assert "harbour" in place
+    with pytest.raises(CondcsError, match=r"`name` must be a group .* got '7'\. They are '2', '10', '11'"):
+        found["7"]
+
+
+def test_each_pair_is_what_compare_finds(table, found):
+    first, last = (table[table.month == m] for m in (1, 11))
+    alone = condcs.compare(first, last, y="price", x="area,district", **QUICK)
+    assert found["11"].relation.pvalue == alone.relation.pvalue
+    assert found["11"].inputs.pvalue == alone.inputs.pvalue
+    assert found["11"].pair.current.title == "month = 11"
+
+
+@pytest.mark.parametrize(("against", "names", "used"), [("rest", 4, 210), ("previous", 3, 70)])
+def test_what_each_group_is_compared_with(table, against, names, used, monkeypatch):
+    """The rest is all other groups together, in the table's order: a running number is no input of any pair."""
+    seen = []
+    monkeypatch.setattr("condcs.comparison._comparing_groups.compare_pair", lambda pair, **o: seen.append(pair) or pair)
+    monkeypatch.setattr("condcs.comparison._comparing_groups.GroupComparison", lambda **made: made)
+    made = condcs.compare_groups(table.assign(number=np.arange(280)), group="month", y="price", against=against)
+    assert {tuple(column.name for column in pair.x) for pair in seen} == {("area", "district", "sold")}
+    assert len(made["names"]) == names
+    assert {pair.reference.used for pair in seen} == {used}
+    assert seen[-1].current.title == "month = 11"
+    assert seen[-1].reference.title == ("the other 3 groups of month" if against == "rest" else "month = 10")
+
+
+def test_every_form_of_the_answer_has_all_groups(found, tmp_path):
+    values = found.to_dict()
+    assert values["schema"] == "condcs/compare-groups/1"
+    assert [g["name"] for g in values["groups"]] == ["2", "10", "11"]
+    assert values["groups"][2]["comparison"]["relation"]["pvalue"] == found["11"].relation.pvalue
+    assert np.shape(values["divergences"]["matrix"]) == (4, 4)
+    assert json.loads(json.dumps(values)) == values
+    text = str(found)
+    assert found.verdict in text
+    assert [line.split()[0] for line in text.splitlines() if line[:1].isdigit()] == ["2", "10", "11"]
+    page = found.report(tmp_path / "page.html", command="condcs compare").read_text(encoding="utf-8")
+    assert "month = 11" in page
+    assert "Between all groups" in page
+    assert found._repr_html_().startswith("<iframe sandbox")
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_the_matrix_is_largest_for_the_month_that_differs(found):
+    """The last row, without itself, lies above all others."""
+    D = found.divergences
+    assert D[3, :3].min() > D[:3, :3].max()
+    assert np.allclose(np.diag(D), 0)
+
+
+def test_holm_by_hand():
+    """0.01 x 4, 0.02 x 3, 0.03 x 2 is no less than that, 0.9 x 1; never above 1."""
+    assert holm([0.03, 0.01, 0.9, 0.02]) == pytest.approx((0.06, 0.04, 0.9, 0.06))
+    assert holm([0.5, 0.6]) == (1.0, 1.0)
+
+
+def test_enough_resamples_for_the_adjustment(table, monkeypatch):
+    """With k groups the smallest adjusted p-value is k / (1 + resamples)."""
+    given = []
+    monkeypatch.setattr("condcs.comparison._comparing_groups.compare_pair", lambda pair, **o: given.append(o) or pair)
+    monkeypatch.setattr("condcs.comparison._comparing_groups.GroupComparison", lambda **made: made)
+    condcs.compare_groups(table, group="month", y="price", alpha=0.01)
+    assert {o["n_resamples"] for o in given} == {799}
+    with pytest.raises(CondcsError, match=r"`n_resamples` must be at least 400 .*got 398"):
+        condcs.compare_groups(table, group="month", y="price", alpha=0.01, n_resamples=398)
+
+
+def test_small_groups_and_rows_without_a_group_are_said(table, monkeypatch):
+    monkeypatch.setattr("condcs.comparison._comparing_groups.compare_pair", lambda pair, **o: pair)
+    monkeypatch.setattr("condcs.comparison._comparing_groups.GroupComparison", lambda **made: made)
+    odd = table.astype({"month": object})
+    odd.loc[odd.index[:3], "month"] = None
+    odd.loc[odd.index[3:8], "month"] = "test"
+    with pytest.raises(CondcsError, match=r"got 3 of 280 rows with one: 'month' \(3\)"):
+        condcs.compare_groups(odd, group="month", y="price")
+    made = condcs.compare_groups(odd, group="month", y="price", missing="drop")
+    assert made["notes"] == (
+        "3 rows without a value in 'month' were left out.",
+        "Groups of fewer than 10 rows were left out: 'test'.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"group": "moth"}, "`group` must name columns of table .DataFrame., got 'moth'. Did you mean 'month'"),
+        ({"group": "area"}, "`group` must name a column of at most 50 groups, got more in column 'area'"),
+        ({"group": "one"}, "at least two groups of 10 rows or more, got 1 in column 'one'"),
+        ({"against": "last"}, "`against` must be one of 'rest', 'first', 'previous', got 'last'"),
+        ({"y": "month"}, "`y` must be a column of its own, got 'month'"),
+    ],
+)
+def test_misuse(table, options, words):
+    with pytest.raises(CondcsError, match=words):
+        condcs.compare_groups(table.assign(one=1), **{"group": "month", "y": "price", **QUICK, **options})
+
+
+def test_the_command(table, found, tmp_path):
+    path = tmp_path / "months.csv"
+    table.to_csv(path, index=False)
+    words = ["compare", str(path), "--group", "month", "--against", "first", "--y", "price", "--x", "area,district"]
+    words += ["--resamples", "79", "--jobs", "1"]
+    done = CliRunner().invoke(app, [*words, "--json"])
+    assert done.exit_code == 1, done.output
+    assert json.loads(done.stdout)["changed"] == ["11"]
+    assert json.loads(done.stdout)["groups"][0]["pvalue_adjusted"] == found.pvalues[0]
+
+
+@pytest.mark.parametrize("words", [["a.csv"], ["a.csv", "b.csv", "--group", "month"]])
+def test_two_tables_or_one_with_groups(words):
+    done = CliRunner().invoke(app, ["compare", *words, "--y", "price"])
+    assert done.exit_code == 2
+    assert "two tables must be named, or one table and its --group" in " ".join(done.stderr.split())

@@ -1,0 +1,329 @@
+"""Gaps, dates, truth values, identifiers, texts, many labels, weights and clusters: what becomes of each column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from condcs._core.errors import DataError, OverlapError, ParameterError
+from condcs._tables.cycles import CYCLES
+from condcs._tables.in_memory import as_table
+from condcs._tables.kinds import as_day, describe_columns
+from condcs._tables.pair import ReadOptions, read_pair
+from condcs._tables.samples import RowSampler, together
+from condcs._tables.sources import FileOptions
+from condcs._tables.telling import MOST_LABELS, tell_kind
+
+
+def frame(rows=60, seed=0, **columns):
+    rng = np.random.default_rng(seed)
+    made = {"a": rng.normal(size=rows), "y": rng.normal(size=rows)}
+    return pd.DataFrame({**made, **columns})
+
+
+def pair_of(reference, current, **options):
+    tables = as_table("reference", reference), as_table("current", current)
+    return read_pair(*tables, ReadOptions(**{"y": ["y"], **options}))
+
+
+def names(pair):
+    return [column.name for column in pair.x]
+
+
+# --- gaps -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_gap_of_a_number_is_the_median_and_a_flag():
+    reference, current = frame(seed=1), frame(seed=2)
+    current.loc[[3, 7], "a"] = np.nan
+    pair = pair_of(reference, current, missing="as-value")
+    assert names(pair) == ["a", "a (missing)"]
+    assert pair.x[1].labels == ("no", "yes")
+    present = np.concatenate([reference.a, current.a.dropna()])
+    assert pair.xq[[3, 7], 0] == pytest.approx(np.median(present))
+    assert np.flatnonzero(pair.xq[:, 1]).tolist() == [3, 7]
+    assert pair.xp[:, 1].sum() == 0
+    assert (pair.current.gaps, pair.current.used) == (0, 60)
+
+
+def test_a_gap_of_a_label_is_a_label():
+    reference, current = (frame(seed=s, c=np.resize(["u", "v", "w"], 60)) for s in (1, 2))
+    reference.loc[[0, 1], "c"] = None
+    current.loc[5, "c"] = "n/a"
+    pair = pair_of(reference, current, missing="as-value")
+    assert pair.x[1].labels == ("u", "v", "w", "missing")
+    assert pair.xp[:2, 1].tolist() == [3, 3]
+    assert pair.xq[5, 1] == 3
+
+
+def test_columns_that_are_missing_together_have_one_flag():
+    reference, current = (frame(seed=s, b=np.arange(60.0) % 7, c=np.arange(60.0) % 5) for s in (1, 2))
+    reference.loc[[0, 9], ["a", "c"]] = np.nan
+    reference.loc[4, "b"] = np.nan
+    pair = pair_of(reference, current, missing="as-value")
+    assert names(pair) == ["a", "a, c (missing)", "b", "b (missing)", "c"]
+
+
+def test_rows_without_y_are_dropped_whatever_gaps_are():
+    reference, current = frame(seed=1), frame(seed=2)
+    current.loc[:4, "y"] = np.nan
+    pair = pair_of(reference, current, missing="as-value")
+    assert (pair.current.gaps, pair.current.used) == (5, 55)
+
+
+def test_a_column_of_gaps_alone_is_left_out():
+    pair = pair_of(*(frame(seed=s, b=[None] * 60) for s in (1, 2)), missing="as-value")
+    assert names(pair) == ["a"]
+    assert pair.notes == ("Column 'b' has the same value in all rows and was left out.",)
+
+
+def test_a_column_that_the_current_table_lacks_altogether_is_named():
+    reference, current = frame(seed=1, b=np.arange(60.0) % 7), frame(seed=2, b=[None] * 60)
+    with pytest.raises(OverlapError, match=r"column 'b' has no value in common .*x='!b'"):
+        pair_of(reference, current, missing="as-value")
+
+
+# --- dates ------------------------------------------------------------------------------------------------------------
+
+
+def stamps(start, rows=60, step="7h"):
+    return pd.date_range(start, periods=rows, freq=step)
+
+
+def test_a_date_is_its_trend_and_the_cycles_that_both_tables_cover():
+    """60 stamps, 7 hours apart, are 17 days: hours and weekdays, no months."""
+    pair = pair_of(frame(when=stamps("2024-03-01")), frame(when=stamps("2024-03-04")))
+    parts = ["(trend)", "(hour of day, cosine)", "(hour of day, sine)", "(day of week, cosine)", "(day of week, sine)"]
+    assert names(pair) == ["a", *(f"when {part}" for part in parts)]
+    assert describe_columns(pair.x) == ["a (number)", "when (date: trend, hour of day, day of week)"]
+    assert pair.notes == ()
+    noon = np.flatnonzero(stamps("2024-03-01").hour == 12)
+    assert pair.xp[noon, 2] == pytest.approx(1.0)
+
+
+def test_two_years_have_months_and_days_have_no_hours():
+    pair = pair_of(
+        *(frame(when=stamps(start, step="13D").strftime("%Y-%m-%d")) for start in ("2022-01-01", "2022-02-01"))
+    )
+    assert describe_columns(pair.x) == ["a (number)", "when (date: trend, day of week, month)"]
+
+
+def test_two_months_have_no_trend_that_could_be_compared():
+    pair = pair_of(frame(when=stamps("2024-03-01")), frame(when=stamps("2024-04-01")))
+    assert describe_columns(pair.x) == ["a (number)", "when (date: hour of day, day of week)"]
+    assert pair.notes == (
+        "Column 'when': the two tables hardly overlap in time, so that its trend was left out, and hour of day and day "
+        "of week kept.",
+    )
+    one = pair_of(frame(when=stamps("2024-03-01", step="1min")), frame(when=stamps("2024-04-01", step="1min")))
+    assert names(one) == ["a"]
+    assert one.notes == ("Column 'when': the two tables hardly overlap in time, so that it was left out.",)
+
+
+def test_gaps_of_dates_are_flagged_once():
+    reference, current = frame(when=stamps("2024-03-01")), frame(when=stamps("2024-03-04"))
+    current.loc[3, "when"] = pd.NaT
+    pair = pair_of(reference, current, missing="as-value")
+    assert names(pair)[-1] == "when (missing)"
+    assert np.flatnonzero(pair.xq[:, -1]).tolist() == [3]
+    assert np.isfinite(pair.xq).all()
+
+
+def cycle_named(part, place=0):
+    return next(pair for pair in CYCLES if pair[0].part == part)[place]
+
+
+def test_bounds_on_cycles_are_hours_days_and_months():
+    day, week, year = (cycle_named(part) for part in ("hour of day", "day of week", "month"))
+    assert day.words(0.0, np.inf) == "06:00 to 18:00"
+    assert day.words(-np.inf, 0.0) == "18:00 to 06:00"
+    assert day.words(0.0, np.cos(2 * np.pi * 2 / 24)) == "06:00 to 10:00 or 14:00 to 18:00"
+    assert week.words(0.5, np.inf) == "Saturday or Sunday"
+    assert week.words(-np.inf, 0.5) == "Monday, Tuesday, Wednesday, Thursday or Friday"
+    assert year.words(0.8, np.inf) == "June, July or August"
+    saturday = np.array([as_day("2024-03-02T23:59")])
+    assert 0.5 < week(saturday) == pytest.approx(np.cos(np.pi / 7))
+
+
+def test_words_and_values_of_a_cycle_agree():
+    """Any hour that the words name has a cosine within the bounds, and no other."""
+    cycle, low, high = cycle_named("hour of day", 1), -0.3, 0.4
+    hours = np.arange(0, 24, 0.25)
+    inside = (cycle(hours / 24) > low) & (cycle(hours / 24) <= high)
+    spans = [[time.split(":") for time in part.split(" to ")] for part in cycle.words(low, high).split(" or ")]
+    named = np.zeros(len(hours), bool)
+    for span in spans:
+        start, end = (int(h) + int(m) / 60 for h, m in span)
+        named |= (hours > start) & (hours < end) if start < end else (hours > start) | (hours < end)
+    assert np.array_equal(named, inside)
+    assert 0 < named.sum() < len(hours)
+
+
+def test_slashes_with_the_year_first_are_dates_and_other_notations_are_refused():
+    assert as_day("2024/03/01") == as_day("2024-03-01")
+    days = [f"{1 + i % 9:02d}.{1 + i % 2:02d}.2020" for i in range(60)]
+    with pytest.raises(DataError, match=r"'when' must hold dates as 2026-03-31, got '01\.01\.2020'.*x='!when'"):
+        pair_of(frame(when=days), frame(when=days))
+    assert pair_of(frame(when=days), frame(when=days), category=["when"]).x[1].kind == "category"
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ([True, False], [1, 0]),
+        (["yes", "no"], [True, False]),
+        (["true", "false"], ["True", "False"]),
+        ([True, False], [0.0, 0.0]),
+    ],
+)
+def test_truth_values_are_the_same_however_they_are_spelled(before, now):
+    column = tell_kind(
+        "c", [np.resize(before, 20).tolist(), np.resize(now, 20).tolist()], category=None, response=False
+    )
+    assert column.labels == (str(before[1]), str(before[0]))
+    assert column.encode([*before, *now], "t").tolist() == [1, 0, *([1, 0] if now[0] else [0, 0])]
+    assert column.note.startswith("Column 'c' holds truth values: ")
+
+
+def test_truth_values_that_are_spelled_alike_are_labels_or_numbers_as_before():
+    assert tell_kind("c", [["yes", "no"]] * 2, category=None, response=False).note == ""
+    assert tell_kind("c", [[0, 1]] * 2, category=None, response=False).kind == "number"
+    assert tell_kind("c", [["y", "yes", "no"] * 9] * 2, category=None, response=False).labels == ("no", "y", "yes")
+
+
+def test_whole_numbers_and_floats_and_digits_are_one_column():
+    reference = frame(n=np.arange(60) % 4, code=(np.arange(60) % 3).astype(str))
+    current = frame(seed=1, n=np.arange(60.0) % 4, code=[f"{i % 3}.0" for i in range(60)])
+    pair = pair_of(reference, current, category=["code"])
+    assert [c.kind for c in pair.x] == ["number", "number", "category"]
+    assert pair.x[2].labels == ("0", "1", "2")
+    assert set(pair.xq[:, 2]) == {0, 1, 2}
+
+
+def commas(values):
+    return [f"{value:.2f}".replace(".", ",") for value in values]
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_decimal_commas_in_one_table_and_points_in_the_other(decimal):
+    """Whichever sign is named, the table with the other is read by its own, and that is said."""
+    reference, current = frame(seed=1).round(2).astype(str), frame(seed=2).round(2)
+    written = pd.DataFrame({name: commas(current[name]) for name in current})
+    pair = pair_of(reference, written, files=FileOptions(decimal=decimal))
+    np.testing.assert_allclose(pair.xq[:, 0], current.a)
+    np.testing.assert_allclose(pair.yp[:, 0], reference.y.astype(float))
+    title, sign = ("current", "commas") if decimal == "." else ("reference", "points")
+    assert pair.notes == (f"{title} (DataFrame) has decimal {sign}: its numbers were read so.",)
+
+
+def test_commas_that_may_separate_thousands_are_not_read():
+    reference, current = frame(seed=1), frame(seed=2)
+    reference["a"], current["a"] = [f"{1 + i % 9}.5" for i in range(60)], [f"{1 + i % 9},200" for i in range(60)]
+    with pytest.raises(DataError, match="'a' holds numbers, except for 60 of 120 cells, the first '1,200'"):
+        pair_of(reference, current)
+
+
+def test_types_that_differ_are_named():
+    numbers, texts = frame(c=np.arange(60) % 4), frame(c=np.resize(["u", "v"], 60))
+    with pytest.raises(
+        DataError, match=r"got numbers \(0 in row 1 of reference .*\) and text \('u' in row 1 of current"
+    ):
+        pair_of(numbers, texts)
+    with pytest.raises(DataError, match=r"got dates \(.*\) and numbers \(0 in row 1 of current"):
+        pair_of(frame(c=stamps("2024-01-01")), numbers)
+
+
+def test_labels_beyond_the_most_are_merged_and_that_is_said():
+    """Labels 0 to 29, each as often as its number says: the frequent ones stay."""
+    labels = [f"city {i:02d}" for i in range(30) for _ in range(i + 2)]
+    made = frame(len(labels), c=labels)
+    pair = pair_of(made, made)
+    assert len(pair.x[1].labels) == MOST_LABELS
+    assert pair.x[1].labels[-1] == "other"
+    assert pair.x[1].labels[0] == "city 11"
+    assert (pair.xp[:, 1] == MOST_LABELS - 1).sum() == sum(i + 2 for i in range(11))
+    assert pair.notes == (
+        "Column 'c' has 30 labels: the 19 most frequent were kept, the others (16% of the rows) merged as 'other'.",
+    )
+
+
+def test_free_text_and_identifiers_are_refused_with_the_remedy():
+    texts = [f"the customer said {i} things about it" for i in range(60)]
+    with pytest.raises(
+        DataError, match=r"'c' holds free text .*length, topic or embedding, or leave it out with x='!c'"
+    ):
+        pair_of(frame(c=texts), frame(c=texts))
+    ids = [f"u{i:05d}" for i in range(60)]
+    with pytest.raises(
+        DataError, match=r"'c' holds text that hardly repeats .*an identifier, leave it out with x='!c'"
+    ):
+        pair_of(frame(c=ids), frame(c=ids))
+
+
+def test_a_running_number_is_no_input_unless_it_is_named():
+    reference, current = frame(number=np.arange(60)), frame(number=np.arange(60) + 30)
+    pair = pair_of(reference, current)
+    assert names(pair) == ["a"]
+    assert pair.notes[0].startswith("Column 'number' is a running number and was left out")
+    assert names(pair_of(reference, current, x=["number", "a"])) == ["number", "a"]
+    assert names(pair_of(reference[["number", "y"]], current[["number", "y"]])) == ["number"]
+
+
+# --- weights and clusters ---------------------------------------------------------------------------------------------
+
+
+def test_weights_and_clusters_are_read_along_and_are_no_inputs():
+    reference = frame(w=np.arange(60) + 1.0, who=np.resize(["u", "v", "w"], 60))
+    current = frame(w=np.full(60, 2), who=np.resize(["w", "new"], 60))
+    pair = pair_of(reference, current, weights=["w"], cluster=["who"])
+    assert names(pair) == ["a"]
+    assert np.array_equal(pair.weights_p, reference.w)
+    assert set(pair.weights_q) == {2.0}
+    assert pair.clusters_p[:3].tolist() == [0, 1, 2]
+    assert pair.clusters_q[:2].tolist() == [2, 3]
+    plain = pair_of(reference[["a", "y"]], current[["a", "y"]])
+    assert plain.weights_p is plain.clusters_q is None
+
+
+@pytest.mark.parametrize("cell", [0, -1.5, "much"])
+def test_weights_must_be_positive_numbers(cell):
+    odd = frame(w=[1, 1, cell, *[1] * 57])
+    with pytest.raises(
+        DataError, match=r"`weights` must name a column of positive numbers, got .* in row 3 of current"
+    ):
+        pair_of(frame(w=np.ones(60)), odd, weights=["w"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"weights": ["*"]}, "`weights` must name one column of reference .*, got 'a', 'y', 'w'"),
+        ({"weights": ["v"]}, "`weights` must name columns of"),
+        ({"weights": ["y"]}, "`y` must be a column of its own, got 'y', which has another role"),
+    ],
+)
+def test_which_columns_of_weights_are_refused(options, words):
+    with pytest.raises(ParameterError, match=words):
+        pair_of(frame(w=np.ones(60)), frame(w=np.ones(60)), **options)
+
+
+# --- samples ----------------------------------------------------------------------------------------------------------
+
+
+def test_samples_of_several_tables_together_are_a_uniform_sample():
+    """15 of 30 and 90 rows, of which 20 each were kept: each with probability 1/8, within 5 standard errors."""
+    rng = np.random.default_rng(0)
+    counts = np.zeros(120)
+    for _ in range(2000):
+        samples = []
+        for rows in (range(30), range(30, 120)):
+            sampler = RowSampler(1, most=20, memory=10**6)
+            sampler.add([[row] for row in rows], rows, rng.random(len(rows)).tolist())
+            samples.append(sampler.sample())
+        for place, row in together(samples, 15):
+            counts[samples[place].rows[row][0]] += 1
+    assert np.abs(counts / 2000 - 1 / 8).max() < 5 * np.sqrt(1 / 8 * 7 / 8 / 2000)
