@@ -70,7 +70,7 @@ def _rule(option: str, rule: str, tables: Sequence[Tensor]) -> float | list[floa
         widths = widths[:1] if rule == "joint_median" else widths
     if not max(widths) > 1e-12 * (1.0 + float(pooled.abs().max())):
         raise BandwidthError(
-            f"`{option}`: the rule {rule!r} finds width 0, because the rows of this batch do not differ (collapsed "
+            f"`{option}`: the rule {rule!r} finds bandwidth 0, because the rows of this batch do not differ (collapsed "
             f"features, or labels). Pass a number, e.g. {option}=1.0."
         )
     return widths if len(widths) > 1 else widths[0]

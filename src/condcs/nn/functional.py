@@ -1,7 +1,7 @@
 """Losses as pure functions of a batch; the modules in `condcs.nn` hold their options.
 
-All work in single precision or better whatever autocast says, and accept a fixed or a per-batch width, which counts as
-a constant. Above `condcs.nn._dense.DENSE_ROWS` rows they switch from Gram matrices to the core's tiled row sums.
+All work in single precision or better whatever autocast says, and accept a fixed or a per-batch bandwidth, which counts
+as a constant. Above `condcs.nn._dense.DENSE_ROWS` rows they switch from Gram matrices to the core's tiled row sums.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def cs_loss(
     source, target : tensor, shape (n, ...) and (m, ...)
         Features; further dimensions are flattened.
     bandwidth : float, "median", "joint_median" or "mean"
-        Width of the Gaussian kernel, or a rule applied to each batch and detached. The features of one layer have a
-        common unit, so that by default they share one width; "median" finds one per column.
+        Bandwidth of the Gaussian kernel, or a rule applied to each batch and detached. The features of one layer have a
+        common unit, so that by default they share one bandwidth; "median" finds one per column.
     normalize : bool
         Whether rows are scaled to length 1 first.
     weights_source, weights_target : tensor, optional
@@ -152,14 +152,14 @@ def mk_mmd_loss(
 ) -> Tensor:
     r"""Squared multi-kernel MMD between two batches of features, the discrepancy of DAN for one layer.
 
-    The kernel is the average of Gaussians whose widths are `multiples` of the bandwidth.
+    The kernel is the average of Gaussians whose bandwidths are `multiples` of the bandwidth.
 
     Parameters
     ----------
     source, target, bandwidth, normalize, weights_source, weights_target, reduction
         As in `cs_loss`.
     multiples : sequence of float
-        Widths of the kernels, in units of the bandwidth; five by default.
+        Bandwidths of the kernels, in units of the bandwidth; five by default.
 
     Returns
     -------
@@ -200,7 +200,7 @@ def jmmd_loss(
     source, target : sequences of tensors
         Layers of both batches: as many of each, with equal rows within a batch.
     bandwidth, normalize, weights_source, weights_target, reduction
-        As in `cs_loss`; a rule finds a width for each layer.
+        As in `cs_loss`; a rule finds a bandwidth for each layer.
 
     Returns
     -------
@@ -227,7 +227,7 @@ def _kernel_means(
     weights_target: Any,
     reduction: str,
 ) -> Tensor:
-    """Squared MMD with the average of Gaussians of several widths."""
+    """Squared MMD with the average of Gaussians of several bandwidths."""
     zs, zt = check_pair(("source", "target"), source, target)
     zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
     batch = Batch(zs, zt, weights_source, weights_target)
@@ -291,8 +291,8 @@ def conditional_cs_loss(
               k(\hat y_j, \hat y_i)}{A_j^2} - 2 \log \sum_j \frac{\sum_i K_{ji} k(\hat y_j, y_i)}{A_j^2},
               \qquad A_j = \sum_i K_{ji}
 
-    As the width on x goes to 0 it becomes minus twice the log of the mean of :math:`k(\hat y_j, y_j)`, a robust loss;
-    for wide kernels on y that is the mean squared error over sigma squared.
+    As the bandwidth on x goes to 0 it becomes minus twice the log of the mean of :math:`k(\hat y_j, y_j)`, a robust
+    loss; for wide kernels on y that is the mean squared error over sigma squared.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def conditional_cs_loss(
     form : {"paper", "symmetric"}
         As printed (the cross term over the rows of the predictions), or Prop. 2 with equal x.
     bandwidth_x, bandwidth_y : float, "median", "joint_median" or "mean"
-        Widths, or rules applied to each batch and detached: "median" finds one width per column, "joint_median" (the
+        Bandwidths, or rules applied to each batch and detached: "median" finds one for each column, "joint_median" (the
         paper's rule, and cheaper for hundreds of columns) and "mean" find one for all.
     scale_x, scale_y : float
         What a rule finds is multiplied by these. A narrow kernel on x and a wide one on y train best.
@@ -390,7 +390,7 @@ def conditional_independence_loss(
     form : {"corrected", "paper"}
         Which first term; see `condcs.conditional_cs_predictors`.
     bandwidth_y, bandwidth_x1, bandwidth_x2 : float, "median", "joint_median" or "mean"
-        Widths; unused by delta kernels.
+        Bandwidths; unused by delta kernels.
     kernel_y, kernel_x1, kernel_x2 : {"gaussian", "delta"}
         "delta" compares labels, without gradient.
     weights : tensor, optional
@@ -465,7 +465,7 @@ def conditional_cs_alignment_loss(
 
     .. math:: D = D_{CS}(p_t(z); p_s(z)) + D_{CS}(p_t(\hat y|z); p_s(y|z))
 
-    Both parts come from the same Gram matrix on z. Defaults are the paper's: rows of length 1 and width 1.
+    Both parts come from the same Gram matrix on z. Defaults are the paper's: rows of length 1 and bandwidth 1.
 
     Parameters
     ----------
@@ -479,7 +479,7 @@ def conditional_cs_alignment_loss(
     estimator : {"paper", "pooled"}
         Of the conditional part; "pooled" is never negative.
     bandwidth, bandwidth_y : float, "median", "joint_median" or "mean"
-        Widths on z and on y.
+        Bandwidths on z and on y.
     normalize : bool
         Whether rows of z are scaled to length 1 first.
     weights_source, weights_target, reduction
