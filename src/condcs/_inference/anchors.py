@@ -44,12 +44,11 @@ def chunks(rows: int, size: int = CHUNK) -> list[slice]:
 def over_rows(work: Callable[[slice], T], rows: int, size: int = CHUNK) -> Iterator[T]:
     """Yield what `work` makes of each chunk of rows: computed on threads, in the order of the rows."""
     parts = chunks(rows, size)
-    with one_blas_thread():
-        if len(parts) == 1:
-            yield work(parts[0])
-            return
-        with ThreadPoolExecutor(current_settings().n_threads) as threads:
-            yield from threads.map(work, parts)
+    if len(parts) == 1:
+        yield work(parts[0])
+        return
+    with one_blas_thread(), ThreadPoolExecutor(current_settings().n_threads) as threads:
+        yield from threads.map(work, parts)
 
 
 def total(work: Callable[[slice], Any], rows: int, size: int = CHUNK) -> Any:

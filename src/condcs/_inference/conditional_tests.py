@@ -128,7 +128,8 @@ def conditional_test(
         The cluster that each row belongs to, if rows depend on one another, such as several rows of a customer: names
         or numbers. Labels are then redrawn by cluster, from P(sample | x of the cluster), and the regression of y on x
         is chosen by its errors on clusters left out. A cluster lies in one sample: the same name in both means two
-        clusters. At least 5 in each sample, better 20 and more.
+        clusters. At least 5 in each sample, better 20 and more, and of sizes that occur in both: rows of a sample
+        without clusters are clusters of one row.
     n_resamples : int
         How many times labels are redrawn.
     rng : int or Generator, optional
@@ -306,7 +307,7 @@ def _all_views(
         diagnostics["clusters"] = tuple(len(np.unique(clusters[s])) for s in pool.problem.groups.slices)
     if at_anchors is not None:
         diagnostics["anchors"] = len(at_anchors)
-    _warn(found, "rows" if clusters is None else "clusters")
+    _warn(found)
     return TestResult(
         statistic=evidence.statistic,
         pvalue=evidence.pvalue,
@@ -354,7 +355,7 @@ def _propensity(
     return given_propensity(given, functions, labels, rng, clusters)
 
 
-def _warn(propensity: Propensity, units: str) -> None:
+def _warn(propensity: Propensity) -> None:
     if propensity.balance_pvalue < _UNBALANCED:
         warn_caller(
             "the estimate of P(sample | x) does not explain how x differs between the samples (p-value of the check of "
@@ -363,10 +364,11 @@ def _warn(propensity: Propensity, units: str) -> None:
             "overlap.",
             BalanceWarning,
         )
-    count = len(propensity.probabilities)
+    count, clustered = len(propensity.probabilities), propensity.units is not None
     if propensity.effective_rows < min(_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP * count):
+        where, units = ("x and in the size of clusters", "clusters") if clustered else ("x", "rows")
         warn_caller(
-            f"the samples hardly overlap in x: the {count:,} {units} tell as much about p(y|x) as "
+            f"the samples hardly overlap in {where}: the {count:,} {units} tell as much about p(y|x) as "
             f"{propensity.effective_rows:.0f} {units} of samples that overlap fully. A large p-value then says little. "
             "Compare the samples where both have rows, or with fewer inputs.",
             OverlapWarning,

@@ -39,6 +39,7 @@ _NARROW = 0.25
 _NEGLIGIBLE = 1e-8
 _OF_NUMBERS = ("gaussian", "laplacian")
 _BATCH = 100
+_NUMBERS = 2**24
 _FEWEST_ROWS_IN_TIME = 20
 
 
@@ -287,7 +288,9 @@ def _by_signs(
 
 def _signs(n: int, count: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
     """Draw signs (count x n), in a type as small as that of labels."""
-    return np.stack([rng.choice(np.array([-1, 1], np.int8), size=n) for _ in range(count)])
+    at_once = max(1, _NUMBERS // n)
+    sizes = [min(at_once, count - start) for start in range(0, count, at_once)]
+    return np.concatenate([rng.choice(np.array([-1, 1], np.int8), size=(size, n)) for size in sizes])
 
 
 def _signed(contrasts: Contrasts, anchors: np.ndarray[Any, Any] | None) -> Statistic:

@@ -149,14 +149,16 @@ class Propensity:
         def change(units: Rows, group: int) -> FloatArray:
             return np.ascontiguousarray((own[:, units] == group).T - self.probabilities[units, group, None])
 
-        refitted = [] if observed else self._fits
-        shifts = [fit.shift(partial(change, group=g)) for fit, g in zip(refitted, groups, strict=False)]
+        refitted = () if observed else self._fits
+        with one_blas_thread():
+            shifts = [fit.shift(partial(change, group=g)) for fit, g in zip(refitted, groups, strict=False)]
 
         def of_rows(rows: Rows) -> list[FloatArray]:
             units = rows if self.units is None else self.units[rows]
             found = [change(units, group) for group in groups]
-            for surprise, fit, shift in zip(found, refitted, shifts, strict=False):
-                surprise -= fit.moved(units, shift)
+            with one_blas_thread():
+                for surprise, fit, shift in zip(found, refitted, shifts, strict=False):
+                    surprise -= fit.moved(units, shift)
             return found
 
         return of_rows

@@ -66,7 +66,9 @@ class TestResult(ByValue):
     diagnostics : dict
         How far the null can be trusted, if labels were redrawn from an estimate: ``balance_pvalue`` (small if the
         estimate does not explain how x differs between the samples), ``effective_rows`` (as many rows of samples that
-        overlap fully would tell as much), and ``propensity`` (which functions of x the estimate is made of).
+        overlap fully would tell as much), and ``propensity`` (which functions of x the estimate is made of). With
+        clusters of rows, ``clusters``: how many each sample has. With more than 10,000 rows, ``anchors``: how many rows
+        stood for all in sums over pairs of rows, the divergence included.
     details : dict
         Anything else that was used or found: with ``bandwidth="aggregate"`` the multiples of the median widths, and the
         value and p-value at each.

@@ -123,27 +123,31 @@ def checked_clusters(parts: Parts, sizes: tuple[int, ...]) -> IntArray | None:
 
 
 def _codes(name: str, ids: Any, size: int) -> IntArray:
-    values = np.asarray(ids).reshape(-1) if np.ndim(ids) == 2 and np.shape(ids)[1] == 1 else np.asarray(ids)
-    if values.shape != (size,):
-        raise ShapeError(
-            f"`{name}` must hold one cluster per row of its sample, got shape {np.shape(ids)} for {size} rows. Pass a "
-            "1-d array."
-        )
-    names = values.tolist()
-    missing = sum(map(is_missing_value, names))
+    try:
+        values = np.asarray(ids)
+        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        if values.shape != (size,):
+            raise ShapeError(
+                f"`{name}` must hold one cluster per row of its sample, got shape {np.shape(ids)} for {size} rows. "
+                "Pass a 1-d array."
+            )
+        names = values.tolist()
+        missing = sum(map(is_missing_value, names))
+        codes: dict[Any, int] = {}
+        found = np.array([codes.setdefault(own, len(codes)) for own in names])
+    except (TypeError, ValueError) as error:
+        if isinstance(error, ShapeError):
+            raise
+        raise DataError(
+            f"`{name}` must hold names that can be compared, such as strings or numbers. Convert them first, e.g. with "
+            "`str`."
+        ) from error
     if missing:
         raise DataError(
             f"`{name}` must name a cluster for every row, got {missing} missing. Give rows that belong to no other a "
             "name of their own."
         )
-    try:
-        codes: dict[Any, int] = {}
-        return np.array([codes.setdefault(own, len(codes)) for own in names])
-    except TypeError as error:
-        raise DataError(
-            f"`{name}` must hold names that can be compared, such as strings or numbers, got "
-            f"{type(names[0]).__name__}. Convert them first, e.g. with `str`."
-        ) from error
+    return found
 
 
 def unit_designs(smoother: Smoother, clusters: IntArray) -> UnitDesigns:
