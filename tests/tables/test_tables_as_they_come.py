@@ -115,8 +115,8 @@ def test_two_months_have_no_trend_that_could_be_compared():
     pair = pair_of(frame(when=stamps("2024-03-01")), frame(when=stamps("2024-04-01")))
     assert describe_columns(pair.x) == ["a (number)", "when (date: hour of day, day of week)"]
     assert pair.notes == (
-        "Column 'when': the two tables hardly overlap in time, so that its trend was left out, and hour of day and day "
-        "of week kept.",
+        "Column 'when': the two tables hardly overlap in time, so that its trend was left out; what remains is hour of "
+        "day, day of week.",
     )
     one = pair_of(frame(when=stamps("2024-03-01", step="1min")), frame(when=stamps("2024-04-01", step="1min")))
     assert names(one) == ["a"]
