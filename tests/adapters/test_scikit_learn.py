@@ -51,3 +51,48 @@ def test_measures_without_kernels():
     data = make_local_shift(60, rng=1)
     monitor = ConditionalShiftTest(measure="conditional_kl", n_resamples=19, random_state=0)
     assert np.isfinite(monitor.fit(data.xp, data.yp.ravel()).test(data.xq, data.yq.ravel()).statistic)
+
+
+def labelled(rows, seed, cut=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 2))
+    return X, np.where(X[:, 0] + 0.3 * rng.normal(size=rows) > cut, "yes", "no")
+
+
+def test_labels_are_compared_for_equality():
+    """Text and truth values say the same; the answer is that of a delta kernel on codes."""
+    (X, y), (now, later) = labelled(100, 1), labelled(100, 2, cut=0.8)
+    monitor = ConditionalShiftTest(n_resamples=99, random_state=0).fit(X, y)
+    assert monitor.classes_.tolist() == ["no", "yes"]
+    assert monitor.predict_shift(now, later)
+    codes = (y == "yes").astype(float), (later == "yes").astype(float)
+    options = {"kernel_y": "delta", "bandwidth_x": "median"}
+    theirs = condcs.conditional_test(X, codes[0], now, codes[1], n_resamples=99, rng=0, **options)
+    assert monitor.result_.pvalue == theirs.pvalue
+    truths = ConditionalShiftTest(n_resamples=99, random_state=0).fit(X, y == "yes")
+    assert truths.test(now, later == "yes").pvalue == theirs.pvalue
+    divergence = condcs.conditional_cs(X, codes[0], now, codes[1], **options)
+    assert -monitor.score(now, later) == pytest.approx(divergence)
+
+
+def test_a_label_that_the_reference_lacks_is_one_of_its_own():
+    X, y = labelled(60, 1)
+    monitor = ConditionalShiftTest().fit(X, y)
+    later = np.where(np.arange(60) < 30, y, "maybe")
+    assert set(monitor._codes(later)) == {0.0, 1.0, 2.0}
+    assert monitor.score(X, y) > monitor.score(X, later)
+    with pytest.raises(condcs.exceptions.CondcsError, match=r"`measure` must have kernels .* got 'conditional_kl'"):
+        ConditionalShiftTest(measure="conditional_kl").fit(X, y)
+
+
+def test_a_propensity_of_ones_own():
+    from sklearn.linear_model import LogisticRegression
+
+    data = make_local_shift(80, rng=1)
+    model = LogisticRegression(C=0.5)
+    monitor = ConditionalShiftTest(n_resamples=39, propensity=model, n_jobs=1, random_state=0)
+    monitor = clone(monitor).fit(data.xp, data.yp.ravel())
+    theirs = condcs.conditional_test(
+        data.xp, data.yp, data.xq, data.yq, propensity=model, bandwidth="median", n_resamples=39, rng=0
+    )
+    assert monitor.test(data.xq, data.yq.ravel()).pvalue == theirs.pvalue

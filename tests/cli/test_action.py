@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import PAGES, blocks
 from tests.house_prices import house_prices
 
 yaml = pytest.importorskip("yaml")
@@ -142,3 +143,12 @@ def test_every_input_is_described_and_every_output_comes_from_the_step():
     )
     used = {name for text in COMPARE["env"].values() for name in re.findall(r"inputs\.(\w+)", text)}
     assert used == set(ACTION["inputs"])
+
+
+def test_the_example_in_the_documentation_gives_what_the_action_takes():
+    pages = [block for page in PAGES for block in blocks(page) if block.language == "yaml"]
+    (steps,) = (
+        [s for s in yaml.safe_load(b.text)["jobs"]["relation"]["steps"] if "condcs" in s["uses"]] for b in pages
+    )
+    required = {name for name, given in ACTION["inputs"].items() if given.get("required")}
+    assert required <= set(steps[0]["with"]) <= set(ACTION["inputs"])

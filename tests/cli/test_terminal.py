@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
+from rich.table import Table
 
 from condcs._core.printable import harmless
 from condcs.cli.app import app
@@ -341,3 +342,22 @@ def test_help_broke_its_lines_where_the_source_does(monkeypatch):
     monkeypatch.setenv("COLUMNS", "250")
     lines = written(monkeypatch, "utf-8", "compare", "--help")[1].splitlines()
     assert any("Exit code: 0 = no evidence that p(y|x) changed" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 100])
+def test_numbers_beside_long_words_were_cut(monkeypatch, width):
+    """Rich took the room for long words from the numbers: 0.3644 became 0.36, which is another number."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("race", overflow="fold")
+    columns = {"rows": "600", "relation": "no evidence", "p-value": "1.000", "inputs": "no evidence"}
+    columns |= {"p of inputs": "0.020", "share of recid = 1": "0.4533 → 0.3644"}
+    for title, cell in columns.items():
+        table.add_column(title, justify="left" if "evidence" in cell else "right", overflow="ellipsis")
+    for name in ("African-American", "Native American"):
+        table.add_row(name, *columns.values())
+    terminal = Terminal()
+    with terminal.capture() as shown:
+        terminal.print(terminal.fitted(table))
+    assert shown.get().count("0.4533 → 0.3644") == 2
+    assert shown.get().count("0.020") == 2

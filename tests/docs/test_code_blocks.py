@@ -147,5 +147,5 @@ def check_extras(words: list[str]) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_blocks_have_a_language(page):
     """A block without a language, or with an unknown one, would escape these tests."""
-    known = {"python", "console", "sh", "text", "json", "make"}
+    known = {"python", "console", "sh", "text", "json", "make", "yaml"}
     assert {b.language for b in blocks(page)} <= known

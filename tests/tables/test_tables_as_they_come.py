@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -113,8 +115,8 @@ def test_two_months_have_no_trend_that_could_be_compared():
     pair = pair_of(frame(when=stamps("2024-03-01")), frame(when=stamps("2024-04-01")))
     assert describe_columns(pair.x) == ["a (number)", "when (date: hour of day, day of week)"]
     assert pair.notes == (
-        "Column 'when': the two tables hardly overlap in time, so that its trend was left out, and hour of day and day "
-        "of week kept.",
+        "Column 'when': the two tables hardly overlap in time, so that its trend was left out; what remains is hour of "
+        "day, day of week.",
     )
     one = pair_of(frame(when=stamps("2024-03-01", step="1min")), frame(when=stamps("2024-04-01", step="1min")))
     assert names(one) == ["a"]
@@ -136,14 +138,22 @@ def cycle_named(part, place=0):
 
 def test_bounds_on_cycles_are_hours_days_and_months():
     day, week, year = (cycle_named(part) for part in ("hour of day", "day of week", "month"))
-    assert day.words(0.0, np.inf) == "06:00 to 18:00"
-    assert day.words(-np.inf, 0.0) == "18:00 to 06:00"
-    assert day.words(0.0, np.cos(2 * np.pi * 2 / 24)) == "06:00 to 10:00 or 14:00 to 18:00"
-    assert week.words(0.5, np.inf) == "Saturday or Sunday"
-    assert week.words(-np.inf, 0.5) == "Monday, Tuesday, Wednesday, Thursday or Friday"
-    assert year.words(0.8, np.inf) == "June, July or August"
+    assert day.words(0.0, np.inf) == "between 06:00 and 18:00"
+    assert day.words(-np.inf, 0.0) == "between 18:00 and 06:00"
+    some = "between 06:00 and 10:00 or between 14:00 and 18:00"
+    assert day.words(0.0, np.cos(2 * np.pi * 2 / 24)) == some
+    assert week.words(0.5, np.inf) == "on Saturday or Sunday"
+    assert week.words(-np.inf, 0.5) == "on Monday to Friday"
+    assert week.words(0.2, 0.5) == "on Monday or Friday"
+    assert year.words(0.8, np.inf) == "in June to August"
+    assert year.words(-np.inf, -0.7) == "in December to February"
     saturday = np.array([as_day("2024-03-02T23:59")])
     assert 0.5 < week(saturday) == pytest.approx(np.cos(np.pi / 7))
+
+
+def test_ticks_of_a_cycle_are_times():
+    assert cycle_named("hour of day").ticks() == ([-1.0, 0.0, 1.0], ["00:00", "06:00 / 18:00", "12:00"])
+    assert dict(zip(*cycle_named("day of week").ticks(), strict=True))[0.9] == "Sat / Sun"
 
 
 def test_words_and_values_of_a_cycle_agree():
@@ -151,7 +161,7 @@ def test_words_and_values_of_a_cycle_agree():
     cycle, low, high = cycle_named("hour of day", 1), -0.3, 0.4
     hours = np.arange(0, 24, 0.25)
     inside = (cycle(hours / 24) > low) & (cycle(hours / 24) <= high)
-    spans = [[time.split(":") for time in part.split(" to ")] for part in cycle.words(low, high).split(" or ")]
+    spans = [re.findall(r"(\d+):(\d+)", part) for part in cycle.words(low, high).split(" or ")]
     named = np.zeros(len(hours), bool)
     for span in spans:
         start, end = (int(h) + int(m) / 60 for h, m in span)

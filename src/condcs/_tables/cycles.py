@@ -46,16 +46,29 @@ class Cycle:
         return np.asarray(np.cos(2 * np.pi * (self._phase(days) - self.peak) / self.period))
 
     def words(self, low: float, high: float) -> str:
-        """Say when the cosine is above `low` and at most `high`."""
+        """Say when the cosine is above `low` and at most `high`: "on Saturday or Sunday"."""
         if self.part == "hour of day":
-            return " or ".join(f"{_clock(start)} to {_clock(end)}" for start, end in self._arcs(low, high))
+            return " or ".join(f"between {_clock(start)} and {_clock(end)}" for start, end in self._arcs(low, high))
         names = _DAYS if self.part == "day of week" else _MONTHS
         step = self.period / len(names)
         # A weekday is one point; of a month its middle counts.
         offset = 0.0 if self.part == "day of week" else step / 2
         at = np.cos(2 * np.pi * (step * np.arange(len(names)) + offset - self.peak) / self.period)
-        inside = [name for name, value in zip(names, at, strict=True) if low < value <= high]
-        return _listed(inside) if inside else "no " + self.part.partition(" ")[0]
+        inside = [bool(low < value <= high) for value in at]
+        return f"{'on' if self.part == 'day of week' else 'in'} {_listed(names, inside)}"
+
+    def ticks(self) -> tuple[list[float], list[str]]:
+        """Return values for an axis, and the times that have them: two, but for the peak and its opposite."""
+        if self.part == "hour of day":
+            times, labels = _HOUR * np.arange(0, 24, 6), [f"{hour:02d}:00" for hour in range(0, 24, 6)]
+        elif self.part == "day of week":
+            times, labels = np.arange(7.0), [name[:3] for name in _DAYS]
+        else:
+            times, labels = _YEAR / 12 * (np.arange(0, 12, 3) + 0.5), [name[:3] for name in _MONTHS[::3]]
+        found: dict[float, list[str]] = {}
+        for time, label in zip(times, labels, strict=True):
+            found.setdefault(round(float(np.cos(2 * np.pi * (time - self.peak) / self.period)), 1), []).append(label)
+        return list(found), [" / ".join(labels) for labels in found.values()]
 
     def _phase(self, days: FloatArray) -> FloatArray:
         if self.part == "day of week":
@@ -88,5 +101,15 @@ def _clock(time: float) -> str:
     return f"{minutes // 60:02d}:{minutes % 60:02d}"
 
 
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+def _listed(names: tuple[str, ...], inside: list[bool]) -> str:
+    """Name what is inside of a circle of names, three in a row or more by the first and the last of them."""
+    count = len(names)
+    if all(inside) or not any(inside):
+        return f"{'any' if all(inside) else 'none'} of {names[0]} to {names[-1]}"
+    runs = []
+    for start in range(count):
+        if inside[start] and not inside[start - 1]:
+            length = next(n for n in range(1, count) if not inside[(start + n) % count])
+            run = [names[(start + n) % count] for n in range(length)]
+            runs += run if length < 3 else [f"{run[0]} to {run[-1]}"]
+    return runs[0] if len(runs) == 1 else f"{', '.join(runs[:-1])} or {runs[-1]}"

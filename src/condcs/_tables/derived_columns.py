@@ -82,8 +82,8 @@ def date_parts(column: Column, values: Sequence[FloatArray]) -> tuple[list[Deriv
             )
     if made and made[0].column.kind == "date":
         return made, []
-    parts = " and ".join(dict.fromkeys(d.column.cycle.part for d in made if d.column.cycle))
-    what = f"its trend was left out, and {parts} kept" if parts else "it was left out"
+    parts = ", ".join(dict.fromkeys(d.column.cycle.part for d in made if d.column.cycle))
+    what = f"its trend was left out; what remains is {parts}" if parts else "it was left out"
     return made, [f"Column {name!r}: the two tables hardly overlap in time, so that {what}."]
 
 

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condcs._core.arrays import Array
+from condcs._core.errors import ParameterError
 from condcs._inference.conditional_tests import Null, conditional_test
 from condcs._inference.results import TestResult
 from condcs._measures.registry import measure_named
@@ -16,6 +17,9 @@ from condcs._measures.registry import measure_named
 
 class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
     """Test of whether the relation between y and X has changed since a reference sample.
+
+    A response of text or truth values holds labels, which are compared for equality; numbers are numbers. For tables
+    with text among the inputs, gaps or dates use `condcs.compare`.
 
     Parameters
     ----------
@@ -29,6 +33,10 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
         Size of the test behind `predict_shift`.
     n_resamples : int
         How many times labels are redrawn.
+    propensity : classifier, optional
+        Estimates P(sample | x) in place of the default; see `condcs.conditional_test`.
+    n_jobs : int, optional
+        Threads; by default one per core.
     random_state : int or Generator, optional
         Seed.
 
@@ -38,6 +46,8 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
         The reference sample.
     n_features_in_ : int
         Columns of X.
+    classes_ : array or None
+        The labels of the reference, if y holds labels.
     result_ : TestResult
         Outcome of the last test; set by `test` and `predict_shift`.
 
@@ -58,6 +68,8 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
         bandwidth: Any = "median",
         alpha: float = 0.05,
         n_resamples: int = 500,
+        propensity: Any = None,
+        n_jobs: int | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.measure = measure
@@ -65,6 +77,8 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
         self.bandwidth = bandwidth
         self.alpha = alpha
         self.n_resamples = n_resamples
+        self.propensity = propensity
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -76,13 +90,19 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Array, y: Array) -> ConditionalShiftTest:
         """Keep the reference sample."""
+        self.classes_ = np.unique(np.asarray(y)) if _holds_labels(y) else None
+        y = self._codes(y)
         self.X_, self.y_ = validate_data(self, X, y, multi_output=True, y_numeric=True, ensure_min_samples=2)
         return self
 
     def test(self, X: Array, y: Array) -> TestResult:
         """Test the null hypothesis that p(y|X) is that of the reference sample."""
-        options = {"bandwidth": self.bandwidth} if measure_named(self.measure).gram else {}
         X, y = self._checked(X, y)
+        options: dict[str, Any] = {"bandwidth": self.bandwidth} if measure_named(self.measure).gram else {}
+        if self.classes_ is not None:
+            options = {"bandwidth_x": self.bandwidth, "kernel_y": "delta"}
+        if self.propensity is not None:
+            options["propensity"] = self.propensity
         self.result_ = conditional_test(
             self.X_,
             self.y_,
@@ -92,6 +112,7 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
             null=self.null,
             n_resamples=self.n_resamples,
             rng=self.random_state,
+            n_jobs=self.n_jobs,
             **options,
         )
         return self.result_
@@ -106,9 +127,32 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
         rule = "median" if self.bandwidth == "aggregate" else self.bandwidth
         measure = measure_named(self.measure)
         options = {"bandwidth_x": rule, "bandwidth_y": rule} if measure.gram else {}
+        if self.classes_ is not None:
+            options = {"bandwidth_x": rule, "kernel_y": "delta"}
         return -float(measure(self.X_, self.y_, X, y, **options))
 
     def _checked(self, X: Array, y: Array) -> tuple[Any, Any]:
         check_is_fitted(self)
+        y = self._codes(y)
         checked: tuple[Any, Any] = validate_data(self, X, y, reset=False, multi_output=True, y_numeric=True)
         return checked
+
+    def _codes(self, y: Array) -> Array:
+        """Return labels as numbers; those that the reference lacks have numbers of their own."""
+        if self.classes_ is None:
+            return y
+        if not measure_named(self.measure).gram:
+            raise ParameterError(
+                f"`measure` must have kernels for a response of labels, got {self.measure!r}. Pass e.g. "
+                "measure='conditional_cs'."
+            )
+        labels = np.asarray(y)
+        known = [*self.classes_, *np.setdiff1d(labels, self.classes_)]
+        places = {label: float(place) for place, label in enumerate(known)}
+        return np.vectorize(places.__getitem__, otypes=[float])(labels)
+
+
+def _holds_labels(y: Any) -> bool:
+    """Whether a response is text or truth values."""
+    kinds = np.asarray(y).dtype.kind
+    return kinds in "USb" or (kinds == "O" and all(isinstance(value, str | bool) for value in np.ravel(np.asarray(y))))

@@ -71,8 +71,9 @@ class Terminal(Console):
         for column in table.columns:
             widest = max((self.measure(cell).maximum for cell in column.cells), default=0)
             if column.justify == "right":
-                column.min_width = widest
-                needed += widest + 2
+                # A width, not a least one: where words are long, rich takes from least widths as well.
+                column.width = max(widest, self.measure(column.header).minimum)
+                needed += column.width + 2
             else:
                 needed += min(widest, WIDEST_WRAPPED) + 2
         return table if needed - 2 <= self.width else Group(*self._records(table))

@@ -324,6 +324,8 @@ def _witness_over_numbers(axes: Any, witness: Witness, column: Column, place: in
     if column.kind == "date":
         ticks = axes.get_xticks()
         axes.set_xticks(ticks[1:-1], [show(column, t) for t in ticks[1:-1]], fontsize=8)
+    elif column.cycle is not None:
+        axes.set_xticks(*column.cycle.ticks(), fontsize=8)
 
 
 def _witness_by_label(axes: Any, witness: Witness, column: Column, place: int) -> None:

@@ -187,7 +187,7 @@ def _bound(column: Column, low: float, high: float) -> str:
         shown = ", ".join(labels[:4]) + (f" or {len(labels) - 4} more" if len(labels) > 4 else "")
         return f"{column.name} = {shown}" if len(labels) == 1 else f"{column.name} in {{{shown}}}"
     if column.cycle is not None:
-        return f"{column.source} in {column.cycle.words(low, high)}"
+        return f"{column.source} {column.cycle.words(low, high)}"
     if low == -np.inf:
         return f"{column.name} ≤ {show(column, high)}"
     if high == np.inf:
