@@ -27,6 +27,7 @@ from condcs._measures.neighbours import conditional_kl
 from condcs._measures.operator import conditional_mmd, mcmd
 from condcs._measures.pairwise import pairwise
 from condcs._measures.registry import MEASURES, Measure
+from condcs._measures.sampled import Sampled, SampledFloat, SampledMatrix
 
 if TYPE_CHECKING:
     from condcs import adapters as adapters
@@ -58,6 +59,9 @@ __all__ = [
     "GroupComparison",
     "Measure",
     "Region",
+    "Sampled",
+    "SampledFloat",
+    "SampledMatrix",
     "TestResult",
     "Witness",
     "assert_same_relation",

@@ -11,6 +11,7 @@ from condcs._core.errors import (
     OverlapError,
     OverlapWarning,
     ParameterError,
+    PrecisionWarning,
     ShapeError,
 )
 from condcs._core.files import InUseError, WriteError
@@ -29,6 +30,7 @@ __all__ = [
     "OverlapError",
     "OverlapWarning",
     "ParameterError",
+    "PrecisionWarning",
     "ShapeError",
     "WriteError",
 ]

@@ -56,6 +56,10 @@ class CostWarning(CondcsWarning):
     """A call is going to take long."""
 
 
+class PrecisionWarning(CondcsWarning):
+    """A value has a larger standard error than was asked for."""
+
+
 def warn_caller(message: str, category: type[CondcsWarning]) -> None:
     """Warn at the line outside condcs that made the call."""
     frame, depth = sys._getframe(1), 1

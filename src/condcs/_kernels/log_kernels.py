@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from condcs._core.arrays import Array, Backend, backend_of
+from condcs._core.arrays import NUMPY, Array, Backend, backend_of
 from condcs._core.checks import Variable
 from condcs._core.errors import DataError, ParameterError
 from condcs._kernels.bandwidths import Bandwidth, column_widths
@@ -388,8 +388,13 @@ _SMALL_POOL_REACH = 5e9
 _WIDTH_RANGE = {64: (2.3e-308, 1.7e308), 32: (1.2e-38, 3.4e38)}
 
 
-def gaussian(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> LogKernel:
-    """Make a Gaussian kernel with one width per column, in the cheapest form that is exact for these data."""
+def gaussian(
+    backend: Backend, values: Array, widths: np.ndarray[Any, Any], centre: np.ndarray[Any, Any] | None = None
+) -> LogKernel:
+    """Make a Gaussian kernel with one width per column, in the cheapest form that is exact for these data.
+
+    A `centre` other than the mean of the values rounds rows alike, whichever others come with them.
+    """
     xp = backend.xp
     bits = xp.finfo(values.dtype).bits
     low, high = _WIDTH_RANGE[bits]
@@ -403,7 +408,7 @@ def gaussian(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> L
                     return small
         scale = backend.from_numpy(widths, values)
         with np.errstate(over="ignore", invalid="ignore"):
-            z = (values - backend.detach(values.mean(0))) / scale
+            z = (values - (backend.detach(values.mean(0)) if centre is None else centre)) / scale
             half_norm = 0.5 * (z * z).sum(1)[:, None]
             if float(backend.detach(half_norm).max()) <= EXACT_EXPONENT[bits]:
                 return Expanded(backend, z, half_norm)
@@ -485,6 +490,12 @@ class KernelOption:
             return tuple(name == "delta" for name in self.kernel)
         return bool(self.kernel == "delta") if isinstance(self.kernel, str) else False
 
+    def names(self, columns: int) -> tuple[str, ...]:
+        """Return the kernel of each column; empty for a function of all of them."""
+        if callable(self.kernel):
+            return ()
+        return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,) * columns
+
 
 def check_kernel(option: str, kernel: Kernel) -> KernelOption:
     """Check the form of a kernel option."""
@@ -541,16 +552,41 @@ def _mixed(
             variable.values[:, numeric], variable.sizes, tuple(variable.names[c] for c in numeric), variable.title
         )
         widths[numeric] = column_widths(option, bandwidth, part, backend, response=response)
+    return _product_of_columns(names, variable.values, widths, backend), widths if numeric else None
+
+
+def kernel_of_widths(
+    kernel: KernelOption, widths: np.ndarray[Any, Any] | None, centre: np.ndarray[Any, Any], values: Array
+) -> LogKernel:
+    """Make the log kernel of some rows (numpy), with bandwidths and a centre that are known: one per column."""
+    if callable(kernel.kernel):
+        return Function(NUMPY, values, kernel.kernel, kernel.option)
+    if kernel.kernel == "delta" or widths is None:
+        return Delta(NUMPY, values)
+    if kernel.kernel == "gaussian":
+        return gaussian(NUMPY, values, widths, centre)
+    if kernel.kernel == "laplacian":
+        return _euclidean_laplacian(NUMPY, values, widths)
+    return _product_of_columns(kernel.kernel, values, widths, NUMPY, centre)
+
+
+def _product_of_columns(
+    names: tuple[str, ...],
+    table: Array,
+    widths: np.ndarray[Any, Any],
+    backend: Backend,
+    centre: np.ndarray[Any, Any] | None = None,
+) -> LogKernel:
     factors: list[LogKernel] = []
     for name in KERNELS:
         columns = [c for c, n in enumerate(names) if n == name]
         if not columns:
             continue
-        values = variable.values[:, columns]
+        values = table[:, columns]
         if name == "gaussian":
-            factors.append(gaussian(backend, values, widths[columns]))
+            factors.append(gaussian(backend, values, widths[columns], None if centre is None else centre[columns]))
         elif name == "laplacian":
             factors.append(laplacian(backend, values, widths[columns], product=True))
         else:
             factors.append(Delta(backend, values))
-    return product(factors), widths if numeric else None
+    return product(factors)

@@ -213,15 +213,20 @@ def _without_absent_rows(backend: Backend, groups: Groups, log_a: Array, log_b: 
             rows = xp.any(absent, axis=1)
             if groups.weights is not None:
                 rows = rows & (groups.weights > 0)
-            if (count := int(rows.sum())) > 0:
-                warn_caller(
-                    f"{count} of {groups.n} rows have an x that does not occur in some other sample; they add "
-                    "nothing to the comparison with it.",
-                    OverlapWarning,
-                )
+            warn_of_absent(int(rows.sum()), groups.n)
         log_a = xp.where(absent, xp.zeros_like(log_a), log_a)
         log_b = xp.where(absent, -xp.inf * xp.ones_like(log_b), log_b)
     return log_a, log_b
+
+
+def warn_of_absent(count: int, n: int) -> None:
+    """Say how many of n rows have a category that another group does not have."""
+    if count > 0:
+        warn_caller(
+            f"{count} of {n} rows have an x that does not occur in some other sample; they add nothing to the "
+            "comparison with it.",
+            OverlapWarning,
+        )
 
 
 def log_mass_ratios(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, log_a: Array, log_b: Array) -> Array:

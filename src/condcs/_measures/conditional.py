@@ -7,7 +7,7 @@ from condcs._core.checks import check_choice, check_same_rows, unless_named_alik
 from condcs._core.errors import public
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, product
-from condcs._kernels.row_sums import log_row_sums, row_masses
+from condcs._kernels.row_sums import log_row_sums, row_masses, warn_of_absent
 from condcs._measures.formulas import (
     ESTIMATORS,
     RESPONSE_FORMS,
@@ -17,6 +17,9 @@ from condcs._measures.formulas import (
     predictor_divergence,
 )
 from condcs._measures.inputs import ConditionalProblem, Inputs, conditional_problem
+from condcs._measures.pooled_rows import PooledRows
+from condcs._measures.sampled import Method, Sampled, SampledFloat, sampled_value, sampling_of
+from condcs._measures.sampled_forms import PAIRS, ConditionalSums, LinearSums, PooledSums, PredictorSums
 
 
 @public
@@ -33,6 +36,7 @@ def conditional_cs(
     kernel_y: Kernel = "gaussian",
     weights_p: Array | None = None,
     weights_q: Array | None = None,
+    method: Method = "auto",
 ) -> Array:
     r"""Conditional Cauchy-Schwarz divergence between p(y|x) and q(y|x) (Prop. 2).
 
@@ -41,7 +45,7 @@ def conditional_cs(
     .. math:: D = \log T_{pp} + \log T_{qq} - \log T_{pq} - \log T_{qp}, \qquad
               T_{gh} = \sum_{j \in g} \frac{\sum_{i \in h} K_{ji} L_{ji}}{\sum_{i \in g} K_{ji} \sum_{i \in h} K_{ji}}
 
-    with Gram matrices K on x and L on y. Cost O(n^2 d); memory O(n).
+    with Gram matrices K on x and L on y. Cost O(n^2 d), or O(n d) for each anchor if sampled; memory O(n).
 
     Parameters
     ----------
@@ -59,11 +63,15 @@ def conditional_cs(
         "delta" compares labels.
     weights_p, weights_q : array, optional
         A non-negative weight per row. A row of weight 2 counts as two equal rows.
+    method : {"auto", "exact", "sampled"} or `Sampled`
+        Whether all pairs of rows are visited, or anchor rows only, to a given standard error. "auto" is exact up to
+        20,000 pooled rows, and always where there are gradients.
 
     Returns
     -------
     scalar
-        In the arrays' own library; differentiable for torch and JAX. Rule-based bandwidths count as constants.
+        In the arrays' own library; differentiable for torch and JAX. Rule-based bandwidths count as constants. If it
+        was sampled, a `SampledFloat`: a float with the attributes ``standard_error``, ``n_anchors`` and ``target_met``.
 
     Notes
     -----
@@ -94,7 +102,17 @@ def conditional_cs(
         bandwidth_x=bandwidth_x,
         bandwidth_y=bandwidth_y,
     )
+    if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
+        return sampled_conditional_cs(problem, sampled, estimator=estimator)
     return problem.inputs.result(conditional_cs_pairs(problem, estimator=estimator)[0, 1])
+
+
+def sampled_conditional_cs(problem: ConditionalProblem, sampled: Sampled, *, estimator: str = "paper") -> SampledFloat:
+    """Conditional CS divergence between two groups, from anchors."""
+    check_choice("estimator", estimator, ESTIMATORS)
+    rows = PooledRows([problem.x, problem.y], PAIRS, problem.groups)
+    warn_of_absent(rows.count_absent(), sum(rows.sizes))
+    return sampled_value(sampled, rows, PooledSums() if estimator == "pooled" else ConditionalSums(estimator))
 
 
 def conditional_cs_pairs(problem: ConditionalProblem, *, estimator: str = "paper") -> Array:
@@ -119,6 +137,7 @@ def conditional_euclidean(
     kernel_y: Kernel = "gaussian",
     weights_p: Array | None = None,
     weights_q: Array | None = None,
+    method: Method = "auto",
 ) -> Array:
     r"""Conditional Euclidean distance between p(y|x) and q(y|x): the linear contrast of the conditional interaction.
 
@@ -131,7 +150,7 @@ def conditional_euclidean(
     ----------
     xp, yp, xq, yq : array
         The samples, as in `conditional_cs`.
-    bandwidth_x, bandwidth_y, kernel_x, kernel_y, weights_p, weights_q
+    bandwidth_x, bandwidth_y, kernel_x, kernel_y, weights_p, weights_q, method
         As in `conditional_cs`.
 
     Returns
@@ -155,7 +174,16 @@ def conditional_euclidean(
         bandwidth_x=bandwidth_x,
         bandwidth_y=bandwidth_y,
     )
+    if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
+        return sampled_conditional_euclidean(problem, sampled)
     return problem.inputs.result(conditional_euclidean_pairs(problem)[0, 1])
+
+
+def sampled_conditional_euclidean(problem: ConditionalProblem, sampled: Sampled) -> SampledFloat:
+    """Conditional Euclidean distance between two groups, from anchors."""
+    rows = PooledRows([problem.x, problem.y], PAIRS, problem.groups)
+    warn_of_absent(rows.count_absent(), sum(rows.sizes))
+    return sampled_value(sampled, rows, LinearSums())
 
 
 def conditional_euclidean_pairs(problem: ConditionalProblem) -> Array:
@@ -237,6 +265,7 @@ def conditional_cs_predictors(
     kernel_x1: Kernel = "gaussian",
     kernel_x2: Kernel = "gaussian",
     weights: Array | None = None,
+    method: Method = "auto",
 ) -> Array:
     r"""Divergence between p(y|x1) and p(y|x1,x2): what x2 says about y that x1 does not (Prop. 4).
 
@@ -259,6 +288,8 @@ def conditional_cs_predictors(
         As in `conditional_cs`, one of each per variable.
     weights : array, optional
         A non-negative weight per row.
+    method
+        As in `conditional_cs`.
 
     Returns
     -------
@@ -281,6 +312,9 @@ def conditional_cs_predictors(
     check_same_rows(response.variable, y_parts, first.variable, x1_parts)
     check_same_rows(response.variable, y_parts, second.variable, x2_parts)
     groups = inputs.weights([("weights", weights)], response.variable.sizes)
+    if (sampled := sampling_of(method, inputs.backend, groups.n)) is not None:
+        rows = PooledRows([first, second, response], ((0,), (0, 2), (0, 1), (0, 1, 2)), groups)
+        return sampled_value(sampled, rows, PredictorSums(form))
     k1, k12 = first.kernel, product([first.kernel, second.kernel])
     sums = log_row_sums([k1, product([k1, response.kernel]), k12, product([k12, response.kernel])], groups)
     return inputs.result(predictor_divergence(inputs.backend, [s[:, 0] for s in sums], groups.weights, form))

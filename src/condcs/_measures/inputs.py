@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from condcs._core.checks import (
 from condcs._core.errors import DataError, ParameterError
 from condcs._core.groups import Groups
 from condcs._kernels.bandwidths import Bandwidth
-from condcs._kernels.log_kernels import Kernel, LogKernel, check_kernel, log_kernel
+from condcs._kernels.log_kernels import Kernel, KernelOption, LogKernel, check_kernel, log_kernel
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class KernelVariable:
     variable: Variable
     kernel: LogKernel
     widths: np.ndarray[Any, Any] | None
+    option: KernelOption
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Inputs:
             stem=role.strip("_") or "y",
         )
         made, widths = log_kernel(option, f"bandwidth{role}", bandwidth, variable, self.backend, response=response)
-        return KernelVariable(variable, made, widths)
+        return KernelVariable(variable, made, widths, option)
 
     def numbers(self, parts: Parts, *, stem: str = "x", min_rows: int = 2) -> Variable:
         """Check a variable that must hold numbers (measures without kernels)."""
@@ -114,6 +115,7 @@ class MarginalProblem:
     kernel: LogKernel
     widths: np.ndarray[Any, Any] | None
     groups: Groups
+    y: KernelVariable
 
 
 def marginal_problem(
@@ -134,7 +136,24 @@ def marginal_problem(
     y = inputs.kernel_variable(parts, "", kernel, bandwidth, response=True)
     if estimator == "plugin" and y.widths is not None:
         y = inputs.kernel_variable(parts, "", kernel, math.sqrt(2) * y.widths, response=True)
-    return MarginalProblem(inputs, y.kernel, y.widths, inputs.weights(weight_parts, y.variable.sizes))
+    return MarginalProblem(inputs, y.kernel, y.widths, inputs.weights(weight_parts, y.variable.sizes), y)
+
+
+def pair_of(problem: ConditionalProblem | MarginalProblem, g: int, h: int) -> ConditionalProblem | MarginalProblem:
+    """Return the problem of two of the groups, in this order, with the same kernels."""
+    spans = problem.groups.slices[g], problem.groups.slices[h]
+    rows = np.concatenate([np.arange(s.start, s.stop) for s in spans])
+    sizes = tuple(s.stop - s.start for s in spans)
+    weights = problem.groups.weights
+    groups = Groups(sizes, None if weights is None else weights[rows])
+
+    def taken(v: KernelVariable) -> KernelVariable:
+        return replace(v, variable=replace(v.variable, values=v.variable.values[rows]), kernel=v.kernel.take(rows))
+
+    if isinstance(problem, MarginalProblem):
+        y = taken(problem.y)
+        return replace(problem, kernel=y.kernel, groups=groups, y=y)
+    return replace(problem, x=taken(problem.x), y=taken(problem.y), groups=groups)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,16 @@ from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, LogKernel, product
 from condcs._kernels.row_sums import log_row_sums
 from condcs._measures.formulas import contrast, log_totals, marginal_interaction
-from condcs._measures.inputs import ConditionalProblem, MarginalProblem, conditional_problem, marginal_problem
+from condcs._measures.inputs import (
+    ConditionalProblem,
+    KernelVariable,
+    MarginalProblem,
+    conditional_problem,
+    marginal_problem,
+)
+from condcs._measures.pooled_rows import PooledRows
+from condcs._measures.sampled import Method, Sampled, SampledFloat, sampled_value, sampling_of
+from condcs._measures.sampled_forms import MarginalSums
 
 
 @public
@@ -22,6 +31,7 @@ def cs(
     kernel: Kernel = "gaussian",
     weights_p: Array | None = None,
     weights_q: Array | None = None,
+    method: Method = "auto",
 ) -> Array:
     r"""Cauchy-Schwarz divergence between two samples.
 
@@ -44,6 +54,9 @@ def cs(
         Similarity of two observations.
     weights_p, weights_q : array, optional
         A non-negative weight per row.
+    method : {"auto", "exact", "sampled"} or `Sampled`
+        Whether all pairs of rows are visited, or anchor rows only, to a given standard error. "auto" is exact up to
+        20,000 pooled rows, and always where there are gradients.
 
     Returns
     -------
@@ -64,7 +77,15 @@ def cs(
         bandwidth=bandwidth,
         estimator=estimator,
     )
+    if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
+        return sampled_cs(problem, sampled)
     return problem.inputs.result(cs_pairs(problem)[0, 1])
+
+
+def sampled_cs(problem: MarginalProblem, sampled: Sampled) -> SampledFloat:
+    """CS divergence between two groups, from anchors."""
+    rows = PooledRows([problem.y], ((0,),), problem.groups)
+    return sampled_value(sampled, rows, MarginalSums(problem.groups, logs=True))
 
 
 def cs_pairs(problem: MarginalProblem) -> Array:
@@ -87,6 +108,7 @@ def mmd(
     kernel: Kernel = "gaussian",
     weights_p: Array | None = None,
     weights_q: Array | None = None,
+    method: Method = "auto",
 ) -> Array:
     r"""Squared maximum mean discrepancy between two samples.
 
@@ -101,7 +123,7 @@ def mmd(
         Rows are observations; ``n`` and ``m`` may differ.
     unbiased : bool
         Whether to leave out each row's similarity to itself.
-    bandwidth, kernel, weights_p, weights_q
+    bandwidth, kernel, weights_p, weights_q, method
         As in `cs`.
 
     Returns
@@ -122,7 +144,22 @@ def mmd(
         kernel=kernel,
         bandwidth=bandwidth,
     )
+    if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
+        return sampled_mmd(problem, sampled, unbiased=unbiased)
     return problem.inputs.result(mmd_pairs(problem, unbiased=unbiased)[0, 1])
+
+
+def sampled_mmd(problem: MarginalProblem, sampled: Sampled, *, unbiased: bool = False) -> SampledFloat:
+    """Squared MMD between two groups, from anchors."""
+    return _sampled_mmd(problem.kernel, [problem.y], problem.groups, unbiased, sampled)
+
+
+def _sampled_mmd(
+    kernel: LogKernel, variables: list[KernelVariable], groups: Groups, unbiased: bool, sampled: Sampled
+) -> SampledFloat:
+    rows = PooledRows(variables, (tuple(range(len(variables))),), groups)
+    within = _within(kernel, groups) if unbiased else ((0.0, 1.0), (0.0, 1.0))
+    return sampled_value(sampled, rows, MarginalSums(groups, logs=False, within=within))
 
 
 def mmd_pairs(problem: MarginalProblem, *, unbiased: bool = False) -> Array:
@@ -144,6 +181,7 @@ def joint_mmd(
     kernel_y: Kernel = "gaussian",
     weights_p: Array | None = None,
     weights_q: Array | None = None,
+    method: Method = "auto",
 ) -> Array:
     r"""Squared maximum mean discrepancy between the joint distributions p(x, y) and q(x, y).
 
@@ -156,7 +194,7 @@ def joint_mmd(
         The samples, as in `conditional_cs`.
     unbiased : bool
         Whether to leave out each row's similarity to itself.
-    bandwidth_x, bandwidth_y, kernel_x, kernel_y, weights_p, weights_q
+    bandwidth_x, bandwidth_y, kernel_x, kernel_y, weights_p, weights_q, method
         As in `conditional_cs`.
 
     Returns
@@ -180,7 +218,15 @@ def joint_mmd(
         bandwidth_x=bandwidth_x,
         bandwidth_y=bandwidth_y,
     )
+    if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
+        return sampled_joint_mmd(problem, sampled, unbiased=unbiased)
     return problem.inputs.result(joint_mmd_pairs(problem, unbiased=unbiased)[0, 1])
+
+
+def sampled_joint_mmd(problem: ConditionalProblem, sampled: Sampled, *, unbiased: bool = False) -> SampledFloat:
+    """Squared MMD between the joint distributions of two groups, from anchors."""
+    kernel = product([problem.x.kernel, problem.y.kernel])
+    return _sampled_mmd(kernel, [problem.x, problem.y], problem.groups, unbiased, sampled)
 
 
 def joint_mmd_pairs(problem: ConditionalProblem, *, unbiased: bool = False) -> Array:
@@ -189,14 +235,20 @@ def joint_mmd_pairs(problem: ConditionalProblem, *, unbiased: bool = False) -> A
 
 
 def _squared_mmd(kernel: LogKernel, groups: Groups, unbiased: bool) -> Array:
-    backend, xp = kernel.backend, kernel.backend.xp
-    log_t = _interaction(kernel, groups)
-    t = xp.exp(log_t)
+    xp, t = kernel.backend.xp, kernel.backend.xp.exp(_interaction(kernel, groups))
     if not unbiased:
         return contrast(t)
-    totals = xp.exp(log_totals(backend, groups, log_t))
+    own = [(t[g, g] - itself) / others for g, (itself, others) in enumerate(_within(kernel, groups))]
+    within = xp.stack(own)
+    return within[:, None] + within[None, :] - t - t.T
+
+
+def _within(kernel: LogKernel, groups: Groups) -> tuple[tuple[Array, Array], ...]:
+    """Return, for each group, what rows' similarities to themselves add to its mean, and the weight of all others."""
+    backend, xp = kernel.backend, kernel.backend.xp
+    totals = xp.exp(log_totals(backend, groups, kernel.left[0]))
     diagonal = kernel.diagonal()
-    own = []
+    found = []
     for g, span in enumerate(groups.slices):
         weights = xp.ones_like(kernel.left[0][span, 0]) if groups.weights is None else groups.weights[span]
         squares = (weights / totals[g]) ** 2
@@ -207,6 +259,5 @@ def _squared_mmd(kernel: LogKernel, groups: Groups, unbiased: bool) -> Array:
                 f"`weights_{'pq'[g]}` must be positive for at least two rows: the unbiased estimate leaves out each "
                 "row's similarity to itself, and nothing else is left. Pass unbiased=False."
             )
-        own.append((t[g, g] - itself) / others)
-    within = xp.stack(own)
-    return within[:, None] + within[None, :] - t - t.T
+        found.append((itself, others))
+    return tuple(found)

@@ -17,11 +17,24 @@ from condcs._measures.conditional import (
     conditional_cs_pairs,
     conditional_euclidean,
     conditional_euclidean_pairs,
+    sampled_conditional_cs,
+    sampled_conditional_euclidean,
 )
 from condcs._measures.inputs import Problem, conditional_problem, marginal_problem, numeric_problem
-from condcs._measures.marginal import cs, cs_pairs, joint_mmd, joint_mmd_pairs, mmd, mmd_pairs
+from condcs._measures.marginal import (
+    cs,
+    cs_pairs,
+    joint_mmd,
+    joint_mmd_pairs,
+    mmd,
+    mmd_pairs,
+    sampled_cs,
+    sampled_joint_mmd,
+    sampled_mmd,
+)
 from condcs._measures.neighbours import conditional_kl, conditional_kl_pairs
 from condcs._measures.operator import conditional_mmd, conditional_mmd_pairs
+from condcs._measures.sampled import SampledFloat
 
 _KERNELS_WITH_X = {"kernel_x": "gaussian", "kernel_y": "gaussian", "bandwidth_x": "median", "bandwidth_y": "median"}
 _KERNEL_WITHOUT_X = {"kernel": "gaussian", "bandwidth": "median"}
@@ -53,6 +66,8 @@ class Measure:
         Whether the estimate, not only its limit, is never negative (with default options).
     gram : bool
         Whether it is made of Gram matrices, so that it has kernels and bandwidths of x and y.
+    sampled : callable, optional
+        ``f(problem, sampled, **options)``: the divergence of two groups from anchors.
     """
 
     name: str
@@ -65,12 +80,14 @@ class Measure:
     weighted: bool = True
     nonnegative: bool = False
     gram: bool = True
+    sampled: Callable[..., SampledFloat] | None = None
 
     @cached_property
     def options(self) -> frozenset[str]:
         """Names of the keyword options."""
         parameters = inspect.signature(self.function).parameters.values()
-        return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        # How a value is computed is no option of what it is: tests have ways of their own.
+        return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "method")
 
     def problem(
         self, x_parts: Parts, y_parts: Parts, weight_parts: Parts, options: dict[str, Any]
@@ -93,11 +110,16 @@ class Measure:
 
 
 _ALL = (
-    Measure("cs", cs, cs_pairs, takes_x=False, conditional=False, nonnegative=True),
-    Measure("mmd", mmd, mmd_pairs, takes_x=False, conditional=False, nonnegative=True),
-    Measure("joint_mmd", joint_mmd, joint_mmd_pairs, conditional=False, nonnegative=True),
-    Measure("conditional_cs", conditional_cs, conditional_cs_pairs),
-    Measure("conditional_euclidean", conditional_euclidean, conditional_euclidean_pairs),
+    Measure("cs", cs, cs_pairs, takes_x=False, conditional=False, nonnegative=True, sampled=sampled_cs),
+    Measure("mmd", mmd, mmd_pairs, takes_x=False, conditional=False, nonnegative=True, sampled=sampled_mmd),
+    Measure("joint_mmd", joint_mmd, joint_mmd_pairs, conditional=False, nonnegative=True, sampled=sampled_joint_mmd),
+    Measure("conditional_cs", conditional_cs, conditional_cs_pairs, sampled=sampled_conditional_cs),
+    Measure(
+        "conditional_euclidean",
+        conditional_euclidean,
+        conditional_euclidean_pairs,
+        sampled=sampled_conditional_euclidean,
+    ),
     Measure("conditional_mmd", conditional_mmd, conditional_mmd_pairs, weighted=False, nonnegative=True),
     Measure(
         "conditional_kl",

@@ -1,0 +1,171 @@
+"""Kernel sums between some rows and a chunk of many: the pairs that the sampled supplier visits.
+
+Nothing here needs the pool: what is found for the chunks of a group adds up, on
+threads, over the batches of a file, or over the workers of a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condcs._kernels.log_kernels import KernelOption, LogKernel, kernel_of_widths, product
+from condcs._kernels.row_sums import exp_in_place
+
+FloatArray = np.ndarray[Any, Any]
+
+_TILE = 256, 512
+
+
+@dataclass(frozen=True)
+class RowChunk:
+    """Some rows of the pool.
+
+    Attributes
+    ----------
+    values : tuple of array, shape (n, d)
+        The variables, in double precision; label columns hold codes.
+    weights : array, shape (n,)
+        Weights of the rows.
+    groups : array of int, shape (n,)
+        The group of each row. Chunks of a source hold one group.
+    index : array of int, shape (n,)
+        Which row of its group each is.
+    codes : array of int, shape (n,)
+        The category of each row: rows of different categories have no similarity. All 0 where there are no labels.
+    """
+
+    values: tuple[FloatArray, ...]
+    weights: FloatArray
+    groups: FloatArray
+    index: FloatArray
+    codes: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def take(self, rows: Any) -> RowChunk:
+        """Return some of the rows."""
+        others = (self.weights[rows], self.groups[rows], self.index[rows], self.codes[rows])
+        return RowChunk(tuple(v[rows] for v in self.values), *others)
+
+
+def joined_rows(first: RowChunk, second: RowChunk) -> RowChunk:
+    """Return the rows of both."""
+    values = tuple(np.concatenate(pair) for pair in zip(first.values, second.values, strict=True))
+    names = ("weights", "groups", "index", "codes")
+    return RowChunk(values, *(np.concatenate([getattr(first, n), getattr(second, n)]) for n in names))
+
+
+@dataclass(frozen=True)
+class RowKernels:
+    """Kernels of several variables with fixed bandwidths, and the products of them whose sums are wanted.
+
+    Attributes
+    ----------
+    options : tuple of KernelOption
+        The kernel of each variable.
+    widths : tuple of array or None
+        Its bandwidths, one per column.
+    centres : tuple of array
+        The middle of its values: distances are found from there.
+    products : tuple of tuple of int
+        Which variables enter each product: ``((0,), (0, 1))`` is K and K L.
+    """
+
+    options: tuple[KernelOption, ...]
+    widths: tuple[FloatArray | None, ...]
+    centres: tuple[FloatArray, ...]
+    products: tuple[tuple[int, ...], ...]
+
+    def on(self, values: Sequence[FloatArray]) -> list[LogKernel]:
+        """Return the products on some rows."""
+        given = zip(self.options, self.widths, self.centres, values, strict=True)
+        made = [kernel_of_widths(*of_variable) for of_variable in given]
+        return [product([made[i] for i in chosen]) for chosen in self.products]
+
+    def labels_only(self, columns: Sequence[int]) -> bool:
+        """Whether all columns of all variables are labels, given how many columns each has."""
+        return all(set(o.names(d)) == {"delta"} for o, d in zip(self.options, columns, strict=True))
+
+    def codes(self, values: FloatArray) -> FloatArray:
+        """Return the category of each row, from the label columns of the first variable: those split rows in blocks."""
+        labels = [c for c, name in enumerate(self.options[0].names(values.shape[1])) if name == "delta"]
+        if not labels:
+            return np.zeros(len(values), np.int64)
+        return np.unique(values[:, labels], axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def exponents(kernels: list[LogKernel], m: int, rows: slice, columns: slice) -> list[FloatArray]:
+    """Return the exponents of some of the first `m` rows against some of those after them, one block per kernel."""
+    columns = slice(m + columns.start, m + columns.stop)
+    return [np.ascontiguousarray(k.block(rows, columns), np.float64) for k in kernels]
+
+
+def blocks(first: FloatArray, second: FloatArray) -> list[tuple[Any, Any]]:
+    """Return, for each category that occurs in both, the places of its rows in one and in the other."""
+    if first.size == 0 or second.size == 0:
+        return []
+    low = min(first[0], second[0])
+    if (first == low).all() and (second == low).all():
+        return [(slice(0, len(first)), slice(0, len(second)))]
+    order, other = np.argsort(first, kind="stable"), np.argsort(second, kind="stable")
+    shared, starts = np.unique(first[order], return_index=True)
+    ends = np.append(starts[1:], len(first))
+    found = zip(np.searchsorted(second[other], shared), np.searchsorted(second[other], shared, "right"), strict=True)
+    return [(order[a:b], other[c:e]) for a, b, (c, e) in zip(starts, ends, found, strict=True) if e > c]
+
+
+def chunk_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> FloatArray:
+    """Return every query row's kernel mass in the chunk, for each product of kernels: products x queries.
+
+    Sums may underflow to 0. Cost O(queries x rows) exponentials within each category, memory O(queries + rows).
+    """
+    sums = np.zeros((len(kernels.products), len(queries)))
+    for mine, theirs in blocks(queries.codes, chunk.codes):
+        values = [np.concatenate([a[mine], b[theirs]]) for a, b in zip(queries.values, chunk.values, strict=True)]
+        weights = chunk.weights[theirs]
+        made, m, n = kernels.on(values), len(values[0]) - len(weights), len(weights)
+        part = np.zeros((len(made), m))
+        for start in range(0, n, _TILE[1]):
+            columns = slice(start, min(start + _TILE[1], n))
+            for first in range(0, m, _TILE[0]):
+                rows = slice(first, min(first + _TILE[0], m))
+                for total, tile in zip(part, exponents(made, m, rows, columns), strict=True):
+                    exp_in_place(tile)
+                    total[rows] += tile @ weights[columns]
+        sums[:, mine] += part
+    return sums
+
+
+def chunk_log_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> tuple[FloatArray, FloatArray]:
+    """Return the largest log term of each query row, and the sum relative to it: both products x queries.
+
+    For the rows whose plain sums underflow.
+    """
+    peaks = np.full((len(kernels.products), len(queries)), -np.inf)
+    totals = np.zeros_like(peaks)
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(chunk.weights)
+    for mine, theirs in blocks(queries.codes, chunk.codes):
+        values = [np.concatenate([a[mine], b[theirs]]) for a, b in zip(queries.values, chunk.values, strict=True)]
+        n = len(log_weights[theirs])
+        made, m = kernels.on(values), len(values[0]) - n
+        for k, tile in enumerate(exponents(made, m, slice(0, m), slice(0, n))):
+            tile += log_weights[theirs]
+            peak = tile.max(axis=1)
+            tile -= np.where(np.isfinite(peak), peak, 0.0)[:, None]
+            peaks[k, mine], totals[k, mine] = peak, np.exp(tile).sum(axis=1)
+    return peaks, totals
+
+
+def joined_log_sums(
+    first: tuple[FloatArray, FloatArray], second: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Add up two results of `chunk_log_sums`."""
+    peak = np.maximum(first[0], second[0])
+    shift = np.where(np.isfinite(peak), peak, 0.0)
+    return peak, sum(total * np.exp(own - shift) for own, total in (first, second))
