@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import causal, core, explore, hops, inference, memory, nn, power, processors, timeseries
+from benchmarks import causal, core, explore, hops, inference, memory, nn, power, processors, regions, timeseries
 
 PARTS = {
     "core": core.main,
@@ -18,6 +18,7 @@ PARTS = {
     "explore-exact": explore.exact,
     "explore-ppo": explore.ppo,
     "processors": processors.main,
+    "regions": regions.main,
     "hops": hops.main,
 }
 

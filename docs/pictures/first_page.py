@@ -23,9 +23,9 @@ def draw_all(folder: Path, *, quick: bool) -> list[Path]:
     """Write the picture."""
     data = make_local_shift(400, rng=0)
     grid = np.linspace(-2.6, 2.65, 60 if quick else 160)
-    found = condcs.witness(
-        data.xp, data.yp, data.xq, data.yq, at=grid, n_resamples=40 if quick else 400, rng=0
-    )
+    samples = data.xp, data.yp, data.xq, data.yq
+    found = condcs.witness(*samples, at=grid, n_resamples=40 if quick else 400, rng=0)
+    regions = condcs.explain(*samples, rng=0).regions
 
     def draw(colours: Colours) -> Any:
         figure, (above, below) = plt.subplots(
@@ -50,21 +50,20 @@ def draw_all(folder: Path, *, quick: bool) -> list[Path]:
         above.set_title("the two samples")
         above.set_ylabel("y")
         above.legend(loc="upper left")
+        band = found.simultaneous_band
         below.fill_between(
-            grid, 0, found.band, color=colours.faint, alpha=0.4, lw=0, label="95% of chance"
+            grid, 0, band, color=colours.faint, alpha=0.4, lw=0, label="95% of chance, all x"
         )
         below.plot(grid, found.values, color=colours.ink, lw=2.2, label="local divergence")
-        more = found.values > found.band
+        more = found.values > band
         below.fill_between(
-            grid,
-            found.band,
-            found.values,
-            where=more,
-            color=colours.second,
-            alpha=0.4,
-            lw=0,
+            grid, band, found.values, where=more, color=colours.second, alpha=0.4, lw=0
         )
-        below.set_title("where p(y|x) differs")
+        for region in regions:
+            for end in region.bounds["x"]:
+                below.axvline(end, color=colours.ink, lw=1.2, ls=(0, (4, 3)))
+        where = " and ".join(region.words for region in regions)
+        below.set_title(f"where p(y|x) differs: {where}")
         below.set_xlabel("x")
         below.set_ylim(0)
         below.set_xlim(grid[0], grid[-1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,6 @@ import condcs
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._comparing import STEPS
-from condcs.comparison._regions import label_order
 from condcs.comparison._shifts import compare_inputs, compare_relation, standardised
 from tests.house_prices import house_prices
 
@@ -62,22 +63,33 @@ def test_overlap_lies_inside_its_own_interval(change):
     assert reached >= 15 if change == 0 else reached < 20
 
 
-def test_labels_are_ordered_by_the_change():
-    """Label 2 fell by 3, label 0 stayed, label 1 rose by 5."""
-    values = np.array([0, 1, 2, 0, 1, 2])
-    response = np.array([1.0, 1.0, 1.0, 1.0, 6.0, -2.0])
-    assert label_order(values, response, np.repeat([0, 1], 3), 3) == [2, 0, 1]
+def test_a_region_has_the_bounds_and_the_change_that_were_planted():
+    """Prices of large houses at the harbour rose by half, about 160 on 320; area has about 2 rows per unit there."""
+    frames = house_prices(300, 1), house_prices(300, 3, changed=True)
+    found = condcs.compare(*frames, y="price", x="area,district", n_resamples=19, n_jobs=1)
+    (region,) = found.regions
+    assert region.bounds["district"] == ("harbour",)
+    low, high = region.bounds["area"]
+    assert abs(low - 100) < 5
+    assert high == np.inf
+    change = region.changes[0]
+    assert change.words == "mean price"
+    assert change.now.value / change.before.value == pytest.approx(1.5, abs=0.05)
+    inside = [((f.area > low) & (f.district == "harbour")).mean() for f in frames]
+    assert (region.share_p, region.share_q) == pytest.approx(inside)
+    listed = found.to_dict()["regions"][0]
+    assert listed["bounds"] == {"area": [low, None], "district": ["harbour"]}
+    assert listed["response"][0]["current"] == change.now.value
+    assert json.dumps(found.to_dict(), allow_nan=False)
+    involved = {column.name: column.involvement for column in found.places.explanation.inputs}
+    assert min(involved.values()) > 0.3
 
 
-def test_region_means_are_those_of_the_rows():
-    frames = house_prices(160, 1), house_prices(160, 3, changed=True)
-    region = condcs.compare(*frames, y="price", x="area,district", n_resamples=19, n_jobs=1).regions[0]
-    bound = float(region.words.partition("area > ")[2].split(" ")[0])
-    inside = [f[(f.area > bound) & (f.district == "harbour")] for f in frames]
-    assert region.share_p == pytest.approx(len(inside[0]) / 160, abs=2 / 160)  # the bound is printed with 4 digits
-    name, before, after = region.response[0]
-    assert name == "mean price"
-    assert (before, after) == pytest.approx([f.price.mean() for f in inside], rel=0.02)
+def test_regions_were_listed_where_nothing_changed():
+    frames = house_prices(200, 1), house_prices(200, 3, bigger=10)
+    found = condcs.compare(*frames, y="price", x="area,district", n_resamples=19, n_jobs=1)
+    assert found.regions == ()
+    assert "where the relation changed" not in str(found)
 
 
 def test_every_step_is_told_once():

@@ -7,6 +7,8 @@ from scipy.stats import norm
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, ShapeError
 from condcs._inference import local_divergence
 from condcs._inference.nulls import label_sampler
+from condcs._inference.propensities import fitted_propensity, given_propensity
+from condcs._inference.smoothing import Smoother
 from condcs._inference.witness import witness
 from condcs.datasets import make_local_shift
 from tests.dense import gram
@@ -34,13 +36,28 @@ def samples(rng):
 def test_equals_the_dense_formula(samples, rng, weighted):
     at = rng.normal(size=(7, 2))
     wp, wq = (rng.random(40), rng.random(55)) if weighted else (None, None)
-    found = witness(*samples, at=at, bandwidth_x=0.7, bandwidth_y=0.9, weights_p=wp, weights_q=wq)
+    options = {"at": at, "bandwidth_x": 0.7, "bandwidth_y": 0.9, "weights_p": wp, "weights_q": wq}
+    found = witness(*samples, adjust=False, **options)
     assert np.allclose(found.values, dense_witness(*samples, at, 0.7, 0.9, wp, wq), rtol=0, atol=1e-11)
     assert np.array_equal(found.at, at)
+    xp, yp, xq, yq = samples
+    left = Smoother(np.concatenate([xp, xq]), (False, False)).residuals(np.concatenate([yp, yq]))[0]
+    adjusted = dense_witness(xp, left[:40], xq, left[40:], at, 0.7, 0.9, wp, wq)
+    assert np.allclose(witness(*samples, **options).values, adjusted, rtol=0, atol=1e-11)
+
+
+def test_many_rows_were_a_matter_of_their_square(samples, rng, monkeypatch):
+    """Above `EXACT_ROWS` the Gram matrix on y is a product of factors, which is exact to 1e-10 of an entry."""
+    at, weights = rng.normal(size=(7, 2)), (rng.random(40), rng.random(55))
+    monkeypatch.setattr(local_divergence, "EXACT_ROWS", 10)
+    found = witness(
+        *samples, at=at, adjust=False, bandwidth_x=0.7, bandwidth_y=0.9, weights_p=weights[0], weights_q=weights[1]
+    )
+    assert np.allclose(found.values, dense_witness(*samples, at, 0.7, 0.9, *weights), rtol=0, atol=1e-7)
 
 
 def test_the_default_points_are_the_pooled_rows(samples):
-    found = witness(*samples, bandwidth_x=0.7, bandwidth_y=0.9)
+    found = witness(*samples, adjust=False, bandwidth_x=0.7, bandwidth_y=0.9)
     at = np.concatenate([samples[0], samples[2]])
     assert np.array_equal(found.at, at)
     assert np.allclose(found.values, dense_witness(*samples, at, 0.7, 0.9), rtol=0, atol=1e-11)
@@ -60,7 +77,7 @@ def test_two_gaussians_at_a_point(shift):
 def test_finite_far_from_the_data_and_for_responses_far_apart():
     """The nearest rows decide far away; log T_pq = -gap^2 / (2 sigma^2) where every similarity underflows."""
     x, y = np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.1, 0.3])
-    far = witness(x, y, x, y + 100, at=[-1e6, 1.0, 1e6], bandwidth_x=0.1, bandwidth_y=0.5)
+    far = witness(x, y, x, y + 100, at=[-1e6, 1.0, 1e6], adjust=False, bandwidth_x=0.1, bandwidth_y=0.5)
     assert np.isfinite(far.values).all()
     assert far.values[0] == pytest.approx(100**2 / 0.5**2, rel=1e-12)
 
@@ -78,12 +95,32 @@ def test_the_band_is_the_quantile_of_redrawn_witnesses(samples):
     xp, yp, xq, yq = samples
     x, y = np.concatenate([xp, xq]), np.concatenate([yp, yq])
     chances = np.full(95, 0.5)
-    found = witness(*samples, n_resamples=39, null="propensity", propensity=chances, bandwidth_x=0.7, bandwidth_y=0.9)
-    groups = np.repeat([0, 1], [40, 55])
-    labels = label_sampler("propensity", x, groups, propensity=chances, rng=np.random.default_rng(0))(39)
+    found = witness(*samples, n_resamples=39, propensity=chances, adjust=False, bandwidth_x=0.7, bandwidth_y=0.9)
+    groups, seed = np.repeat([0, 1], [40, 55]), np.random.default_rng(0)
+    smoother = Smoother(x, (False, False))
+    labels = given_propensity(np.column_stack([1 - chances, chances]), smoother, groups, seed).draw(39, seed)
     draws = [dense_witness(x[g == 0], y[g == 0], x[g == 1], y[g == 1], x, 0.7, 0.9) for g in labels]
     assert np.allclose(found.band, np.sort(draws, axis=0)[37], rtol=1e-5, atol=1e-7)
     assert np.allclose(found.expected, np.mean(draws, axis=0), rtol=1e-5, atol=1e-7)
+    # The band for all points: the mean of the roots plus as many of their deviations as 38 of 39 draws stay within.
+    roots = np.sqrt(np.maximum(draws, 0))
+    largest = ((roots - roots.mean(axis=0)) / roots.std(axis=0)).max(axis=1)
+    simultaneous = (roots.mean(axis=0) + np.sort(largest)[37] * roots.std(axis=0)) ** 2
+    assert np.allclose(found.simultaneous_band, simultaneous, rtol=1e-4, atol=1e-6)
+    assert ((np.array(draws) <= simultaneous + 1e-9).all(axis=1)).sum() == 38
+
+
+def test_the_band_was_crossed_where_only_a_correlation_of_x_shifts():
+    """The level is 0.05 for all points at once; more than 4 of 15 pairs above it have probability 0.0006."""
+    crossed = 0
+    for seed in range(15):
+        rng = np.random.default_rng([6, seed])
+        xp, xq = rng.normal(size=(2, 120, 2))
+        xq[:, 1] = 0.8 * xq[:, 0] + 0.6 * xq[:, 1]
+        yp, yq = (x[:, 0] * x[:, 1] + 0.5 * rng.normal(size=120) for x in (xp, xq))
+        found = witness(xp, yp, xq, yq, n_resamples=59, rng=seed)
+        crossed += bool((found.values > found.simultaneous_band).any())
+    assert crossed <= 4
 
 
 @pytest.mark.parametrize("null", ["permutation", "propensity", "local"])
@@ -94,14 +131,18 @@ def test_the_band_of_samples_of_unequal_size(null):
     yp, yq = (x + rng.exponential(size=x.shape) for x in (xp, xq))
     x, y = np.concatenate([xp, xq]), np.concatenate([yp, yq])
     at = np.linspace(-1, 2, 7)[:, None]
-    found = witness(xp, yp, xq, yq, at=at, n_resamples=39, null=null, bandwidth_x=0.4, bandwidth_y=0.8, rng=0)
-    groups = np.repeat([0, 1], [60, 140])
-    labels = label_sampler(null, x, groups, rng=np.random.default_rng(0))(39)
+    options = {"bandwidth_x": 0.4, "bandwidth_y": 0.8, "adjust": False}
+    found = witness(xp, yp, xq, yq, at=at, n_resamples=39, null=null, rng=0, **options)
+    groups, seed = np.repeat([0, 1], [60, 140]), np.random.default_rng(0)
+    if null == "propensity":
+        labels = fitted_propensity(Smoother(x, (False,)), groups, 2, seed).draw(39, seed)
+    else:
+        labels = label_sampler(null, x, groups, rng=seed)(39)
     draws = [dense_witness(x[g == 0], y[g == 0], x[g == 1], y[g == 1], at, 0.4, 0.8) for g in labels]
     assert np.allclose(found.band, np.sort(draws, axis=0)[37], rtol=1e-5, atol=1e-7)
     assert np.allclose(found.expected, np.mean(draws, axis=0), rtol=1e-5, atol=1e-7)
     sizes = (labels == 0).sum(axis=1)
-    assert np.all(np.abs(sizes - 60) < 20)
+    assert np.all(np.abs(sizes - 60) < 25)
 
 
 def test_finds_the_region():
@@ -113,6 +154,10 @@ def test_finds_the_region():
     above = found.values > found.band
     assert above[(grid > 1.2) & (grid < 1.8)].all()
     assert above[grid < 0].mean() < 0.3
+    assert (found.simultaneous_band > found.band).all()
+    surely = found.values > found.simultaneous_band
+    assert surely[(grid > 1.3) & (grid < 1.7)].all()
+    assert not surely[grid < 0.5].any()
 
 
 def test_same_seed_same_band(samples):

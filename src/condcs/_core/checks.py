@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from condcs._core.arrays import Array, Backend
+from condcs._core.arrays import Array, Backend, backend_of
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs._core.groups import Groups
 
@@ -101,6 +101,15 @@ def check_variable(
     if not backend.is_traced(values) and not bool(backend.xp.isfinite(backend.detach(values)).all()):
         raise DataError(_not_finite(parts, floats, names, backend))
     return Variable(values, tuple(t.shape[0] for t in tables), names, title, flags)
+
+
+def label_names(parts: Parts, variable: Variable, column: int) -> dict[float, str]:
+    """Return what the codes of a label column of a checked variable stand for."""
+    tables = _matched_by_name(parts, [_as_table(name, value, backend_of(value)) for name, value in parts])
+    cells = [cell for table in tables for cell in table[:, column].tolist()]
+    codes, rows = np.unique(np.asarray(variable.values)[:, column], return_index=True)
+    whole = [int(c) if isinstance(c, float) and c.is_integer() else c for c in (cells[row] for row in rows)]
+    return {float(code): str(cell) for code, cell in zip(codes, whole, strict=True)}
 
 
 def check_same_rows(first: Variable, first_parts: Parts, second: Variable, second_parts: Parts) -> None:

@@ -1,97 +1,163 @@
-"""Where the conditionals differ, in words: a shallow tree over x on the witness."""
+"""Where the conditionals differ, in words: regions of x that were found on some rows and tested on others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from condcs._core.arrays import Array
-from condcs._core.checks import check_integer
-from condcs._core.errors import public
-from condcs._inference.witness import Witness, local_witness
-from condcs._kernels.bandwidths import Bandwidth
-from condcs._kernels.log_kernels import Kernel
+from condcs._core.checks import (
+    Parts,
+    Variable,
+    check_alpha,
+    check_integer,
+    check_same_rows,
+    check_variable,
+    label_names,
+)
+from condcs._core.equality import ByValue
+from condcs._core.errors import ParameterError, public
+from condcs._core.random import check_rng
+from condcs._inference.boxes import Bound
+from condcs._inference.conditional_tests import _propensity, _warn
+from condcs._inference.input_changes import InputChange, input_changes
+from condcs._inference.region_effects import Change, RegionEffects
+from condcs._inference.region_features import Feature, Kind, response_features
+from condcs._inference.regions import FoundBox, Ground, honest_boxes
+from condcs._inference.smoothing import Smoother
+from condcs._inference.statistics import as_numpy
+from condcs._kernels.log_kernels import Kernel, check_kernel
+from condcs._measures.inputs import Inputs
 
 FloatArray = np.ndarray[Any, Any]
 
-# A region of fewer rows than this, or than a twentieth of them, is an anecdote.
-_SMALLEST_REGION = 10
-_SMALLEST_SHARE = 0.05
-# A cut must explain at least this share of the variance.
-_LEAST_GAIN = 0.01
-# Neighbouring rows are above the band together: up to this many times the nominal share is nothing unusual.
-_CHANCE = 3.0
+_MOST_LABELS = 4
 
 
-@dataclass(frozen=True)
-class Region:
-    """A box in x and how much the conditionals differ in it.
+@dataclass(frozen=True, eq=False)
+class Region(ByValue):
+    """A region of x in which the relation of y to x changed.
 
     Attributes
     ----------
-    bounds : tuple of (name, low, high)
-        The columns that bound it: low < x <= high, infinite where open.
-    ratio : float
-        Mean witness in the region over the mean of all rows.
-    value : float
-        Mean witness in the region, less what chance alone gives.
-    share : float
-        Share of the pooled rows that lie in it.
-    significant : float
-        Share of its rows where the witness is above the band.
+    bounds : dict
+        By column, (low, high) for low < x <= high, infinite where open, or a tuple of labels. Empty: everywhere.
+    words : str
+        The same in words.
+    p_value : float
+        Of the hypothesis that p(y|x) is the same in the box from which the region comes, on rows that had no part in
+        finding it, adjusted for all boxes that were looked at.
+    kind : {"mean", "spread", "shape", "share"}
+        What changed most clearly: the mean, the spread or the shape of a number, or the share of a label.
+    column : str
+        Of which response.
+    share, share_p, share_q : float
+        Share of the rows in it: of all, and of each sample.
+    changes : tuple of Change
+        What y did there, before and now, for the same inputs and in its own units; what `kind` names comes first.
     """
 
-    bounds: tuple[tuple[str, float, float], ...]
-    ratio: float
-    value: float
+    bounds: Mapping[str, tuple[float, float] | tuple[str, ...]]
+    words: str
+    p_value: float
+    kind: Kind
+    column: str
     share: float
-    significant: float
-
-    @property
-    def words(self) -> str:
-        """The region's bounds in words."""
-        return " and ".join(_interval(*bound) for bound in self.bounds) or "everywhere"
+    share_p: float
+    share_q: float
+    changes: tuple[Change, ...] = field(repr=False)
 
     def __str__(self) -> str:
-        """Say where, how much and how large."""
-        return f"{self.words}: {_times(self.ratio)} the average, {self.share:.0%} of rows"
+        """Say where, what, how large and how sure."""
+        what = f"shape of {self.column}, " if self.kind == "shape" else ""
+        sure = f"{self.share:.0%} of rows, p = {_show_p(self.p_value)}"
+        return f"{self.words}: {what}{change_words(self.changes[0])}; {sure}"
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """Regions of x by how much the conditionals differ there, most first.
+@dataclass(frozen=True, eq=False)
+class Explanation(ByValue):
+    """Where the relation of y to x changed, and which inputs that involves.
 
     Attributes
     ----------
     regions : tuple of Region
-        They cover all of x and do not overlap.
-    witness : Witness
-        The witness at the rows that the tree was grown on.
+        Those in which a change is significant, most certain first. Their number says nothing about the rest of x.
+    inputs : tuple of InputChange
+        Every input: its share in the change, and how its own distribution shifted.
+    alpha : float
+        Probability of any region at all where nothing changed.
+    diagnostics : dict
+        As those of `conditional_test`: how far the estimate of P(sample | x) can be trusted.
     """
 
     regions: tuple[Region, ...]
-    witness: Witness
+    inputs: tuple[InputChange, ...]
+    alpha: float
+    diagnostics: Mapping[str, Any]
 
     def __str__(self) -> str:
         """Table of the regions."""
-        head = ("region", "difference", "rows", "above band")
-        rows = [(r.words, _times(r.ratio), f"{r.share:.0%}", f"{r.significant:.0%}") for r in self.regions]
+        if not self.regions:
+            return f"No region of x in which p(y|x) changed was found (alpha = {self.alpha:g})."
+        head = ("where p(y|x) changed", "rows", "what y did", "p")
+        rows = [
+            (r.words, f"{r.share_p:.0%} -> {r.share_q:.0%}", change_words(r.changes[0]), _show_p(r.p_value))
+            for r in self.regions
+        ]
         widths = [max(len(row[c]) for row in [head, *rows]) for c in range(len(head))]
-        lines = []
-        for row in [head, tuple("-" * width for width in widths), *rows]:
-            numbers = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
-            lines.append("  ".join([row[0].ljust(widths[0]), *numbers]).rstrip())
-        overall = sum(region.share * region.significant for region in self.regions)
-        if overall <= _CHANCE * (1 - self.witness.confidence_level):
-            lines.append(f"Only {overall:.0%} of all rows are above the band of chance: no evidence of a difference.")
-        return "\n".join(lines)
+        lines = [head, tuple("-" * width for width in widths), *rows]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+        )
 
     def __repr__(self) -> str:
         """Table of the regions."""
         return str(self)
+
+
+@dataclass(frozen=True)
+class ColumnWords:
+    """How one column is called and written.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    labels : mapping from codes to str, or None
+        What codes stand for; None for numbers.
+    interval : function of two numbers
+        Writes low < x <= high.
+    """
+
+    name: str
+    labels: Mapping[float, str] | None
+    interval: Callable[[float, float], str]
+
+    def bound(self, bound: Bound) -> tuple[tuple[float, float] | tuple[str, ...], str]:
+        """Return a bound as values and in words."""
+        if isinstance(bound, frozenset):
+            assert self.labels is not None
+            labels = tuple(self.labels[code] for code in sorted(bound))
+            return labels, label_words(self.name, labels)
+        return bound, self.interval(*bound)
+
+
+def label_words(name: str, labels: Sequence[str]) -> str:
+    """Write that a column has one of some labels."""
+    more = f" or {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
+    listed = ", ".join(labels[:_MOST_LABELS]) + more
+    return f"{name} = {listed}" if len(labels) == 1 else f"{name} in {{{listed}}}"
+
+
+def change_words(change: Change, show: Callable[[float], str] = "{:.3g}".format) -> str:
+    """Write a change with its interval: a difference, or for a spread a factor."""
+    before, now = show(change.before.value), show(change.now.value)
+    low, high = show(change.change.low), show(change.change.high)
+    factor = "x " if change.quantity == "spread" else ""
+    return f"{change.words} {before} -> {now} ({factor}{low} to {high})"
 
 
 @public
@@ -102,130 +168,222 @@ def explain(
     yq: Array,
     *,
     max_regions: int = 4,
-    max_rows: int = 1000,
-    n_resamples: int = 100,
-    confidence_level: float = 0.95,
-    null: str = "propensity",
+    alpha: float = 0.05,
+    n_resamples: int = 499,
     propensity: Any = None,
-    bandwidth_x: Bandwidth = "silverman",
-    bandwidth_y: Bandwidth = "median",
     kernel_x: Kernel = "gaussian",
     kernel_y: Kernel = "gaussian",
     weights_p: Array | None = None,
     weights_q: Array | None = None,
     rng: int | np.random.Generator | None = 0,
 ) -> Explanation:
-    r"""Name the regions of x where p(y|x) and q(y|x) differ most.
+    r"""Name the regions of x in which p(y|x) and q(y|x) differ, and say what y did there.
 
-    A regression tree with at most `max_regions` leaves is grown over x on the `witness` at the pooled rows, less its
-    mean under the null: few neighbours look like a difference, and that is not one. Ratios are to the average of this
-    excess over all rows (negative excess counts as 0 there). Cost as `witness` with `max_rows` points.
+    The rows are split in two. On either half boxes in x are grown in which y, adjusted for x, goes together with the
+    sample: its mean, its spread, its shape, or the shares of its labels. On the other half each box is tested, with the
+    largest value of all boxes under redrawn labels as the reference. So a region is listed with probability `alpha` at
+    most where nothing changed, however x shifts, under the assumptions of `conditional_test`. Bounds are then placed
+    by all rows. Cost O(n d log n), beside that of the regressions on x; all rows take part.
 
     Parameters
     ----------
     xp, yp, xq, yq : array
-        The samples, as in `conditional_cs`. Columns of DataFrames keep their names.
+        The samples, as in `conditional_cs`. Columns of DataFrames keep their names, and labels theirs.
     max_regions : int
-        Most leaves of the tree.
-    max_rows : int
-        The tree is grown on this many pooled rows, chosen at random, or on all if there are fewer.
+        Most regions that are listed.
+    alpha : float
+        Largest p-value of a region that is listed.
     n_resamples : int
-        Resamples of the null, at least 19 for confidence_level 0.95.
-    confidence_level, null, propensity, bandwidth_x, bandwidth_y, kernel_x, kernel_y, weights_p, weights_q
-        As in `witness`.
+        How many times labels are redrawn; at least 2 / alpha, since two halves are two looks.
+    propensity : classifier or array, optional
+        As in `conditional_test`.
+    kernel_x, kernel_y : str, or sequence of str
+        Which columns are labels: those with the kernel "delta". Nothing else about the kernels is used.
+    weights_p, weights_q : array, optional
+        How much each row counts.
     rng : int, Generator or None
-        Seed of the choice of rows and of the resamples.
+        Seed of the halves and of the resamples.
 
     Returns
     -------
     Explanation
-        Regions, most different first; prints as a table.
+        `regions` and `inputs`; prints as a table.
 
     Notes
     -----
-    Regions were chosen because they differ: a share above the band is a description, not a test. Label columns are cut
-    by their codes.
+    What y did in a region is said for the same inputs: a shift of x inside the region is not part of it. Its 95%
+    intervals are made longer for every bound, because bounds were placed where the difference is large.
 
     Examples
     --------
     >>> from condcs.datasets import make_local_shift
     >>> data = make_local_shift(200)
     >>> found = explain(data.xp, data.yp, data.xq, data.yq)
-    >>> found.regions[0].bounds[0][0], found.regions[0].ratio > 2
-    ('x', True)
+    >>> len(found.regions), found.regions[0].kind
+    (1, 'mean')
     """
-    count = check_integer("max_regions", max_regions, 2)
-    rows = check_integer("max_rows", max_rows, 20)
-    check_integer("n_resamples", n_resamples, 1)
-    found = local_witness(
-        (xp, yp, xq, yq),
-        at=None,
-        max_rows=rows,
-        n_resamples=n_resamples,
-        confidence_level=confidence_level,
-        null=null,
-        propensity=propensity,
-        bandwidth_x=bandwidth_x,
-        bandwidth_y=bandwidth_y,
-        kernel_x=kernel_x,
-        kernel_y=kernel_y,
-        weights=(weights_p, weights_q),
-        rng=rng,
+    check_integer("max_regions", max_regions, 1)
+    check_alpha(alpha)
+    _check_enough(check_integer("n_resamples", n_resamples, 1), alpha)
+    generator = check_rng(rng)
+    x_parts: Parts = [("xp", as_numpy(xp)), ("xq", as_numpy(xq))]
+    y_parts: Parts = [("yp", as_numpy(yp)), ("yq", as_numpy(yq))]
+    weight_parts: Parts = [("weights_p", as_numpy(weights_p)), ("weights_q", as_numpy(weights_q))]
+    inputs = Inputs.of(*(a for _, a in (*x_parts, *y_parts, *weight_parts)))
+    x, y = (
+        _variable(inputs, parts, role, kernel)
+        for parts, role, kernel in ((x_parts, "x", kernel_x), (y_parts, "y", kernel_y))
     )
-    return Explanation(_regions(found, count), found)
+    check_same_rows(x, x_parts, y, y_parts)
+    weights = inputs.weights(weight_parts, x.sizes).weights
+    labels = np.repeat([0, 1], x.sizes)
+    values = np.asarray(x.values, np.float64)
+    smoother = Smoother(values, x.labels)
+    ground = Ground(
+        values,
+        x.labels,
+        labels,
+        np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64) / float(np.mean(weights)),
+        smoother,
+        _propensity(propensity, values, smoother, None, labels, 2, generator),
+    )
+    _warn(ground.propensity)
+    return explained(
+        ground,
+        np.asarray(y.values, np.float64),
+        column_words(x, x_parts),
+        column_words(y, y_parts),
+        alpha=alpha,
+        max_regions=max_regions,
+        n_resamples=n_resamples,
+        rng=generator,
+    )
 
 
-def _regions(found: Witness, count: int) -> tuple[Region, ...]:
-    """Grow the tree and read its leaves."""
-    from sklearn.tree import DecisionTreeRegressor
-
-    if found.expected is None or found.band is None:
-        raise TypeError("a witness without resamples")
-    compared = ~np.isnan(found.values)
-    x, values = found.at[compared], found.values[compared]
-    above = values > found.band[compared]
-    # Where no label is shared the divergence is infinite; the largest finite one keeps averages meaningful.
-    values = np.minimum(values, values[np.isfinite(values)].max(initial=1.0))
-    excess = np.maximum(values - found.expected[compared], 0.0)
-    smallest = min(max(_SMALLEST_REGION, int(np.ceil(_SMALLEST_SHARE * len(x)))), max(1, len(x) // 2))
-    variance = float(excess.var())
-    tree = DecisionTreeRegressor(
-        max_leaf_nodes=count,
-        min_samples_leaf=smallest,
-        min_impurity_decrease=_LEAST_GAIN * variance,
-        random_state=0,
-    ).fit(x, excess)
-    leaves = tree.apply(x)
-    average = float(excess.mean())
-    regions = []
-    for leaf, box in _boxes(tree.tree_):
-        here = leaves == leaf
-        value = float(excess[here].mean())
-        bounds = tuple((found.names[c], low, high) for c, (low, high) in sorted(box.items()))
-        ratio = value / average if average > 0 else 0.0
-        regions.append(Region(bounds, ratio, value, float(here.mean()), float(above[here].mean())))
-    return tuple(sorted(regions, key=lambda region: -region.ratio))
+def explained(
+    ground: Ground,
+    y: FloatArray,
+    x_words: Sequence[ColumnWords],
+    y_words: Sequence[ColumnWords],
+    *,
+    alpha: float,
+    max_regions: int,
+    n_resamples: int,
+    rng: np.random.Generator,
+) -> Explanation:
+    """Find the regions of pooled samples, and describe them in the words of their columns."""
+    features = response_features(y, [words.labels is not None for words in y_words], ground.smoother)
+    boxes = honest_boxes(ground, features, alpha=alpha, max_regions=max_regions, n_resamples=n_resamples, rng=rng)
+    regions = tuple(_region(ground, y, found, features, x_words, y_words) for found in boxes)
+    inputs = input_changes(ground, [w.name for w in x_words], [w.labels for w in x_words], boxes)
+    diagnostics = {
+        "balance_pvalue": ground.propensity.balance_pvalue,
+        "effective_rows": ground.propensity.effective_rows,
+        "propensity": ground.propensity.design,
+    }
+    return Explanation(regions, inputs, alpha, diagnostics)
 
 
-def _boxes(tree: Any) -> Iterator[tuple[int, dict[int, tuple[float, float]]]]:
-    """Leaves of a fitted tree with the interval of each column that leads to them."""
-    waiting: list[tuple[int, dict[int, tuple[float, float]]]] = [(0, {})]
-    while waiting:
-        node, box = waiting.pop()
-        if tree.children_left[node] == tree.children_right[node]:
-            yield node, box
+def column_words(variable: Variable, parts: Parts) -> list[ColumnWords]:
+    """Return the names of a checked variable's columns, and of their labels."""
+    found = []
+    for column, (name, is_label) in enumerate(zip(variable.names, variable.labels, strict=True)):
+        names = label_names(parts, variable, column) if is_label else None
+        spread = float(np.std(np.asarray(variable.values[:, column], np.float64)))
+        found.append(ColumnWords(name, names, _interval_words(name, spread)))
+    return found
+
+
+def _variable(inputs: Inputs, parts: Parts, role: str, kernel: Kernel) -> Variable:
+    option = check_kernel(f"kernel_{role}", kernel)
+    variable = check_variable(
+        parts, inputs.backend, inputs.dtype, labels=option.labels, kernel_option=option.option, stem=role
+    )
+    return variable
+
+
+def _check_enough(n_resamples: int, alpha: float) -> None:
+    least = int(np.ceil(2 / alpha - 1e-9)) - 1
+    if n_resamples < least:
+        raise ParameterError(
+            f"`n_resamples` must be at least {least} for a p-value to reach alpha={alpha:g}, got {n_resamples}. "
+            f"Pass n_resamples={max(499, least)}."
+        )
+
+
+def _region(
+    ground: Ground,
+    y: FloatArray,
+    found: FoundBox,
+    features: Sequence[Feature],
+    x_words: Sequence[ColumnWords],
+    y_words: Sequence[ColumnWords],
+) -> Region:
+    rows = found.box.holds(ground.x)
+    written = {x_words[c].name: x_words[c].bound(bound) for c, bound in sorted(found.box.bounds.items())}
+    p, q = (float(rows[ground.labels == group].mean()) for group in (0, 1))
+    return Region(
+        bounds={name: values for name, (values, _) in written.items()},
+        words=" and ".join(words for _, words in written.values()) or "everywhere",
+        p_value=found.p_value,
+        kind=found.feature.kind,
+        column=y_words[found.feature.column].name,
+        share=float(rows.mean()),
+        share_p=p,
+        share_q=q,
+        changes=_changes(ground, y, found, features, y_words, rows),
+    )
+
+
+def _changes(
+    ground: Ground,
+    y: FloatArray,
+    found: FoundBox,
+    features: Sequence[Feature],
+    y_words: Sequence[ColumnWords],
+    rows: FloatArray,
+) -> tuple[Change, ...]:
+    """Say what every response did; what the region was found by comes first."""
+    reach = _reach(found)
+    changes = []
+    for feature in features:
+        name, labels = y_words[feature.column].name, y_words[feature.column].labels
+        first = feature.column == found.feature.column and feature.label == found.feature.label
+        if feature.kind == "share":
+            assert labels is not None
+            values = (y[:, feature.column] == feature.label).astype(np.float64)
+            made = [RegionEffects(ground, values, reach).mean(name, rows, labels[feature.label])]
+        elif feature.kind == "mean":
+            effects = RegionEffects(ground, y[:, feature.column], reach)
+            made = [effects.mean(name, rows), effects.spread(name, rows)]
+        else:
             continue
-        column, cut = int(tree.feature[node]), float(tree.threshold[node])
-        low, high = box.get(column, (-np.inf, np.inf))
-        waiting.append((int(tree.children_left[node]), {**box, column: (low, cut)}))
-        waiting.append((int(tree.children_right[node]), {**box, column: (cut, high)}))
+        changes += [(not (first and change.quantity == found.feature.kind), not first, change) for change in made]
+    return tuple(change for _, _, change in sorted(changes, key=lambda entry: entry[:2]))
 
 
-def _interval(name: str, low: float, high: float) -> str:
-    if low == -np.inf:
-        return f"{name} <= {high:.3g}"
-    return f"{name} > {low:.3g}" if high == np.inf else f"{low:.3g} < {name} <= {high:.3g}"
+def _reach(found: FoundBox) -> float:
+    """Half of an interval in standard errors: half a degree of freedom more for every bound that was placed."""
+    from scipy.stats import chi2
+
+    bounds = sum(
+        1 if isinstance(bound, frozenset) else int(np.isfinite(bound).sum()) for bound in found.box.bounds.values()
+    )
+    return float(np.sqrt(chi2.ppf(0.95, 1 + bounds / 2)))
 
 
-def _times(ratio: float) -> str:
-    return f"{ratio:.1f}x"
+def _interval_words(name: str, spread: float) -> Callable[[float, float], str]:
+    """Write an interval with as many decimals as tell hundredths of the column's spread apart."""
+    decimals = max(0, 2 - int(np.floor(np.log10(spread)))) if spread > 0 else 2
+
+    def write(low: float, high: float) -> str:
+        below, above = (f"{value:.{decimals}f}" for value in (low, high))
+        if low == -np.inf:
+            return f"{name} <= {above}"
+        return f"{name} > {below}" if high == np.inf else f"{below} < {name} <= {above}"
+
+    return write
+
+
+def _show_p(p_value: float) -> str:
+    return f"{p_value:.3f}" if p_value >= 0.001 else f"{p_value:.1g}"

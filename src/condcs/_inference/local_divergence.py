@@ -23,6 +23,10 @@ from condcs._kernels.log_kernels import LogKernel
 
 FloatArray = np.ndarray[Any, Any]
 
+EXACT_ROWS = 10_000
+"""Up to so many pooled rows every pair of them counts as it is; beyond, the Gram matrix on y is a product of factors,
+and the cost grows with the number of rows and not with its square."""
+
 MEMORY_FLOATS = 2**24
 """Numbers held at once (128 MB). The Gram matrix on y is kept where it fits, and made again by panels where not."""
 
@@ -30,6 +34,25 @@ MEMORY_FLOATS = 2**24
 _SAFE_SUM = 1e-290
 # Redrawn labels work with a factor of the Gram matrix on y; similarities below this are cut off there, and only there.
 _FACTOR_TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class NullBands:
+    """What the divergence at each point is when the conditionals are equal.
+
+    Attributes
+    ----------
+    pointwise : array, shape (r,)
+        Upper quantile at each point by itself.
+    simultaneous : array, shape (r,)
+        What the divergence exceeds at no point, with the probability of the level.
+    mean : array, shape (r,)
+        Its mean.
+    """
+
+    pointwise: FloatArray
+    simultaneous: FloatArray
+    mean: FloatArray
 
 
 @dataclass(frozen=True)
@@ -54,8 +77,14 @@ class LocalDivergence:
     groups: Groups
 
     def values(self) -> FloatArray:
-        """Divergence at every point; NaN, and counted in a warning, where a group has no mass. Cost O(r n^2)."""
-        values = np.concatenate([self._values(self._exponents(part)) for part in self._parts()])
+        """Divergence at every point; NaN, and counted in a warning, where a group has no mass.
+
+        Cost O(r n^2) up to `EXACT_ROWS` rows, O(r n k) beyond, k the numerical rank of the Gram matrix on y.
+        """
+        if self.groups.n > EXACT_ROWS:
+            values = self._factored_values()
+        else:
+            values = np.concatenate([self._values(self._exponents(part)) for part in self._parts()])
         absent = np.isnan(values)
         if absent.all():
             raise OverlapError(
@@ -70,23 +99,40 @@ class LocalDivergence:
             )
         return values
 
-    def under_null(self, labels: np.ndarray[Any, Any], level: float) -> tuple[FloatArray, FloatArray]:
-        """Upper quantile and mean of the divergence over redrawn labels (P x n), at every point. Cost O(P r n k)."""
+    def _factored_values(self) -> FloatArray:
+        factor, rest = _factor(self.kernel_y, self.groups.n)
+        labels = np.repeat(np.arange(2), self.groups.sizes)
+        return np.concatenate([_redrawn(*self._masses(part), labels, factor, rest) for part in self._parts()])
+
+    def _masses(self, points: np.ndarray[Any, Any]) -> tuple[FloatArray, FloatArray]:
+        """Return the exponents of the weights (n x points), and the weights in units of the largest of each point."""
+        exponents = np.ascontiguousarray(self._exponents(points).T)
+        peak = exponents.max(axis=0)
+        return exponents, np.exp(exponents - np.where(np.isfinite(peak), peak, 0.0))
+
+    def under_null(self, labels: np.ndarray[Any, Any], level: float) -> NullBands:
+        """Return bands and mean of the divergence over redrawn labels (P x n). Cost O(P r n k)."""
         factor, rest = _factor(self.kernel_y, self.groups.n)
         rank = math.ceil(level * (len(labels) + 1) - 1e-9) - 1
-        bands, means = [], []
+        bands, means, centres, deviations = [], [], [], []
+        largest = np.full(len(labels), -np.inf)
         for part in self._parts():
-            exponents = np.ascontiguousarray(self._exponents(part).T)
-            peak = exponents.max(axis=0)
-            masses = np.exp(exponents - np.where(np.isfinite(peak), peak, 0.0))
-            draws = _all_redrawn(exponents, masses, labels, factor, rest)
+            draws = _all_redrawn(*self._masses(part), labels, factor, rest)
             empty = np.isnan(draws)
             if empty.any():
                 # A draw that leaves a category of x to one group says nothing about it: 0, as agreement would.
                 draws[empty & ~empty.all(axis=0)] = 0.0
             means.append(draws.mean(axis=0))
             bands.append(np.sort(draws, axis=0)[rank])
-        return np.concatenate(bands), np.concatenate(means)
+            # Roots are closer to a normal distribution, so that no kind of point claims the whole band for itself.
+            roots = np.sqrt(np.maximum(draws, 0.0))
+            centre, deviation = roots.mean(axis=0), np.maximum(roots.std(axis=0), np.finfo(float).tiny)
+            centres.append(centre)
+            deviations.append(deviation)
+            largest = np.fmax(largest, np.fmax.reduce((roots - centre) / deviation, axis=1))
+        reach = np.sort(largest)[rank]
+        simultaneous = np.maximum(np.concatenate(centres) + reach * np.concatenate(deviations), 0.0) ** 2
+        return NullBands(np.concatenate(bands), simultaneous, np.concatenate(means))
 
     def _parts(self) -> Iterator[np.ndarray[Any, Any]]:
         # Weights, exponents and their products with L are held together: four arrays of this size.

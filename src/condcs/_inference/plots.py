@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 FloatArray = np.ndarray[Any, Any]
 
 _LINE, _BAND, _ABOVE, _MUTED = "#2b6cb0", "#cbd5e0", "#c05621", "#718096"
+_WIDER_BAND = "#e8edf3"
 _LABEL = "local divergence"
 
 
@@ -23,8 +24,9 @@ _LABEL = "local divergence"
 def plot_witness(witness: Witness, *, max_panels: int = 3, axes: Any = None) -> Any:
     """Draw a witness and return the matplotlib figure.
 
-    One input: a curve over x with the band of chance and a rug of the points. Two: a map of x coloured by the witness,
-    points above the band ringed. More: one panel for each of the inputs that the witness depends on most.
+    One input: a curve over x with the bands of chance, for each point by itself and for all at once, and a rug of the
+    points. Two: a map of x coloured by the witness, points above the band for all points ringed. More: one panel for
+    each of the inputs that the witness depends on most.
 
     Parameters
     ----------
@@ -88,13 +90,13 @@ def _figure(panels: int, *, wide: bool) -> tuple[Any, list[Any]]:
 def _curve(axes: Any, witness: Witness, shown: FloatArray) -> None:
     order = np.flatnonzero(shown)[np.argsort(witness.at[shown, 0], kind="stable")]
     x, values = witness.at[order, 0], witness.values[order]
-    if witness.band is not None:
-        band = witness.band[order]
-        axes.fill_between(
-            x, 0, band, color=_BAND, lw=0, alpha=0.7, label=f"{witness.confidence_level:.0%} of chance, pointwise"
-        )
-        above = values > band
-        axes.fill_between(x, band, values, where=above, color=_ABOVE, alpha=0.35, lw=0, label="beyond chance")
+    if witness.band is not None and witness.simultaneous_band is not None:
+        band, wider = witness.band[order], witness.simultaneous_band[order]
+        chance = f"{witness.confidence_level:.0%} of chance"
+        axes.fill_between(x, 0, band, color=_BAND, lw=0, label=f"{chance}, each point")
+        axes.fill_between(x, band, wider, color=_WIDER_BAND, lw=0, label=f"{chance}, all points at once")
+        above = values > wider
+        axes.fill_between(x, wider, values, where=above, color=_ABOVE, alpha=0.35, lw=0, label="beyond chance")
     axes.plot(x, values, color=_LINE, lw=2, label=_LABEL)
     axes.plot(x, np.zeros_like(x), "|", color=_MUTED, ms=7, alpha=0.25, transform=axes.get_xaxis_transform())
     axes.set(xlabel=witness.names[0], ylabel=_LABEL, xlim=(x[0], x[-1]) if x[0] < x[-1] else None)
@@ -114,12 +116,11 @@ def _map(figure: Any, axes: Any, witness: Witness, shown: FloatArray) -> None:
     extend = "max" if values.max() > top else "neither"
     points = axes.scatter(x[order], y[order], c=values[order], s=size, cmap="viridis", vmin=0, vmax=top, lw=0)
     figure.colorbar(points, ax=axes, label=_LABEL, extend=extend)
-    if witness.band is not None:
-        above = values > witness.band[shown]
+    if witness.simultaneous_band is not None:
+        above = values > witness.simultaneous_band[shown]
         ring = {"facecolors": "none", "edgecolors": _ABOVE, "linewidths": 0.7}
-        axes.scatter(
-            x[above], y[above], s=2.2 * size, **ring, label=f"above the {witness.confidence_level:.0%} band of chance"
-        )
+        words = f"above the {witness.confidence_level:.0%} band of chance for all points"
+        axes.scatter(x[above], y[above], s=2.2 * size, **ring, label=words)
         axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1))
     axes.set(xlabel=witness.names[0], ylabel=witness.names[1])
 
@@ -140,6 +141,7 @@ def _partial(axes: Any, witness: Witness, shown: FloatArray, column: int) -> Non
 def _top(witness: Witness, shown: FloatArray) -> float:
     top = float(witness.values[shown].max(initial=0.0))
     if witness.band is not None:
+        # The wider band may leave the picture at points with hardly a neighbour.
         top = max(top, float(np.quantile(witness.band[shown], 0.98)))
     return top if top > 0 else 1.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -14,13 +15,17 @@ from condcs._core.checks import Parts, Variable, check_choice, check_integer, ch
 from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
 from condcs._core.random import check_rng
+from condcs._inference.conditional_tests import _propensity
 from condcs._inference.local_divergence import LocalDivergence
-from condcs._inference.nulls import NULLS, label_sampler
+from condcs._inference.nulls import NULLS, Draw, label_sampler
+from condcs._inference.smoothing import Smoother
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, KernelOption, LogKernel, check_kernel, log_kernel
 from condcs._measures.inputs import ConditionalProblem, conditional_problem
 
 FloatArray = np.ndarray[Any, Any]
+
+_NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +40,9 @@ class Witness(ByValue):
         Local conditional CS divergence at each point. Infinite where the two local conditionals share no label, NaN
         where a category of x does not occur in both samples.
     band : array of shape (r,), or None
-        Upper quantile of the values when the conditionals are equal, point by point.
+        Upper quantile of the values when the conditionals are equal, for each point by itself.
+    simultaneous_band : array of shape (r,), or None
+        What the values exceed at no point when the conditionals are equal, with probability `confidence_level`.
     expected : array of shape (r,), or None
         Mean of the values when the conditionals are equal: what few neighbours alone would show.
     confidence_level : float
@@ -51,6 +58,7 @@ class Witness(ByValue):
     at: FloatArray = field(repr=False)
     values: FloatArray = field(repr=False)
     band: FloatArray | None = field(repr=False)
+    simultaneous_band: FloatArray | None = field(repr=False)
     expected: FloatArray | None = field(repr=False)
     confidence_level: float
     names: tuple[str, ...]
@@ -77,6 +85,7 @@ def witness(
     confidence_level: float = 0.95,
     null: str = "propensity",
     propensity: Any = None,
+    adjust: bool = True,
     bandwidth_x: Bandwidth = "silverman",
     bandwidth_y: Bandwidth = "median",
     kernel_x: Kernel = "gaussian",
@@ -90,9 +99,10 @@ def witness(
     .. math:: D(x) = \log w_p' L_{pp} w_p + \log w_q' L_{qq} w_q - 2 \log w_p' L_{pq} w_q, \qquad
               w_{g,i}(x) = \frac{W_i K(x, x_i)}{\sum_{j \in g} W_j K(x, x_j)},
 
-    the CS divergence between the two local conditionals at x. It is computed with the largest exponent taken out, so it
-    is finite wherever x lies. Cost O(r n^2) for r points and n pooled rows, plus O(r n k) per resample, k the numerical
-    rank of the Gram matrix on y (a few dozen for one response); memory is bounded by 128 MB, plus the results.
+    the CS divergence between the two local conditionals at x, of the response without its regression on x. It is
+    computed with the largest exponent taken out, so it is finite wherever x lies. Cost O(r n^2) for r points and n
+    pooled rows, O(r n k) above 10,000 rows, plus O(r n k) per resample, k the numerical rank of the Gram matrix on y (a
+    few dozen for one response); memory is bounded by 128 MB, plus the results and the regression.
 
     Parameters
     ----------
@@ -101,14 +111,18 @@ def witness(
     at : array, shape (r, d_x), optional
         Where to look; the pooled rows by default, first sample first.
     n_resamples : int
-        Resamples of the band; 0 makes none.
+        Resamples of the bands; 0 makes none.
     confidence_level : float
-        Level of the band: at a point where the conditionals agree, the witness stays below it with this probability.
-        It holds for each point by itself, so with 0.95 one point in twenty is expected above it by chance.
+        Level of the bands: at a point where the conditionals agree, the witness stays below `band` with this
+        probability, so that with 0.95 one point in twenty is expected above it by chance. If they agree at all points,
+        it stays below `simultaneous_band` at all of them with this probability.
     null : {"propensity", "permutation", "local"}
-        How labels are redrawn for the band, as in `conditional_test`. Widths stay as they are.
+        How labels are redrawn for the bands, as in `conditional_test`. Widths stay as they are.
     propensity : classifier or array, optional
         For null="propensity", as in `conditional_test`.
+    adjust : bool
+        Whether y is taken without its regression on x (on the pool, without labels), as in `conditional_test`. As it
+        is, a steep relation and a shift of x look like a difference within the width of "here".
     bandwidth_x : float, sequence of float, or {"silverman", "scott", "median"}
         Width of "here". The default is narrower than the median rule of the divergences, which would smooth the
         places away.
@@ -136,14 +150,14 @@ def witness(
     >>> int(np.argmax(found.values))
     2
     """
-    return local_witness(
+    return _witness(
         (xp, yp, xq, yq),
         at=at,
-        max_rows=None,
         n_resamples=n_resamples,
         confidence_level=confidence_level,
         null=null,
         propensity=propensity,
+        adjust=adjust,
         bandwidth_x=bandwidth_x,
         bandwidth_y=bandwidth_y,
         kernel_x=kernel_x,
@@ -153,15 +167,15 @@ def witness(
     )
 
 
-def local_witness(
+def _witness(
     samples: tuple[Array, Array, Array, Array],
     *,
     at: Array | None,
-    max_rows: int | None,
     n_resamples: int,
     confidence_level: float,
     null: str,
     propensity: Any,
+    adjust: bool,
     bandwidth_x: Bandwidth,
     bandwidth_y: Bandwidth,
     kernel_x: Kernel,
@@ -169,7 +183,6 @@ def local_witness(
     weights: tuple[Array | None, Array | None],
     rng: int | np.random.Generator | None,
 ) -> Witness:
-    """Witness at given points, or at the pooled rows: all, or `max_rows` of them chosen at random."""
     check_choice("null", null, NULLS)
     confidence_level = _check_level(confidence_level)
     count = check_integer("n_resamples", n_resamples, 0)
@@ -184,47 +197,67 @@ def local_witness(
     else:
         (xp, yp, xq, yq), (weights_p, weights_q) = samples, weights
     x_parts = [("xp", xp), ("xq", xq)]
-    problem = conditional_problem(
-        x_parts,
-        [("yp", yp), ("yq", yq)],
-        [("weights_p", weights_p), ("weights_q", weights_q)],
-        kernel_x=kernel_x,
-        kernel_y=kernel_y,
-        bandwidth_x=bandwidth_x,
-        bandwidth_y=bandwidth_y,
-    )
+    options: dict[str, Any] = {
+        "kernel_x": kernel_x,
+        "kernel_y": kernel_y,
+        "bandwidth_x": bandwidth_x,
+        "bandwidth_y": bandwidth_y,
+    }
+    weight_parts = [("weights_p", weights_p), ("weights_q", weights_q)]
+    problem = conditional_problem(x_parts, [("yp", yp), ("yq", yq)], weight_parts, **options)
     variable, kernel, n = problem.x.variable, problem.x.kernel, problem.groups.n
+    values = np.asarray(variable.values, np.float64)
+    flags = variable.labels or (False,) * values.shape[1]
+    labels = np.repeat(np.arange(2), problem.groups.sizes)
+    smoother = Smoother(values, flags) if adjust or (count and null == "propensity") else None
+    if adjust and smoother is not None:
+        adjusted = _adjusted(problem.y.variable, smoother)
+        if adjusted is not None:
+            y_parts = [("yp", adjusted[labels == 0]), ("yq", adjusted[labels == 1])]
+            problem = conditional_problem(x_parts, y_parts, weight_parts, **options)
     points = np.arange(n)
     if at is not None:
         variable, kernel = _with_points(problem, [*x_parts, ("at", at)], option)
         points = np.arange(n, variable.values.shape[0])
-    elif max_rows is not None and max_rows < n:
-        points = np.sort(generator.choice(n, max_rows, replace=False))
     local = LocalDivergence(kernel, points, problem.y.kernel, problem.groups)
-    values = local.values()
-    band = expected = None
+    observed = local.values()
+    bands = None
     if count:
-        flags = (option.labels,) * len(variable.names) if isinstance(option.labels, bool) else option.labels
-        draw = label_sampler(
-            null,
-            np.asarray(variable.values[:n], np.float64),
-            np.repeat(np.arange(2), problem.groups.sizes),
-            propensity=propensity,
-            categorical=flags if any(flags) else None,
-            rng=generator,
-        )
-        band, expected = local.under_null(draw(count), confidence_level)
+        if null == "propensity" and smoother is not None:
+            found = _propensity(propensity, values, smoother, None, labels, 2, generator)
+            draw: Draw = partial(found.draw, rng=generator)
+        else:
+            categorical = flags if any(flags) else None
+            draw = label_sampler(null, values, labels, categorical=categorical, rng=generator)
+        bands = local.under_null(draw(count), confidence_level)
     return Witness(
         at=np.array(variable.values[points], np.float64),
-        values=values,
-        band=band,
-        expected=expected,
+        values=observed,
+        band=None if bands is None else bands.pointwise,
+        simultaneous_band=None if bands is None else bands.simultaneous,
+        expected=None if bands is None else bands.mean,
         confidence_level=confidence_level,
         names=variable.names,
         null=null,
         bandwidth_x=problem.x.widths,
         bandwidth_y=problem.y.widths,
     )
+
+
+def _adjusted(y: Variable, smoother: Smoother) -> FloatArray | None:
+    """Return the response without its regression on x, labels as they are; None if there is nothing to subtract."""
+    values = np.asarray(y.values, np.float64)
+    numeric = ~np.array(y.labels or (False,) * values.shape[1])
+    if not numeric.any():
+        return None
+    scale = np.maximum(np.abs(values[:, numeric]).max(axis=0), np.finfo(float).tiny)
+    numbers = values[:, numeric] / scale
+    left = smoother.residuals(numbers)[0]
+    # What x explains to the last digits leaves rounding errors, which are no response.
+    nothing = left.std(axis=0) <= _NEGLIGIBLE * numbers.std(axis=0)
+    adjusted = values.copy()
+    adjusted[:, numeric] = np.where(nothing, numbers, left) * scale
+    return adjusted
 
 
 def _with_points(problem: ConditionalProblem, parts: Parts, option: KernelOption) -> tuple[Variable, LogKernel]:

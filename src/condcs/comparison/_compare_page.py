@@ -13,7 +13,7 @@ from condcs._tables.pair import Pair
 from condcs.comparison._regions import Places
 from condcs.comparison._result import Comparison
 from condcs.comparison._shifts import Shift
-from condcs.comparison._wording import account_words, column_words, show, show_p
+from condcs.comparison._wording import NOWHERE, account_words, column_words, interval_words, show, show_p
 from condcs.report._page import Page
 
 _METHOD = """
@@ -41,7 +41,8 @@ _ASSUMPTIONS = (
     "The response given the inputs, or the probability of the table given the inputs, is a smooth function of the "
     "inputs. No test of a conditional relation is valid without some such assumption.",
     "Where only one table has rows, nothing can be compared, and nothing is said.",
-    "Regions were chosen because they differ: they describe the change and are not tests of their own.",
+    "Regions that are listed were tested on rows that had no part in finding them. Where none is listed a change is "
+    "not excluded, and where exactly a region ends is an estimate.",
     "A p-value above the level means that these samples do not show a change, not that there is none.",
 )
 
@@ -99,11 +100,10 @@ def _answers(page: Page, found: Comparison) -> None:
 
 def _where(page: Page, found: Comparison) -> None:
     places = found.places
-    page.section("Where" if found.relation_changed else "Where the tables differ most")
+    page.section("Where" if found.relation_changed else "The tables side by side")
     if not found.relation_changed:
         page.text(
-            "The tests found no evidence of a change. These are the regions where the two tables differ most; "
-            "differences of this size are expected by chance."
+            "The tests found no evidence of a change; differences as the pictures show them are expected by chance."
         )
     for place in telling_columns(found):
         column, response = places.pair.x[place], response_title(places)
@@ -115,26 +115,29 @@ def _where(page: Page, found: Comparison) -> None:
             caption=f"{response} over {column.name}: mean and {band_words(places.pair)} of it in both tables. "
             f"Below: how far apart the two relations are there, {below}.",
         )
-    heads = [words for words, _, _ in places.regions[0].response]
+    if not found.relation_changed:
+        return
+    if not found.regions:
+        page.text(NOWHERE)
+        return
     page.table(
-        [
-            "region",
-            "difference",
-            "rows before",
-            "rows now",
-            *(f"{h} {when}" for h in heads for when in ("before", "now")),
-        ],
+        ["region", "rows before", "rows now", "what", "before", "now", "change, 95% interval", "p-value"],
         [
             [
                 region.words,
-                f"{region.ratio:.1f} x",
                 f"{region.share_p:.0%}",
                 f"{region.share_q:.0%}",
-                *(value for _, before, after in region.response for value in (before, after)),
+                change.words,
+                change.before.value,
+                change.now.value,
+                interval_words(change),
+                show_p(region.p_value),
             ]
-            for region in places.regions
+            for region in found.regions
+            for change in region.changes[:1]
         ],
-        caption="Regions by how much the relations differ, as a multiple of the average difference.",
+        caption="Regions in which the relation changed, found on one half of the rows and tested on the other; "
+        "p-values are adjusted for all regions that were looked at. Before and now are for the same inputs.",
     )
 
 

@@ -161,7 +161,7 @@ def compare_pair(
         inputs = compare_inputs(pair, resamples=n_resamples, seed=seed, jobs=n_jobs, tell=tell)
         relation = compare_relation(pair, resamples=n_resamples, seed=seed, jobs=n_jobs, tell=tell)
         tell("where")
-        return inputs, relation, find_places(pair, seed=seed)
+        return inputs, relation, find_places(pair, seed=seed, alpha=alpha)
 
     (inputs, relation, places), said = collected_warnings(run)
     return Comparison(pair, inputs, relation, places, alpha, n_resamples, seed, (*pair.notes, *said))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import condcs
 from condcs._core.equality import ByValue
-from condcs._inference.explain import Region
+from condcs._inference.explain import ColumnWords, Explanation, Region, explained
+from condcs._inference.propensities import fitted_propensity
+from condcs._inference.regions import Ground
+from condcs._inference.smoothing import Smoother
 from condcs._inference.witness import Witness
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
@@ -21,87 +24,69 @@ FloatArray = np.ndarray[Any, Any]
 
 WITNESS_ROWS = 400
 _RESAMPLES = 100
-
-
-@dataclass(frozen=True)
-class ChangedRegion:
-    """A box in x.
-
-    Attributes
-    ----------
-    words : str
-        Its bounds.
-    ratio : float
-        Difference there over the average difference.
-    share_p, share_q : float
-        Share of each table's rows that lie in it.
-    response : tuple of (words, before, after)
-        What y does there: the mean of each number, or the share of a label.
-    above : float
-        Share of its rows where the local divergence is above the band of chance.
-    """
-
-    words: str
-    ratio: float
-    share_p: float
-    share_q: float
-    response: tuple[tuple[str, float, float], ...]
-    above: float
+_MOST_REGIONS = 4
+_FEWEST_RESAMPLES = 499
 
 
 @dataclass(frozen=True, eq=False)
 class Places(ByValue):
-    """Regions, and what they were found from.
+    """Regions, and the local divergence at some rows.
 
     Attributes
     ----------
-    regions : tuple of ChangedRegion
-        Most different first.
+    explanation : Explanation
+        The regions in which a change is significant, and what became of each input.
     witness : Witness
         The local divergence at some rows of `pair`.
     pair : Pair
-        The tables, categories in an order of their own.
+        The tables.
     shown : tuple of int
         For each response, the label whose share is shown (0 for numbers).
     """
 
-    regions: tuple[ChangedRegion, ...]
+    explanation: Explanation
     witness: Witness
     pair: Pair
     shown: tuple[int, ...]
 
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """Regions, most certain first."""
+        return self.explanation.regions
 
-def find_places(pair: Pair, *, seed: int) -> Places:
-    """Name the regions of x where the relations differ most; they describe, and test nothing."""
-    pair = _ordered_categories(pair)
-    found = condcs.explain(
+
+def find_places(pair: Pair, *, seed: int, alpha: float = 0.05) -> Places:
+    """Find the regions of x in which the relation changed: all rows take part, and half of them test each region."""
+    rng = np.random.default_rng(seed)
+    x, y = np.concatenate([pair.xp, pair.xq]), np.concatenate([pair.yp, pair.yq])
+    labels = np.repeat([0, 1], [len(pair.xp), len(pair.xq)])
+    categorical = tuple(column.is_category for column in pair.x)
+    smoother = Smoother(x, categorical)
+    ground = Ground(x, categorical, labels, np.ones(len(x)), smoother, fitted_propensity(smoother, labels, 2, rng))
+    found = explained(
+        ground,
+        y,
+        [_words(column) for column in pair.x],
+        [_words(column) for column in pair.y],
+        alpha=alpha,
+        max_regions=_MOST_REGIONS,
+        n_resamples=max(_FEWEST_RESAMPLES, int(np.ceil(2 / alpha))),
+        rng=rng,
+    )
+    at = np.sort(rng.choice(len(x), min(WITNESS_ROWS, len(x)), replace=False))
+    local = condcs.witness(
         pair.xp,
         pair.yp,
         pair.xq,
         pair.yq,
+        at=x[at],
         kernel_x=kernels(pair.x),
         kernel_y=kernels(pair.y),
         bandwidth_y=_width_of_y(pair),
-        max_rows=WITNESS_ROWS,
         n_resamples=_RESAMPLES,
         rng=seed,
     )
-    # The columns are nameless arrays to `explain`: "x" alone, or x1, x2, ...
-    places = {name: place for place, name in enumerate(found.witness.names)}
-    inside = _inside(found.regions[0], pair, places)
-    shown = _labels_to_show(pair.y, pair.yp[inside[0]], pair.yq[inside[1]])
-    regions = tuple(_region(region, pair, places, shown) for region in found.regions)
-    return Places(regions, found.witness, pair, shown)
-
-
-def label_order(values: FloatArray, response: FloatArray, groups: FloatArray, count: int) -> list[int]:
-    """Codes of a category from where the response fell most to where it rose most, so that a cut can part them."""
-    change = np.zeros(count)
-    for code in range(count):
-        here = values == code
-        p, q = response[here & (groups == 0)], response[here & (groups == 1)]
-        change[code] = q.mean() - p.mean() if len(p) and len(q) else 0.0
-    return [int(code) for code in np.argsort(change, kind="stable")]
+    return Places(found, local, pair, _labels_to_show(pair, found))
 
 
 def response_summary(
@@ -118,37 +103,26 @@ def response_summary(
     return tuple(found)
 
 
-def _labels_to_show(columns: Sequence[Column], yp: FloatArray, yq: FloatArray) -> tuple[int, ...]:
-    """For each response the label whose share differs most; of two labels the later (1, true, yes)."""
+def _labels_to_show(pair: Pair, found: Explanation) -> tuple[int, ...]:
+    """For each response the label whose share changed most, in the first region or overall; of two labels the later."""
     shown = []
-    for place, column in enumerate(columns):
+    for place, column in enumerate(pair.y):
         count = len(column.labels)
         if count <= 2:
             shown.append(max(0, count - 1))
             continue
-        shares = [np.bincount(y[:, place].astype(int), minlength=count) / max(1, len(y)) for y in (yp, yq)]
+        there = [c for region in found.regions[:1] for c in region.changes if c.column == column.name and c.label]
+        if there:
+            label = max(there, key=lambda c: abs(c.change.value)).label
+            shown.append(column.labels.index(label or ""))
+            continue
+        shares = [np.bincount(y[:, place].astype(int), minlength=count) / len(y) for y in (pair.yp, pair.yq)]
         shown.append(int(np.argmax(np.abs(shares[1] - shares[0]))))
     return tuple(shown)
 
 
 def _mean(values: FloatArray) -> float:
     return float(values.mean()) if len(values) else float("nan")
-
-
-def _ordered_categories(pair: Pair) -> Pair:
-    groups = np.repeat([0, 1], [len(pair.xp), len(pair.xq)])
-    response = np.concatenate([pair.yp, pair.yq])[:, 0]
-    xp, xq, columns = pair.xp.copy(), pair.xq.copy(), list(pair.x)
-    for place, column in enumerate(columns):
-        if not column.is_category:
-            continue
-        values = np.concatenate([pair.xp, pair.xq])[:, place]
-        order = label_order(values, response, groups, len(column.labels))
-        rank = np.empty(len(order))
-        rank[order] = np.arange(len(order))
-        columns[place] = column.relabelled([column.labels[code] for code in order])
-        xp[:, place], xq[:, place] = rank[pair.xp[:, place].astype(int)], rank[pair.xq[:, place].astype(int)]
-    return replace(pair, x=tuple(columns), xp=xp, xq=xq)
 
 
 def _width_of_y(pair: Pair) -> Any:
@@ -159,33 +133,16 @@ def _width_of_y(pair: Pair) -> Any:
     return np.array(widths)
 
 
-def _inside(region: Region, pair: Pair, places: dict[str, int]) -> tuple[FloatArray, FloatArray]:
-    """Which rows of each table lie in a region."""
-    masks = (np.ones(len(pair.xp), bool), np.ones(len(pair.xq), bool))
-    for name, low, high in region.bounds:
-        for mask, x in zip(masks, (pair.xp, pair.xq), strict=True):
-            mask &= (x[:, places[name]] > low) & (x[:, places[name]] <= high)
-    return masks
+def _words(column: Column) -> ColumnWords:
+    labels = {float(code): label for code, label in enumerate(column.labels)} if column.is_category else None
+    return ColumnWords(column.name, labels, _writer(column))
 
 
-def _region(region: Region, pair: Pair, places: dict[str, int], shown: Sequence[int]) -> ChangedRegion:
-    inside = _inside(region, pair, places)
-    words = [_bound(pair.x[places[name]], low, high) for name, low, high in region.bounds]
-    return ChangedRegion(
-        words=" and ".join(words) or "everywhere",
-        ratio=region.ratio,
-        share_p=float(inside[0].mean()),
-        share_q=float(inside[1].mean()),
-        response=response_summary(pair.y, pair.yp[inside[0]], pair.yq[inside[1]], shown),
-        above=region.significant,
-    )
+def _writer(column: Column) -> Callable[[float, float], str]:
+    return lambda low, high: _bound(column, low, high)
 
 
 def _bound(column: Column, low: float, high: float) -> str:
-    if column.is_category:
-        labels = [label for code, label in enumerate(column.labels) if low < code <= high]
-        shown = ", ".join(labels[:4]) + (f" or {len(labels) - 4} more" if len(labels) > 4 else "")
-        return f"{column.name} = {shown}" if len(labels) == 1 else f"{column.name} in {{{shown}}}"
     if column.cycle is not None:
         return f"{column.source} {column.cycle.words(low, high)}"
     if low == -np.inf:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import condcs
 from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
+from condcs._inference.explain import Region
+from condcs._inference.region_effects import Change
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
-from condcs.comparison._regions import ChangedRegion, Places, response_summary
+from condcs.comparison._regions import Places, response_summary
 from condcs.comparison._shifts import Shift
 from condcs.comparison._wording import as_text, show_p
 
@@ -35,7 +38,7 @@ class Comparison(ByValue):
     inputs, relation : Shift
         The tests of p(x) and of p(y|x): `pvalue`, `overlap`, `overlap_interval`, and each view by itself.
     places : Places
-        The regions, with the local divergence that they were found from.
+        The regions and the inputs (`explanation`), and the local divergence at some rows.
     pair : Pair
         The two tables as they were compared: columns, arrays, and what became of the rows.
     alpha : float
@@ -66,8 +69,8 @@ class Comparison(ByValue):
         return self.inputs.pvalue <= self.alpha
 
     @property
-    def regions(self) -> tuple[ChangedRegion, ...]:
-        """Regions of x, those where the relations differ most first; they describe, and test nothing."""
+    def regions(self) -> tuple[Region, ...]:
+        """Regions of x in which a change is significant, the most certain first; maybe none."""
         return self.places.regions
 
     @property
@@ -163,13 +166,26 @@ class Comparison(ByValue):
             "regions": [
                 {
                     "where": region.words,
-                    "times_average": region.ratio,
+                    "bounds": {name: _bound(bound) for name, bound in region.bounds.items()},
+                    "pvalue": region.p_value,
+                    "kind": region.kind,
                     "share_reference": region.share_p,
                     "share_current": region.share_q,
-                    "above_band": region.above,
-                    "response": _responses(region.response),
+                    "response": [_change(change) for change in region.changes],
                 }
                 for region in self.regions
+            ],
+            "input_columns": [
+                {
+                    "name": column.name,
+                    "share_of_change": column.involvement,
+                    "pvalue_of_shift": column.p_value,
+                    "summaries": _responses(column.summaries),
+                    "bins": list(column.bins),
+                    "shares_reference": list(column.shares_p),
+                    "shares_current": list(column.shares_q),
+                }
+                for column in self.places.explanation.inputs
             ],
             "resamples": self.n_resamples,
             "seed": self.seed,
@@ -201,6 +217,18 @@ def _shift(shift: Shift) -> dict[str, Any]:
         "views": [{"view": name, "pvalue": p} for name, p in zip(shift.views, shift.pvalues, strict=True)],
         **({"diagnostics": shift.diagnostics} if shift.diagnostics else {}),
     }
+
+
+def _bound(bound: tuple[float, float] | tuple[str, ...]) -> list[float | str | None]:
+    """Labels, or the ends of an interval, None where it is open."""
+    return [None if isinstance(end, float) and math.isinf(end) else end for end in bound]
+
+
+def _change(change: Change) -> dict[str, Any]:
+    numbers = {"reference": change.before, "current": change.now, "change": change.change}
+    values = {name: estimate.value for name, estimate in numbers.items()}
+    intervals = {f"{name}_interval": [estimate.low, estimate.high] for name, estimate in numbers.items()}
+    return {"what": change.words, "quantity": change.quantity, **values, **intervals}
 
 
 def _responses(found: tuple[tuple[str, float, float], ...]) -> list[dict[str, Any]]:

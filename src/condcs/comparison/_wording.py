@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from condcs._core.printable import harmless
+from condcs._inference.region_effects import Change
 from condcs._tables.kinds import Column, describe_columns
 from condcs._tables.pair import Account
 
@@ -95,19 +96,36 @@ def responses(found: Comparison) -> tuple[str, ...]:
 
 
 def where(found: Comparison) -> Lines:
-    """Say where the relation changed, with what the first two responses do there."""
-    heads = tuple(words for words, _, _ in found.regions[0].response[:2])
+    """Say where the relation changed, and what y does there for the same inputs."""
+    title = "where the relation changed"
+    if not found.regions:
+        return Lines((title,), ((NOWHERE,),))
+    first = [(region, region.changes[0]) for region in found.regions]
+    # What all of them are about stands above the column.
+    common = {change.words for _, change in first}
+    what = common.pop() if len(common) == 1 else ""
     rows = tuple(
         (
             region.words,
-            f"{region.ratio:.1f}",
             f"{region.share_p:.0%} → {region.share_q:.0%}",
-            *(f"{show_number(before)} → {show_number(after)}" for _, before, after in region.response[:2]),
+            ("" if what else f"{change.words}: ")
+            + f"{show_number(change.before.value)} → {show_number(change.now.value)}",
+            interval_words(change),
+            show_p(region.p_value),
         )
-        for region in found.regions
+        for region, change in first
     )
-    columns = ("where the relation changed", "times average", "rows", *heads)
+    columns = (title, "rows", what or "what y does there", "change", "p-value")
     return Lines(columns, rows, frozenset(columns[1:]))
+
+
+def interval_words(change: Change) -> str:
+    """Write the interval of a change: of a difference, or of a factor."""
+    low, high = show_number(change.change.low), show_number(change.change.high)
+    return f"{'times ' if change.quantity == 'spread' else ''}{low} to {high}"
+
+
+NOWHERE = "No region by itself shows the change clearly enough to be named."
 
 
 def as_text(found: Comparison) -> str:

@@ -1,0 +1,238 @@
+"""Honest regions: where the relation of y to x changed, found on some rows and tested on the others.
+
+A row's contrast is u r: u its label minus the label's probability given x, r a function of y minus its regression on x
+(on the pool, without labels). Its mean is 0 wherever p(y|x) is the same in both samples, whatever x does. On either
+half of the rows boxes of x are grown in which the contrasts are largest (`boxes`); on the other half the contrast of
+each box is compared with the largest of all boxes under redrawn labels. Two halves are two looks, so p-values are
+doubled. What is significant has its bounds placed anew by all rows: that there is a change is tested on rows that had
+no part in finding the box; where exactly it ends is an estimate from all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condcs._core.thread_limit import one_blas_thread
+from condcs._inference.boxes import Box, BoxSearch
+from condcs._inference.propensities import Propensity
+from condcs._inference.region_features import Feature, curved_features
+from condcs._inference.smoothing import Smoother
+
+FloatArray = np.ndarray[Any, Any]
+Rows = np.ndarray[Any, Any]
+
+_PENALTY, _SECOND = 7.0, 2.5
+"""Gain that the first bound of a column must bring beside the logarithm of the number of columns, and a second one, in
+units of the noise."""
+_SMALLEST_ROWS, _SMALLEST_SHARE = 12, 0.02
+_LEAST_SCORE = 3.0
+_MOST_PROPOSED = 12
+_SAME = 0.5
+_STILL_THERE = 2.5
+_DRAWN_FLOATS = 2**24
+_TIE = 1e-10
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The rows of both samples, and what is known about their labels.
+
+    Attributes
+    ----------
+    x : array, shape (n, d)
+        Inputs, labels coded as numbers.
+    categorical : tuple of bool
+        Which columns are labels.
+    labels : array of int, shape (n,)
+        Which sample a row is from, 0 or 1.
+    weights : array, shape (n,)
+        How much a row counts.
+    smoother : Smoother
+        For regressions on x.
+    propensity : Propensity
+        P(sample | x).
+    """
+
+    x: FloatArray
+    categorical: tuple[bool, ...]
+    labels: Rows
+    weights: FloatArray
+    smoother: Smoother
+    propensity: Propensity
+
+    @property
+    def surprise(self) -> FloatArray:
+        """Label minus its probability."""
+        return np.asarray(self.labels - self.propensity.probabilities[:, 1])
+
+    def search(self, rows: Rows | slice) -> BoxSearch:
+        """Return a search among some rows."""
+        x = self.x[rows]
+        n, d = x.shape
+        # The variance of a label is a quarter where the samples overlap fully.
+        least = max(_SMALLEST_ROWS, _SMALLEST_SHARE * n) / 4
+        return BoxSearch(x, self.categorical, penalty=_PENALTY + float(np.log(d)), second=_SECOND, least=least)
+
+
+@dataclass(frozen=True)
+class FoundBox:
+    """A box with a change, the function of y that changed there, and the p-value for all boxes together."""
+
+    box: Box
+    feature: Feature
+    p_value: float
+
+
+@dataclass(frozen=True)
+class _Tested:
+    found: FoundBox
+    statistic: float
+    held: Rows
+
+
+def honest_boxes(
+    ground: Ground,
+    features: Sequence[Feature],
+    *,
+    alpha: float,
+    max_regions: int,
+    n_resamples: int,
+    rng: np.random.Generator,
+) -> list[FoundBox]:
+    """Find boxes in which a function of y changed, most certain first; none if nothing is significant."""
+    if not features:
+        return []
+    halves = _halves(ground.labels, rng)
+    count = max(1, min(max_regions, _MOST_PROPOSED // len(features)))
+    tested: list[_Tested] = []
+    for half in (0, 1):
+        proposed = [(box, f) for f in features for box in _grown(ground, f, halves == half, count)]
+        tested += _tested(ground, proposed, halves != half, n_resamples, rng)
+    significant = [t for t in tested if t.found.p_value <= alpha]
+    significant.sort(key=lambda t: (t.found.p_value, -t.statistic))
+    return _listed(ground, significant, features, max_regions)
+
+
+def _halves(labels: Rows, rng: np.random.Generator) -> Rows:
+    """Split each sample in two."""
+    halves = np.empty(len(labels), np.int64)
+    for group in (0, 1):
+        rows = rng.permutation(np.flatnonzero(labels == group))
+        halves[rows] = np.arange(len(rows)) % 2
+    return halves
+
+
+def _grown(ground: Ground, feature: Feature, rows: Rows, count: int) -> list[Box]:
+    """Grow boxes one after the other, each on what the ones before it leave."""
+    search = ground.search(rows)
+    u, w = ground.surprise[rows], ground.weights[rows]
+    s, v = w * u * feature.values[rows], w * u**2
+    found = []
+    for _ in range(count):
+        box, score = search.best(s, v)
+        if score < _LEAST_SCORE:
+            break
+        found.append(box)
+        inside = box.holds(search.x)
+        s = s - np.where(inside, s[inside].sum() / v[inside].sum() * v, 0.0)
+    return found
+
+
+def _tested(
+    ground: Ground,
+    proposed: list[tuple[Box, Feature]],
+    held: Rows,
+    n_resamples: int,
+    rng: np.random.Generator,
+) -> list[_Tested]:
+    """Compare the contrast of each box on rows that were held back with the largest of all under redrawn labels."""
+    if not proposed:
+        return []
+    inside = [held & box.holds(ground.x) for box, _ in proposed]
+    functions = [np.where(rows, ground.weights * f.values, 0.0) for rows, (_, f) in zip(inside, proposed, strict=True)]
+    values = np.abs(_under_redrawn(ground, np.column_stack(functions), n_resamples, rng))
+    largest = values[:, 1:].max(axis=0)
+    chances = [(1 + np.sum(largest >= value - _TIE)) / (1 + n_resamples) for value in values[:, 0]]
+    return [
+        _Tested(FoundBox(box, feature, float(min(1.0, 2 * chance))), float(value), held)
+        for (box, feature), chance, value in zip(proposed, chances, values[:, 0], strict=True)
+    ]
+
+
+def _under_redrawn(ground: Ground, functions: FloatArray, n_resamples: int, rng: np.random.Generator) -> FloatArray:
+    """Return sums of surprises times each function (rows), for labels as given and redrawn, in deviations of all."""
+    propensity = ground.propensity
+    with one_blas_thread():
+        sums = [functions.T @ propensity.surprises(ground.labels[None], observed=True)[0]]
+        batch = max(1, _DRAWN_FLOATS // len(functions))
+        for start in range(0, n_resamples, batch):
+            labels = propensity.draw(min(batch, n_resamples - start), rng)
+            sums.append(functions.T @ propensity.surprises(labels)[0])
+    values = np.hstack(sums)
+    deviation = values.std(axis=1, keepdims=True)
+    return np.asarray(values / np.where(deviation > 0, deviation, 1.0))
+
+
+def _listed(
+    ground: Ground, significant: list[_Tested], features: Sequence[Feature], max_regions: int
+) -> list[FoundBox]:
+    """Place bounds by all rows, and leave out what the regions before it explain."""
+    search = ground.search(slice(None))
+    u, w = ground.surprise, ground.weights
+    v = w * u**2
+    kept: list[tuple[FoundBox, Rows]] = []
+    for tested in significant:
+        if len(kept) == max_regions:
+            break
+        found = tested.found
+        s = w * u * _unexplained(ground, found.feature, features, kept)
+        inside = tested.held & found.box.holds(ground.x)
+        noise = float(np.sqrt(((w * u * found.feature.values)[inside] ** 2).sum()))
+        if kept and abs(s[inside].sum()) < _STILL_THERE * noise:
+            continue
+        box, rows = _placed(search, found.box, s, v)
+        if all(_shared(rows, other) < _SAME for _, other in kept):
+            kept.append((FoundBox(box, found.feature, found.p_value), rows))
+    return [found for found, _ in kept]
+
+
+def _placed(search: BoxSearch, box: Box, s: FloatArray, v: FloatArray) -> tuple[Box, Rows]:
+    """Place the bounds of a box anew: the best of all boxes, or the one that its own bounds lead to."""
+    own = box.holds(search.x)
+    tried = sorted((search.best(s, v), search.refined(box, s, v)), key=lambda pair: -pair[1])
+    for better, _ in tried:
+        rows = better.holds(search.x)
+        # Within the box that was tested, or around it: another place has not been tested.
+        if (rows & own).sum() >= _SAME * min(rows.sum(), own.sum()):
+            return better, rows
+    return box, own
+
+
+def _unexplained(
+    ground: Ground, feature: Feature, features: Sequence[Feature], kept: list[tuple[FoundBox, Rows]]
+) -> FloatArray:
+    """Return a function of y without the changes in the regions that are listed already."""
+    if feature.kind in ("spread", "shape") and kept:
+        # A change of the mean is not one of the spread: residuals are taken about the means of either sample.
+        mean = next(f for f in features if f.kind == "mean" and f.column == feature.column)
+        z = _without(ground, mean.values, [rows for _, rows in kept])
+        feature = next(f for f in curved_features(z, feature.column, ground.smoother) if f.kind == feature.kind)
+    return _without(ground, feature.values, [rows for _, rows in kept])
+
+
+def _without(ground: Ground, values: FloatArray, regions: list[Rows]) -> FloatArray:
+    u, w = ground.surprise, ground.weights
+    left = values.copy()
+    for rows in regions:
+        effect = (w * u * left)[rows].sum() / (w * u**2)[rows].sum()
+        left[rows] -= effect * u[rows]
+    return left
+
+
+def _shared(a: Rows, b: Rows) -> float:
+    """Rows in both, as a share of those in either."""
+    return float((a & b).sum() / max(1, (a | b).sum()))

@@ -1,0 +1,68 @@
+"""The search for a box: against all boxes, with every kind of bound, and no bound where none helps."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from condcs._inference.boxes import Box, BoxSearch
+
+
+def search(x, categorical, penalty=1.0, second=0.5, least=2.0):
+    return BoxSearch(np.asarray(x, float), categorical, penalty=penalty, second=second, least=least)
+
+
+def test_the_best_interval_is_that_of_all_pairs_of_cuts():
+    """Of 60 rows every interval is tried; the search must find the largest score."""
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.normal(size=60))
+    s, v = rng.normal(size=60) + 1.5 * ((x > 0.1) & (x < 0.9)), rng.uniform(0.5, 1.5, size=60)
+    scores = {}
+    for low, high in combinations(range(61), 2):
+        if v[low:high].sum() >= 2:
+            cost = 0.0 if (low, high) == (0, 60) else 1.0 if low == 0 or high == 60 else 1.5
+            scores[low, high] = s[low:high].sum() ** 2 / v[low:high].sum() - cost
+    low, high = max(scores, key=scores.get)
+    box, score = search(x[:, None], [False]).best(s, v)
+    assert score == pytest.approx(scores[low, high])
+    assert np.flatnonzero(box.holds(x[:, None])).tolist() == list(range(low, high))
+
+
+def test_the_best_set_of_labels_is_that_of_all_sets():
+    rng = np.random.default_rng(1)
+    x = rng.integers(6, size=(300, 1)).astype(float)
+    s, v = rng.normal(size=300) - 1.0 * np.isin(x[:, 0], [1, 4]), np.ones(300)
+    sets = [c for k in range(1, 6) for c in combinations(range(6), k)]
+    costs = {c: 1.0 + max(1, min(len(c), 6 - len(c))) - 1 for c in sets}
+    scores = {c: s[np.isin(x[:, 0], c)].sum() ** 2 / np.isin(x[:, 0], c).sum() - costs[c] for c in sets}
+    best = max(scores, key=scores.get)
+    box, score = search(x, [True]).best(s, v)
+    assert score == pytest.approx(scores[best])
+    assert box.bounds == {0: frozenset(best)} == {0: frozenset({1.0, 4.0})}
+
+
+def test_a_box_of_a_number_and_labels_is_found_among_noise():
+    """A change without noise of its own: the box is exact up to the rows at its edges."""
+    rng = np.random.default_rng(2)
+    x = np.column_stack([rng.integers(4, size=600), rng.normal(size=(600, 3))])
+    inside = np.isin(x[:, 0], [0, 3]) & (x[:, 2] > -0.5) & (x[:, 2] <= 0.8)
+    box, _ = search(x, [True, False, False, False], penalty=7.0, second=2.5).best(inside * 2.0 - 0.01, np.ones(600))
+    assert box.bounds[0] == {0.0, 3.0}
+    assert np.array_equal(box.holds(x), inside)
+    assert set(box.bounds) == {0, 2}
+
+
+def test_a_change_everywhere_has_no_bounds():
+    rng = np.random.default_rng(3)
+    box, score = search(rng.normal(size=(500, 4)), [False] * 4, penalty=7.0).best(np.full(500, 0.5), np.ones(500))
+    assert box == Box({})
+    assert score == pytest.approx(125)
+
+
+def test_no_cut_parts_equal_values():
+    x = np.repeat([0.0, 1.0, 2.0], 50)[:, None]
+    s = np.where(np.arange(150) < 75, 1.0, 0.0)
+    box, _ = search(x, [False]).best(s, np.ones(150))
+    low, high = box.bounds[0]
+    assert low == -np.inf
+    assert high in (0.5, 1.5)
