@@ -10,6 +10,7 @@ from condcs._core.settings import config_context
 from condcs._inference.conditional_tests import conditional_test
 from condcs._inference.explain import Explanation, Region, explain
 from condcs._inference.independence_tests import independence_test
+from condcs._inference.loss_split import LossChange, loss_change
 from condcs._inference.results import ConfidenceInterval, Estimate, TestResult
 from condcs._inference.two_sample_tests import two_sample_test
 from condcs._inference.witness import Witness, witness
@@ -52,6 +53,7 @@ __all__ = [
     "Estimate",
     "Explanation",
     "FileOptions",
+    "LossChange",
     "Measure",
     "Region",
     "TestResult",
@@ -72,6 +74,7 @@ __all__ = [
     "explain",
     "independence_test",
     "joint_mmd",
+    "loss_change",
     "mcmd",
     "mmd",
     "pairwise",

@@ -71,29 +71,28 @@ class CommonSupport:
     odds: LeftOutFit
     weights: FloatArray
 
-    def regressions(self, target: FloatArray) -> tuple[LeftOutFit, LeftOutFit]:
-        """Regress a target on x in each sample: two fits at all rows, the one of the first sample first.
-
-        The design is the one that does best for the target and for its difference between the samples.
-        """
+    def design(self, target: FloatArray) -> Design:
+        """Return the functions of x that do best for a target and for its difference between the samples."""
+        both = np.column_stack([target, (self.second - self.second.mean()) * (target - target.mean())])
         with one_blas_thread():
-            functions = self._design(target).functions
+            return min(self.smoother.designs, key=lambda design: _error(design, both))
+
+    def regressions(self, target: FloatArray, design: Design) -> tuple[LeftOutFit, LeftOutFit]:
+        """Regress a target on x in each sample: two fits at all rows, the one of the first sample first."""
+        with one_blas_thread():
+            functions = design.functions
             return _ridge(functions, target, ~self.second), _ridge(functions, target, self.second)
 
-    def difference(self, target: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def difference(self, target: FloatArray, design: Design, rng: np.random.Generator) -> FloatArray:
         """Regress a target in each sample, and return the difference of both, each half of the rows from the other."""
         half = rng.permutation(len(target)) % 2 == 0
         found = np.empty(len(target))
         with one_blas_thread():
-            functions = self._design(target).functions
+            functions = design.functions
             for own in (half, ~half):
                 fits = (_ridge(functions, target, own & self.second), _ridge(functions, target, own & ~self.second))
                 found[~own] = (fits[0].values - fits[1].values)[~own]
         return found
-
-    def _design(self, target: FloatArray) -> Design:
-        both = np.column_stack([target, (self.second - self.second.mean()) * (target - target.mean())])
-        return min(self.smoother.designs, key=lambda design: _errors(design, both))
 
     def redrawn_weights(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Return how often each row is drawn (n x count) if each sample is drawn again with replacement."""
@@ -134,47 +133,43 @@ def share(odds: FloatArray) -> FloatArray:
     return np.asarray(np.clip(expit(odds), _LEAST_SHARE, 1 - _LEAST_SHARE))
 
 
-def _errors(design: Design, targets: FloatArray) -> float:
+def _error(design: Design, targets: FloatArray) -> float:
     """Sum over targets of the least share of the variance that a ridge regression leaves, each row left out."""
     n = len(targets)
-    squares = design.basis**2
     centred = targets - targets.mean(axis=0)
-    along = design.basis.T @ centred
-    best = (centred**2).sum(axis=0) * (n / (n - 1)) ** 2
-    total = np.maximum(best, np.finfo(float).tiny)
-    for penalty in _PENALTIES:
-        shrinkage = design.spectrum / (design.spectrum + penalty)
-        if shrinkage.sum() > MOST_FREEDOM * n:
-            continue
-        left = centred - design.basis @ (shrinkage[:, None] * along)
-        left_out = left / np.maximum(1 - 1 / n - squares @ shrinkage, _LEAST_LEFT)[:, None]
-        best = np.minimum(best, (left_out**2).sum(axis=0))
-    return float((best / total).sum())
+    shrinkages = _shrinkages(design.spectrum, n)
+    left = np.maximum(1 - 1 / n - design.basis**2 @ shrinkages, _LEAST_LEFT)
+    total = 0.0
+    for target, along in zip(centred.T, (design.basis.T @ centred).T, strict=True):
+        errors = (((target[:, None] - design.basis @ (shrinkages * along[:, None])) / left) ** 2).sum(axis=0)
+        total += float(errors.min()) / max(float(target @ target), np.finfo(float).tiny)
+    return total
+
+
+def _shrinkages(spectrum: FloatArray, rows: int) -> FloatArray:
+    """Return what each ridge penalty keeps along each direction (p x penalties); the last one keeps nothing."""
+    found = spectrum[:, None] / (spectrum[:, None] + _PENALTIES)
+    return np.column_stack([found[:, found.sum(axis=0) <= MOST_FREEDOM * rows], np.zeros(len(spectrum))])
 
 
 def _ridge(functions: FloatArray, target: FloatArray, own: FloatArray) -> LeftOutFit:
     """Regress on some functions of x over the own rows; a fit everywhere, own rows left out of their own."""
     n, level = int(own.sum()), float(target[own].mean())
     functions = functions - functions[own].mean(axis=0)
-    response = target[own] - level
-    spectrum, turn = np.linalg.eigh(functions[own].T @ functions[own])
+    inner, response = functions[own], target[own] - level
+    spectrum, turn = np.linalg.eigh(inner.T @ inner)
     kept = spectrum > 1e-9 * max(spectrum[-1], np.finfo(float).tiny)
     spectrum, basis = spectrum[kept], functions @ (turn[:, kept] / np.sqrt(spectrum[kept]))
-    along, squares = basis[own].T @ response, basis[own] ** 2
-    best, shrunk = response * (n / (n - 1)), np.zeros(len(spectrum))
-    for penalty in _PENALTIES:
-        shrinkage = spectrum / (spectrum + penalty)
-        if shrinkage.sum() > MOST_FREEDOM * n:
-            continue
-        left = response - basis[own] @ (shrinkage * along)
-        left_out = left / np.maximum(1 - 1 / n - squares @ shrinkage, _LEAST_LEFT)
-        if left_out @ left_out < best @ best:
-            best, shrunk = left_out, shrinkage
-    values = level + basis @ (shrunk * along)
-    values[own] = target[own] - best
+    inner = basis[own]
+    along, shrinkages = inner.T @ response, _shrinkages(spectrum, n)
+    leverage = np.minimum(1 / n + inner**2 @ shrinkages, 1 - _LEAST_LEFT)
+    left_out = (response[:, None] - inner @ (shrinkages * along[:, None])) / (1 - leverage)
+    best = int(np.argmin((left_out**2).sum(axis=0)))
+    values = level + basis @ (shrinkages[:, best] * along)
+    values[own] = target[own] - left_out[:, best]
     # Beyond the rows of a sample its regression may go anywhere.
     values = np.clip(values, target[own].min(), target[own].max())
-    left = np.column_stack([np.full(len(values), 1 / np.sqrt(n)), basis * np.sqrt(shrunk)])
+    left = np.column_stack([np.full(len(values), 1 / np.sqrt(n)), basis * np.sqrt(shrinkages[:, best])])
     right = np.zeros_like(left)
     right[own] = left[own] * (target[own] - values[own])[:, None]
     return LeftOutFit(values, left, right)

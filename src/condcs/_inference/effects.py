@@ -104,11 +104,13 @@ def measure_effect(
     s = share(support.odds.values)
     u = support.second - s
     weights = np.sqrt(support.weights)[:, None]
-    fits = [support.regressions(column) for column in columns.T]
+    designs = [support.design(column) for column in columns.T]
+    fits = [support.regressions(column, design) for column, design in zip(columns.T, designs, strict=True)]
     first, second = (np.column_stack([pair[which].values for pair in fits]) for which in (0, 1))
     left = columns - first - s[:, None] * (second - first)
     z = normal_quantile(confidence_level)
-    direction = np.column_stack([support.difference(column, rng) for column in columns.T])
+    both = zip(columns.T, designs, strict=True)
+    direction = np.column_stack([support.difference(column, design, rng) for column, design in both])
     total = float(np.sum(support.weights * u**2))
     with one_blas_thread():
         aimed = weights * u[:, None] * direction
@@ -190,7 +192,7 @@ def _upper_bound(left: FloatArray, aimed: FloatArray, functions: FloatArray, z: 
 
 
 def _spread(support: CommonSupport, residuals: FloatArray, z: float, rng: np.random.Generator) -> Spread:
-    """Standard deviations of what the regressions leave, over the common support."""
+    """Return the standard deviations of what the regressions leave, over the common support."""
     means = MeansOnSupport.of(support, residuals**2, _SPREAD_RESAMPLES, rng)
     before, now = np.sqrt(np.maximum(means.observed[1:3], 0.0))
     draws = np.sqrt(np.maximum(means.redrawn[1:3], 0.0))

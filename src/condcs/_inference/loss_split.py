@@ -210,7 +210,7 @@ class MeansOnSupport:
     @classmethod
     def of(cls, support: CommonSupport, column: FloatArray, count: int, rng: np.random.Generator) -> MeansOnSupport:
         """Estimate them."""
-        fits = (support.odds, *support.regressions(column))
+        fits = (support.odds, *support.regressions(column, support.design(column)))
         observed = _means(support, column, support.weights[:, None], *(fit.values[:, None] for fit in fits))
         drawn = support.redrawn_weights(count, rng)
         redrawn = [

@@ -89,9 +89,12 @@ def compare_tables(
     number: Annotated[list[str] | None, typer.Option(help="Responses with two values that are numbers.")] = None,
     report: Annotated[Path | None, typer.Option(help="HTML report to write.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    max_rows: Annotated[int, typer.Option(min=10, help="Rows of each table; longer tables are sampled.")] = 2000,
+    max_rows: Annotated[
+        int | None, typer.Option(min=10, help="Rows of each table; by default as many as the time budget allows for.")
+    ] = None,
+    time_budget: Annotated[float, typer.Option(help="Seconds of processor time, about.")] = 60.0,
     memory: Annotated[int, typer.Option(min=1, help="Memory for the sampled rows, in megabytes.")] = 500,
-    resamples: Annotated[int, typer.Option(min=1, help="Resamples of each test.")] = 299,
+    resamples: Annotated[int, typer.Option(min=1, help="Resamples of each test.")] = 199,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the tests.")] = 0,
     jobs: Jobs = None,
     dask: Dask = None,
@@ -120,6 +123,7 @@ def compare_tables(
             rng=seed,
             n_jobs=jobs,
             max_rows=max_rows,
+            time_budget=time_budget,
             category=category or (),
             number=number or (),
             missing="drop" if drop_missing else "error",

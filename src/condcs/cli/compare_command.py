@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from condcs.cli.boundary import CHANGED
@@ -17,9 +17,9 @@ from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.comparison._comparing import STEPS
 from condcs.comparison._result import Comparison
-from condcs.comparison._wording import Lines, answers, responses, sizes, variables, where
+from condcs.comparison._wording import Lines, answers, effects, loss_parts, responses, sizes, variables, where
 
-_STYLES = {"shifted": "bold red", "changed": "bold red", "no evidence": "green"}
+_STYLES = {"shifted": "bold red", "changed": "bold red", "same": "bold green", "no evidence": "green"}
 
 
 def run(
@@ -64,11 +64,12 @@ def print_comparison(found: Comparison, console: Terminal, report: Path | None) 
     for name, words in variables(found):
         console.print(f"[dim]{name:<9}[/dim]  {foreign(words)}")
     console.print()
-    console.print(console.fitted(_table(answers(found))))
-    console.print()
     console.print(f"[bold]{foreign(found.verdict)}[/bold]")
     for line in responses(found):
         console.print(foreign(line))
+    for table in (effects(found), *([] if found.loss_change is None else [loss_parts(found)]), answers(found)):
+        console.print()
+        console.print(console.fitted(_table(table)))
     if found.relation_changed:
         console.print()
         console.print(console.fitted(_table(where(found))))
@@ -96,14 +97,15 @@ def _progress(console: Terminal) -> Iterator[Callable[[str], None]]:
     if not console.is_interactive:
         yield lambda step: console.print(step, style="dim") if console.is_terminal else None
         return
-    columns = [TextColumn("[cyan]Comparing"), BarColumn(), TimeElapsedColumn(), TextColumn("[dim]{task.description}")]
+    words = TextColumn("[dim]{task.description}")
+    columns = [TextColumn("[cyan]Comparing"), BarColumn(), TimeElapsedColumn(), words, TimeRemainingColumn()]
     with Progress(*columns, console=console, transient=True) as bar:
-        shown = bar.add_task("", total=STEPS)
-        done = -1
+        shown = bar.add_task("", total=sum(STEPS.values()))
+        begun: list[str] = []
 
         def tell(step: str) -> None:
-            nonlocal done
-            done += 1
-            bar.update(shown, completed=done, description=step)
+            # About how much of the time the steps before this one take, so that what is left can be estimated.
+            bar.update(shown, completed=sum(STEPS[name] for name in begun), description=step)
+            begun.append(step)
 
         yield tell

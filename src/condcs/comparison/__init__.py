@@ -1,6 +1,8 @@
-"""The parts of a `Comparison` of two tables: how far p(x) and p(y|x) shifted, and where the relation changed."""
+"""The parts of a `Comparison` of two tables: how far p(x) and p(y|x) shifted, how y changed, and where."""
 
+from condcs._inference.effects import Effect, Spread
 from condcs.comparison._regions import ChangedRegion
 from condcs.comparison._shifts import Shift
+from condcs.comparison._sizes import Sizes
 
-__all__ = ["ChangedRegion", "Shift"]
+__all__ = ["ChangedRegion", "Effect", "Shift", "Sizes", "Spread"]
