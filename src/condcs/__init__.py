@@ -10,6 +10,7 @@ from condcs._core.settings import config_context
 from condcs._inference.conditional_tests import conditional_test
 from condcs._inference.explain import Explanation, Region, explain
 from condcs._inference.independence_tests import independence_test
+from condcs._inference.loss_split import LossChange, loss_change
 from condcs._inference.results import ConfidenceInterval, Estimate, TestResult
 from condcs._inference.two_sample_tests import two_sample_test
 from condcs._inference.witness import Witness, witness
@@ -57,6 +58,7 @@ __all__ = [
     "Explanation",
     "FileOptions",
     "GroupComparison",
+    "LossChange",
     "Measure",
     "Region",
     "Sampled",
@@ -82,6 +84,7 @@ __all__ = [
     "explain",
     "independence_test",
     "joint_mmd",
+    "loss_change",
     "mcmd",
     "mmd",
     "pairwise",

@@ -103,10 +103,13 @@ def compare_tables(
     junit: Annotated[Path | None, typer.Option(help="JUnit XML to write, for the test reports of a pipeline.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Summary in Markdown to write.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    max_rows: Annotated[int, typer.Option(min=10, help="Rows of each table; longer tables are sampled.")] = 2000,
+    max_rows: Annotated[
+        int | None, typer.Option(min=10, help="Rows of each table; by default as many as the time budget allows for.")
+    ] = None,
+    time_budget: Annotated[float, typer.Option(help="Seconds of processor time, about.")] = 60.0,
     memory: Annotated[int, typer.Option(min=1, help="Memory for the sampled rows, in megabytes.")] = 500,
     resamples: Annotated[
-        int | None, typer.Option(min=1, help="Resamples of each test; by default 299, or more for many groups.")
+        int | None, typer.Option(min=1, help="Resamples of each test; by default 199, or more for many groups.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the tests.")] = 0,
     jobs: Jobs = None,
@@ -136,6 +139,7 @@ def compare_tables(
         current,
         group,
         against,
+        pairs_only={"time_budget": time_budget},
         alpha=alpha,
         n_resamples=resamples,
         rng=seed,

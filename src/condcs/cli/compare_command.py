@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from condcs._core.errors import ParameterError
@@ -21,10 +21,10 @@ from condcs.comparison._comparing_groups import compare_groups
 from condcs.comparison._formats import Found, as_junit, as_markdown
 from condcs.comparison._group_comparison import GroupComparison
 from condcs.comparison._result import Comparison
-from condcs.comparison._wording import Lines, answers, responses, sizes, variables, where
+from condcs.comparison._wording import Lines, answers, effects, loss_parts, responses, sizes, variables, where
 from condcs.report._page import as_json, write_whole
 
-_STYLES = {"shifted": "bold red", "changed": "bold red", "no evidence": "green"}
+_STYLES = {"shifted": "bold red", "changed": "bold red", "same": "bold green", "no evidence": "green"}
 
 
 @dataclass(frozen=True)
@@ -41,25 +41,24 @@ Compared = Callable[[Callable[[str], None]], Found]
 
 
 def chosen_tables(
-    reference: str, current: str | None, group: str | None, against: str, *, n_resamples: int | None, **options: Any
+    reference: str, current: str | None, group: str | None, against: str, *, pairs_only: dict[str, Any], **options: Any
 ) -> Compared:
-    """Return what compares two tables, or the groups of one."""
+    """Return what compares two tables, with options that only they have, or the groups of one; None is the default."""
     if (current is None) == (group is None):
         got = "one table alone" if group is None else "two tables and --group"
         raise ParameterError(
             f"two tables must be named, or one table and its --group, got {got}. Name e.g. a second table."
         )
+    options = {name: value for name, value in options.items() if value is not None}
     if group is not None:
         return lambda tell: compare_groups(
             reference,
             group=group,
             against=cast(Any, against),
-            n_resamples=n_resamples,
             progress=tell,
             **options,
         )
-    resamples = 299 if n_resamples is None else n_resamples
-    return lambda tell: _comparing.compare(reference, current, n_resamples=resamples, progress=tell, **options)
+    return lambda tell: _comparing.compare(reference, current, progress=tell, **pairs_only, **options)
 
 
 def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> None:
@@ -108,11 +107,12 @@ def print_comparison(found: Comparison, console: Terminal, report: Path | None) 
     for name, words in variables(found):
         console.print(f"[dim]{name:<9}[/dim]  {foreign(words)}")
     console.print()
-    console.print(console.fitted(_table(answers(found))))
-    console.print()
     console.print(f"[bold]{foreign(found.verdict)}[/bold]")
     for line in responses(found):
         console.print(foreign(line))
+    for table in (effects(found), *([] if found.loss_change is None else [loss_parts(found)]), answers(found)):
+        console.print()
+        console.print(console.fitted(_table(table)))
     if found.relation_changed:
         console.print()
         console.print(console.fitted(_table(where(found))))
@@ -159,17 +159,18 @@ def _progress(console: Terminal) -> Iterator[Callable[[str], None]]:
     if not console.is_interactive:
         yield lambda step: console.print(step, style="dim") if console.is_terminal else None
         return
-    columns = [TextColumn("[cyan]Comparing"), BarColumn(), TimeElapsedColumn(), TextColumn("[dim]{task.description}")]
+    words = TextColumn("[dim]{task.description}")
+    columns = [TextColumn("[cyan]Comparing"), BarColumn(), TimeElapsedColumn(), words, TimeRemainingColumn()]
     with Progress(*columns, console=console, transient=True) as bar:
-        shown = bar.add_task("", total=_comparing.STEPS)
-        done = -1
+        shown = bar.add_task("", total=sum(_comparing.STEPS.values()))
+        begun: list[str] = []
 
         def tell(step: str) -> None:
-            nonlocal done
-            done += 1
-            # Groups take as many steps each: there is no end in sight.
-            bar.update(
-                shown, completed=done, description=step, total=_comparing.STEPS if done <= _comparing.STEPS else None
-            )
+            # About how much of the time the steps before this one take, so that what is left can be estimated. The
+            # steps of groups have other names, and no end in sight.
+            total = sum(_comparing.STEPS.values()) if step in _comparing.STEPS else None
+            done = sum(_comparing.STEPS.get(name, 0.0) for name in begun)
+            bar.update(shown, completed=done, description=step, total=total)
+            begun.append(step)
 
         yield tell

@@ -1,5 +1,7 @@
-"""The parts of a `Comparison` of two tables: how far p(x) and p(y|x) shifted, and where the relation changed."""
+"""The parts of a `Comparison` of two tables: how far p(x) and p(y|x) shifted, how y changed, and where."""
 
+from condcs._inference.effects import Effect, Spread
 from condcs.comparison._shifts import Shift
+from condcs.comparison._sizes import Sizes
 
-__all__ = ["Shift"]
+__all__ = ["Effect", "Shift", "Sizes", "Spread"]

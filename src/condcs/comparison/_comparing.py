@@ -1,26 +1,33 @@
-"""The comparison of two tables: read, test the inputs, test the relation, find the regions."""
+"""The comparison of two tables: read, test the inputs, test the relation, measure its change, find the regions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, get_args
 
 import numpy as np
 
-from condcs._core.checks import check_alpha, check_choice, check_integer
-from condcs._core.errors import ParameterError, public
+from condcs._core.checks import check_alpha, check_choice, check_integer, check_positive
+from condcs._core.errors import DataError, ParameterError, public
 from condcs._core.random import check_rng
 from condcs._tables.in_memory import TableInMemory, as_table, column_patterns
 from condcs._tables.pair import FEWEST_ROWS, Missing, Pair, ReadOptions, read_pair
 from condcs._tables.sources import FileOptions
+from condcs.comparison._losses import PREDICTED, LossColumn, split_off, with_predictions
 from condcs.comparison._regions import Places, find_places
-from condcs.comparison._result import Comparison
+from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._shifts import Shift, Tell, collected_warnings, compare_inputs, compare_relation
+from condcs.comparison._sizes import Losses, Sizes, measure_sizes
 
-STEPS = 9
-"""How often `compare` tells where it is, at most: the reading, four widths of the inputs, five of the relation, an
-interval for each, the regions."""
+STEPS = {"reading": 0.1, "inputs": 0.1, "relation": 0.5, "how sure": 0.1, "how large": 0.1, "where": 0.1}
+"""The steps that `compare` tells of as they begin, and about how much of the time each takes."""
+
+MOST_ROWS = 100_000
+"""Rows of each table that are compared at most by default, whatever the time budget."""
+_SECONDS, _SECONDS_PER_MILLION_PAIRS = 1.0, 0.25
+"""Processor time of a comparison: the part that does not grow, and what a million pairs of pooled rows add."""
 
 Columns = str | int | Sequence[str | int]
 
@@ -33,10 +40,15 @@ def compare(
     y: Columns,
     x: Columns | None = None,
     alpha: float = 0.05,
-    n_resamples: int = 299,
+    n_resamples: int = 199,
     rng: int | np.random.Generator | None = 0,
     n_jobs: int | None = None,
-    max_rows: int = 2000,
+    max_rows: int | None = None,
+    time_budget: float = 60.0,
+    prediction: Any = None,
+    loss: str | int | None = None,
+    tolerance: float | None = None,
+    min_effect: float | None = None,
     category: Columns = (),
     number: Columns = (),
     missing: Missing = "error",
@@ -50,9 +62,10 @@ def compare(
     Two questions are asked separately, to distinguish a covariate shift from a change of the relation:
     whether p(x) is the same (a CS test with permutations, which is exact), and whether p(y|x) is (the conditional CS
     test with the propensity null, so that shifted inputs alone are no evidence). Each has one p-value for several
-    views together: bandwidths, or kinds of change. Numbers get Gaussian kernels in units of their pooled standard
-    deviation, text gets delta kernels; a response with two values is a label. Cost O(n^2) per bandwidth with
-    n = 2 `max_rows`; memory O(n).
+    views together: bandwidths, or kinds of change. How large the change is comes in units of y, as a difference of
+    the means of y for equal inputs, over the inputs that both tables have. Numbers get Gaussian kernels in units of
+    their pooled standard deviation, text gets delta kernels; a response with two values is a label. Cost O(n^2) with n
+    pooled rows; memory O(n).
 
     Parameters
     ----------
@@ -72,8 +85,23 @@ def compare(
         Seed of the sample of rows and of the tests.
     n_jobs : int, optional
         Threads; by default one per core.
-    max_rows : int
-        Rows of each table that are compared; of longer ones a uniform sample.
+    max_rows : int, optional
+        Rows of each table that are compared; of longer ones a uniform sample. By default as many as `time_budget`
+        allows for.
+    time_budget : float
+        Seconds of processor time that the comparison may take, about; what it means for the rows is said.
+    prediction : str, int, or fitted model, optional
+        A model's prediction of y: its column, which is then no input, or a scikit-learn model, which is asked to
+        predict. The result's `loss_change` says why the model got worse: inputs that moved, inputs that are new, or the
+        relation. The loss is the squared error of numbers, the share of errors of labels, and the log loss if y has two
+        labels and the predictions are probabilities of the later one.
+    loss : str or int, optional
+        The same for a column that holds the loss of every row.
+    tolerance : float, optional
+        Changes of y for equal inputs, in its units (for labels, in shares), that are too small to matter. The answer is
+        then "changed" only if mean or spread of y changed by more, and "same" if both did by less, with confidence.
+    min_effect : float, optional
+        The same as a loss of overlap: with 0.05, overlaps above 0.95 are too small a change to matter.
     category, number : str, int or sequence of them
         Columns of numbers that are labels, and responses of two values that are numbers.
     missing : {"error", "drop", "as-value"}
@@ -91,8 +119,9 @@ def compare(
     Returns
     -------
     Comparison
-        `relation_changed`, `inputs_shifted`, `relation`, `inputs`, `regions` and `verdict`; it prints as a summary,
-        shows as a page in notebooks, and has the methods `report`, `plot` and `to_dict`.
+        `verdict`, `decision`, `relation_changed`, `inputs_shifted`, `effects`, `loss_change`, `relation`, `inputs` and
+        `regions`; it prints as a summary, shows as a page in notebooks, and has the methods `report`, `plot` and
+        `to_dict`.
 
     Examples
     --------
@@ -104,24 +133,42 @@ def compare(
     >>> found = compare(month(2), month(3), y="price", n_resamples=39)
     >>> found.relation_changed, found.inputs_shifted
     (True, False)
-    >>> print(found.verdict)
-    The relation of price to the inputs changed (p = 0.025); no evidence that the inputs shifted.
+    >>> round(found.effects[0].average.value)
+    100
     """
     check_level(alpha, n_resamples)
+    limits = Limits(_checked("tolerance", tolerance), _checked("min_effect", min_effect, below=1.0))
+    source = loss_source(prediction, loss)
+    if source is not None and source.column == PREDICTED:
+        reference, current = with_predictions((reference, current), prediction, y, x)
     tables = as_table("reference", reference), as_table("current", current)
     seed = as_seed(rng)
+    budget = check_positive("time_budget", time_budget)
     options = read_options(
         tables[0],
         {"x": x, "y": y, "category": category, "number": number, "weights": weights, "cluster": cluster},
         missing=missing,
-        max_rows=max_rows,
+        max_rows=rows_within(budget) if max_rows is None else max_rows,
         seed=seed,
         files=files,
     )
+    if source is not None:
+        (column,) = column_patterns(source.option, source.column, tables[0])
+        source = LossColumn(source.option, column)
+        options = replace(options, y=[*options.y, column])
     tell = progress or (lambda step: None)
     tell("reading")
-    pair = read_pair(*tables, options)
-    return compare_pair(pair, alpha=alpha, n_resamples=n_resamples, seed=seed, n_jobs=n_jobs, tell=tell)
+    pair, losses = read_with_losses(tables, options, source)
+    found = compare_pair(
+        pair, alpha=alpha, n_resamples=n_resamples, seed=seed, n_jobs=n_jobs, tell=tell, losses=losses, limits=limits
+    )
+    if max_rows is not None or not (pair.reference.sampled or pair.current.sampled):
+        return found
+    said = (
+        f"At most {options.max_rows:,} rows of each table were compared, to stay within {budget:g} s of processor "
+        "time. Raise `time_budget`, or set `max_rows`, to compare more."
+    )
+    return replace(found, notes=(said, *found.notes))
 
 
 def read_options(
@@ -153,18 +200,86 @@ def as_seed(rng: int | np.random.Generator | None) -> int:
 
 
 def compare_pair(
-    pair: Pair, *, alpha: float, n_resamples: int, seed: int, n_jobs: int | None, tell: Tell
+    pair: Pair,
+    *,
+    alpha: float,
+    n_resamples: int,
+    seed: int,
+    n_jobs: int | None,
+    tell: Tell,
+    losses: Losses | None = None,
+    limits: Limits | None = None,
 ) -> Comparison:
     """Compare two tables that have been read."""
 
-    def run() -> tuple[Shift, Shift, Places]:
-        inputs = compare_inputs(pair, resamples=n_resamples, seed=seed, jobs=n_jobs, tell=tell)
+    def run() -> tuple[Shift, Shift, Sizes, Places]:
+        inputs = compare_inputs(pair, resamples=n_resamples, seed=seed, tell=tell)
         relation = compare_relation(pair, resamples=n_resamples, seed=seed, jobs=n_jobs, tell=tell)
+        tell("how large")
+        sizes = measure_sizes(pair, losses, alpha=alpha, seed=seed)
         tell("where")
-        return inputs, relation, find_places(pair, seed=seed, alpha=alpha)
+        return inputs, relation, sizes, find_places(pair, seed=seed, alpha=alpha)
 
-    (inputs, relation, places), said = collected_warnings(run)
-    return Comparison(pair, inputs, relation, places, alpha, n_resamples, seed, (*pair.notes, *said))
+    (inputs, relation, sizes, places), said = collected_warnings(run)
+    return Comparison(
+        pair,
+        inputs,
+        relation,
+        sizes,
+        places,
+        alpha,
+        n_resamples,
+        seed,
+        (*pair.notes, *said),
+        Limits() if limits is None else limits,
+    )
+
+
+def loss_source(prediction: Any, loss: str | int | None) -> LossColumn | None:
+    """Return where the loss of a row comes from, or None if none was asked for."""
+    if prediction is None:
+        return None if loss is None else LossColumn("loss", loss)
+    if loss is not None:
+        raise ParameterError(
+            f"`loss` must be None if `prediction` is given, got {loss!r}. Pass the one that the tables hold."
+        )
+    if isinstance(prediction, str | int):
+        return LossColumn("prediction", prediction)
+    if not hasattr(prediction, "predict"):
+        raise ParameterError(
+            f"`prediction` must be a column or a fitted model with a method `predict`, got "
+            f"{type(prediction).__name__}. Pass e.g. prediction='predicted_price'."
+        )
+    return LossColumn("prediction", PREDICTED)
+
+
+def read_with_losses(
+    tables: tuple[Any, Any], options: ReadOptions, source: LossColumn | None
+) -> tuple[Pair, Losses | None]:
+    """Read two tables, and the loss of each row if there is one; its column is read as a further response."""
+    if source is None:
+        return read_pair(*tables, options), None
+    try:
+        pair = read_pair(*tables, options)
+    except (ParameterError, DataError) as error:
+        if repr(source.column) in str(error):
+            raise type(error)(str(error).replace("`y`", f"`{source.option}`")) from None
+        raise
+    return split_off(pair, source)
+
+
+def rows_within(seconds: float) -> int:
+    """Return how many rows of each table can be compared in so much processor time."""
+    pairs = max(seconds - _SECONDS, 0.0) / _SECONDS_PER_MILLION_PAIRS * 1e6
+    return int(np.clip(np.sqrt(pairs) / 2, 1000, MOST_ROWS))
+
+
+def _checked(name: str, value: float | None, below: float = np.inf) -> float | None:
+    if value is None:
+        return None
+    if check_positive(name, value) >= below:
+        raise ParameterError(f"`{name}` must lie below {below:g}, got {value!r}. Pass e.g. {name}=0.05.")
+    return float(value)
 
 
 def check_level(alpha: Any, n_resamples: Any) -> None:

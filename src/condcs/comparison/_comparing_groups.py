@@ -72,7 +72,7 @@ def compare_groups(
     alpha : float
         Level of the tests, for all groups together.
     n_resamples : int, optional
-        Resamples of each test; by default 299, or more where the adjustment needs them.
+        Resamples of each test; by default 199, or more where the adjustment needs them.
     rng, n_jobs, progress
         As in `condcs.compare`.
     matrix : bool
@@ -100,7 +100,7 @@ def compare_groups(
     ('March',)
     """
     check_choice("against", against, get_args(Against))
-    check_level(alpha, 299 if n_resamples is None else n_resamples)
+    check_level(alpha, 199 if n_resamples is None else n_resamples)
     source, seed, tell = as_table("table", table), as_seed(rng), progress or (lambda step: None)
     columns = {name: options.get(name, ()) for name in ("category", "number", "weights", "cluster")}
     reading = read_options(
@@ -116,7 +116,7 @@ def compare_groups(
     pairs = list(_references(len(groups.groups), against))
     if n_resamples is None:
         # Half the level is within reach of the smallest of the adjusted p-values.
-        n_resamples = max(299, math.ceil(2 * len(pairs) / alpha) - 1)
+        n_resamples = max(199, math.ceil(2 * len(pairs) / alpha) - 1)
     check_level(alpha / len(pairs), n_resamples)
     names, found, notes = [], [], list(groups.notes)
     for places, current in pairs:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import condcs
 from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
+from condcs._inference.effects import Effect
 from condcs._inference.explain import Region
+from condcs._inference.loss_split import LossChange
 from condcs._inference.region_effects import Change
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._regions import Places, response_summary
 from condcs.comparison._shifts import Shift
-from condcs.comparison._wording import as_text, show_p
+from condcs.comparison._sizes import Sizes
+from condcs.comparison._wording import as_text, verdict_words
 
 if TYPE_CHECKING:
     from condcs.report._page import Page
@@ -25,6 +28,20 @@ if TYPE_CHECKING:
 SCHEMA = "condcs/compare/1"
 """Of `to_dict`, described in docs/schemas. New keys keep the number; a key that goes, or means something else, raises
 it."""
+Decision = Literal["changed", "same", "undecided"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large a change must be to matter: in units of y, or as a loss of overlap; None if any does."""
+
+    tolerance: float | None = None
+    min_effect: float | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is one."""
+        return self.tolerance is not None or self.min_effect is not None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,6 +54,8 @@ class Comparison(ByValue):
     ----------
     inputs, relation : Shift
         The tests of p(x) and of p(y|x): `pvalue`, `overlap`, `overlap_interval`, and each view by itself.
+    sizes : Sizes
+        How large the change is, in units of y, and why a model's loss changed.
     places : Places
         The regions and the inputs (`explanation`), and the local divergence at some rows.
     pair : Pair
@@ -47,21 +66,59 @@ class Comparison(ByValue):
         Resamples of each test, and the seed of the sample and of the tests.
     notes : tuple of str
         What a reader should know: columns left out, rows without a counterpart.
+    limits : Limits
+        How large a change must be to matter.
     """
 
     pair: Pair
     inputs: Shift
     relation: Shift
+    sizes: Sizes
     places: Places
     alpha: float
     n_resamples: int
     seed: int
     notes: tuple[str, ...]
+    limits: Limits = Limits()
+
+    @property
+    def decision(self) -> Decision:
+        """Whether p(y|x) changed: "changed", "same" or "undecided".
+
+        Without `tolerance` and `min_effect`, "changed" means that the test rejects at the level alpha, and everything
+        else is undecided: samples do not show that nothing changed at all. With one of them, "changed" means that the
+        test rejects and the confidence interval lies beyond it, "same" that the interval lies within.
+        """
+        rejected = self.relation.pvalue <= self.alpha
+        if not self.limits.given:
+            return "changed" if rejected else "undecided"
+        beyond, within = [], []
+        if self.limits.tolerance is not None:
+            bounds = [effect.bounds for effect in self.effects]
+            beyond.append(any(low > self.limits.tolerance for low, _ in bounds))
+            within.append(all(high < self.limits.tolerance for _, high in bounds))
+        if self.limits.min_effect is not None:
+            low, high = self.relation.overlap_interval
+            beyond.append(1 - high > self.limits.min_effect)
+            within.append(1 - low < self.limits.min_effect)
+        if rejected and all(beyond):
+            return "changed"
+        return "same" if all(within) else "undecided"
 
     @property
     def relation_changed(self) -> bool:
-        """Whether p(y|x) changed, at the level alpha."""
-        return self.relation.pvalue <= self.alpha
+        """Whether p(y|x) changed: the exit code of ``condcs compare``."""
+        return self.decision == "changed"
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """How much each response changed for equal inputs, in its own units."""
+        return self.sizes.effects
+
+    @property
+    def loss_change(self) -> LossChange | None:
+        """Why the mean loss changed, if `prediction` or `loss` was given."""
+        return self.sizes.loss
 
     @property
     def inputs_shifted(self) -> bool:
@@ -81,17 +138,7 @@ class Comparison(ByValue):
     @property
     def verdict(self) -> str:
         """The answer in a sentence."""
-        y = ", ".join(column.name for column in self.pair.y)
-        p = f"p = {show_p(self.relation.pvalue)}"
-        if self.relation_changed:
-            inputs = "the inputs shifted as well" if self.inputs_shifted else "no evidence that the inputs shifted"
-            return f"The relation of {y} to the inputs changed ({p}); {inputs}."
-        inputs = (
-            "the inputs shifted (covariate shift)"
-            if self.inputs_shifted
-            else "nor that the inputs did, with samples of this size"
-        )
-        return f"No evidence that the relation of {y} to the inputs changed ({p}); {inputs}."
+        return verdict_words(self)
 
     def __repr__(self) -> str:
         return f"<Comparison: {self.verdict}>"
@@ -154,14 +201,19 @@ class Comparison(ByValue):
             "condcs": condcs.__version__,
             "changed": self.relation_changed,
             "inputs_shifted": self.inputs_shifted,
+            "decision": self.decision,
             "verdict": self.verdict,
             "alpha": self.alpha,
+            "tolerance": self.limits.tolerance,
+            "min_effect": self.limits.min_effect,
             "reference": _account(pair.reference),
             "current": _account(pair.current),
             "x": [_column(c) for c in pair.x],
             "y": [_column(c) for c in pair.y],
             "inputs": _shift(self.inputs),
             "relation": _shift(self.relation),
+            "effects": [effect.to_dict() for effect in self.effects],
+            "loss_change": None if self.loss_change is None else self.loss_change.to_dict(),
             "response": _responses(self.response),
             "regions": [
                 {

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from condcs._core.printable import harmless
+from condcs._inference.effects import Effect
+from condcs._inference.loss_split import PARTS
 from condcs._inference.region_effects import Change
+from condcs._inference.results import Estimate
 from condcs._tables.kinds import Column, describe_columns
 from condcs._tables.pair import Account
 
@@ -54,6 +57,11 @@ def show_number(value: float) -> str:
     return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
+def show_short(value: float) -> str:
+    """Write an estimated number: three digits, or whole from a thousand on."""
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.3g}"
+
+
 @dataclass(frozen=True)
 class Lines:
     """A table of words; columns named in `numbers` are set flush right."""
@@ -75,16 +83,161 @@ def variables(found: Comparison) -> tuple[tuple[str, str], ...]:
     return ("y", column_words(found.pair.y)), ("given x", column_words(found.pair.x))
 
 
+def verdict_words(found: Comparison) -> str:
+    """Give the answer in a sentence: what y does now for equal inputs, then how sure that is."""
+    y = ", ".join(column.name for column in found.pair.y)
+    p = f"p = {show_p(found.relation.pvalue)}"
+    if found.decision == "changed":
+        inputs = "the inputs shifted as well" if found.inputs_shifted else "no evidence that the inputs shifted"
+        return f"The relation of {y} to the inputs changed: for equal inputs, {_changes(found)} ({p}); {inputs}."
+    inputs = "the inputs shifted (covariate shift)" if found.inputs_shifted else "no evidence that the inputs shifted"
+    if found.decision == "same":
+        return f"The relation of {y} to the inputs is the same within {_limit(found)}: {_range(found)}; {inputs}."
+    if found.limits.given:
+        return (
+            f"Undecided whether the relation of {y} to the inputs changed by more than {_limit(found)}: "
+            f"{_range(found)} ({p}); {inputs}."
+        )
+    return f"No evidence that the relation of {y} to the inputs changed ({p}), {unseen(found)}; {inputs}."
+
+
+def unseen(found: Comparison) -> str:
+    """Say how small a change these rows would not show, so that no evidence does not read as no change."""
+    every = [
+        f"of {_what(column)} by {_amount(column, effect.detectable)} everywhere, or by "
+        f"{_amount(column, effect.detectable_in_part)} in a tenth of the rows"
+        for column, effect in zip(found.pair.y, found.effects, strict=True)
+    ]
+    return f"but these rows would hardly show a smaller shift than one {', or '.join(every[:2])}"
+
+
+def effect_words(column: Column, effect: Effect) -> list[str]:
+    """Say what a response does for equal inputs, as far as the intervals are sure of it."""
+    found = []
+    average, size = effect.average, effect.size
+    if average is not None and _sure(average) and abs(average.value) >= _MOSTLY * size.value:
+        found.append(
+            f"{_what(column)} is {_amount(column, abs(average.value))} {'higher' if average.value > 0 else 'lower'} on "
+            f"average ({_between(column, average)})"
+        )
+    elif size.low > 0:
+        found.append(
+            f"{_what(column)} differs by {_amount(column, size.value)} in root mean square ({_between(column, size)}), "
+            "more in some places than in others"
+        )
+    spread = effect.spread
+    if spread is not None and _sure(spread.change):
+        more = "more" if spread.change.value > 0 else "less"
+        found.append(
+            f"{column.name} scatters {more} (standard deviation {show_number(spread.before)} before, "
+            f"{show_number(spread.now)} now)"
+        )
+    return found
+
+
+_MOSTLY = 0.6
+"""Share of the root mean square from which on the average says most of it."""
+
+
+def _changes(found: Comparison) -> str:
+    words = [w for c, e in zip(found.pair.y, found.effects, strict=True) for w in effect_words(c, e)]
+    return ", and ".join(words[:3]) or "mean and spread are about the same, and the shape or a few rows differ"
+
+
+def _limit(found: Comparison) -> str:
+    limits, (column, *_) = found.limits, found.pair.y
+    words = [] if limits.tolerance is None else [_amount(column, limits.tolerance)]
+    return " and ".join([*words, *([] if limits.min_effect is None else [f"{limits.min_effect:g} of overlap"])])
+
+
+def _range(found: Comparison) -> str:
+    words = []
+    if found.limits.tolerance is not None:
+        for column, effect in zip(found.pair.y, found.effects, strict=True):
+            low, high = effect.bounds
+            of = _what(column) if column.is_category else f"mean and spread of {column.name}"
+            least = f"{_amount(column, low)} to " if low > 0 else "at most "
+            words.append(f"for equal inputs, {of} differ by {least}{_amount(column, high)}")
+    if found.limits.min_effect is not None:
+        words.append("the overlap is {:.3f} to {:.3f}".format(*found.relation.overlap_interval))
+    return ", and ".join(words)
+
+
+def _what(column: Column) -> str:
+    if not column.is_category:
+        return column.name
+    return f"the share of {column.name} = {column.labels[1]}" if len(column.labels) == 2 else f"shares of {column.name}"
+
+
+def _amount(column: Column, value: float) -> str:
+    """Write a difference: shares in percentage points, dates in days."""
+    if column.is_category:
+        return f"{100 * value:.2g} points"
+    return f"{show_number(value)} days" if column.kind == "date" else show_short(value)
+
+
+def _between(column: Column, estimate: Estimate) -> str:
+    low, high = sorted((abs(estimate.low), abs(estimate.high)))
+    return f"{_amount(column, low).removesuffix(' points')} to {_amount(column, high)}"
+
+
+def _sure(estimate: Estimate) -> bool:
+    return estimate.low > 0 or estimate.high < 0
+
+
+def effects(found: Comparison) -> Lines:
+    """Say how large the change is: what y does for equal inputs, in its own units."""
+    rows = []
+    for column, effect in zip(found.pair.y, found.effects, strict=True):
+        if effect.average is not None:
+            rows.append((f"average change of {_what(column)}", *_estimate(column, effect.average, signed=True)))
+        rows.append((f"change of {_what(column)} (root mean square)", *_estimate(column, effect.size)))
+        if effect.spread is not None:
+            rows.append(
+                (f"change of the spread of {column.name}", *_estimate(column, effect.spread.change, signed=True))
+            )
+    return Lines(("for equal inputs", "estimate", "95% interval"), tuple(rows), frozenset({"estimate"}))
+
+
+def loss_parts(found: Comparison) -> Lines:
+    """Say why the mean loss changed."""
+    loss = found.loss_change
+    assert loss is not None
+    named = [(PARTS[name], part) for name, part in loss.parts.items()]
+    rows = tuple(
+        (words, f"{part.value:+.3g}", f"{part.low:+.3g} to {part.high:+.3g}")
+        for words, part in [*named, ("together", loss.total)]
+    )
+    head = f"mean loss {show_short(loss.before)} before, {show_short(loss.now)} now; because of"
+    return Lines((head, "change", "95% interval"), rows, frozenset({"change"}))
+
+
+def _estimate(column: Column, estimate: Estimate, *, signed: bool = False) -> tuple[str, str]:
+    def write(value: float) -> str:
+        sign = "+" if signed and value > 0 else ""
+        return f"{sign}{_amount(column, value).removesuffix(' points')}"
+
+    unit = " points" if column.is_category else ""
+    return write(estimate.value) + unit, f"{write(estimate.low)} to {write(estimate.high)}{unit}"
+
+
 def answers(found: Comparison) -> Lines:
     """Answer both questions."""
     return Lines(
         ("question", "answer", "p-value", "overlap", "95% interval"),
         (
             ("is p(x) the same?", "shifted" if found.inputs_shifted else "no evidence", *_numbers(found.inputs)),
-            ("is p(y|x) the same?", "changed" if found.relation_changed else "no evidence", *_numbers(found.relation)),
+            ("is p(y|x) the same?", decision_words(found), *_numbers(found.relation)),
         ),
         frozenset({"p-value", "overlap"}),
     )
+
+
+def decision_words(found: Comparison) -> str:
+    """Answer in a word or two."""
+    if found.decision == "undecided" and not found.limits.given:
+        return "no evidence"
+    return found.decision
 
 
 def responses(found: Comparison) -> tuple[str, ...]:
@@ -133,8 +286,10 @@ def as_text(found: Comparison) -> str:
     width = len("reference")
     blocks = [
         [*set_lines(sizes(found), header=False), *(f"{name:<{width}}  {words}" for name, words in variables(found))],
-        set_lines(answers(found)),
         [found.verdict, *responses(found)],
+        set_lines(effects(found)),
+        set_lines(loss_parts(found)) if found.loss_change is not None else [],
+        set_lines(answers(found)),
         set_lines(where(found)) if found.relation_changed else [],
         [f"- {note}" for note in found.notes],
     ]

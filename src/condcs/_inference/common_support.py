@@ -1,0 +1,175 @@
+r"""Two samples where both have rows: shares, regressions in each sample, and means over the common support.
+
+With densities p and q of x in the samples, the common support is the distribution with a density proportional to
+p q / (p + q) (Cai, Namkoong, Yadlowsky, arXiv 2303.02011): wide where both samples have rows, nothing where one has
+none. Let t be 1 for rows of the second sample, s(x) = q / (p + q) its share at x if both samples weighed the same, and
+u = t - s(x). Then means over the common support are weighted by s (1 - s), and u^2 has that mean given x.
+
+For any function r of a row with means m0(x) and m1(x) in the samples, the means over the common support of these are
+estimated by the sums of ``u^2 m0 + (1 - t) s (r - m0)`` and of ``u^2 m1 + t (1 - s) (r - m1)``, each over the sum of
+u^2. Errors of s and of m0, m1 enter only in the second order; every row is left out of the fits that it is put into.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condcs._core.thread_limit import one_blas_thread
+from condcs._inference.propensities import fitted_propensity
+from condcs._inference.smoothing import MOST_FREEDOM, Design, Smoother
+
+FloatArray = np.ndarray[Any, Any]
+
+_PENALTIES = 10.0 ** np.arange(-3.0, 4.01, 0.5)
+_LEAST_LEFT = 0.05
+_LEAST_SHARE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutFit:
+    """A linear fit at all rows, each left out of its own, and what it would be with other weights of the rows.
+
+    Attributes
+    ----------
+    values : array, shape (n,)
+        The fit.
+    left, right : array, shape (n, p)
+        If the weights of the rows change by v, the fit changes by ``left @ (right.T @ v)``, to first order.
+    """
+
+    values: FloatArray
+    left: FloatArray
+    right: FloatArray
+
+    def redrawn(self, change: FloatArray) -> FloatArray:
+        """Return the fit (n x B) for changes of the weights (n x B), each row still left out of its own fit."""
+        own = np.einsum("ij,ij->i", self.left, self.right)
+        return np.asarray(self.values[:, None] + self.left @ (self.right.T @ change) - own[:, None] * change)
+
+
+@dataclass(frozen=True, eq=False)
+class CommonSupport:
+    """Rows of two samples, one after the other, and where both have some.
+
+    Attributes
+    ----------
+    smoother : Smoother
+        For the inputs of all rows.
+    second : array of bool, shape (n,)
+        Which rows are of the second sample.
+    odds : LeftOutFit
+        Log-odds of the second sample at each row's x, if both samples weighed the same.
+    weights : array, shape (n,)
+        Weights of the rows that make the samples weigh the same; their sum is 1.
+    """
+
+    smoother: Smoother
+    second: FloatArray
+    odds: LeftOutFit
+    weights: FloatArray
+
+    def design(self, target: FloatArray) -> Design:
+        """Return the functions of x that do best for a target and for its difference between the samples."""
+        both = np.column_stack([target, (self.second - self.second.mean()) * (target - target.mean())])
+        with one_blas_thread():
+            return min(self.smoother.designs, key=lambda design: _error(design, both))
+
+    def regressions(self, target: FloatArray, design: Design) -> tuple[LeftOutFit, LeftOutFit]:
+        """Regress a target on x in each sample: two fits at all rows, the one of the first sample first."""
+        with one_blas_thread():
+            functions = design.functions
+            return _ridge(functions, target, ~self.second), _ridge(functions, target, self.second)
+
+    def difference(self, target: FloatArray, design: Design, rng: np.random.Generator) -> FloatArray:
+        """Regress a target in each sample, and return the difference of both, each half of the rows from the other."""
+        half = rng.permutation(len(target)) % 2 == 0
+        found = np.empty(len(target))
+        with one_blas_thread():
+            functions = design.functions
+            for own in (half, ~half):
+                fits = (_ridge(functions, target, own & self.second), _ridge(functions, target, own & ~self.second))
+                found[~own] = (fits[0].values - fits[1].values)[~own]
+        return found
+
+    def redrawn_weights(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """Return how often each row is drawn (n x count) if each sample is drawn again with replacement."""
+        sizes = np.bincount(self.second)
+        drawn = [rng.multinomial(size, np.full(size, 1 / size), count).T for size in sizes]
+        return np.concatenate(drawn).astype(np.float64)
+
+
+def common_support(smoother: Smoother, sizes: tuple[int, int], rng: np.random.Generator) -> CommonSupport:
+    """Estimate where two samples, one after the other in the pool, both have rows."""
+    second = np.repeat([False, True], sizes)
+    found = fitted_propensity(smoother, second.astype(np.int8), 2, rng)
+    design = next(d for d in smoother.designs if d.name == found.design)
+    # From shares of the pool to shares of two samples of equal weight.
+    balanced = np.log(sizes[1] / sizes[0])
+    with one_blas_thread():
+        fit = _left_out_odds(design.functions, found.probabilities[:, 1], found._fits[0].penalty, second)
+    weights = np.where(second, 0.5 / sizes[1], 0.5 / sizes[0])
+    return CommonSupport(smoother, second, LeftOutFit(fit.values - balanced, fit.left, fit.right), weights)
+
+
+def _left_out_odds(functions: FloatArray, fitted: FloatArray, penalty: float, second: FloatArray) -> LeftOutFit:
+    """Log-odds of a fitted ridge logistic regression, each row left out of the fit, to first order."""
+    p = np.clip(fitted, 1e-6, 1 - 1e-6)
+    variance = p * (1 - p)
+    terms = np.column_stack([np.ones(len(p)), functions])
+    ridge = np.diag(np.r_[0.0, np.full(functions.shape[1], penalty)])
+    solved = np.linalg.solve((terms * variance[:, None]).T @ terms + ridge, terms.T).T
+    leverage = np.minimum(variance * np.einsum("ij,ij->i", terms, solved), 1 - _LEAST_LEFT)
+    values = np.log(p / (1 - p)) - (second - p) / variance * leverage / (1 - leverage)
+    return LeftOutFit(values, terms, solved * (second - p)[:, None])
+
+
+def share(odds: FloatArray) -> FloatArray:
+    """Return the share of the second sample from log-odds, away from 0 and 1."""
+    from scipy.special import expit
+
+    return np.asarray(np.clip(expit(odds), _LEAST_SHARE, 1 - _LEAST_SHARE))
+
+
+def _error(design: Design, targets: FloatArray) -> float:
+    """Sum over targets of the least share of the variance that a ridge regression leaves, each row left out."""
+    n = len(targets)
+    centred = targets - targets.mean(axis=0)
+    shrinkages = _shrinkages(design.spectrum, n)
+    left = np.maximum(1 - 1 / n - design.basis**2 @ shrinkages, _LEAST_LEFT)
+    total = 0.0
+    for target, along in zip(centred.T, (design.basis.T @ centred).T, strict=True):
+        errors = (((target[:, None] - design.basis @ (shrinkages * along[:, None])) / left) ** 2).sum(axis=0)
+        total += float(errors.min()) / max(float(target @ target), np.finfo(float).tiny)
+    return total
+
+
+def _shrinkages(spectrum: FloatArray, rows: int) -> FloatArray:
+    """Return what each ridge penalty keeps along each direction (p x penalties); the last one keeps nothing."""
+    found = spectrum[:, None] / (spectrum[:, None] + _PENALTIES)
+    return np.column_stack([found[:, found.sum(axis=0) <= MOST_FREEDOM * rows], np.zeros(len(spectrum))])
+
+
+def _ridge(functions: FloatArray, target: FloatArray, own: FloatArray) -> LeftOutFit:
+    """Regress on some functions of x over the own rows; a fit everywhere, own rows left out of their own."""
+    n, level = int(own.sum()), float(target[own].mean())
+    functions = functions - functions[own].mean(axis=0)
+    inner, response = functions[own], target[own] - level
+    spectrum, turn = np.linalg.eigh(inner.T @ inner)
+    kept = spectrum > 1e-9 * max(spectrum[-1], np.finfo(float).tiny)
+    spectrum, basis = spectrum[kept], functions @ (turn[:, kept] / np.sqrt(spectrum[kept]))
+    inner = basis[own]
+    along, shrinkages = inner.T @ response, _shrinkages(spectrum, n)
+    leverage = np.minimum(1 / n + inner**2 @ shrinkages, 1 - _LEAST_LEFT)
+    left_out = (response[:, None] - inner @ (shrinkages * along[:, None])) / (1 - leverage)
+    best = int(np.argmin((left_out**2).sum(axis=0)))
+    values = level + basis @ (shrinkages[:, best] * along)
+    values[own] = target[own] - left_out[:, best]
+    # Beyond the rows of a sample its regression may go anywhere.
+    values = np.clip(values, target[own].min(), target[own].max())
+    left = np.column_stack([np.full(len(values), 1 / np.sqrt(n)), basis * np.sqrt(shrinkages[:, best])])
+    right = np.zeros_like(left)
+    right[own] = left[own] * (target[own] - values[own])[:, None]
+    return LeftOutFit(values, left, right)

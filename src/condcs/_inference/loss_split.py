@@ -1,0 +1,268 @@
+r"""Why the mean loss changed: inputs that moved, inputs that are new, or the relation (DISDE).
+
+The change of the mean loss between two samples is the sum of three steps (Cai, Namkoong, Yadlowsky, arXiv 2303.02011):
+from the first sample's inputs to those that both samples have, from the first sample's relation to the second's on
+these, and from there to the second sample's inputs. `common_support` has the estimates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condcs._core.arrays import NUMPY, Array
+from condcs._core.checks import check_integer, check_same_rows, check_variable
+from condcs._core.errors import ParameterError, ShapeError, public
+from condcs._core.random import check_rng
+from condcs._inference.common_support import CommonSupport, FloatArray, common_support, share
+from condcs._inference.results import Estimate
+from condcs._inference.smoothing import Smoother
+from condcs._inference.statistics import as_numpy
+from condcs._kernels.log_kernels import Kernel, check_kernel
+
+MOST_ROWS = 20_000
+"""Rows of each sample that the split is made of; of longer samples as many are drawn at random."""
+
+FEWEST_ROWS = 20
+"""Rows that each sample must have."""
+
+PARTS = {
+    "inputs_moved": "inputs that both have, more or less often",
+    "new_inputs": "inputs that are new",
+    "relation": "the relation of y to the inputs",
+}
+"""Parts of the change, in words."""
+
+
+@dataclass(frozen=True)
+class LossChange:
+    """The change of a mean loss and its parts, each with its interval; the parts add up to the total.
+
+    Attributes
+    ----------
+    total : Estimate
+        Mean loss of the second sample minus that of the first.
+    inputs_moved : Estimate
+        Because the inputs that both samples have became more or less frequent.
+    new_inputs : Estimate
+        Because of inputs that the second sample has and the first has not, or hardly.
+    relation : Estimate
+        Because the loss is another one for equal inputs.
+    before, now : float
+        Mean losses.
+    confidence_level : float
+        Of the intervals.
+    """
+
+    total: Estimate
+    inputs_moved: Estimate
+    new_inputs: Estimate
+    relation: Estimate
+    before: float
+    now: float
+    confidence_level: float = 0.95
+
+    @property
+    def parts(self) -> dict[str, Estimate]:
+        """The three parts by name."""
+        return {name: getattr(self, name) for name in PARTS}
+
+    def __str__(self) -> str:
+        """Table of the parts."""
+        rows = [(PARTS[name], part) for name, part in self.parts.items()]
+        rows.append(("together", self.total))
+        width = max(len(words) for words, _ in rows)
+        lines = [f"mean loss: {self.before:.4g} before, {self.now:.4g} now"]
+        lines += [
+            f"{words:<{width}}  {part.value:+10.4g}  ({part.low:+.4g} to {part.high:+.4g})" for words, part in rows
+        ]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        found: dict[str, Any] = {"before": self.before, "now": self.now, "confidence_level": self.confidence_level}
+        for name, part in {"total": self.total, **self.parts}.items():
+            found[name] = {"value": part.value, "interval": [part.low, part.high]}
+        return found
+
+
+@public
+def loss_change(
+    xp: Array,
+    loss_p: Array,
+    xq: Array,
+    loss_q: Array,
+    *,
+    kernel_x: Kernel = "gaussian",
+    confidence_level: float = 0.95,
+    n_resamples: int = 300,
+    rng: int | np.random.Generator | None = 0,
+) -> LossChange:
+    r"""Split the change of a model's mean loss into inputs that moved, inputs that are new, and the relation.
+
+    With densities p and q of x in the samples and mean losses given x of :math:`\ell_p(x)` and :math:`\ell_q(x)`, let S
+    be the distribution of x with a density proportional to :math:`p q / (p + q)`, the inputs that both have. Then the
+    change of the mean loss is :math:`(E_S \ell_p - E_p \ell_p) + (E_q \ell_q - E_S \ell_q) + (E_S \ell_q - E_S
+    \ell_p)`: inputs moved, new inputs, relation. The estimates are doubly robust; what errors of the regressions on x
+    contribute is part of the intervals, which come from rows drawn again. Cost O(n p (p + B)) with p functions of x and
+    B resamples; of samples longer than 20,000 rows that many are drawn.
+
+    Parameters
+    ----------
+    xp, xq : array
+        Inputs of the two samples.
+    loss_p, loss_q : array
+        Loss of each row: of a model that saw neither sample, or was fitted to rows of neither.
+    kernel_x : str or sequence of str
+        "gaussian" for numbers, "delta" for labels, or one of these per column.
+    confidence_level : float
+        Coverage of the intervals.
+    n_resamples : int
+        Resamples for the intervals, at least 50.
+    rng : int or Generator, optional
+        Seed.
+
+    Returns
+    -------
+    LossChange
+        `total`, `inputs_moved`, `new_inputs` and `relation`, each with `value`, `low` and `high`; prints as a table.
+
+    Examples
+    --------
+    The loss grows with x, x has moved, and the relation is the same:
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> before, now = rng.normal(size=500), rng.normal(0.8, 1, size=500)
+    >>> found = loss_change(before, np.exp(before / 2), now, np.exp(now / 2))
+    >>> found.total.low > 0, found.relation.low < 0 < found.relation.high
+    (True, True)
+    """
+    level = check_confidence(confidence_level)
+    check_integer("n_resamples", n_resamples, 50)
+    generator = check_rng(rng)
+    option = check_kernel("kernel_x", kernel_x)
+    x_parts = [("xp", as_numpy(xp)), ("xq", as_numpy(xq))]
+    loss_parts = [("loss_p", as_numpy(loss_p)), ("loss_q", as_numpy(loss_q))]
+    x = check_variable(
+        x_parts, NUMPY, np.float64, labels=option.labels, kernel_option=option.option, min_rows=FEWEST_ROWS
+    )
+    losses = check_variable(loss_parts, NUMPY, np.float64, stem="loss", min_rows=FEWEST_ROWS)
+    check_same_rows(x, x_parts, losses, loss_parts)
+    if losses.values.shape[1] != 1:
+        raise ShapeError(
+            f"`loss_p` and `loss_q` must have one column, got {losses.values.shape[1]}. Pass one loss per row."
+        )
+    rows, sizes = some_rows((x.sizes[0], x.sizes[1]), MOST_ROWS, generator)
+    smoother = Smoother(x.values[rows], x.labels)
+    support = common_support(smoother, sizes, generator)
+    return split_change(support, losses.values[rows, 0], level, n_resamples, generator)
+
+
+def split_change(
+    support: CommonSupport, loss: FloatArray, confidence_level: float, n_resamples: int, rng: np.random.Generator
+) -> LossChange:
+    """Split the change of the mean of a column over the rows of two samples."""
+    redrawn = MeansOnSupport.of(support, loss, n_resamples, rng)
+    values, draws = _steps(redrawn.observed), _steps(redrawn.redrawn)
+
+    def estimate(name: str) -> Estimate:
+        reach = normal_quantile(confidence_level) * float(draws[name].std())
+        value = float(values[name])
+        return Estimate(value, value - reach, value + reach)
+
+    return LossChange(
+        **{name: estimate(name) for name in ("total", *PARTS)},
+        before=float(redrawn.observed[0]),
+        now=float(redrawn.observed[3]),
+        confidence_level=confidence_level,
+    )
+
+
+def _steps(means: FloatArray) -> dict[str, FloatArray]:
+    """Differences between the four means of `MeansOnSupport`: rows, or one value each."""
+    before, before_common, now_common, now = means
+    return {
+        "total": now - before,
+        "inputs_moved": before_common - before,
+        "new_inputs": now - now_common,
+        "relation": now_common - before_common,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class MeansOnSupport:
+    """Means of a column: in the first sample, on the common support by each sample's relation, in the second sample.
+
+    Attributes
+    ----------
+    observed : array, shape (4,)
+        The means.
+    redrawn : array, shape (4, B)
+        The same with rows drawn again, and regressions that follow to first order.
+    """
+
+    observed: FloatArray
+    redrawn: FloatArray
+
+    @classmethod
+    def of(cls, support: CommonSupport, column: FloatArray, count: int, rng: np.random.Generator) -> MeansOnSupport:
+        """Estimate them."""
+        fits = (support.odds, *support.regressions(column, support.design(column)))
+        observed = _means(support, column, support.weights[:, None], *(fit.values[:, None] for fit in fits))
+        drawn = support.redrawn_weights(count, rng)
+        redrawn = [
+            _means(support, column, support.weights[:, None] * v, *(fit.redrawn(v - 1) for fit in fits))
+            for v in np.array_split(drawn, max(1, drawn.size // _ENTRIES), axis=1)
+        ]
+        return cls(observed[:, 0], np.concatenate(redrawn, axis=1))
+
+
+_ENTRIES = 2**21
+"""Entries of the arrays of resamples that are held at once."""
+
+
+def _means(
+    support: CommonSupport,
+    column: FloatArray,
+    weights: FloatArray,
+    odds: FloatArray,
+    first: FloatArray,
+    second: FloatArray,
+) -> FloatArray:
+    """Four means for each column of weights and fits (n x B), as the module `common_support` says."""
+    t, s, r = support.second[:, None], share(odds), column[:, None]
+    squares = weights * (t - s) ** 2
+    common = squares.sum(axis=0)
+    lower = (squares * first + np.where(t, 0.0, weights * s) * (r - first)).sum(axis=0) / common
+    upper = (squares * second + np.where(t, weights * (1 - s), 0.0) * (r - second)).sum(axis=0) / common
+    before, now = ((weights * r * own).sum(axis=0) / (weights * own).sum(axis=0) for own in (~t, t))
+    return np.array([before, lower, upper, now])
+
+
+def some_rows(sizes: tuple[int, int], most: int, rng: np.random.Generator) -> tuple[FloatArray, tuple[int, int]]:
+    """Return places of at most so many rows of each of two samples that lie one after the other, and how many."""
+    places, start = [], 0
+    for size in sizes:
+        own = np.arange(size) if size <= most else np.sort(rng.choice(size, most, replace=False))
+        places.append(start + own)
+        start += size
+    return np.concatenate(places), (len(places[0]), len(places[1]))
+
+
+def normal_quantile(confidence_level: float) -> float:
+    """Return how many standard errors a two-sided interval reaches."""
+    from scipy.special import ndtri
+
+    return float(ndtri((1 + confidence_level) / 2))
+
+
+def check_confidence(confidence_level: Any) -> float:
+    """Check that a confidence level is one."""
+    if isinstance(confidence_level, bool) or not isinstance(confidence_level, float) or not 0 < confidence_level < 1:
+        raise ParameterError(
+            f"`confidence_level` must lie between 0 and 1, got {confidence_level!r}. Pass e.g. confidence_level=0.95."
+        )
+    return confidence_level
