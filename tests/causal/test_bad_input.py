@@ -14,7 +14,7 @@ from condcs.causal import (
     causal_graph,
     causal_score,
     causal_test,
-    select_embedding,
+    select_embeddings,
 )
 
 RNG = np.random.default_rng(0)
@@ -85,7 +85,7 @@ CASES = {
     "rng": (lambda: causal_test(X, Y, rng="seed"), "`rng` must be"),
     "flag": (lambda: causal_graph(TABLE, conditional="yes"), "`conditional` must be True or False"),
     "ranks": (lambda: causal_graph(TABLE, ranks=2), "`ranks` must be True or False"),
-    "selection": (lambda: select_embedding(TABLE, max_order=50), "select_embedding: the series must be at least"),
+    "selection": (lambda: select_embeddings(TABLE, max_order=50), "select_embeddings: the series must be at least"),
     "alpha": (lambda: causal_graph(TABLE, n_resamples=2, rng=0).adjacency(2), "`alpha` must lie between 0 and 1"),
 }
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from condcs.causal import CausalGraph, Embedding, causal_graph, causal_score, causal_test, select_embedding
+from condcs.causal import CausalGraph, Embedding, causal_graph, causal_score, causal_test, select_embeddings
 from condcs.datasets import make_henon_chain, make_nlvar3
 from condcs.exceptions import ParameterError
 
@@ -113,13 +113,24 @@ def test_conditional_graph_conditions_on_all_others():
 
 
 def test_embedding_of_the_henon_map_has_two_values():
-    choice = select_embedding(make_henon_chain(500, n_maps=2, rng=2).series)
-    assert (choice.lag, choice.order) == (1, 2)
-    assert max(choice.likelihoods, key=choice.likelihoods.get) == (1, 2)
+    choices = select_embeddings(make_henon_chain(500, n_maps=2, rng=2).series)
+    assert {(choice.lag, choice.order) for choice in choices.values()} == {(1, 2)}
+    alone = choices["x1"]
+    assert max(alone.likelihoods, key=alone.likelihoods.get) == (1, 2)
 
 
 def test_embedding_of_a_first_order_map_has_one_value():
-    assert select_embedding(make_nlvar3(500, rng=2).series).order == 1
+    choices = select_embeddings(make_nlvar3(500, rng=2).series)
+    assert {choice.order for choice in choices.values()} == {1}
+
+
+def test_a_driven_series_seemed_to_be_of_higher_order():
+    """Its older values tell of the driver; with the driver's last value as companion they tell nothing new."""
+    driver, driven, _ = make_nlvar3(1024, rng=500).series.T
+    noise = np.random.default_rng(0).normal(size=1024)
+    assert select_embeddings({"driven": driven, "noise": noise})["driven"].order == 2
+    choice = select_embeddings({"driven": driven, "driver": driver})["driven"]
+    assert (choice.order, choice.companion) == (1, "driver")
 
 
 def test_automatic_embedding_in_the_graph():
@@ -159,11 +170,11 @@ def test_reverse_links_of_the_henon_chain_stay_silent_with_nothing_given():
 def test_embedding_of_ranks_is_the_choice_for_monotone_transforms():
     """With their outliers, exponentials of the Henon map seem to be of order 4; their ranks are those of the map."""
     series = make_henon_chain(300, n_maps=2).series
-    plain, stretched = (select_embedding(values, ranks=True) for values in (series, np.exp(8 * series)))
+    plain, stretched = (select_embeddings(values, ranks=True) for values in (series, np.exp(8 * series)))
     assert plain == stretched
     graph = causal_graph(np.exp(8 * series), embedding="auto", ranks=True, n_resamples=5, rng=0)
-    assert set(graph.embeddings) == {plain.embedding}
-    assert plain.embedding != select_embedding(np.exp(8 * series)).embedding
+    assert graph.embeddings == tuple(choice.embedding for choice in plain.values())
+    assert plain["x1"].embedding != select_embeddings(np.exp(8 * series))["x1"].embedding
 
 
 def test_true_links_of_nlvar3_and_of_the_chain():

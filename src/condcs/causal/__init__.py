@@ -3,7 +3,7 @@
 from condcs.causal._graphs import CausalGraph, causal_graph
 from condcs.causal._influence_measures import ConditionalCS, KernelGranger, LinearGranger, TransferEntropy
 from condcs.causal._link_tests import CircularShifts, LocalPermutations, ShiftedWindows, causal_score, causal_test
-from condcs.causal._predictive_choice import EmbeddingChoice, select_embedding
+from condcs.causal._predictive_choice import EmbeddingChoice, select_embeddings
 from condcs.causal._series import Embedding
 
 __all__ = [
@@ -20,5 +20,5 @@ __all__ = [
     "causal_graph",
     "causal_score",
     "causal_test",
-    "select_embedding",
+    "select_embeddings",
 ]

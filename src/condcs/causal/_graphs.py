@@ -15,7 +15,7 @@ from condcs._core.errors import ParameterError, public
 from condcs._core.random import check_rng
 from condcs.causal._influence_measures import Measure, MissingPartnerError
 from condcs.causal._link_tests import LinkTests, Null, joined_tests, tested_links
-from condcs.causal._predictive_choice import GivenEmbedding, embedding_of
+from condcs.causal._predictive_choice import GivenEmbedding, embeddings_of
 from condcs.causal._series import (
     CausalProblem,
     Embedding,
@@ -168,8 +168,8 @@ def causal_graph(
         Rows are equally spaced times; an index, if there is one, must be increasing. The columns of an array are called
         x1, x2, ...
     embedding : "auto", int, Embedding, or mapping from names of targets to Embedding
-        As in `causal_test`: by default lag and order of each target are those that predict it best from its own past
-        (`select_embedding` says how). With too short an own past, the reverse of a true link looks significant.
+        As in `causal_test`: by default lag and order of each target are those that predict it best
+        (`select_embeddings` says how). With too short an own past, the reverse of a true link looks significant.
     conditional : bool
         Condition each link on the pasts of all other series, which excludes indirect links. That takes many samples:
         the past then has as many dimensions as there are series, times the order.
@@ -216,15 +216,16 @@ def causal_graph(
 
 
 def _embeddings(given: GivenEmbedding | Mapping[str, Embedding], targets: list[Series]) -> tuple[Embedding, ...]:
+    every = range(len(targets))
     if not isinstance(given, Mapping):
-        return tuple(embedding_of(target, given) for target in targets)
+        return embeddings_of(targets, every, given)
     absent = [target.name for target in targets if target.name not in given]
     if absent:
         raise ParameterError(
             f"`embedding` must name every series if it is a mapping, got none for {absent[0]!r}. Add it, or pass "
             'embedding="auto".'
         )
-    return tuple(embedding_of(target, given[target.name]) for target in targets)
+    return tuple(embeddings_of(targets, [place], given[targets[place].name])[0] for place in every)
 
 
 def _graph(names: list[str], embeddings: tuple[Embedding, ...], links: list[Link], found: LinkTests) -> CausalGraph:

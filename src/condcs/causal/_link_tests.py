@@ -23,7 +23,7 @@ from condcs._inference.results import ROUNDING, TestResult, check_numbers, pvalu
 from condcs._parallel.spreading import Shared, active_workers, in_order, spread
 from condcs.causal._gram_scores import reordered_gram_scores, window_gram_scores
 from condcs.causal._influence_measures import Baseline, ConditionalCS, KernelGranger, Measure, check_measure, f_test
-from condcs.causal._predictive_choice import GivenEmbedding, base_bandwidths, chosen_levels, embedding_of
+from condcs.causal._predictive_choice import GivenEmbedding, base_bandwidths, chosen_levels, embeddings_of
 from condcs.causal._series import (
     CausalProblem,
     FloatArray,
@@ -154,7 +154,7 @@ def causal_score(
         Other series whose pasts are conditioned on (at the lags of x), to tell direct from indirect links.
     embedding : "auto", int or Embedding
         Number of past values of each series, or an `Embedding` with lag and delay. By default lag and order are those
-        that predict y best from its own past, as `select_embedding` chooses them.
+        that predict y best, as `select_embeddings` chooses them.
     measure : {"conditional_cs", "linear_granger", "kernel_granger", "transfer_entropy"} or an instance with options
         What is computed: `ConditionalCS`, or `LinearGranger`, `KernelGranger` or `TransferEntropy` for comparison.
     ranks : bool
@@ -270,7 +270,7 @@ def _two_series_problem(x: Array, y: Array, given: Any, ranks: bool, embedding: 
     check_different(series)
     series = in_ranks(series) if check_flag("ranks", ranks) else series
     links = (Link(0, 1, tuple(range(2, len(series)))),)
-    return CausalProblem(tuple(series), embedding_of(series[1], embedding), links)
+    return CausalProblem(tuple(series), embeddings_of(series, [1], embedding)[0], links)
 
 
 def tested_links(

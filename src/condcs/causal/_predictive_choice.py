@@ -5,7 +5,7 @@ and the reverse of a true link looks significant. With too small a bandwidth, ro
 found. So the bandwidth is chosen by how well it predicts: by the leave-one-out likelihood of the target given both
 pasts, with the source circularly shifted in time so that it carries no information. The link itself is not used, which
 keeps the test valid, and the bandwidth shrinks with more samples, fewer dimensions or less noise. Lag and order are
-chosen by the same likelihood of each series given its own past.
+chosen by the same likelihood of each series given its past.
 """
 
 from __future__ import annotations
@@ -48,6 +48,12 @@ LEVELS = 12
 
 SHIFTS = 8
 """Number of circular shifts of the source, evenly spaced."""
+
+_ROWS_OF_CHOICE = 512
+"""Number of rows that the choice of lag and order uses at most."""
+
+_NARROWER = (0, 2, 4)
+"""How many levels narrower than on the target the bandwidth on the past is tried."""
 
 _TIMES_PER_STEP = 10
 """An embedding that is chosen looks back over at most a tenth of the series."""
@@ -111,20 +117,23 @@ def _log_likelihood(A: FloatArray, B: FloatArray, marginal: Any) -> FloatArray:
 
 @dataclass(frozen=True)
 class EmbeddingChoice:
-    """Lag and order that predict best.
+    """Lag and order that predict a series best.
 
     Attributes
     ----------
     lag, order : int
         The simplest pair whose likelihood is within one standard error of the best.
+    companion : str or None
+        The other series whose last value helps most to predict this one, if any does.
     likelihoods : dict
-        Mean leave-one-out log-likelihood of each (lag, order), averaged over the series, up to a constant.
+        Mean leave-one-out log-likelihood of each (lag, order), up to a constant.
     errors : dict
         Standard error of its difference from the best.
     """
 
     lag: int
     order: int
+    companion: str | None
     likelihoods: dict[tuple[int, int], float] = field(repr=False)
     errors: dict[tuple[int, int], float] = field(repr=False)
 
@@ -135,15 +144,16 @@ class EmbeddingChoice:
 
 
 @public
-def select_embedding(
+def select_embeddings(
     series: Array | Mapping[str, Array], *, max_lag: int = LAGS[-1], max_order: int = ORDERS[-1], ranks: bool = False
-) -> EmbeddingChoice:
-    """Choose lag and order by how well every series is predicted from its own past.
+) -> dict[str, EmbeddingChoice]:
+    """Choose lag and order of each series by how well its past predicts it.
 
-    Each candidate has the bandwidth that suits it best; of all candidates within one standard error of the best
-    likelihood, the one with the lowest order, then the smallest lag, is chosen. Only own pasts are used: a choice by
-    the strength of the links would make the tests of those links reject too often. Cost O(min(n, 1024)^2) per series
-    and candidate.
+    A series that is driven by another has a longer memory than its own dynamics: its older values tell of the driver.
+    So the other series whose last value helps most, its companion, may help to predict it too. Each candidate has the
+    bandwidths, on the past and on the target, that suit it best; of all candidates within one standard error of the
+    best likelihood, the one with the lowest order, then the smallest lag, is chosen. Cost O(V + 2 C) products of
+    min(n, 512)^2 numbers for each of V series and C candidates, 36 pairs of bandwidths each.
 
     Parameters
     ----------
@@ -156,74 +166,103 @@ def select_embedding(
 
     Returns
     -------
-    EmbeddingChoice
-        ``lag`` and ``order``, and the likelihood of each candidate.
+    dict of EmbeddingChoice
+        By name: ``lag`` and ``order``, and the likelihood of each candidate.
 
     Examples
     --------
     >>> from condcs.datasets import make_henon_chain
-    >>> choice = select_embedding(make_henon_chain(400, n_maps=2).series)
-    >>> choice.lag, choice.order
-    (1, 2)
+    >>> choices = select_embeddings(make_henon_chain(400, n_maps=2).series)
+    >>> {name: (choice.lag, choice.order) for name, choice in choices.items()}
+    {'x1': (1, 2), 'x2': (1, 2)}
     """
     max_lag, max_order = check_integer("max_lag", max_lag, 1), check_integer("max_order", max_order, 1)
     variables = check_series_table("series", series)
     variables = in_ranks(variables) if check_flag("ranks", ranks) else variables
-    return choose_embedding(variables, lags=range(1, max_lag + 1), orders=range(1, max_order + 1))
+    search = EmbeddingSearch(variables, lags=range(1, max_lag + 1), orders=range(1, max_order + 1))
+    return {one.name: search.choice(place) for place, one in enumerate(variables)}
 
 
-def embedding_of(target: Series, given: GivenEmbedding) -> Embedding:
-    """Return the embedding as given, or the one that predicts the target best from its own past."""
+def embeddings_of(variables: Sequence[Series], targets: Sequence[int], given: GivenEmbedding) -> tuple[Embedding, ...]:
+    """Return an embedding for each target: as given, or the one that predicts it best."""
+    length = len(variables[0])
     if not isinstance(given, str) or given != "auto":
-        return check_embedding(given, len(target))
-    room = len(target) // _TIMES_PER_STEP
+        return (check_embedding(given, length),) * len(targets)
+    room = length // _TIMES_PER_STEP
     orders = [order for order in ORDERS if 1 + LAGS[-1] * (order - 1) <= room]
     if len(orders) < 2:
-        return check_embedding(Embedding(1, delay=1), len(target))
-    return choose_embedding([target], orders=orders).embedding
+        return (check_embedding(Embedding(1, delay=1), length),) * len(targets)
+    search = EmbeddingSearch(variables, orders=orders)
+    return tuple(search.choice(target).embedding for target in targets)
 
 
-def choose_embedding(
-    variables: Sequence[Series], *, lags: Sequence[int] = LAGS, orders: Sequence[int] = ORDERS
-) -> EmbeddingChoice:
-    """Choose lag and order for checked series, among the lags and orders given in increasing order."""
-    reach = 1 + lags[-1] * (orders[-1] - 1)
-    rows = min(len(variables[0]) - reach, ROWS)
-    if rows < FEWEST_ROWS:
-        raise ShapeError(
-            f"the series must be at least {FEWEST_ROWS + reach} long to choose among lags up to {lags[-1]} and orders "
-            f"up to {orders[-1]}, got {len(variables[0])}. Use a longer series, or pass an `Embedding`."
-        )
-    # All candidates predict the same targets: those with a complete past of the longest.
-    widest = CausalProblem(tuple(variables), Embedding(1, 1, delay=reach), ())
-    grams = DenseGrams(widest, base_bandwidths(widest, "predictive")[0], rows)
-    # Of a single past value, the lag has no meaning.
-    candidates = [(lag, order) for order in orders for lag in (lags if order > 1 else lags[:1])]
-    fits = {c: np.zeros(rows) for c in candidates}
-    for v, one in enumerate(variables):
-        L = np.ascontiguousarray(grams.shifted(v, 0))
-        for lag, order in candidates:
-            K = grams.past(v, tuple(1 + k * lag for k in range(order)))
-            fits[lag, order] += _best_fit(K, L, one.values.shape[1]) / len(variables)
-        grams.forget(v)
-    best = max(candidates, key=lambda c: float(fits[c].mean()))
-    errors = {c: float(np.std(fits[best] - fits[c], ddof=1) / np.sqrt(rows)) for c in candidates}
-    likelihoods = {c: float(fits[c].mean()) for c in candidates}
-    good = [c for c in candidates if likelihoods[c] >= likelihoods[best] - errors[c]]
-    lag, order = min(good, key=lambda c: (c[1], c[0]))
-    return EmbeddingChoice(lag, order, likelihoods, errors)
+class EmbeddingSearch:
+    """Lags and orders of series that have been checked, among those given in increasing order."""
+
+    def __init__(
+        self, variables: Sequence[Series], *, lags: Sequence[int] = LAGS, orders: Sequence[int] = ORDERS
+    ) -> None:
+        reach = 1 + lags[-1] * (orders[-1] - 1)
+        self.variables, self.rows = variables, min(len(variables[0]) - reach, _ROWS_OF_CHOICE)
+        if self.rows < FEWEST_ROWS:
+            raise ShapeError(
+                f"the series must be at least {FEWEST_ROWS + reach} long to choose among lags up to {lags[-1]} and "
+                f"orders up to {orders[-1]}, got {len(variables[0])}. Use a longer series, or pass an `Embedding`."
+            )
+        # All candidates predict the same targets: those with a complete past of the longest.
+        widest = CausalProblem(tuple(variables), Embedding(1, 1, delay=reach), ())
+        self._grams = DenseGrams(widest, base_bandwidths(widest, "predictive")[0], self.rows)
+        # Of a single past value, the lag has no meaning.
+        self.candidates = [(lag, order) for order in orders for lag in (lags if order > 1 else lags[:1])]
+
+    def choice(self, target: int) -> EmbeddingChoice:
+        """Choose lag and order of one series."""
+        grams, fit = self._grams, _Fit(self._grams.shifted(target, 0), self.variables[target].values.shape[1])
+        pasts = {c: grams.past(target, tuple(1 + k * c[0] for k in range(c[1]))) for c in self.candidates}
+        fits = {c: fit(past) for c, past in pasts.items()}
+        simplest = pasts[self.candidates[0]]
+        others = {i: fit(simplest * grams.past(i, (1,))) for i in range(len(self.variables)) if i != target}
+        best_other = max(others, key=lambda i: float(others[i].mean()), default=None)
+        companion = None
+        if best_other is not None and others[best_other].mean() > fits[self.candidates[0]].mean():
+            companion = self.variables[best_other].name
+            for c, past in pasts.items():
+                both = fit(past * grams.past(best_other, (1,)))
+                fits[c] = both if both.mean() > fits[c].mean() else fits[c]
+        best = max(self.candidates, key=lambda c: float(fits[c].mean()))
+        errors = {c: float(np.std(fits[best] - fits[c], ddof=1) / np.sqrt(self.rows)) for c in self.candidates}
+        likelihoods = {c: float(fits[c].mean()) for c in self.candidates}
+        good = [c for c in self.candidates if likelihoods[c] >= likelihoods[best] - errors[c]]
+        lag, order = min(good, key=lambda c: (c[1], c[0]))
+        return EmbeddingChoice(lag, order, companion, likelihoods, errors)
 
 
-def _best_fit(K: FloatArray, L: FloatArray, columns: int) -> FloatArray:
-    """Leave-one-out log-likelihood of every row at the bandwidth where their mean is largest."""
-    best: Any = None
-    KL = K * L
-    for level in range(LEVELS):
-        fit = _log_likelihood(K.sum(axis=1), KL.sum(axis=1), _mean_off_diagonal(L)) + columns * np.log(2.0) / 2 * level
-        if best is None or fit.mean() > best.mean():
-            best = fit
-        K, KL, L = K * K, KL * KL, L * L
-    return np.asarray(best)
+class _Fit:
+    """How well pasts (their Gram matrices) predict a target: the log-likelihood of every row, left out.
+
+    Past and target have bandwidths of their own. Were they one, a longer past would seem to predict better, only
+    because its kernel is narrower.
+    """
+
+    def __init__(self, L: FloatArray, columns: int) -> None:
+        self._targets = [np.ascontiguousarray(L)]
+        for _ in range(LEVELS - 1):
+            self._targets.append(self._targets[-1] * self._targets[-1])
+        self._marginals = [_mean_off_diagonal(target) for target in self._targets]
+        self._gain = columns * np.log(2.0) / 2
+
+    def __call__(self, K: FloatArray) -> FloatArray:
+        """Return the likelihoods at the bandwidths where their mean is largest."""
+        best: Any = None
+        for level in range(LEVELS + _NARROWER[-1]):
+            A = K.sum(axis=1)
+            for place in (level - narrower for narrower in _NARROWER if 0 <= level - narrower < LEVELS):
+                B = np.einsum("ij,ij->i", K, self._targets[place])
+                fit = _log_likelihood(A, B, self._marginals[place]) + self._gain * place
+                if best is None or fit.mean() > best.mean():
+                    best = fit
+            K = K * K
+        return np.asarray(best)
 
 
 class DenseGrams:
@@ -258,11 +297,6 @@ class DenseGrams:
                 made *= self.shifted(v, s)
             self._pasts[v, steps] = made
         return self._pasts[v, steps]
-
-    def forget(self, v: int) -> None:
-        """Free the matrices of a series."""
-        self._grams.pop(v, None)
-        self._pasts = {key: made for key, made in self._pasts.items() if key[0] != v}
 
     def target(self, link: Link) -> FloatArray:
         """Gram matrix of the targets."""

@@ -23,7 +23,7 @@ from condcs._tables.sources import FileOptions, Table, open_table
 from condcs.causal import CausalGraph, Embedding, causal_graph
 from condcs.causal._influence_measures import MeasureName
 from condcs.causal._link_tests import NullName
-from condcs.causal._predictive_choice import LAGS, ORDERS, choose_embedding
+from condcs.causal._predictive_choice import LAGS, ORDERS, EmbeddingSearch
 from condcs.causal._series import check_series_table, in_ranks
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
@@ -255,7 +255,8 @@ def _embeddings(series: dict[str, FloatArray], options: CausalOptions) -> dict[s
         return dict.fromkeys(series, Embedding(orders[0], lags[0]))
     targets = check_series_table("series", series)
     targets = in_ranks(targets) if options.ranks else targets
-    chosen = {one.name: choose_embedding([one], lags=lags, orders=orders) for one in targets}
+    search = EmbeddingSearch(targets, lags=lags, orders=orders)
+    chosen = {one.name: search.choice(place) for place, one in enumerate(targets)}
     # A lag that was given is also the number of steps from a cause to its effect.
     delay = 1 if options.lag == "auto" else None
     return {name: Embedding(choice.order, choice.lag, delay) for name, choice in chosen.items()}
