@@ -15,6 +15,7 @@ from condcs._inference.two_sample_tests import two_sample_test
 from condcs._inference.witness import Witness, witness
 from condcs._kernels.bandwidths import bandwidth
 from condcs._measures.bregman import conditional_bregman
+from condcs._measures.chunked import chunked_conditional_cs
 from condcs._measures.conditional import (
     conditional_cs,
     conditional_cs_predictors,
@@ -61,6 +62,7 @@ __all__ = [
     "TestResult",
     "Witness",
     "bandwidth",
+    "chunked_conditional_cs",
     "compare",
     "conditional_bregman",
     "conditional_cs",

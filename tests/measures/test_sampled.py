@@ -53,12 +53,12 @@ def test_error_bars_cover_the_exact_value(name):
     """Two standard errors are to cover it in 95% of all draws; of 20, five misses have a probability of 0.3%."""
     data, options = case(name)
     exact = condcs.conditional_cs(*data, **options, method="exact")
-    found = [condcs.conditional_cs(*data, **options, method=Sampled(0.5, rng=seed)) for seed in range(20)]
+    found = [condcs.conditional_cs(*data, **options, method=Sampled(0.05, rng=seed)) for seed in range(20)]
     assert sum(abs(f - exact) > 2 * f.standard_error for f in found) < 5
     # Error bars are of use: none is wider than what was asked for, nor twenty times what the draws show.
     assert all(f.target_met and f.method == "sampled" for f in found)
     spread = np.std(found)
-    floor = 0.05 * 0.5 * exact
+    floor = 0.05 * 0.05 * exact
     assert np.median([f.standard_error for f in found]) < 3 * spread + 2 * floor
 
 

@@ -99,6 +99,13 @@ class RowKernels:
         return np.unique(values[:, labels], axis=0, return_inverse=True)[1].reshape(-1)
 
 
+def rounded_centre(mean: FloatArray) -> FloatArray:
+    """Return a point near the mean that is the same in whatever order rows were added up."""
+    with np.errstate(over="ignore"):
+        near = mean.astype(np.float32).astype(np.float64)
+    return np.where(np.isfinite(near), near, mean)
+
+
 def exponents(kernels: list[LogKernel], m: int, rows: slice, columns: slice) -> list[FloatArray]:
     """Return the exponents of some of the first `m` rows against some of those after them, one block per kernel."""
     columns = slice(m + columns.start, m + columns.stop)

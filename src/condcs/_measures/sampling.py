@@ -371,7 +371,7 @@ class _Model:
 _TINY = 1e-290
 # Both keep rounding, which hangs on how rows are chunked, out of the choice of anchors: eigenvalues below this part of
 # the largest are left out, and residuals below this part of what a row adds count as that.
-_SMALLEST_EIGENVALUE, _RESOLVED = 1e-9, 1e-4
+_SMALLEST_EIGENVALUE, _RESOLVED = 1e-7, 1e-4
 # The parts of a probability: what follows from the regressions, and the rest for what they do not foresee.
 _PARTS = np.array([0.4, 0.2, 0.3, 0.1])
 
