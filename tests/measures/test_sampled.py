@@ -81,6 +81,7 @@ def all_measures():
         "joint_mmd": (condcs.joint_mmd, (xp, yp, xq, yq), {}),
         "predictors": (condcs.conditional_cs_predictors, (yp, xp[:, 0], xp[:, 1]), {}),
         "as printed": (condcs.conditional_cs_predictors, (yp, xp[:, 0], xp[:, 1]), {"form": "paper"}),
+        "a row very far away": (condcs.conditional_cs, (np.append(xp[:-1], [[1e10, 0]], 0), yp, xq, yq), {}),
         "far apart": (condcs.conditional_cs, (xp, yp, xq + 60, yq), {"bandwidth_x": 1.0}),
     }
 

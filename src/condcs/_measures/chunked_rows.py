@@ -19,8 +19,7 @@ from condcs._core.settings import current_settings
 from condcs._core.thread_limit import one_blas_thread
 from condcs._kernels.bandwidths import Bandwidth, median_rows
 from condcs._kernels.log_kernels import KernelOption, log_kernel
-from condcs._kernels.row_chunks import RowChunk, RowKernels, rounded_centre
-from condcs._measures.sampled_forms import PAIRS
+from condcs._kernels.row_chunks import PAIRS, RowChunk, RowKernels, rounded_centre
 from condcs._parallel.row_parts import Part
 from condcs._parallel.spreading import Shared, active_workers, in_order, spread
 

@@ -7,6 +7,7 @@ from condcs._core.checks import check_choice, check_same_rows, unless_named_alik
 from condcs._core.errors import public
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, product
+from condcs._kernels.row_chunks import PAIRS
 from condcs._kernels.row_sums import log_row_sums, row_masses, warn_of_absent
 from condcs._measures.formulas import (
     ESTIMATORS,
@@ -19,7 +20,7 @@ from condcs._measures.formulas import (
 from condcs._measures.inputs import ConditionalProblem, Inputs, conditional_problem
 from condcs._measures.pooled_rows import PooledRows
 from condcs._measures.sampled import Method, Sampled, SampledFloat, sampled_value, sampling_of
-from condcs._measures.sampled_forms import PAIRS, ConditionalSums, LinearSums, PooledSums, PredictorSums
+from condcs._measures.sampled_forms import ConditionalSums, LinearSums, PooledSums, PredictorSums
 
 
 @public

@@ -20,9 +20,6 @@ from condcs._measures.formulas import (
 
 FloatArray = np.ndarray[Any, Any]
 
-PAIRS = ((0,), (0, 1))
-"""Products of kernels for x and y: K, and K L."""
-
 
 @dataclass(frozen=True)
 class ConditionalSums:

@@ -26,13 +26,18 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from scipy import linalg, special
 
+from condcs._kernels.log_kernels import EXACT_EXPONENT
 from condcs._kernels.row_chunks import (
+    PAIRS,
+    FarSums,
     RowChunk,
     RowKernels,
     blocks,
+    chunk_far_sums,
     chunk_log_sums,
     chunk_sums,
     exponents,
+    joined_far_ratios,
     joined_log_sums,
     joined_rows,
 )
@@ -225,7 +230,25 @@ def _log_masses(source: RowSource, rows: RowChunk) -> FloatArray:
         for g, (peaks, totals) in _log_sums_by_group(source, few).items():
             with np.errstate(divide="ignore"):
                 logs[:, lost, g] = peaks + np.log(totals)
+        if kernels.products == PAIRS:
+            _mend_far_rows(source, rows, logs)
     return logs
+
+
+def _mend_far_rows(source: RowSource, rows: RowChunk, logs: FloatArray) -> None:
+    """Find log(B / A) anew where log A is too large to leave digits for it; A itself is then as good as 0."""
+    limit = EXACT_EXPONENT[64]
+    far = np.flatnonzero(((logs[0] < -limit) & (logs[0] > -np.inf)).any(axis=1))
+    if len(far) == 0:
+        return
+    kernels, few = source.kernels, rows.take(far)
+    found: dict[int, list[FarSums]] = {}
+    for group, part in source.map(lambda chunk: (int(chunk.groups[0]), chunk_far_sums(kernels, few, chunk))):
+        found.setdefault(group, []).append(part)
+    for g, parts in found.items():
+        these = (logs[0, far, g] < -limit) & (logs[0, far, g] > -np.inf)
+        logs[0, far[these], g] = -limit
+        logs[1, far[these], g] = -limit + joined_far_ratios(kernels, few, parts)[these]
 
 
 def _log_sums_by_group(source: RowSource, rows: RowChunk) -> dict[int, tuple[FloatArray, FloatArray]]:
@@ -550,9 +573,12 @@ def _estimate(measure: RowSums, known: FloatArray, draw: _Draw, exact: FloatArra
 
 
 def _standard_error(variances: FloatArray) -> float:
-    """Return a standard error of which two on either side cover 95%, by Student's t if few anchors make it up."""
+    """Return a standard error of which two on either side cover at least 95%.
+
+    By Student's t, for as many anchors as make up most of it, and a tenth wider than that: what anchors add is skewed.
+    """
     total = float(variances.sum())
     if total == 0.0:
         return 0.0
     effective = total**2 / float((variances**2).sum())
-    return math.sqrt(total) * float(special.stdtrit(max(effective, 2.0), special.ndtr(2.0))) / 2.0
+    return math.sqrt(total) * float(special.stdtrit(max(effective, 2.0), special.ndtr(2.2))) / 2.0
