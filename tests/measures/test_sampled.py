@@ -79,6 +79,7 @@ def all_measures():
         "mmd": (condcs.mmd, (yp, yq), {}),
         "unbiased": (condcs.mmd, (yp, yq), {"unbiased": True, **w}),
         "joint_mmd": (condcs.joint_mmd, (xp, yp, xq, yq), {}),
+        "responses": (condcs.conditional_cs_responses, (xp, yp, yq), {}),
         "predictors": (condcs.conditional_cs_predictors, (yp, xp[:, 0], xp[:, 1]), {}),
         "as printed": (condcs.conditional_cs_predictors, (yp, xp[:, 0], xp[:, 1]), {"form": "paper"}),
         "a row very far away": (condcs.conditional_cs, (np.append(xp[:-1], [[1e10, 0]], 0), yp, xq, yq), {}),

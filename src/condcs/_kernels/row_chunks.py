@@ -6,9 +6,9 @@ threads, over the batches of a file, or over the workers of a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from condcs._kernels.log_kernels import KernelOption, LogKernel, kernel_of_width
 from condcs._kernels.row_sums import exp_in_place
 
 FloatArray = np.ndarray[Any, Any]
+T = TypeVar("T")
 
 PAIRS = ((0,), (0, 1))
 """Products of kernels for x and y: K, and K L."""
@@ -101,6 +102,19 @@ class RowKernels:
         if not labels:
             return np.zeros(len(values), np.int64)
         return np.unique(values[:, labels], axis=0, return_inverse=True)[1].reshape(-1)
+
+
+class RowSource(Protocol):
+    """Rows in chunks."""
+
+    kernels: RowKernels
+    sizes: tuple[int, ...]
+    categories: tuple[FloatArray, FloatArray]
+    """Codes of the categories in ascending order, and how many rows of each group they have (codes x G)."""
+
+    def map(self, function: Callable[[RowChunk], T]) -> Iterator[T]:
+        """Yield what a function makes of each chunk, in the order of the chunks."""
+        ...
 
 
 def rounded_centre(mean: FloatArray) -> FloatArray:

@@ -205,6 +205,7 @@ def conditional_cs_responses(
     kernel_x: Kernel = "gaussian",
     kernel_y: Kernel = "gaussian",
     weights: Array | None = None,
+    method: Method = "auto",
 ) -> Array:
     r"""Divergence between two responses to the same x: p(y1|x) against p(y2|x) (Prop. 3).
 
@@ -225,6 +226,8 @@ def conditional_cs_responses(
         As in `conditional_cs`; y1 and y2 are pooled.
     weights : array, optional
         A non-negative weight per row.
+    method
+        As in `conditional_cs`.
 
     Returns
     -------
@@ -249,6 +252,8 @@ def conditional_cs_responses(
         bandwidth_x=bandwidth_x,
         bandwidth_y=bandwidth_y,
     )
+    if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
+        return sampled_conditional_cs(problem, sampled, estimator=RESPONSE_FORMS[form])
     return problem.inputs.result(conditional_cs_pairs(problem, estimator=RESPONSE_FORMS[form])[0, 1])
 
 
