@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import causal, core, explore, hops, inference, memory, nn, power, processors, regions, timeseries
+from benchmarks import (
+    causal,
+    core,
+    explore,
+    hops,
+    inference,
+    memory,
+    millions,
+    nn,
+    page,
+    power,
+    processors,
+    regions,
+    timeseries,
+)
 
 PARTS = {
     "core": core.main,
     "memory": memory.main,
+    "millions": millions.main,
     "power": power.main,
     "inference": inference.main,
     "causal": causal.main,
@@ -20,10 +35,12 @@ PARTS = {
     "processors": processors.main,
     "regions": regions.main,
     "hops": hops.main,
+    # Last: it ends the run if something got worse.
+    "page": page.main,
 }
 
 if __name__ == "__main__":
-    chosen = sys.argv[1:] or list(PARTS)
+    chosen = [word for word in sys.argv[1:] if not word.startswith("--")] or list(PARTS)
     unknown = [name for name in chosen if name not in PARTS]
     if unknown:
         sys.exit(f"unknown benchmark {unknown[0]!r}; there are {', '.join(PARTS)}")

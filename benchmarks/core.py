@@ -74,7 +74,7 @@ def main() -> None:
     data = samples(ROWS)
     bx, by = condcs.bandwidth(data[0], data[2]), condcs.bandwidth(data[1], data[3])
     with condcs.config_context(n_threads=THREADS):
-        ours = seconds(lambda: condcs.conditional_cs(*data))
+        ours = seconds(lambda: condcs.conditional_cs(*data, method="exact"))
         difference = abs(condcs.conditional_cs(*data) - dense(*data, bx, by))
     naive = seconds(lambda: dense(*data, bx, by))
     lowest = floor_seconds(2 * ROWS)
@@ -86,10 +86,10 @@ def main() -> None:
     )
     sizes = [1_000, 2_000, 4_000, 8_000, 16_000]
     with condcs.config_context(n_threads=THREADS):
-        times = []
+        times, widths = [], {"bandwidth_x": bx, "bandwidth_y": by, "method": "exact"}
         for n in sizes:
             part = samples(n)
-            times.append(seconds(lambda part=part: condcs.conditional_cs(*part, bandwidth_x=bx, bandwidth_y=by), 3))
+            times.append(seconds(lambda part=part: condcs.conditional_cs(*part, **widths), 3))
     exponent = np.polyfit(np.log(sizes), np.log(times), 1)[0]
     last = np.log(times[-1] / times[0]) / np.log(sizes[-1] / sizes[0])
     print(f"  growth from n = 2,000 to 32,000   n^{exponent:.2f} (fit), n^{last:.2f} (ends)")

@@ -90,6 +90,29 @@ def test_resampling_outlives_all_workers(cluster, tmp_path):
     assert distributed.pvalue == local.pvalue
 
 
+def test_sums_over_chunks_outlive_a_killed_worker(cluster, tmp_path):
+    """A pass over the rows goes on where it was: the answer is that of arrays in memory, to 1e-10."""
+    kill = assassin(tmp_path)
+
+    def kernel(a, b):
+        kill()
+        return np.exp(-np.abs(a - b.T))
+
+    x = np.random.default_rng(0).normal(size=(2, 1200, 1))
+    y = x[:, :, 0] * [[1.0], [0.5]] + np.random.default_rng(1).normal(size=(2, 1200))
+    settings = {"kernel_y": kernel, "method": condcs.Sampled(0.5)}
+    local = condcs.conditional_cs(x[0], y[0], x[1], y[1], **settings)
+
+    def chunks(group):
+        return lambda: ((x[group, i : i + 300], y[group, i : i + 300]) for i in range(0, 1200, 300))
+
+    with dask_cluster(cluster):
+        distributed = condcs.chunked_conditional_cs(chunks(0), chunks(1), **settings)
+    assert killed(tmp_path) == 1
+    assert distributed == pytest.approx(local, rel=1e-10)
+    assert distributed.n_anchors == local.n_anchors
+
+
 def test_a_call_that_kills_every_worker_ends_in_an_error(cluster):
     """Dask gives it up after some workers; nobody waits for it forever."""
 

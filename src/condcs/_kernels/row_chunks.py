@@ -6,16 +6,21 @@ threads, over the batches of a file, or over the workers of a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from condcs._core.arrays import NUMPY, logsumexp
 from condcs._kernels.log_kernels import KernelOption, LogKernel, kernel_of_widths, product
 from condcs._kernels.row_sums import exp_in_place
 
 FloatArray = np.ndarray[Any, Any]
+T = TypeVar("T")
+
+PAIRS = ((0,), (0, 1))
+"""Products of kernels for x and y: K, and K L."""
 
 _TILE = 256, 512
 
@@ -99,6 +104,26 @@ class RowKernels:
         return np.unique(values[:, labels], axis=0, return_inverse=True)[1].reshape(-1)
 
 
+class RowSource(Protocol):
+    """Rows in chunks."""
+
+    kernels: RowKernels
+    sizes: tuple[int, ...]
+    categories: tuple[FloatArray, FloatArray]
+    """Codes of the categories in ascending order, and how many rows of each group they have (codes x G)."""
+
+    def map(self, function: Callable[[RowChunk], T]) -> Iterator[T]:
+        """Yield what a function makes of each chunk, in the order of the chunks."""
+        ...
+
+
+def rounded_centre(mean: FloatArray) -> FloatArray:
+    """Return a point near the mean that is the same in whatever order rows were added up."""
+    with np.errstate(over="ignore"):
+        near = mean.astype(np.float32).astype(np.float64)
+    return np.where(np.isfinite(near), near, mean)
+
+
 def exponents(kernels: list[LogKernel], m: int, rows: slice, columns: slice) -> list[FloatArray]:
     """Return the exponents of some of the first `m` rows against some of those after them, one block per kernel."""
     columns = slice(m + columns.start, m + columns.stop)
@@ -169,3 +194,64 @@ def joined_log_sums(
     peak = np.maximum(first[0], second[0])
     shift = np.where(np.isfinite(peak), peak, 0.0)
     return peak, sum(total * np.exp(own - shift) for own, total in (first, second))
+
+
+@dataclass(frozen=True)
+class FarSums:
+    """Log sums of rows that are so far from a chunk that their exponents have lost their digits.
+
+    They are relative to the exponent at a row of the chunk that is among the nearest.
+    """
+
+    log_x: FloatArray
+    log_xy: FloatArray
+    nearest: FloatArray
+
+
+def chunk_far_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> FarSums:
+    """Return log sums of K and K L, relative to the value of K at one of the nearest rows of the chunk."""
+    log_x, log_xy = np.full((2, len(queries)), -np.inf)
+    nearest = np.zeros_like(queries.values[0])
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(chunk.weights)
+    single = replace(kernels, products=((0,), (1,)))
+    for mine, theirs in blocks(queries.codes, chunk.codes):
+        values = [np.concatenate([a[mine], b[theirs]]) for a, b in zip(queries.values, chunk.values, strict=True)]
+        kernel_x, kernel_y = single.on(values)
+        weights, n = log_weights[theirs], len(log_weights[theirs])
+        m = len(values[0]) - n
+        relative, places = _relative(kernel_x, m, weights)
+        with_y = relative + kernel_y.block(slice(0, m), slice(m, m + n))
+        log_x[mine], log_xy[mine] = (logsumexp(NUMPY, a, axis=1) for a in (relative, with_y))
+        nearest[mine] = chunk.values[0][theirs][places]
+    return FarSums(log_x, log_xy, nearest)
+
+
+def _relative(kernel: LogKernel, m: int, weights: Any) -> tuple[FloatArray, FloatArray]:
+    """Return exponents of the first `m` rows against the others, relative to one of the largest, and where that is."""
+    left, right = tuple(a[:m] for a in kernel.left), tuple(a[m:] for a in kernel.right)
+    relative, places = kernel.evaluate(left, right) + weights, np.zeros(m, np.int64)
+    # Rounding may hide which row is the nearest at first; relative to one of the near rows it is plain to see.
+    for _ in range(2):
+        places = np.argmax(relative, axis=1)
+        relative = kernel.relative(left, right, places) + weights
+    return relative, places
+
+
+def joined_far_ratios(kernels: RowKernels, queries: RowChunk, found: Sequence[FarSums]) -> FloatArray:
+    """Return log(B / A) of each query row from the far sums of all chunks of a group."""
+    ratios = np.full(len(queries), -np.inf)
+    for j in range(len(queries)):
+        met = [f for f in found if f.log_x[j] > -np.inf]
+        if not met:
+            continue
+        near = np.stack([f.nearest[j] for f in met])
+        values = np.concatenate([queries.values[0][j : j + 1], near])
+        kernel = kernel_of_widths(kernels.options[0], kernels.widths[0], kernels.centres[0], values)
+        relative, _ = _relative(kernel, 1, 0.0)
+        sums = [logsumexp(NUMPY, relative[0] + np.array([getattr(f, k)[j] for f in met]), 0) for k in _LOGS]
+        ratios[j] = sums[1] - sums[0]
+    return ratios
+
+
+_LOGS = ("log_x", "log_xy")

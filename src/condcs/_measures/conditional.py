@@ -7,6 +7,7 @@ from condcs._core.checks import check_choice, check_same_rows, unless_named_alik
 from condcs._core.errors import public
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, product
+from condcs._kernels.row_chunks import PAIRS
 from condcs._kernels.row_sums import log_row_sums, row_masses, warn_of_absent
 from condcs._measures.formulas import (
     ESTIMATORS,
@@ -19,7 +20,7 @@ from condcs._measures.formulas import (
 from condcs._measures.inputs import ConditionalProblem, Inputs, conditional_problem
 from condcs._measures.pooled_rows import PooledRows
 from condcs._measures.sampled import Method, Sampled, SampledFloat, sampled_value, sampling_of
-from condcs._measures.sampled_forms import PAIRS, ConditionalSums, LinearSums, PooledSums, PredictorSums
+from condcs._measures.sampled_forms import ConditionalSums, LinearSums, PooledSums, PredictorSums
 
 
 @public
@@ -204,6 +205,7 @@ def conditional_cs_responses(
     kernel_x: Kernel = "gaussian",
     kernel_y: Kernel = "gaussian",
     weights: Array | None = None,
+    method: Method = "auto",
 ) -> Array:
     r"""Divergence between two responses to the same x: p(y1|x) against p(y2|x) (Prop. 3).
 
@@ -224,6 +226,8 @@ def conditional_cs_responses(
         As in `conditional_cs`; y1 and y2 are pooled.
     weights : array, optional
         A non-negative weight per row.
+    method
+        As in `conditional_cs`.
 
     Returns
     -------
@@ -248,6 +252,8 @@ def conditional_cs_responses(
         bandwidth_x=bandwidth_x,
         bandwidth_y=bandwidth_y,
     )
+    if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
+        return sampled_conditional_cs(problem, sampled, estimator=RESPONSE_FORMS[form])
     return problem.inputs.result(conditional_cs_pairs(problem, estimator=RESPONSE_FORMS[form])[0, 1])
 
 

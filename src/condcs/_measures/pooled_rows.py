@@ -13,7 +13,7 @@ import numpy as np
 from condcs._core.groups import Groups
 from condcs._core.settings import current_settings
 from condcs._core.thread_limit import one_blas_thread
-from condcs._kernels.row_chunks import RowChunk, RowKernels
+from condcs._kernels.row_chunks import RowChunk, RowKernels, rounded_centre
 from condcs._measures.inputs import KernelVariable
 
 FloatArray = np.ndarray[Any, Any]
@@ -40,7 +40,7 @@ class PooledRows:
         self, variables: Sequence[KernelVariable], products: tuple[tuple[int, ...], ...], groups: Groups
     ) -> None:
         self._values = [v.variable.values for v in variables]
-        centres = tuple(v.mean(axis=0, dtype=np.float64) for v in self._values)
+        centres = tuple(rounded_centre(v.mean(axis=0, dtype=np.float64)) for v in self._values)
         self.kernels = RowKernels(
             tuple(v.option for v in variables), tuple(v.widths for v in variables), centres, products
         )

@@ -12,7 +12,9 @@ from condcs._core.arrays import Backend
 from condcs._core.checks import check_positive
 from condcs._core.errors import ParameterError, PrecisionWarning, warn_caller
 from condcs._core.random import check_rng
-from condcs._measures.sampling import RowSource, RowSums, sampled_divergence
+from condcs._kernels.row_chunks import RowSource
+from condcs._measures.sampled_forms import RowSums
+from condcs._measures.sampling import sampled_divergence
 
 AUTO_ROWS = 20_000
 """Up to this many pooled rows ``method="auto"`` is exact: about a second of one core."""

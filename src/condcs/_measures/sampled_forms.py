@@ -3,7 +3,7 @@ r"""The formulas as the sampled supplier sees them: what a row adds to each sum,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,8 +20,27 @@ from condcs._measures.formulas import (
 
 FloatArray = np.ndarray[Any, Any]
 
-PAIRS = ((0,), (0, 1))
-"""Products of kernels for x and y: K, and K L."""
+
+class RowSums(Protocol):
+    r"""A divergence :math:`D = c + \sum_k a_k \phi(S_k)` of sums over rows, :math:`\phi` a logarithm or nothing."""
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """The numbers a (K)."""
+        ...
+
+    @property
+    def logs(self) -> bool:
+        """Whether the function of a sum is its logarithm."""
+        ...
+
+    def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
+        """Return what rows of a group add to the sums (rows x K), from their log masses (products x rows x G)."""
+        ...
+
+    def value(self, sums: FloatArray) -> float:
+        """Return D."""
+        ...
 
 
 @dataclass(frozen=True)

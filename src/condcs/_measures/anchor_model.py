@@ -1,0 +1,286 @@
+"""What is known of all rows before their masses are: approximations from landmarks, and what these leave open.
+
+Masses are approximated by a low-rank kernel (Nystrom); regressions on rows of known masses then say what a row is
+likely to add to the sums of a divergence, and how far the approximation is off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, blocks, exponents, joined_rows
+from condcs._kernels.row_sums import exp_in_place
+from condcs._measures.sampled_forms import RowSums
+
+FloatArray = np.ndarray[Any, Any]
+
+_TILE = 512
+
+
+@dataclass(frozen=True)
+class Known:
+    """Rows of exact masses: landmarks and pilot rows, drawn before anything is known, and anchors of earlier draws.
+
+    Attributes
+    ----------
+    rows : RowChunk
+        The rows.
+    landmark : array of bool
+        Which are landmarks.
+    share : array
+        How many rows of its group and category each pilot row stands for; 0 for others.
+    log_masses : array, shape (products, landmarks and pilot rows, G)
+        Exact log masses of the first of them.
+    added : array, shape (rows, K)
+        What they add to the sums.
+    """
+
+    rows: RowChunk
+    landmark: FloatArray
+    share: FloatArray
+    log_masses: FloatArray
+    added: FloatArray
+
+    @property
+    def expansion(self) -> FloatArray:
+        """How many rows each stands for when only landmarks and pilot rows are known."""
+        return self.share + self.landmark
+
+    def with_anchors(self, rows: RowChunk, added: FloatArray) -> Known:
+        """Return these rows and others."""
+        nothing = np.zeros(len(rows))
+        return Known(
+            joined_rows(self.rows, rows),
+            np.append(self.landmark, nothing > 0),
+            np.append(self.share, nothing),
+            self.log_masses,
+            np.concatenate([self.added, added]),
+        )
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """Approximate masses of any row: kernel values at the landmarks of its category, times their loadings.
+
+    Attributes
+    ----------
+    landmarks : RowChunk
+        The landmarks.
+    loadings : array, shape (products, landmarks, G)
+        Masses of the landmarks times the inverse of their Gram matrix.
+    shares : array, shape (landmarks, G)
+        What each landmark stands for in its group, for sums of wider kernels.
+    codes, absent : array, shapes (categories,) and (categories, G)
+        Which categories a group does not have.
+    """
+
+    kernels: RowKernels
+    landmarks: RowChunk
+    loadings: FloatArray
+    shares: FloatArray
+    codes: FloatArray
+    absent: FloatArray
+
+    def log_masses(self, rows: RowChunk) -> tuple[FloatArray, FloatArray]:
+        """Return log masses (products x rows x G), and what is known of how good they are (4 x rows).
+
+        The latter are the log masses in their own group of kernels 2 and 4 times as wide, which landmarks tell even if
+        none is near, and how far the nearest landmark is, in bandwidths: with the fewest factors and with all of them.
+        """
+        masses = np.zeros((*self.loadings.shape[:1], len(rows), self.loadings.shape[2]))
+        wide, nearest = np.zeros((2, len(rows))), np.full((2, len(rows)), -1e4)
+        for mine, theirs in blocks(rows.codes, self.landmarks.codes):
+            pair = zip(rows.values, self.landmarks.values, strict=True)
+            values = [np.concatenate([a[mine], b[theirs]]) for a, b in pair]
+            kernels, r = self.kernels.on(values), len(self.landmarks.weights[theirs])
+            m = len(values[0]) - r
+            places = np.arange(len(rows))[mine]
+            for start in range(0, m, _TILE):
+                part = slice(start, min(start + _TILE, m))
+                here = places[part]
+                for k, tile in enumerate(exponents(kernels, m, part, slice(0, r))):
+                    nearest[min(k, 1), here] = tile.max(axis=1)
+                    if k == 0:
+                        # Exponentials of a sixteenth of the exponents: their powers serve three widths.
+                        tile *= 1 / 16
+                        exp_in_place(tile)
+                        for width in (1, 0):
+                            sums = tile @ self.shares[theirs]
+                            wide[width, here] = sums[np.arange(len(here)), rows.groups[here]]
+                            tile *= tile
+                            tile *= tile
+                    else:
+                        exp_in_place(tile)
+                    masses[k, here] = tile @ self.loadings[k, theirs]
+        # Approximations can be negative. They are not below what a row is to itself, nor do more factors add to a mass.
+        masses = np.maximum(masses, TINY)
+        own = np.arange(len(rows)), rows.groups
+        for k, chosen in enumerate(self.kernels.products):
+            masses[k][own] = np.maximum(masses[k][own], rows.weights)
+            for j, fewer in enumerate(self.kernels.products[:k]):
+                if set(fewer) < set(chosen):
+                    np.minimum(masses[k], masses[j], out=masses[k])
+        masses[:, self.absent[np.searchsorted(self.codes, rows.codes)]] = 0.0
+        far = np.sqrt(-2 * np.clip(nearest, -1e4, 0.0))
+        with np.errstate(divide="ignore"):
+            log_masses = np.log(masses)
+        return log_masses, np.concatenate([np.log(wide + rows.weights + TINY), far])
+
+
+def low_rank_of(source: RowSource, known: Known) -> LowRank:
+    landmarks, masses = known.rows.take(known.landmark), np.exp(known.log_masses[:, known.landmark])
+    codes, counts = source.categories
+    loadings, drawn = np.zeros_like(masses), np.zeros_like(counts)
+    np.add.at(drawn, (np.searchsorted(codes, landmarks.codes), landmarks.groups), 1)
+    for mine, _ in blocks(landmarks.codes, landmarks.codes):
+        kernels = source.kernels.on([np.concatenate([v[mine]] * 2) for v in landmarks.values])
+        m = len(landmarks.weights[mine])
+        for k, gram in enumerate(exponents(kernels, m, slice(0, m), slice(0, m))):
+            exp_in_place(gram)
+            values, vectors = linalg.eigh(0.5 * (gram + gram.T))
+            kept = values > _SMALLEST_EIGENVALUE * values[-1]
+            inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+            loadings[k, mine] = inverse @ masses[k, mine]
+    category = np.searchsorted(codes, landmarks.codes)
+    shares = np.zeros((len(landmarks), len(source.sizes)))
+    one = category, landmarks.groups
+    shares[np.arange(len(landmarks)), landmarks.groups] = landmarks.weights * counts[one] / drawn[one]
+    return LowRank(source.kernels, landmarks, loadings, shares, codes, counts == 0)
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is expected of every row: what it adds to the sums, and what a regression on that leaves to be corrected.
+
+    Attributes
+    ----------
+    gradient : array, shape (K,)
+        Derivatives of the divergence by its sums, roughly: sums are those that the pilot rows stand for.
+    fits : array, shape (3, G, 6)
+        Coefficients of the logarithms of what is left of a row, of what it adds, and of the same without a look at its
+        approximate masses, which can be far off at the margins of the data.
+    parts : array, shape (4, G)
+        Factors of the parts of a probability: these three, and the weight.
+    """
+
+    measure: RowSums
+    low_rank: LowRank
+    gradient: FloatArray
+    fits: FloatArray
+    parts: FloatArray
+
+    def approximately_added(self, rows: RowChunk) -> tuple[FloatArray, FloatArray]:
+        """Return what the approximate masses say that rows add (rows x K), and what logarithms are regressed on."""
+        log_masses, wide = self.low_rank.log_masses(rows)
+        added = added_by(self.measure, log_masses, rows)
+        size = np.log(added @ np.abs(self.gradient) + TINY)
+        return added, np.stack([np.ones_like(size), size, *wide], axis=1)
+
+    def features(self, rows: RowChunk) -> tuple[FloatArray, FloatArray]:
+        """Return what sums are regressed on (rows x K + 2), and relative probabilities of rows to be anchors."""
+        added, known = self.approximately_added(rows)
+        # No row adds more than 1 to a sum: its kernel mass is at least what it is to itself.
+        most = np.abs(self.gradient).sum()
+        left, size, robust = (np.minimum(_exp_of_fit(known, fit[rows.groups]), most) for fit in self.fits)
+        parts = np.stack([left, size, robust, rows.weights]) * self.parts[:, rows.groups]
+        chances = np.where(rows.weights > 0, parts.sum(axis=0), 0.0)
+        return np.column_stack([added, size, rows.weights]), chances
+
+
+TINY = 1e-290
+# Both keep rounding, which hangs on how rows are chunked, out of the choice of anchors: eigenvalues below this part of
+# the largest are left out, and residuals below this part of what a row adds count as that.
+_SMALLEST_EIGENVALUE, _RESOLVED = 1e-7, 1e-4
+# The parts of a probability: what follows from the regressions, and the rest for what they do not foresee.
+_PARTS = np.array([0.4, 0.2, 0.3, 0.1])
+
+
+def added_by(measure: RowSums, log_masses: FloatArray, rows: RowChunk) -> FloatArray:
+    """Return what rows add to the sums (rows x K), whatever their groups."""
+    added = np.zeros((len(rows), len(measure.coefficients)))
+    with np.errstate(divide="ignore"):
+        logs = np.log(rows.weights)
+    for group in np.unique(rows.groups):
+        mine = rows.groups == group
+        added[mine] = measure.added(log_masses[:, mine], logs[mine], int(group))
+    return added
+
+
+def _exp_of_fit(known: FloatArray, coefficients: FloatArray) -> FloatArray:
+    return np.asarray(np.exp(np.clip(np.einsum("jk,jk->j", known, coefficients), -600.0, 600.0)))
+
+
+def fitted_model(source: RowSource, measure: RowSums, low_rank: LowRank, known: Known, sums: FloatArray) -> Model:
+    """Fit the model on known rows that had no part in the approximation: pilot rows and earlier anchors."""
+    gradient = measure.coefficients / np.maximum(sums, TINY) if measure.logs else measure.coefficients
+    n_groups = len(source.sizes)
+    plain = np.tile([0.0, 1.0, 0.0, 0.0, 0.0, 0.0], (3, n_groups, 1))
+    model = Model(measure, low_rank, gradient, plain, np.full((4, n_groups), 0.25))
+    pilot = ~known.landmark & (known.rows.weights > 0)
+    rows, exact, share = known.rows.take(pilot), known.added[pilot], known.share[pilot]
+    if len(rows) == 0:
+        return model
+    approximate, regressors = model.approximately_added(rows)
+    fits = plain.copy()
+    for g in range(n_groups):
+        mine = rows.groups == g
+        if mine.sum() < _FEWEST_PILOTS:
+            continue
+        logs, relative = regressors[mine], exact[mine] @ np.abs(gradient)
+        fits[1, g] = _fitted(logs, np.log(relative + TINY))
+        fits[2, g, [0, 2, 3, 4, 5]] = _fitted(logs[:, [0, 2, 3, 4, 5]], np.log(relative + TINY))
+        fits[2, g, 1] = 0.0
+        features = np.column_stack([approximate[mine], _exp_of_fit(logs, fits[1, g : g + 1]), rows.weights[mine]])
+        left = _residuals(features, exact[mine] @ gradient, 1 / np.maximum(relative, TINY))
+        fits[0, g] = _fitted(logs, np.log(np.abs(left) + _RESOLVED * relative + TINY))
+    parts = np.stack([*(_exp_of_fit(regressors, fit[rows.groups]) for fit in fits), rows.weights])
+    means = np.stack([parts @ (share * (rows.groups == g)) for g in range(n_groups)], axis=1)
+    # What is added and left is measured in the divergence's units, alike in all groups; weights are not.
+    means[:3] = means[:3].sum(axis=1, keepdims=True)
+    means[3] *= n_groups
+    factors = _PARTS[:, None] * sum(source.sizes) / np.maximum(means, TINY)
+    return Model(measure, low_rank, gradient, fits, factors)
+
+
+_FEWEST_PILOTS = 20
+
+
+def _fitted(regressors: FloatArray, values: FloatArray) -> FloatArray:
+    """Return coefficients of a regression, the slopes pulled towards 0 by what one row in twenty would weigh."""
+    centre, deviation = regressors.mean(axis=0), regressors.std(axis=0)
+    z = (regressors - centre) / np.where(deviation > 1e-12, deviation, 1.0)
+    z[:, 0] = 1.0
+    penalty = np.diag([0.0, *[0.05] * (z.shape[1] - 1)]) * len(z)
+    found = np.linalg.solve(z.T @ z + penalty, z.T @ values)
+    slopes = found / np.where(deviation > 1e-12, deviation, 1.0)
+    slopes[0] = found[0] - slopes[1:] @ centre[1:]
+    return np.asarray(slopes)
+
+
+def _residuals(features: FloatArray, values: FloatArray, roots: FloatArray) -> FloatArray:
+    """Return what a weighted regression leaves, each as if its own row had had no part in it."""
+    coefficients, leverage = weighted_regression(features, values[:, None], roots)
+    return np.asarray((values - features @ coefficients[:, 0]) / (1 - leverage))
+
+
+def weighted_regression(features: FloatArray, values: FloatArray, roots: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return coefficients of a ridge regression weighted by squares of `roots`, and each row's leverage (below 0.9).
+
+    The penalty is the share that is left of the values by a regression without one, over the rows: directions in which
+    features hardly differ count if they explain what nothing else does, and not if they follow the noise.
+    """
+    weighted, responses = features * roots[:, None], values * roots[:, None]
+    norms = np.sqrt((weighted**2).sum(axis=0))
+    norms[norms == 0] = 1.0
+    u, s, vt = linalg.svd(weighted / norms, full_matrices=False)
+    kept = s > 1e-9 * max(s.max(initial=0.0), TINY)
+    u, s, vt = u[:, kept], s[kept], vt[kept]
+    explained, squares = u.T @ responses, (responses**2).sum(axis=0)
+    left = np.maximum(squares - (explained**2).sum(axis=0), 0.0) / np.maximum(squares, TINY)
+    penalty = left * len(s) / max(1, len(values) - len(s))
+    coefficients = (vt.T * s) @ (explained / (s[:, None] ** 2 + penalty)) / norms[:, None]
+    return coefficients, np.minimum((u**2).sum(axis=1), 0.9)

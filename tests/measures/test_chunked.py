@@ -1,0 +1,129 @@
+"""Samples larger than memory: the answer is that of the arrays, wherever the rows come from."""
+
+import numpy as np
+import pytest
+
+import condcs
+from condcs import Sampled, chunked_conditional_cs
+from condcs._parallel import row_parts
+from condcs.exceptions import DataError, OverlapWarning, ParameterError, ShapeError
+
+COARSE = Sampled(relative_error=0.5)
+
+
+@pytest.fixture(scope="module")
+def samples():
+    rng = np.random.default_rng(0)
+    xp, xq = rng.normal(size=(1800, 2)), rng.normal(size=(1300, 2)) + 0.2
+    return (xp, xp[:, 0] + rng.normal(size=1800)), (xq, 0.5 * xq[:, 0] + rng.normal(size=1300))
+
+
+@pytest.fixture(scope="module")
+def in_memory(samples):
+    return condcs.conditional_cs(*samples[0], *samples[1], method=COARSE)
+
+
+def tables(samples):
+    pandas = pytest.importorskip("pandas")
+    return [pandas.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y}) for x, y in samples]
+
+
+def in_pieces(*arrays, size=500):
+    return lambda: (tuple(a[i : i + size] for a in arrays) for i in range(0, len(arrays[0]), size))
+
+
+def kinds_of_source(samples, folder):
+    yield "generator", [in_pieces(*s) for s in samples], {}
+    files = []
+    for i, (x, y) in enumerate(samples):
+        names = [folder / f"{i}-x.npy", folder / f"{i}-y.npy"]
+        for name, a in zip(names, (x, y), strict=True):
+            np.save(name, a)
+        files.append(tuple(np.load(name, mmap_mode="r") for name in names))
+    yield "memory maps", files, {}
+    columns = {"x": ["a", "b"], "y": "y"}
+    frames = tables(samples)
+    yield "frames", [lambda t=t: (t.iloc[i : i + 700] for i in range(0, len(t), 700)) for t in frames], columns
+    pytest.importorskip("pyarrow")
+    for i, frame in enumerate(frames):
+        frame.to_parquet(folder / f"{i}.parquet", row_group_size=600)
+    yield "parquet", [folder / "0.parquet", str(folder / "1.parquet")], columns
+    from pyarrow import dataset
+
+    yield "dataset", [dataset.dataset(folder / f"{i}.parquet") for i in (0, 1)], columns
+    dask = pytest.importorskip("dask.dataframe")
+    yield "dask frames", [dask.from_pandas(frame, npartitions=3) for frame in frames], columns
+    from dask import array
+
+    yield "dask arrays", [(array.from_array(x, 400), array.from_array(y, 400)) for x, y in samples], {}
+
+
+def test_the_answer_is_that_of_the_arrays(samples, in_memory, tmp_path, monkeypatch):
+    """To 1e-10: sums are added up in another order, and nothing else is different."""
+    monkeypatch.setattr(row_parts, "PART_ROWS", 800)
+    for kind, sources, columns in kinds_of_source(samples, tmp_path):
+        found = chunked_conditional_cs(*sources, **columns, method=COARSE)
+        assert found == pytest.approx(in_memory, rel=1e-10), kind
+        assert found.standard_error == pytest.approx(in_memory.standard_error, rel=1e-6)
+        assert found.n_anchors == in_memory.n_anchors
+
+
+def test_labels_and_weights(samples):
+    """Labels are coded over all chunks; a category of one sample alone is counted."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(1)
+    frames = []
+    for (x, y), letters in zip(samples, ("abc", "abcd"), strict=True):
+        labels = rng.choice(list(letters), len(x))
+        frames.append(pandas.DataFrame({"c": labels, "x": x[:, 0], "y": y, "w": rng.exponential(size=len(x))}))
+    options = {"kernel_x": ["delta", "gaussian"], "estimator": "pooled", "method": COARSE}
+    p, q = frames
+    with pytest.warns(OverlapWarning) as told:
+        expected = condcs.conditional_cs(
+            p[["c", "x"]], p["y"], q[["c", "x"]], q["y"], weights_p=p["w"], weights_q=q["w"], **options
+        )
+    chunks = [lambda t=t: (t.iloc[i : i + 450] for i in range(0, len(t), 450)) for t in frames]
+    with pytest.warns(OverlapWarning) as as_told:
+        found = chunked_conditional_cs(*chunks, x=["c", "x"], y=["y"], weights="w", **options)
+    assert found == pytest.approx(expected, rel=1e-10)
+    assert str(told[0].message) == str(as_told[0].message)
+
+
+def test_bandwidths_can_be_numbers(samples, in_memory):
+    widths = [condcs.bandwidth(*(s[i] for s in samples)) for i in (0, 1)]
+    pieces = [in_pieces(*s) for s in samples]
+    found = chunked_conditional_cs(*pieces, bandwidth_x=widths[0], bandwidth_y=widths[1], method=COARSE)
+    assert found == pytest.approx(in_memory, rel=1e-10)
+
+
+X = np.arange(20.0).reshape(10, 2)
+Y = np.arange(10.0)
+GOOD = (X, Y)
+
+
+@pytest.mark.parametrize(
+    ("sources", "options", "error", "message"),
+    [
+        ((GOOD, 3.0), {}, ParameterError, "`x` and `y` must name columns where `q` is a table"),
+        ((GOOD, 3.0), {"x": "a", "y": "b"}, DataError, "`q` must be a pair of arrays"),
+        (((X, Y, Y, Y), GOOD), {}, ShapeError, "`p` must be a pair"),
+        (((X, Y[:5]), GOOD), {}, ShapeError, "`p` must hold arrays of the same number of rows"),
+        ((GOOD, (X[:1], Y[:1])), {}, ShapeError, "`q` must have at least 2 rows, got 1"),
+        ((GOOD, (X[:, :1], Y)), {}, ShapeError, "must have the same columns in all chunks"),
+        ((GOOD, (X * np.nan, Y)), {}, DataError, "`q` must be finite"),
+        ((GOOD, (X.astype(str), Y)), {"bandwidth_x": 1.0}, None, None),
+        ((GOOD, (np.full((10, 2), "a"), Y)), {}, DataError, "`q` must hold numbers in x, or labels"),
+        ((GOOD, (X, Y, -Y)), {}, DataError, "`q` must have a weight for each row"),
+        ((GOOD, GOOD), {"method": "exact"}, ParameterError, "`method` must be a condcs.Sampled"),
+        ((GOOD, GOOD), {"estimator": "best"}, ParameterError, "`estimator` must be one of"),
+        ((GOOD, GOOD), {"bandwidth_x": "scott"}, DataError, "`bandwidth_x` must be a number, one per column, 'median'"),
+        ((GOOD, lambda: iter([{"a": Y}])), {"x": "a", "y": "b"}, DataError, "`q` must have the columns a, b"),
+        ((GOOD, "/no/such/folder"), {"x": "a", "y": "b"}, DataError, "`q` must be a Parquet or Arrow dataset"),
+    ],
+)
+def test_bad_samples(sources, options, error, message):
+    if error is None:
+        assert chunked_conditional_cs(*sources, **options) == pytest.approx(0.0, abs=1e-12)
+        return
+    with pytest.raises(error, match=message):
+        chunked_conditional_cs(*sources, **options)
