@@ -169,8 +169,9 @@ class AnchoredConditional:
         found: FloatArray | None = None
         for part in over_rows(work, self.n, _ROWS):
             found = part if found is None else found + part
-            # There are two such sums for a batch of labellings.
-            report_done(part.shape[-1] * _ROWS / self.n / 2 if part.shape[-1] > 1 else 0.0)
+            # Labellings have two such sums; the whole pool as one group has one, before them.
+            if part.shape[-1] > 1:
+                report_done(part.shape[-1] * _ROWS / self.n / 2)
         assert found is not None
         return found
 

@@ -13,7 +13,7 @@ import numpy as np
 from condcs._core.arrays import Array
 from condcs._core.checks import Parts, Variable, check_choice, check_integer
 from condcs._core.errors import BalanceWarning, OverlapWarning, ParameterError, ShapeError, public, warn_caller
-from condcs._core.progress import progress_bar
+from condcs._core.progress import part_of_the_work, progress_bar
 from condcs._core.random import check_rng
 from condcs._core.settings import config_context
 from condcs._inference.anchored_contrasts import AnchoredContrasts
@@ -45,6 +45,7 @@ from condcs._inference.views import WEIGHTS, Contrasts, adjusted_response, sampl
 from condcs._inference.weights_and_clusters import (
     RowOptions,
     checked_clusters,
+    log_weights,
     unit_designs,
     weighted_units,
     with_common_unit,
@@ -60,6 +61,7 @@ VIEWS = ("all", "measure")
 
 _PER_SAMPLE = {"weights_p", "weights_q"}
 _UNBALANCED = 0.01
+_SAME_WEIGHT = 1e-6
 _FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP = 30, 0.25
 
 
@@ -121,9 +123,10 @@ def conditional_test(
         probabilities of the others, or the probabilities themselves.
     weights_p, weights_q : array, optional
         A non-negative weight per row, such as survey weights; both or neither, each sample in a unit of its own.
-        Weights count as fixed given x: a row keeps its weight when its label is redrawn, so that weights must depend
-        on x in the same way in both samples, but for the unit, and not on y. Weights that only make the x of one sample
-        look like that of the other are not needed: the test does not depend on how x is distributed.
+        Weights count as fixed given x: a row keeps its weight when its label is redrawn, and labels are redrawn from
+        P(sample | x, weight). So weights must not depend on y, and the test can tell something only where both samples
+        have rows of like weights at like x. Weights that only make the x of one sample look like that of the other are
+        not needed: the test does not depend on how x is distributed.
     clusters_p, clusters_q : array, optional
         The cluster that each row belongs to, if rows depend on one another, such as several rows of a customer: names
         or numbers. Labels are then redrawn by cluster, from P(sample | x of the cluster), and the regression of y on x
@@ -238,7 +241,8 @@ class _EveryView:
         divergence, contrasts = pool_statistic(self.pool), self._contrasts()
 
         def values(labels: LabelArray) -> FloatArray:
-            return np.column_stack([contrasts(self.propensity.surprises_of(labels)).T, divergence(labels)])
+            with part_of_the_work(0.5):
+                return np.column_stack([contrasts(self.propensity.surprises_of(labels)).T, divergence(labels)])
 
         return values
 
@@ -278,10 +282,16 @@ def _all_views(
         if at_anchors is None:
             # Measures whose terms no double can hold are refused, before any work.
             check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
-        smoother = Smoother(values, x.labels or (False,) * values.shape[1], clusters)
+        flags = x.labels or (False,) * values.shape[1]
+        smoother = Smoother(values, flags, clusters)
         response = adjusted_response(responses, y.labels or (False,) * responses.shape[1], smoother)
         found = _propensity(propensity, values, smoother, clusters, pool.labels, len(pool.sizes), generator)
         weights = with_common_unit(pool, smoother, found)
+        if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
+            # Rows keep their weights, so that labels must be redrawn given these as well.
+            inputs = np.column_stack([values, log_weights(weights)])
+            known = Smoother(inputs, (*flags, False), clusters)
+            found = _propensity(propensity, inputs, known, clusters, pool.labels, len(pool.sizes), generator)
         if not all(y.labels or (False,)):
             pool = measured_pool(measure, x_parts, _split(response.adjusted, y_parts, y.sizes), options, weight_parts)
         pool = anchored_pool(pool.with_weights(weights), generator)
