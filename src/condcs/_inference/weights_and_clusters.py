@@ -165,6 +165,8 @@ def unit_designs(smoother: Smoother, clusters: IntArray) -> UnitDesigns:
 
 def weighted_units(contrasts: Contrasts, weights: FloatArray | None, clusters: IntArray | None) -> Contrasts:
     """Return contrasts whose functions are weighted, and summed over each cluster in the place of its first row."""
+    if weights is None and clusters is None:
+        return contrasts
 
     def of_units(functions: FloatArray) -> FloatArray:
         weighted = functions if weights is None else functions * weights[:, None]
