@@ -93,7 +93,7 @@ class EveryView:
         return found | anchors_used(self.anchors)
 
 
-def every_view(
+def _every_view(
     measure: Measure,
     x_parts: Parts,
     y_parts: Parts,
@@ -144,7 +144,7 @@ def views_test(
     check_integer("n_resamples", n_resamples, 1)
     generator = check_rng(rng)
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
-        every = every_view(measure, x_parts, y_parts, options, rows, propensity, generator)
+        every = _every_view(measure, x_parts, y_parts, options, rows, propensity, generator)
         pool, found = every.pool, every.propensity
         observed = every.observed()
         title = f"the test by {measure.name} with {n_resamples} resamples of {sum(pool.sizes):,} rows"

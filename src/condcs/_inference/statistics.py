@@ -120,7 +120,8 @@ class MeasuredPool:
         """Return the divergence of the groups as given, summed over all pairs of them."""
         if self.anchors is not None:
             return float(pool_statistic(self)(self.labels[None])[0])
-        return float(total_divergence(self.observed(), symmetric=self.measure.symmetric))
+        pairs = np.asarray(self.measure.pairs(self.problem, **self.options), dtype=np.float64)
+        return float(total_divergence(pairs, symmetric=self.measure.symmetric))
 
 
 def measured_pool(
