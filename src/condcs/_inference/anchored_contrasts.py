@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.progress import report_done
-from condcs._inference.anchors import over_rows, total
+from condcs._inference.anchors import total
 from condcs._inference.propensities import Surprises
 from condcs._inference.smoothing import squared_distances
 from condcs._inference.views import OTHER_CATEGORY, Contrasts
@@ -65,11 +64,8 @@ class AnchoredContrasts:
                 parts.append(np.concatenate([chosen.T @ u, *(p @ u for p in pairs), np.array(diagonal)]))
             return np.array(parts)
 
-        found: FloatArray | None = None
-        for part in over_rows(sums, own.smoother.rows, _ROWS):
-            found = part if found is None else found + part
-            report_done(part.shape[2] * _ROWS / own.smoother.rows)
-        assert found is not None
+        resamples = surprises(slice(0, 1))[0].shape[1]
+        found = total(sums, own.smoother.rows, _ROWS, resamples=resamples)
         for of_sample, scales in zip(found, self._scales, strict=True):
             squares = of_sample[: ends[0]] ** 2 / np.maximum(scales, np.finfo(float).tiny)[:, None]
             by_function = np.split(squares, np.cumsum(columns)[:-1])
