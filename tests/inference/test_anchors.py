@@ -1,5 +1,6 @@
 """Large pools: chunks of rows and anchors, against all pairs of rows and against formulas written out."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -197,6 +198,22 @@ def test_the_answer_by_anchors_is_the_same_whatever_threads(small_limit):
     one, three = (condcs.conditional_test(*_shifted(1), n_resamples=39, rng=0, n_jobs=jobs) for jobs in (1, 3))
     assert one == three
     assert one.diagnostics["anchors"] == 40
+
+
+@pytest.mark.parametrize("views", ["all", "measure"])
+def test_what_is_done_is_reported_as_it_is_made(views, small_limit, many_chunks, monkeypatch):
+    """A first report after most of the work made a test of minutes look like one of days."""
+    reported = []
+
+    @contextmanager
+    def recorded(total, wanted, title, *, remedy=None):
+        yield reported.append
+
+    monkeypatch.setattr("condcs._inference.every_view.progress_bar", recorded)
+    monkeypatch.setattr("condcs._inference.resampling.progress_bar", recorded)
+    condcs.conditional_test(*_shifted(3), views=views, n_resamples=39, rng=0)
+    assert sum(reported) == pytest.approx(39)
+    assert max(reported) <= 0.2 * 39
 
 
 def test_few_rows_have_no_anchors():

@@ -98,3 +98,17 @@ def report_done(count: float) -> None:
     advance = _inside.get()
     if advance is not None:
         advance(count)
+
+
+@contextmanager
+def part_of_the_work(share: float) -> Iterator[None]:
+    """Count what `report_done` is told within the block as a share only: other parts of the same resamples follow."""
+    outer = _inside.get()
+    if outer is None:
+        yield
+        return
+    token = _inside.set(lambda done: outer(share * done))
+    try:
+        yield
+    finally:
+        _inside.reset(token)

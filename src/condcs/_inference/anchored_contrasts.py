@@ -64,7 +64,8 @@ class AnchoredContrasts:
                 parts.append(np.concatenate([chosen.T @ u, *(p @ u for p in pairs), np.array(diagonal)]))
             return np.array(parts)
 
-        found = total(sums, own.smoother.rows, _ROWS)
+        resamples = surprises(slice(0, 1))[0].shape[1]
+        found = total(sums, own.smoother.rows, _ROWS, resamples=resamples)
         for of_sample, scales in zip(found, self._scales, strict=True):
             squares = of_sample[: ends[0]] ** 2 / np.maximum(scales, np.finfo(float).tiny)[:, None]
             by_function = np.split(squares, np.cumsum(columns)[:-1])

@@ -19,8 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from condcs._core.progress import report_done
-from condcs._inference.anchors import over_rows
+from condcs._inference.anchors import over_rows, total
 from condcs._inference.statistics import Anchors, FloatArray, LabelArray, MeasuredPool, total_divergence
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import contrast, linear_interaction, linear_pooled_interaction
@@ -88,12 +87,14 @@ class AnchoredConditional:
         return self._values(weights)
 
     def _values(self, weights: Weights) -> FloatArray:
-        exact, coefficients = self._masses(weights)
+        # Half of the work is done with each of the two sums over all rows.
+        resamples = weights(slice(0, 1))[0].shape[1] / 2
+        exact, coefficients = self._masses(weights, resamples)
 
         def terms(rows: slice) -> FloatArray:
             return self._interaction(self._low_rank(rows, coefficients), weights(rows), self._least)
 
-        everywhere = self._sum(terms)
+        everywhere = total(terms, self.n, _ROWS, resamples=resamples)
         own, low_rank = weights(self.anchors), self._low_rank(self.anchors, coefficients)
         plain = self._interaction(exact, own, _SAFE_SUM, self.shares)
         corrected = plain + self._trust * (everywhere - self._interaction(low_rank, own, self._least, self.shares))
@@ -104,7 +105,7 @@ class AnchoredConditional:
             pairs = np.asarray(contrast(t, self.estimator))
         return total_divergence(np.moveaxis(pairs, -1, 0), symmetric=True)
 
-    def _masses(self, weights: Weights) -> tuple[Masses, Masses]:
+    def _masses(self, weights: Weights, resamples: float = 0.0) -> tuple[Masses, Masses]:
         """Return the exact masses of the anchors, and what the landmarks count in those of low rank."""
         both, ends = np.concatenate([self.landmarks, self.anchors]), len(self.landmarks)
 
@@ -112,7 +113,7 @@ class AnchoredConditional:
             own = np.array(weights(rows))
             return np.array([gram @ own for gram in self._grams(both, rows)])
 
-        found = self._sum(sums)
+        found = total(sums, self.n, _ROWS, resamples=resamples)
         exact = [list(of_kernel[:, ends:]) for of_kernel in found]
         coefficients = [list(i @ of_kernel[:, :ends]) for i, of_kernel in zip(self._inverses, found, strict=True)]
         return exact, coefficients
@@ -163,16 +164,6 @@ class AnchoredConditional:
         exp_in_place(x)
         exp_in_place(y)
         return [x, y]
-
-    def _sum(self, work: Callable[[slice], FloatArray]) -> FloatArray:
-        """Sum over all rows, and report what is done."""
-        found: FloatArray | None = None
-        for part in over_rows(work, self.n, _ROWS):
-            found = part if found is None else found + part
-            # There are two such sums for a batch of labellings.
-            report_done(part.shape[-1] * _ROWS / self.n / 2 if part.shape[-1] > 1 else 0.0)
-        assert found is not None
-        return found
 
 
 def drawn_by_mass(pool: MeasuredPool, pilot: LabelArray, rng: np.random.Generator) -> Anchors:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from condcs._core.progress import report_done
 from condcs._core.settings import current_settings
 from condcs._core.thread_limit import one_blas_thread
 
@@ -51,10 +52,11 @@ def over_rows(work: Callable[[slice], T], rows: int, size: int = CHUNK) -> Itera
         yield from threads.map(work, parts)
 
 
-def total(work: Callable[[slice], Any], rows: int, size: int = CHUNK) -> Any:
-    """Return the sum of what `work` makes of each chunk of rows."""
-    parts = over_rows(work, rows, size)
-    found = next(parts)
-    for part in parts:
-        found = found + part
+def total(work: Callable[[slice], Any], rows: int, size: int = CHUNK, *, resamples: float = 0.0) -> Any:
+    """Return the sum of what `work` makes of each chunk of rows, and report so many resamples as it is made."""
+    found: Any = None
+    for part, done in zip(over_rows(work, rows, size), chunks(rows, size), strict=True):
+        found = part if found is None else found + part
+        if resamples:
+            report_done(resamples * (done.stop - done.start) / rows)
     return found

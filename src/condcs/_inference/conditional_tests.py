@@ -3,55 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from condcs._core.arrays import Array
-from condcs._core.checks import Parts, Variable, check_choice, check_integer
-from condcs._core.errors import BalanceWarning, OverlapWarning, ParameterError, ShapeError, public, warn_caller
-from condcs._core.progress import progress_bar
-from condcs._core.random import check_rng
-from condcs._core.settings import config_context
-from condcs._inference.anchored_contrasts import AnchoredContrasts
-from condcs._inference.anchors import drawn_anchors
-from condcs._inference.combining import combined_evidence
-from condcs._inference.nulls import check_probabilities, cross_fitted, label_sampler
-from condcs._inference.propensities import FunctionsOfX, Propensity, Surprises, fitted_propensity, given_propensity
-from condcs._inference.resampling import (
-    Bootstrap,
-    batch_size,
-    batch_values,
-    drawn,
-    remedy,
-    run_test,
-    shared_bandwidth,
-)
-from condcs._inference.results import TestResult, check_numbers
-from condcs._inference.smoothing import ClusterMeans, Smoother
-from condcs._inference.statistics import (
-    FloatArray,
-    LabelArray,
-    MeasuredPool,
-    anchored_pool,
-    as_numpy,
-    measured_pool,
-    pool_statistic,
-)
-from condcs._inference.views import WEIGHTS, Contrasts, adjusted_response, sample_contrasts
-from condcs._inference.weights_and_clusters import (
-    RowOptions,
-    checked_clusters,
-    unit_designs,
-    weighted_units,
-    with_common_unit,
-)
-from condcs._measures.inputs import ConditionalProblem, NumericProblem
+from condcs._core.checks import Parts, check_choice
+from condcs._core.errors import ParameterError, ShapeError, public
+from condcs._inference.every_view import views_test
+from condcs._inference.nulls import label_sampler
+from condcs._inference.resampling import run_test, shared_bandwidth
+from condcs._inference.results import TestResult
+from condcs._inference.statistics import LabelArray, MeasuredPool, as_numpy, pooled_variables
+from condcs._inference.weights_and_clusters import RowOptions
 from condcs._measures.registry import MEASURES, Measure
-from condcs._parallel.spreading import Shared
 
 Null = Literal["propensity", "permutation", "local"]
 Views = Literal["all", "measure"]
@@ -59,8 +24,6 @@ NULLS = ("propensity", "permutation", "local")
 VIEWS = ("all", "measure")
 
 _PER_SAMPLE = {"weights_p", "weights_q"}
-_UNBALANCED = 0.01
-_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP = 30, 0.25
 
 
 @public
@@ -121,9 +84,10 @@ def conditional_test(
         probabilities of the others, or the probabilities themselves.
     weights_p, weights_q : array, optional
         A non-negative weight per row, such as survey weights; both or neither, each sample in a unit of its own.
-        Weights count as fixed given x: a row keeps its weight when its label is redrawn, so that weights must depend
-        on x in the same way in both samples, but for the unit, and not on y. Weights that only make the x of one sample
-        look like that of the other are not needed: the test does not depend on how x is distributed.
+        Weights count as fixed given x: a row keeps its weight when its label is redrawn, and labels are redrawn from
+        P(sample | x, weight). So weights must not depend on y, and the test can tell something only where both samples
+        have rows of like weights at like x. Weights that only make the x of one sample look like that of the other are
+        not needed: the test does not depend on how x is distributed.
     clusters_p, clusters_q : array, optional
         The cluster that each row belongs to, if rows depend on one another, such as several rows of a customer: names
         or numbers. Labels are then redrawn by cluster, from P(sample | x of the cluster), and the regression of y on x
@@ -190,7 +154,7 @@ def conditional_test(
                 + (f"null={null!r}" if null != "propensity" else 'bandwidth="aggregate"')
                 + '. Leave `views` out, or pass views="measure".'
             )
-        return _all_views(
+        return views_test(
             chosen,
             x_parts,
             y_parts,
@@ -222,163 +186,6 @@ def conditional_test(
         n_jobs=n_jobs,
         progress=progress,
     )
-
-
-@dataclass(frozen=True)
-class _EveryView:
-    """All views of redrawn labels: data only, so that workers can receive it."""
-
-    pool: MeasuredPool
-    contrasts: Contrasts
-    propensity: Propensity
-    anchors: LabelArray | None
-
-    def ready(self) -> Callable[[LabelArray], FloatArray]:
-        """Return a function from labels (P x n) to views (P x views), the divergence last."""
-        divergence, contrasts = pool_statistic(self.pool), self._contrasts()
-
-        def values(labels: LabelArray) -> FloatArray:
-            return np.column_stack([contrasts(self.propensity.surprises_of(labels)).T, divergence(labels)])
-
-        return values
-
-    def observed(self) -> FloatArray:
-        """Return the views of the labels as given."""
-        surprises = self.propensity.surprises_of(self.pool.labels[None], observed=True)
-        return np.append(self._contrasts()(surprises)[:, 0], self.pool.divergence())
-
-    def _contrasts(self) -> Callable[[Surprises], FloatArray]:
-        if self.anchors is None:
-            return lambda surprises: self.contrasts(surprises(slice(None)))
-        return AnchoredContrasts(self.contrasts, self.anchors)
-
-
-def _all_views(
-    measure: Measure,
-    x_parts: Parts,
-    y_parts: Parts,
-    options: dict[str, Any],
-    rows: RowOptions,
-    *,
-    propensity: Any,
-    n_resamples: int,
-    rng: int | np.random.Generator | None,
-    n_jobs: int | None,
-    progress: bool,
-) -> TestResult:
-    check_integer("n_resamples", n_resamples, 1)
-    generator = check_rng(rng)
-    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
-        weight_parts = rows.weights if len(x_parts) == 2 else None
-        pool = measured_pool(measure, x_parts, y_parts, options, weight_parts)
-        x, y = pooled_variables(pool)
-        values, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))
-        clusters = checked_clusters(rows.clusters, pool.sizes) if len(x_parts) == 2 else None
-        at_anchors = drawn_anchors(len(values), generator)
-        if at_anchors is None:
-            # Measures whose terms no double can hold are refused, before any work.
-            check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
-        smoother = Smoother(values, x.labels or (False,) * values.shape[1], clusters)
-        response = adjusted_response(responses, y.labels or (False,) * responses.shape[1], smoother)
-        found = _propensity(propensity, values, smoother, clusters, pool.labels, len(pool.sizes), generator)
-        weights = with_common_unit(pool, smoother, found)
-        if not all(y.labels or (False,)):
-            pool = measured_pool(measure, x_parts, _split(response.adjusted, y_parts, y.sizes), options, weight_parts)
-        pool = anchored_pool(pool.with_weights(weights), generator)
-        contrasts = sample_contrasts(response, smoother, found.of_rows)
-        if weights is not None or clusters is not None:
-            contrasts = weighted_units(contrasts, weights, clusters)
-        every = _EveryView(pool, contrasts, found, at_anchors)
-        observed = every.observed()
-        title = f"the test by {measure.name} with {n_resamples} resamples of {sum(pool.sizes):,} rows"
-        with progress_bar(n_resamples, progress, title, remedy=remedy(pool)) as advance:
-            batches = drawn(partial(found.draw, rng=generator), n_resamples, batch_size(pool))
-            resampled = batch_values([Shared(every.ready)], batches, n_jobs=n_jobs, advance=advance)[0]
-    names = (*every.contrasts.names, "divergence")
-    weights = np.array([WEIGHTS.get(name, 1.0) for name in names])
-    evidence = combined_evidence(np.column_stack([observed, resampled.T]), weights)
-    units = len(found.probabilities)
-    diagnostics: dict[str, Any] = {
-        "balance_pvalue": found.balance_pvalue,
-        "effective_rows": found.effective_rows * (len(values) / units),
-        "propensity": found.design,
-    }
-    if clusters is not None:
-        diagnostics["clusters"] = tuple(len(np.unique(clusters[s])) for s in pool.problem.groups.slices)
-    if at_anchors is not None:
-        diagnostics["anchors"] = len(at_anchors)
-    _warn(found)
-    return TestResult(
-        statistic=evidence.statistic,
-        pvalue=evidence.pvalue,
-        null_distribution=evidence.null_distribution,
-        measure=measure.name,
-        null="propensity",
-        sizes=pool.sizes,
-        bandwidths=pool.widths,
-        divergence=float(observed[-1]),
-        diagnostics=diagnostics,
-        details={
-            "nonnegative": measure.nonnegative,
-            "views": names,
-            "statistics": tuple(float(v) for v in observed),
-            "pvalues": tuple(float(p) for p in evidence.pvalues),
-            "best_view": names[int(np.argmin(evidence.pvalues))],
-        },
-        _divergences=resampled[:, -1],
-        _resample=Bootstrap(pool, clusters),
-    )
-
-
-def _propensity(
-    given: Any,
-    x: FloatArray,
-    smoother: Smoother,
-    clusters: LabelArray | None,
-    labels: LabelArray,
-    count: int,
-    rng: np.random.Generator,
-) -> Propensity:
-    functions: FunctionsOfX = smoother
-    if given is not None:
-        given = (
-            cross_fitted(given, x, labels, count)
-            if hasattr(given, "fit")
-            else check_probabilities(given, len(x), count)
-        )
-    if clusters is not None:
-        functions, means = unit_designs(smoother, clusters), ClusterMeans(clusters)
-        given = None if given is None else means(given)
-        labels = labels[means.first]
-    if given is None:
-        return fitted_propensity(functions, labels, count, rng, clusters)
-    return given_propensity(given, functions, labels, rng, clusters)
-
-
-def _warn(propensity: Propensity) -> None:
-    if propensity.balance_pvalue < _UNBALANCED:
-        warn_caller(
-            "the estimate of P(sample | x) does not explain how x differs between the samples (p-value of the check of "
-            f"balance: {propensity.balance_pvalue:.3g}), so the p-value of the test rests on the adjustment of y for x "
-            "alone and may be too small. Pass a richer classifier as `propensity`, or compare the samples where they "
-            "overlap.",
-            BalanceWarning,
-        )
-    count, clustered = len(propensity.probabilities), propensity.units is not None
-    if propensity.effective_rows < min(_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP * count):
-        where, units = ("x and in the size of clusters", "clusters") if clustered else ("x", "rows")
-        warn_caller(
-            f"the samples hardly overlap in {where}: the {count:,} {units} tell as much about p(y|x) as "
-            f"{propensity.effective_rows:.0f} {units} of samples that overlap fully. A large p-value then says little. "
-            "Compare the samples where both have rows, or with fewer inputs.",
-            OverlapWarning,
-        )
-
-
-def _split(pooled: FloatArray, parts: Parts, sizes: tuple[int, ...]) -> Parts:
-    """Cut a pooled array into the samples, under the names of `parts`."""
-    ends = np.cumsum(sizes)
-    return [(name, pooled[end - size : end]) for (name, _), size, end in zip(parts, sizes, ends, strict=True)]
 
 
 def chosen_measure(name: str, *, takes_x: bool) -> Measure:
@@ -415,12 +222,3 @@ def _parts(xp: Any, yp: Any, xq: Any, yq: Any) -> tuple[Parts, Parts]:
             [(f"xp[{i}][1]", as_numpy(y)) for i, (_, y) in enumerate(xp)],
         )
     return [("xp", as_numpy(xp)), ("xq", as_numpy(xq))], [("yp", as_numpy(yp)), ("yq", as_numpy(yq))]
-
-
-def pooled_variables(pool: MeasuredPool) -> tuple[Variable, Variable]:
-    """Return x and y of all samples."""
-    problem = pool.problem
-    if isinstance(problem, ConditionalProblem):
-        return problem.x.variable, problem.y.variable
-    assert isinstance(problem, NumericProblem)
-    return problem.x, problem.y

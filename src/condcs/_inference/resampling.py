@@ -65,14 +65,15 @@ def run_test(
         pools, multiples = _pools(measure, x_parts, y_parts, options, aggregate=aggregate)
         sampler = draw(pools[0], generator)
         pools = [anchored_pool(pool, generator) for pool in pools]
+        anchors = pools[0].anchor_rows
         observed = [pool.divergence() for pool in pools]
         # Before the resamples: nothing that they could bring makes a p-value of a statistic that is not a number.
         check_numbers(np.array(observed), "for the samples as given")
         rounding = ROUNDING * pools[0].magnitude
         statistics = [Shared(partial(pool_statistic, pool)) for pool in pools]
         title = f"the test by {measure.name} with {n_resamples} resamples of {sum(pools[0].sizes):,} rows"
-        with progress_bar(n_resamples, progress, title, remedy=remedy(pools[0])) as advance:
-            batches = drawn(sampler, n_resamples, batch_size(pools[0]))
+        with progress_bar(n_resamples, progress, title, remedy=remedy(anchors)) as advance:
+            batches = drawn(sampler, n_resamples, batch_size(anchors))
             values = batch_values(statistics, batches, n_jobs=n_jobs, advance=advance)
     if aggregate:
         return _aggregated(measure, pools, multiples, np.array(observed), values, null)
@@ -85,29 +86,26 @@ def run_test(
         sizes=pools[0].sizes,
         bandwidths=pools[0].widths,
         divergence=observed[0],
-        diagnostics=anchors_used(pools[0]),
+        diagnostics=anchors_used(pools[0].anchor_rows),
         details={"nonnegative": measure.nonnegative},
         _resample=Bootstrap(pools[0]),
     )
 
 
-def anchors_used(pool: MeasuredPool) -> dict[str, Any]:
+def anchors_used(anchors: LabelArray | None) -> dict[str, Any]:
     """Return what `TestResult.diagnostics` say about anchors: nothing if all pairs of rows were visited."""
-    return {} if pool.anchors is None else {"anchors": len(pool.anchors.rows)}
+    return {} if anchors is None else {"anchors": len(anchors)}
 
 
-def remedy(pool: MeasuredPool) -> str:
+def remedy(anchors: LabelArray | None) -> str:
     """Return what to do about a test that takes long."""
-    return (
-        RESAMPLES_REMEDY
-        if pool.anchors is None
-        else RESAMPLES_REMEDY.replace(" (the time grows with their square)", "")
-    )
+    with_anchors = RESAMPLES_REMEDY.replace(" (the time grows with their square)", "")
+    return RESAMPLES_REMEDY if anchors is None else with_anchors
 
 
-def batch_size(pool: MeasuredPool) -> int:
+def batch_size(anchors: LabelArray | None) -> int:
     """Return how many resamples are evaluated at once."""
-    return BATCH if pool.anchors is None else _ANCHORED_BATCH
+    return BATCH if anchors is None else _ANCHORED_BATCH
 
 
 def drawn(sampler: Callable[[int], Any], total: int, batch: int) -> Iterator[Any]:
@@ -222,7 +220,7 @@ def _aggregated(
         null=null,
         sizes=pools[0].sizes,
         bandwidths=pools[multiples.index((1.0,) * len(multiples[0]))].widths,
-        diagnostics=anchors_used(pools[0]),
+        diagnostics=anchors_used(pools[0].anchor_rows),
         details=details,
     )
 
@@ -261,7 +259,7 @@ class Bootstrap:
 
         batches = drawn(draw, count, _BOOTSTRAP_BATCH)
         title = f"the interval from {count} resamples of {sum(self.pool.sizes):,} rows"
-        with progress_bar(count, False, title, remedy=remedy(self.pool)) as advance:
+        with progress_bar(count, False, title, remedy=remedy(self.pool.anchor_rows)) as advance:
             return np.asarray(batch_values([Shared(partial(_RedrawnRows, self.pool))], batches, advance=advance)[0])
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from condcs._core.arrays import Array
-from condcs._core.checks import Parts
+from condcs._core.checks import Parts, Variable
 from condcs._core.errors import DataError
 from condcs._core.groups import Groups, label_type
 from condcs._core.settings import current_settings
@@ -69,6 +69,11 @@ class MeasuredPool:
         return np.repeat(np.arange(len(self.sizes), dtype=label_type(len(self.sizes))), self.sizes)
 
     @property
+    def anchor_rows(self) -> LabelArray | None:
+        """Rows whose kernel masses are exact; None if all are."""
+        return None if self.anchors is None else self.anchors.rows
+
+    @property
     def widths(self) -> dict[str, FloatArray]:
         """Bandwidths that are used."""
         if isinstance(self.problem, ConditionalProblem):
@@ -115,7 +120,8 @@ class MeasuredPool:
         """Return the divergence of the groups as given, summed over all pairs of them."""
         if self.anchors is not None:
             return float(pool_statistic(self)(self.labels[None])[0])
-        return float(total_divergence(self.observed(), symmetric=self.measure.symmetric))
+        pairs = np.asarray(self.measure.pairs(self.problem, **self.options), dtype=np.float64)
+        return float(total_divergence(pairs, symmetric=self.measure.symmetric))
 
 
 def measured_pool(
@@ -134,6 +140,15 @@ def anchored_pool(pool: MeasuredPool, rng: np.random.Generator) -> MeasuredPool:
     pilot = drawn_anchors(sum(pool.sizes), rng)
     fits = pool.measure.name in MEASURES and not (pool.options.get("estimator") == "pooled" and len(pool.sizes) > 2)
     return pool if pilot is None or not fits else replace(pool, anchors=drawn_by_mass(pool, pilot, rng))
+
+
+def pooled_variables(pool: MeasuredPool) -> tuple[Variable, Variable]:
+    """Return x and y of all samples."""
+    problem = pool.problem
+    if isinstance(problem, ConditionalProblem):
+        return problem.x.variable, problem.y.variable
+    assert isinstance(problem, NumericProblem)
+    return problem.x, problem.y
 
 
 def total_divergence(pairs: FloatArray, *, symmetric: bool) -> FloatArray:

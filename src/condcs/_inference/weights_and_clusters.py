@@ -87,11 +87,16 @@ def with_common_unit(pool: MeasuredPool, smoother: Smoother, propensity: Propens
         return None
     weights = np.asarray(groups.weights, np.float64)
     weights = np.concatenate([weights[s] / weights[s].mean() for s in groups.slices])
-    logs = smoother.residuals(np.log(np.maximum(weights, _LEAST_WEIGHT))[:, None])[0][:, 0]
+    logs = smoother.residuals(log_weights(weights)[:, None])[0][:, 0]
     second = pool.labels == 1
     surprise = second - propensity.of_rows[:, 1]
     weights[second] *= np.exp(-(surprise @ logs) / (surprise @ surprise))
     return np.asarray(weights / weights.mean())
+
+
+def log_weights(weights: FloatArray) -> FloatArray:
+    """Return logarithms of weights with a mean of 1; what hardly counts is not told apart."""
+    return np.asarray(np.log(np.maximum(weights, _LEAST_WEIGHT)))
 
 
 def checked_clusters(parts: Parts, sizes: tuple[int, ...]) -> IntArray | None:
@@ -160,6 +165,8 @@ def unit_designs(smoother: Smoother, clusters: IntArray) -> UnitDesigns:
 
 def weighted_units(contrasts: Contrasts, weights: FloatArray | None, clusters: IntArray | None) -> Contrasts:
     """Return contrasts whose functions are weighted, and summed over each cluster in the place of its first row."""
+    if weights is None and clusters is None:
+        return contrasts
 
     def of_units(functions: FloatArray) -> FloatArray:
         weighted = functions if weights is None else functions * weights[:, None]
