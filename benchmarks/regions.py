@@ -18,7 +18,7 @@ import condcs
 
 Array = np.ndarray[Any, Any]
 ROWS = 400
-RUNS = 40
+RUNS = 20
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,21 @@ def test_a_change_everywhere_is_said_to_be_everywhere():
     assert [i.involvement for i in found.inputs] == [0, 0]
 
 
+def test_more_in_a_part_than_everywhere():
+    """The response rises by 0.6 everywhere and by 1.6 where the second input is large: two regions, one inside."""
+    rng = np.random.default_rng(6)
+    x, q = rng.normal(size=(1000, 3)), np.arange(1000) >= 500
+    y = x[:, 0] + 0.5 * rng.normal(size=1000) + q * (0.6 + (x[:, 1] > 0.7))
+    found = explain(x[~q], y[~q], x[q], y[q])
+    assert [sorted(region.bounds) for region in found.regions] == [[], ["x2"]]
+    assert abs(found.regions[1].bounds["x2"][0] - 0.7) < 0.1
+    assert found.regions[1].changes[0].change.low < 1.6 < found.regions[1].changes[0].change.high
+    # What the part has beyond the whole involves the second input alone.
+    first, second, third = (column.involvement for column in found.inputs)
+    assert first == third == 0
+    assert 0.05 < second < 0.6
+
+
 def test_several_responses_and_weights():
     """The second response changes; rows of weight 0 have a change that must not be seen."""
     rng = np.random.default_rng(4)

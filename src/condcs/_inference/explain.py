@@ -374,7 +374,7 @@ def _reach(found: FoundBox) -> float:
 
 def _interval_words(name: str, spread: float) -> Callable[[float, float], str]:
     """Write an interval with as many decimals as tell hundredths of the column's spread apart."""
-    decimals = max(0, 2 - int(np.floor(np.log10(spread)))) if spread > 0 else 2
+    decimals = max(0, 2 - round(np.log10(spread))) if spread > 0 else 2
 
     def write(low: float, high: float) -> str:
         below, above = (f"{value:.{decimals}f}" for value in (low, high))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from condcs._core.equality import ByValue
+from condcs._inference.boxes import Box
 from condcs._inference.regions import FoundBox, Ground
 
 FloatArray = np.ndarray[Any, Any]
@@ -80,18 +81,19 @@ def involvements(ground: Ground, found: Sequence[FoundBox]) -> FloatArray:
     """
     total, lost = 0.0, np.zeros(ground.x.shape[1])
     u, w = ground.surprise, ground.weights
+    v = w * u**2
     for one in found:
-        s, v = w * u * one.feature.values, w * u**2
-
-        def explained(box: Any, s: FloatArray = s, v: FloatArray = v) -> float:
-            inside = box.holds(ground.x)
-            return max(float(s[inside].sum() ** 2 / v[inside].sum()) - 1.0, 0.0)
-
-        whole = explained(one.box)
+        s = w * u * one.beyond
+        whole = _explained(ground.x, one.box, s, v)
         total += whole
         for column in one.box.bounds:
-            lost[column] += max(whole - explained(one.box.bounded(column, None)), 0.0)
+            lost[column] += max(whole - _explained(ground.x, one.box.bounded(column, None), s, v), 0.0)
     return lost / total if total > 0 else lost
+
+
+def _explained(x: FloatArray, box: Box, s: FloatArray, v: FloatArray) -> float:
+    inside = box.holds(x)
+    return max(float(s[inside].sum() ** 2 / v[inside].sum()) - 1.0, 0.0)
 
 
 class _Column:

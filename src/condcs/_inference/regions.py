@@ -80,16 +80,31 @@ class Ground:
 
 @dataclass(frozen=True)
 class FoundBox:
-    """A box with a change, the function of y that changed there, and the p-value for all boxes together."""
+    """A box with a change.
+
+    Attributes
+    ----------
+    box : Box
+        Where.
+    feature : Feature
+        The function of y that changed there.
+    p_value : float
+        For all boxes together.
+    beyond : array, shape (n,)
+        The function without the changes in the boxes before it.
+    """
 
     box: Box
     feature: Feature
     p_value: float
+    beyond: FloatArray
 
 
 @dataclass(frozen=True)
 class _Tested:
-    found: FoundBox
+    box: Box
+    feature: Feature
+    p_value: float
     statistic: float
     held: Rows
 
@@ -112,8 +127,8 @@ def honest_boxes(
     for half in (0, 1):
         proposed = [(box, f) for f in features for box in _grown(ground, f, halves == half, count)]
         tested += _tested(ground, proposed, halves != half, n_resamples, rng)
-    significant = [t for t in tested if t.found.p_value <= alpha]
-    significant.sort(key=lambda t: (t.found.p_value, -t.statistic))
+    significant = [t for t in tested if t.p_value <= alpha]
+    significant.sort(key=lambda t: (t.p_value, -t.statistic))
     return _listed(ground, significant, features, max_regions)
 
 
@@ -158,7 +173,7 @@ def _tested(
     largest = values[:, 1:].max(axis=0)
     chances = [(1 + np.sum(largest >= value - _TIE)) / (1 + n_resamples) for value in values[:, 0]]
     return [
-        _Tested(FoundBox(box, feature, float(min(1.0, 2 * chance))), float(value), held)
+        _Tested(box, feature, float(min(1.0, 2 * chance)), float(value), held)
         for (box, feature), chance, value in zip(proposed, chances, values[:, 0], strict=True)
     ]
 
@@ -188,15 +203,15 @@ def _listed(
     for tested in significant:
         if len(kept) == max_regions:
             break
-        found = tested.found
-        s = w * u * _unexplained(ground, found.feature, features, kept)
-        inside = tested.held & found.box.holds(ground.x)
-        noise = float(np.sqrt(((w * u * found.feature.values)[inside] ** 2).sum()))
+        beyond = _unexplained(ground, tested.feature, features, [rows for _, rows in kept])
+        s = w * u * beyond
+        inside = tested.held & tested.box.holds(ground.x)
+        noise = float(np.sqrt(((w * u * tested.feature.values)[inside] ** 2).sum()))
         if kept and abs(s[inside].sum()) < _STILL_THERE * noise:
             continue
-        box, rows = _placed(search, found.box, s, v)
+        box, rows = _placed(search, tested.box, s, v)
         if all(_shared(rows, other) < _SAME for _, other in kept):
-            kept.append((FoundBox(box, found.feature, found.p_value), rows))
+            kept.append((FoundBox(box, tested.feature, tested.p_value, beyond), rows))
     return [found for found, _ in kept]
 
 
@@ -212,16 +227,14 @@ def _placed(search: BoxSearch, box: Box, s: FloatArray, v: FloatArray) -> tuple[
     return box, own
 
 
-def _unexplained(
-    ground: Ground, feature: Feature, features: Sequence[Feature], kept: list[tuple[FoundBox, Rows]]
-) -> FloatArray:
+def _unexplained(ground: Ground, feature: Feature, features: Sequence[Feature], regions: list[Rows]) -> FloatArray:
     """Return a function of y without the changes in the regions that are listed already."""
-    if feature.kind in ("spread", "shape") and kept:
+    if feature.kind in ("spread", "shape") and regions:
         # A change of the mean is not one of the spread: residuals are taken about the means of either sample.
         mean = next(f for f in features if f.kind == "mean" and f.column == feature.column)
-        z = _without(ground, mean.values, [rows for _, rows in kept])
+        z = _without(ground, mean.values, regions)
         feature = next(f for f in curved_features(z, feature.column, ground.smoother) if f.kind == feature.kind)
-    return _without(ground, feature.values, [rows for _, rows in kept])
+    return _without(ground, feature.values, regions)
 
 
 def _without(ground: Ground, values: FloatArray, regions: list[Rows]) -> FloatArray:

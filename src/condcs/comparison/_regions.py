@@ -22,8 +22,8 @@ from condcs.comparison._wording import show
 
 FloatArray = np.ndarray[Any, Any]
 
-WITNESS_ROWS = 400
-_RESAMPLES = 100
+WITNESS_ROWS = 250
+_RESAMPLES = 60
 _MOST_REGIONS = 4
 _FEWEST_RESAMPLES = 499
 
