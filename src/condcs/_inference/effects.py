@@ -109,22 +109,29 @@ def measure_effect(
     first, second = (np.column_stack([pair[which].values for pair in fits]) for which in (0, 1))
     left = columns - first - s[:, None] * (second - first)
     z = normal_quantile(confidence_level)
+    half = rng.permutation(len(columns)) % 2 == 0
     both = zip(columns.T, designs, strict=True)
-    direction = np.column_stack([support.difference(column, design, rng) for column, design in both])
+    direction = np.column_stack([support.difference(column, design, half) for column, design in both])
     total = float(np.sum(support.weights * u**2))
-    with one_blas_thread():
-        aimed = weights * u[:, None] * direction
-        size = _size(weights * left, aimed, weights * u[:, None] * _functions(support, u), z)
-    # Labels of several kinds: each share that one loses another gains.
-    scale = np.sqrt(0.5) if columns.shape[1] > 1 else 1.0
-    size = Estimate(*(float(scale * v / np.sqrt(total)) for v in size))
     averages = (support.weights * u) @ left / total
     influence = (u[:, None] * left - averages * (u**2)[:, None]) * support.weights[:, None] / total
     errors = np.sqrt((influence**2).sum(axis=0))
+    with one_blas_thread():
+        aimed = weights * u[:, None] * direction
+        # Two lower bounds, each with half of the risk: that of the direction, and the average.
+        value, low = _lower_bound(weights * left, aimed, normal_quantile((1 + confidence_level) / 2))
+        high = _upper_bound(weights * left, aimed, weights * u[:, None] * _functions(support, u), z)
+    # Labels of several kinds: each share that one loses another gains.
+    scale = np.sqrt(0.5) if columns.shape[1] > 1 else 1.0
+    value, low, high = (float(scale * v / np.sqrt(total)) for v in (value, low, high))
     average = None
     if columns.shape[1] == 1:
-        value, reach = float(averages[0]), float(z * errors[0])
-        average = Estimate(value, value - reach, value + reach)
+        mean, error = float(averages[0]), float(errors[0])
+        average = Estimate(mean, mean - z * error, mean + z * error)
+        low = max(low, abs(mean) - normal_quantile((1 + confidence_level) / 2) * error)
+        value = max(value, np.sqrt(max(mean**2 - error**2, 0.0)))
+    high = max(high, low)
+    size = Estimate(float(np.clip(value, low, high)), low, high)
     spread = None
     if numeric:
         own = np.where(support.second[:, None], second, first)
@@ -154,23 +161,23 @@ def _functions(support: CommonSupport, u: FloatArray) -> FloatArray:
     return np.hstack([linear, design.basis[:, order] * np.sqrt(len(u))])[:, : max(most, 1)]
 
 
-def _size(left: FloatArray, aimed: FloatArray, functions: FloatArray, z: float) -> tuple[float, float, float]:
-    """Length of what a change explains of `left` (n x c), and its bounds.
+def _lower_bound(left: FloatArray, aimed: FloatArray, z: float) -> tuple[float, float]:
+    """Length of what a change explains of `left` (n x c), and a bound that it exceeds.
 
-    `aimed` (n x c) is an estimate of what it explains that the row itself had no say in; `functions` (n x k) are what
-    it may be made of, the first of them a constant.
+    `aimed` (n x c) is an estimate of what it explains that the row itself had no say in: no direction shows more of the
+    change than its whole length.
     """
-    along = float((left * aimed).sum())
-    length = float(np.sqrt((aimed**2).sum()))
-    error = float(np.sqrt(((aimed * (left - aimed)).sum(axis=1) ** 2).sum()))
-    value, low = (along / length, (along - z * error) / length) if length > 0 else (0.0, 0.0)
-    low = max(low, 0.0)
-    high = max(_upper_bound(left, aimed, functions, z), low)
-    return float(np.clip(value, low, high)), low, high
+    along, length = float((left * aimed).sum()), float(np.sqrt((aimed**2).sum()))
+    if length == 0:
+        return 0.0, 0.0
+    # Two rows that agree by chance count twice, each in what is aimed at for the other; of a change only once.
+    twice = 2 - min(max(along, 0.0) / length**2, 1.0)
+    error = float(np.sqrt(twice * ((aimed * (left - aimed)).sum(axis=1) ** 2).sum()))
+    return max(along / length, 0.0), max((along - z * error) / length, 0.0)
 
 
 def _upper_bound(left: FloatArray, aimed: FloatArray, functions: FloatArray, z: float) -> float:
-    """Largest length of a combination of functions that `left` allows for."""
+    """Return the largest length of a combination of functions, a constant first, that `left` allows for."""
     orthonormal, triangle = np.linalg.qr(functions)
     size = np.abs(np.diag(triangle))
     basis = orthonormal[:, size > 1e-8 * size.max()]
