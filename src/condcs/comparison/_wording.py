@@ -87,8 +87,8 @@ def verdict_words(found: Comparison) -> str:
     y = ", ".join(column.name for column in found.pair.y)
     p = f"p = {show_p(found.relation.pvalue)}"
     if found.decision == "changed":
-        inputs = "the inputs shifted as well" if found.inputs_shifted else "no evidence that the inputs shifted"
-        return f"The relation of {y} to the inputs changed: for equal inputs, {_changes(found)} ({p}); {inputs}."
+        inputs = "The inputs shifted as well" if found.inputs_shifted else "No evidence that the inputs shifted"
+        return f"The relation of {y} to the inputs changed: for equal inputs, {_changes(found)}; {p}. {inputs}."
     inputs = "the inputs shifted (covariate shift)" if found.inputs_shifted else "no evidence that the inputs shifted"
     if found.decision == "same":
         most = _range(found, only_most=True)
@@ -120,7 +120,7 @@ def effect_words(column: Column, effect: Effect) -> list[str]:
         found.append(
             f"{_what(column)} is {_amount(column, abs(average.value))} {'higher' if average.value > 0 else 'lower'} on "
             f"average ({_between(column, average)})"
-            + (f", and unevenly so (by {_amount(column, size.value)} in root mean square)" if uneven else "")
+            + (f", unevenly (by {_amount(column, size.value)} in root mean square)" if uneven else "")
         )
     elif size.low > 0:
         found.append(
@@ -131,8 +131,8 @@ def effect_words(column: Column, effect: Effect) -> list[str]:
     if spread is not None and _sure(spread.change):
         more = "more" if spread.change.value > 0 else "less"
         found.append(
-            f"{column.name} scatters {more} (standard deviation {show_number(spread.before)} before, "
-            f"{show_number(spread.now)} now)"
+            f"{'it' if found else column.name} scatters {more} (standard deviation {show_short(spread.before)} before, "
+            f"{show_short(spread.now)} now)"
         )
     return found
 
