@@ -25,6 +25,7 @@ MIXTURE = {
     "covariances_q": [[1.0, 2.0]],
 }
 
+LONG = np.random.default_rng(2).normal(size=30)
 TABLE = {"x": np.arange(30.0), "y": np.arange(30.0) ** 2}
 GOOD: dict[str, dict[str, Any]] = {
     "bandwidth": {},
@@ -36,6 +37,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "conditional_cs_responses": {"x": X, "y1": Y, "y2": Y[::-1]},
     "conditional_cs_predictors": {"y": Y, "x1": X[:, 0], "x2": X[:, 1]},
     "conditional_mmd": PAIR,
+    "loss_change": {"xp": LONG, "loss_p": LONG**2, "xq": LONG + 0.1, "loss_q": 2 * LONG**2},
     "mcmd": {**PAIR, "at": X[:3]},
     "conditional_kl": PAIR,
     "conditional_bregman": PAIR,
@@ -449,6 +451,18 @@ ROWS = [
         "Pass e.g. confidence_level=0.95",
     ),
     Bad("explain", "rows", {"yp": Y[:5]}, ShapeError, "yp", "Rows are observations"),
+    Bad("loss_change", "rows", {"loss_q": LONG[:25]}, ShapeError, "loss_q", "Rows are observations"),
+    Bad("loss_change", "few", {"xp": LONG[:9], "loss_p": LONG[:9]}, ShapeError, "xp", "Collect more observations"),
+    Bad("loss_change", "NaN", {"loss_p": with_nan(LONG)}, DataError, "loss_p", "np.isfinite(loss_p)"),
+    Bad(
+        "loss_change",
+        "two losses",
+        {"loss_p": np.ones((30, 2)), "loss_q": np.ones((30, 2))},
+        ShapeError,
+        "loss_p",
+        "Pass one loss per row",
+    ),
+    Bad("loss_change", "level", {"confidence_level": 95}, ParameterError, "confidence_level", "confidence_level=0.95"),
     Bad("compare", "column", {"y": "z"}, ParameterError, "y", "Its columns are 'x', 'y'"),
     Bad("compare", "level", {"alpha": 1.5}, ParameterError, "alpha", "Pass e.g. alpha=0.05"),
 ]
@@ -486,7 +500,7 @@ def test_bad_input(row: Bad) -> None:
 def test_the_unchanged_arguments_work(function: str) -> None:
     """Otherwise a row above could pass for a reason of its own."""
     result = call(function, GOOD[function])
-    values = {"witness": "values", "explain": None, "compare": None}.get(
+    values = {"witness": "values", "explain": None, "compare": None, "loss_change": "total"}.get(
         function, "statistic" if function.endswith("_test") else ""
     )
     if values is not None:

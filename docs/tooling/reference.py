@@ -11,8 +11,23 @@ from mkdocs.structure.files import File
 sys.path.insert(0, str(Path(__file__).parent))
 from exports import SUBPACKAGES, described, exports
 
-_TESTS = ("conditional_test", "two_sample_test", "independence_test", "witness", "explain")
-_RESULTS = ("TestResult", "ConfidenceInterval", "Estimate", "Witness", "Explanation", "Region")
+_TESTS = (
+    "conditional_test",
+    "two_sample_test",
+    "independence_test",
+    "witness",
+    "explain",
+    "loss_change",
+)
+_RESULTS = (
+    "TestResult",
+    "ConfidenceInterval",
+    "Estimate",
+    "Witness",
+    "Explanation",
+    "Region",
+    "LossChange",
+)
 _COMPARED = (
     "compare",
     "Comparison",

@@ -35,15 +35,18 @@ def tables(tmp_path_factory):
 def test_covariate_shift_alone_ends_with_zero(tables):
     result = run(tables / "march.csv", tables / "shifted.csv", "--y", "price", "--x", "area,district", *QUICK)
     assert result.exit_code == 0, result.output
-    assert "No evidence that the relation of price to the inputs changed" in result.output
-    assert "covariate shift" in result.output
+    words = " ".join(result.output.split())
+    assert "No evidence that the relation of price to the inputs changed" in words
+    assert "covariate shift" in words
+    assert "can go unseen" in words
 
 
 def test_a_changed_relation_ends_with_one_and_is_found(tables):
     result = run(tables / "march.csv", tables / "changed.csv", "--y", "price", "--x", "!sold", *QUICK)
     assert result.exit_code == 1, result.output
-    assert "The relation of price to the inputs changed" in result.output
-    regions = result.output.partition("where the relation changed")[2]
+    output = " ".join(result.output.split())
+    assert "The relation of price to the inputs changed: for equal inputs, price is" in output
+    regions = output.partition("where the relation changed")[2]
     assert "district = harbour" in regions
     assert "area >" in regions
 

@@ -83,9 +83,8 @@ class CommonSupport:
             functions = design.functions
             return _ridge(functions, target, ~self.second), _ridge(functions, target, self.second)
 
-    def difference(self, target: FloatArray, design: Design, rng: np.random.Generator) -> FloatArray:
+    def difference(self, target: FloatArray, design: Design, half: FloatArray) -> FloatArray:
         """Regress a target in each sample, and return the difference of both, each half of the rows from the other."""
-        half = rng.permutation(len(target)) % 2 == 0
         found = np.empty(len(target))
         with one_blas_thread():
             functions = design.functions

@@ -25,7 +25,6 @@ _SPREAD_RESAMPLES = 200
 _POWER = 0.8
 _PART = 0.1
 """Share of the rows of a change that is confined to a part of x."""
-_PLACES_PER_COLUMN = 10
 _MEAN_WEIGHT = 0.4
 """Share of the level that a change of the mean has in the combined test."""
 
@@ -55,7 +54,8 @@ class Effect:
     detectable : float
         A shift of y everywhere that the test would find with a probability of 80%.
     detectable_in_part : float
-        The same for a shift in a tenth of the rows, wherever that may be.
+        The same for a shift in a tenth of the rows, whichever they are: it moves the average by a tenth as much. Where
+        the rows lie together in a few inputs, smaller ones are found.
     """
 
     name: str
@@ -101,104 +101,145 @@ def measure_effect(
     rng: np.random.Generator,
 ) -> Effect:
     """Measure the change of a response: a column of numbers (n x 1), or indicators of labels (n x c)."""
-    s = share(support.odds.values)
-    u = support.second - s
-    weights = np.sqrt(support.weights)[:, None]
-    designs = [support.design(column) for column in columns.T]
-    fits = [support.regressions(column, design) for column, design in zip(columns.T, designs, strict=True)]
-    first, second = (np.column_stack([pair[which].values for pair in fits]) for which in (0, 1))
-    left = columns - first - s[:, None] * (second - first)
-    z = normal_quantile(confidence_level)
-    both = zip(columns.T, designs, strict=True)
-    direction = np.column_stack([support.difference(column, design, rng) for column, design in both])
-    total = float(np.sum(support.weights * u**2))
-    with one_blas_thread():
-        aimed = weights * u[:, None] * direction
-        size = _size(weights * left, aimed, weights * u[:, None] * _functions(support, u), z)
+    # Squares of large numbers would overflow.
+    unit = float(np.abs(columns).max()) or 1.0
+    residuals = _Residuals.of(support, columns / unit, rng)
+    z, stricter = normal_quantile(confidence_level), normal_quantile((1 + confidence_level) / 2)
     # Labels of several kinds: each share that one loses another gains.
-    scale = np.sqrt(0.5) if columns.shape[1] > 1 else 1.0
-    size = Estimate(*(float(scale * v / np.sqrt(total)) for v in size))
-    averages = (support.weights * u) @ left / total
-    influence = (u[:, None] * left - averages * (u**2)[:, None]) * support.weights[:, None] / total
-    errors = np.sqrt((influence**2).sum(axis=0))
+    scale = unit * (np.sqrt(0.5) if columns.shape[1] > 1 else 1.0)
+    with one_blas_thread():
+        # Two lower bounds, each with half of the risk: that of the direction, and the average.
+        value, low = residuals.lower_bound(stricter)
+        high = residuals.upper_bound(z)
+    averages, errors = residuals.averages()
     average = None
     if columns.shape[1] == 1:
-        value, reach = float(averages[0]), float(z * errors[0])
-        average = Estimate(value, value - reach, value + reach)
+        mean, error = float(averages[0]), float(errors[0])
+        average = _times(unit, mean, mean - z * error, mean + z * error)
+        low = max(low, abs(mean) - stricter * error)
+        value = max(value, np.sqrt(max(mean**2 - error**2, 0.0)))
+    high = max(high, low)
     spread = None
     if numeric:
-        own = np.where(support.second[:, None], second, first)
-        spread = _spread(support, (columns - own)[:, 0], z, rng)
-    places = _PLACES_PER_COLUMN * (support.smoother.numbers.shape[1] + len(support.smoother.categories))
-    error = float(scale * np.sqrt((errors**2).sum()))
+        before, now, *change = _spread(support, residuals.own[:, 0], z, rng)
+        spread = Spread(unit * before, unit * now, _times(unit, *change))
+    detectable = scale * float(np.sqrt((errors**2).sum())) * _power_units(alpha * _MEAN_WEIGHT)
     return Effect(
         name,
-        size,
+        _times(scale, np.clip(value, low, high), low, high),
         average,
         spread,
-        error * _power_units(alpha * _MEAN_WEIGHT),
-        error / np.sqrt(_PART) * _power_units(alpha * _MEAN_WEIGHT / places),
+        detectable,
+        # Views for local changes may see less; what moves the average enough is seen wherever it is.
+        detectable / _PART,
     )
 
 
-def _functions(support: CommonSupport, u: FloatArray) -> FloatArray:
+@dataclass(frozen=True, eq=False)
+class _Residuals:
+    """What is left of a response, in the units of the common support: u^2 and its weights add up to 1.
+
+    Attributes
+    ----------
+    support : CommonSupport
+        The rows.
+    surprises : array, shape (n, 1)
+        Labels minus shares, times the roots of the weights.
+    left : array, shape (n, c)
+        The response minus its regression on the pool, times the roots of the weights.
+    aimed : array, shape (n, c)
+        What the other half of the rows says that the change explains of it.
+    own : array, shape (n, c)
+        The response minus the regression in its own sample.
+    """
+
+    support: CommonSupport
+    surprises: FloatArray
+    left: FloatArray
+    aimed: FloatArray
+    own: FloatArray
+
+    @classmethod
+    def of(cls, support: CommonSupport, columns: FloatArray, rng: np.random.Generator) -> _Residuals:
+        """Regress a response on x in each sample, and subtract."""
+        s = share(support.odds.values)[:, None]
+        t = support.second[:, None]
+        half = np.concatenate([rng.permutation(n) % 2 == 0 for n in np.bincount(support.second)])
+        found = []
+        for column in columns.T:
+            design = support.design(column)
+            fits = [fit.values for fit in support.regressions(column, design)]
+            found.append([*fits, support.difference(column, design, half)])
+        first, second, direction = np.moveaxis(np.array(found), 0, -1)
+        total = np.sum(support.weights * (t - s)[:, 0] ** 2)
+        roots = np.sqrt(support.weights / total)[:, None]
+        u = roots * (t - s)
+        left = roots * (columns - first - s * (second - first))
+        return cls(support, u, left, u * direction, columns - np.where(t, second, first))
+
+    def averages(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mean change of each column, and its standard error."""
+        averages = (self.surprises * self.left).sum(axis=0)
+        influence = self.surprises * (self.left - averages * self.surprises)
+        return averages, np.sqrt((influence**2).sum(axis=0))
+
+    def lower_bound(self, z: float) -> tuple[float, float]:
+        """Return the length of the change along what is aimed at, and a bound that its whole length exceeds."""
+        along, length = float((self.left * self.aimed).sum()), float(np.sqrt((self.aimed**2).sum()))
+        if length == 0:
+            return 0.0, 0.0
+        # Two rows that agree by chance count twice, each in what is aimed at for the other; of a change only once.
+        twice = 2 - min(max(along, 0.0) / length**2, 1.0)
+        error = float(np.sqrt(twice * ((self.aimed * (self.left - self.aimed)).sum(axis=1) ** 2).sum()))
+        return max(along / length, 0.0), max((along - z * error) / length, 0.0)
+
+    def upper_bound(self, z: float) -> float:
+        """Return the largest length of a change made of some functions of x that the response allows for."""
+        orthonormal, triangle = np.linalg.qr(self.surprises * _functions(self.support, self.surprises))
+        size = np.abs(np.diag(triangle))
+        basis = orthonormal[:, size > 1e-8 * size.max()]
+        leverage = np.minimum((basis**2).sum(axis=1), _MOST_LEVERAGE)[:, None]
+        # What the other rows say of a row: its product with the row is not biased by noise.
+        others = (basis @ (basis.T @ self.left) - leverage * self.left) / (1 - leverage)
+        squared = float((self.left * others).sum())
+        noise = (self.left - others) * np.sqrt(1 - leverage)
+        pairs = [(a, b) for a in noise.T for b in noise.T]
+        by_noise = 2 * sum(float((((basis * (a * b)[:, None]).T @ basis) ** 2).sum()) for a, b in pairs)
+        # Along the change itself: the variance for each unit of its square, and that of how it is spread over the rows.
+        own = self.surprises**2
+        along = 4 * float((own * noise**2).sum())
+        local = (self.aimed**2).sum(axis=1)
+        over_rows = float(((local - own[:, 0] * local.sum()) ** 2).sum())
+        # The largest q for which the estimate lies no more than z deviations below it.
+        reach = z * np.sqrt(by_noise + over_rows + along * max(squared, 0.0) + (z * along) ** 2 / 4)
+        return float(np.sqrt(max(squared + z**2 * along / 2 + reach, 0.0)))
+
+
+def _functions(support: CommonSupport, surprises: FloatArray) -> FloatArray:
     """Functions of x that a change may follow: a constant, the inputs, and smooth functions of all of them."""
-    smoother = support.smoother
-    informative = 4 * len(u) * float(np.sum(support.weights * u**2))
+    smoother, n = support.smoother, len(surprises)
+    informative = 1 / float((surprises**4).sum())
     most = int(np.clip(informative // _ROWS_PER_FUNCTION, 1, _MOST_FUNCTIONS))
     # Bumps of one median where there are numbers, else the products of the labels.
     design = next((d for d in smoother.designs if d.name.startswith("bumps")), smoother.designs[-1])
-    order = np.argsort(-design.spectrum)
-    blocks = [np.ones((len(u), 1)), np.clip(smoother.numbers, -3, 3), *(b[:, 1:] for b in smoother.indicators)]
-    linear = np.hstack(blocks)
-    return np.hstack([linear, design.basis[:, order] * np.sqrt(len(u))])[:, : max(most, 1)]
+    order = np.argsort(-design.spectrum)[:most]
+    linear = [np.ones((n, 1)), np.clip(smoother.numbers, -3, 3), *(b[:, 1:] for b in smoother.indicators)]
+    return np.hstack([*linear, design.basis[:, order] * np.sqrt(n)])[:, :most]
 
 
-def _size(left: FloatArray, aimed: FloatArray, functions: FloatArray, z: float) -> tuple[float, float, float]:
-    """Length of what a change explains of `left` (n x c), and its bounds.
-
-    `aimed` (n x c) is an estimate of what it explains that the row itself had no say in; `functions` (n x k) are what
-    it may be made of, the first of them a constant.
-    """
-    along = float((left * aimed).sum())
-    length = float(np.sqrt((aimed**2).sum()))
-    error = float(np.sqrt(((aimed * (left - aimed)).sum(axis=1) ** 2).sum()))
-    value, low = (along / length, (along - z * error) / length) if length > 0 else (0.0, 0.0)
-    low = max(low, 0.0)
-    high = max(_upper_bound(left, aimed, functions, z), low)
-    return float(np.clip(value, low, high)), low, high
-
-
-def _upper_bound(left: FloatArray, aimed: FloatArray, functions: FloatArray, z: float) -> float:
-    """Largest length of a combination of functions that `left` allows for."""
-    orthonormal, triangle = np.linalg.qr(functions)
-    size = np.abs(np.diag(triangle))
-    basis = orthonormal[:, size > 1e-8 * size.max()]
-    leverage = np.minimum((basis**2).sum(axis=1), _MOST_LEVERAGE)[:, None]
-    # What the other rows say of a row: its product with the row is not biased by noise.
-    others = (basis @ (basis.T @ left) - leverage * left) / (1 - leverage)
-    squared = float((left * others).sum())
-    noise = (left - others) * np.sqrt(1 - leverage)
-    pairs = [(a, b) for a in noise.T for b in noise.T]
-    by_noise = 2 * sum(float((((basis * (a * b)[:, None]).T @ basis) ** 2).sum()) for a, b in pairs)
-    # Along the change itself: the variance for each unit of its square, and that of how it is spread over the rows.
-    constant = functions[:, 0] ** 2
-    along = 4 * float((constant[:, None] * noise**2).sum() / constant.sum())
-    local = (aimed**2).sum(axis=1)
-    over_rows = float(((local - constant * local.sum() / constant.sum()) ** 2).sum())
-    # The largest q for which the estimate lies no more than z deviations below it.
-    reach = z * np.sqrt(by_noise + over_rows + along * max(squared, 0.0) + (z * along) ** 2 / 4)
-    return float(np.sqrt(max(squared + z**2 * along / 2 + reach, 0.0)))
-
-
-def _spread(support: CommonSupport, residuals: FloatArray, z: float, rng: np.random.Generator) -> Spread:
-    """Return the standard deviations of what the regressions leave, over the common support."""
+def _spread(
+    support: CommonSupport, residuals: FloatArray, z: float, rng: np.random.Generator
+) -> tuple[float, float, float, float, float]:
+    """Return standard deviations over the common support, before and now, and their difference with its interval."""
     means = MeansOnSupport.of(support, residuals**2, _SPREAD_RESAMPLES, rng)
     before, now = np.sqrt(np.maximum(means.observed[1:3], 0.0))
     draws = np.sqrt(np.maximum(means.redrawn[1:3], 0.0))
     reach = z * float((draws[1] - draws[0]).std())
-    change = float(now - before)
-    return Spread(float(before), float(now), Estimate(change, change - reach, change + reach))
+    return float(before), float(now), float(now - before), float(now - before - reach), float(now - before + reach)
+
+
+def _times(unit: float, *ends: Any) -> Estimate:
+    return Estimate(*(float(unit * end) for end in ends))
 
 
 def _power_units(level: float) -> float:

@@ -114,13 +114,13 @@ def _every_view(
     flags = x.labels or (False,) * values.shape[1]
     smoother = Smoother(values, flags, clusters)
     response = adjusted_response(responses, y.labels or (False,) * responses.shape[1], smoother)
-    found = _propensity(propensity, values, smoother, clusters, pool.labels, len(pool.sizes), rng)
+    found = chosen_propensity(propensity, values, smoother, clusters, pool.labels, len(pool.sizes), rng)
     weights = with_common_unit(pool, smoother, found)
     if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
         # Rows keep their weights, so that labels must be redrawn given these as well.
         inputs = np.column_stack([values, log_weights(weights)])
         known = Smoother(inputs, (*flags, False), clusters)
-        found = _propensity(propensity, inputs, known, clusters, pool.labels, len(pool.sizes), rng)
+        found = chosen_propensity(propensity, inputs, known, clusters, pool.labels, len(pool.sizes), rng)
     if not all(y.labels or (False,)):
         pool = measured_pool(measure, x_parts, _split(response.adjusted, y_parts, y.sizes), options, rows.weights)
     contrasts = weighted_units(sample_contrasts(response, smoother, found.of_rows), weights, clusters)
@@ -155,7 +155,7 @@ def views_test(
     evidence = combined_evidence(
         np.column_stack([observed, resampled.T]), np.array([WEIGHTS.get(name, 1.0) for name in names])
     )
-    _warn(found)
+    warn_if_unreliable(found)
     return TestResult(
         statistic=evidence.statistic,
         pvalue=evidence.pvalue,
@@ -178,7 +178,7 @@ def views_test(
     )
 
 
-def _propensity(
+def chosen_propensity(
     given: Any,
     x: FloatArray,
     smoother: Smoother,
@@ -187,6 +187,7 @@ def _propensity(
     count: int,
     rng: np.random.Generator,
 ) -> Propensity:
+    """Return P(sample | x): fitted by default, or from a classifier or probabilities that were given."""
     functions: FunctionsOfX = smoother
     if given is not None:
         given = (
@@ -203,7 +204,8 @@ def _propensity(
     return given_propensity(given, functions, labels, rng, clusters)
 
 
-def _warn(propensity: Propensity) -> None:
+def warn_if_unreliable(propensity: Propensity) -> None:
+    """Warn where the imbalance of x is not explained, or the samples hardly overlap."""
     if propensity.balance_pvalue < _UNBALANCED:
         warn_caller(
             "the estimate of P(sample | x) does not explain how x differs between the samples (p-value of the check of "

@@ -22,7 +22,7 @@ from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
 from condcs._core.random import check_rng
 from condcs._inference.boxes import Bound
-from condcs._inference.conditional_tests import _propensity, _warn
+from condcs._inference.every_view import chosen_propensity, warn_if_unreliable
 from condcs._inference.input_changes import InputChange, input_changes
 from condcs._inference.region_effects import Change, RegionEffects
 from condcs._inference.region_features import Feature, Kind, response_features
@@ -245,9 +245,9 @@ def explain(
         labels,
         np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64) / float(np.mean(weights)),
         smoother,
-        _propensity(propensity, values, smoother, None, labels, 2, generator),
+        chosen_propensity(propensity, values, smoother, None, labels, 2, generator),
     )
-    _warn(ground.propensity)
+    warn_if_unreliable(ground.propensity)
     return explained(
         ground,
         np.asarray(y.values, np.float64),

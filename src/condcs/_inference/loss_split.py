@@ -165,18 +165,18 @@ def split_change(
     support: CommonSupport, loss: FloatArray, confidence_level: float, n_resamples: int, rng: np.random.Generator
 ) -> LossChange:
     """Split the change of the mean of a column over the rows of two samples."""
-    redrawn = MeansOnSupport.of(support, loss, n_resamples, rng)
-    values, draws = _steps(redrawn.observed), _steps(redrawn.redrawn)
+    means = MeansOnSupport.of(support, loss, n_resamples, rng)
+    values, draws, influence = _steps(means.observed), _steps(means.redrawn), _steps(means.influence)
 
     def estimate(name: str) -> Estimate:
-        reach = normal_quantile(confidence_level) * float(draws[name].std())
+        reach = student_quantile(confidence_level, influence[name]) * float(draws[name].std())
         value = float(values[name])
         return Estimate(value, value - reach, value + reach)
 
     return LossChange(
         **{name: estimate(name) for name in ("total", *PARTS)},
-        before=float(redrawn.observed[0]),
-        now=float(redrawn.observed[3]),
+        before=float(means.observed[0]),
+        now=float(means.observed[3]),
         confidence_level=confidence_level,
     )
 
@@ -202,44 +202,53 @@ class MeansOnSupport:
         The means.
     redrawn : array, shape (4, B)
         The same with rows drawn again, and regressions that follow to first order.
+    influence : array, shape (4, n)
+        What each row adds to the error of the means, to first order.
     """
 
     observed: FloatArray
     redrawn: FloatArray
+    influence: FloatArray
 
     @classmethod
     def of(cls, support: CommonSupport, column: FloatArray, count: int, rng: np.random.Generator) -> MeansOnSupport:
         """Estimate them."""
         fits = (support.odds, *support.regressions(column, support.design(column)))
-        observed = _means(support, column, support.weights[:, None], *(fit.values[:, None] for fit in fits))
+        terms = _terms(support, column, support.weights[:, None], *(fit.values[:, None] for fit in fits))
+        observed = np.array([above.sum(axis=0) / below.sum(axis=0) for above, below in terms])
+        influence = [(a - m * b)[:, 0] / b.sum() for (a, b), m in zip(terms, observed[:, 0], strict=True)]
         drawn = support.redrawn_weights(count, rng)
         redrawn = [
-            _means(support, column, support.weights[:, None] * v, *(fit.redrawn(v - 1) for fit in fits))
+            [
+                above.sum(axis=0) / below.sum(axis=0)
+                for above, below in _terms(
+                    support, column, support.weights[:, None] * v, *(fit.redrawn(v - 1) for fit in fits)
+                )
+            ]
             for v in np.array_split(drawn, max(1, drawn.size // _ENTRIES), axis=1)
         ]
-        return cls(observed[:, 0], np.concatenate(redrawn, axis=1))
+        return cls(observed[:, 0], np.concatenate(redrawn, axis=1), np.array(influence))
 
 
 _ENTRIES = 2**21
 """Entries of the arrays of resamples that are held at once."""
 
 
-def _means(
+def _terms(
     support: CommonSupport,
     column: FloatArray,
     weights: FloatArray,
     odds: FloatArray,
     first: FloatArray,
     second: FloatArray,
-) -> FloatArray:
-    """Four means for each column of weights and fits (n x B), as the module `common_support` says."""
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Rows of the four means for each column of weights and fits (n x B), as pairs: the sums of both are divided."""
     t, s, r = support.second[:, None], share(odds), column[:, None]
     squares = weights * (t - s) ** 2
-    common = squares.sum(axis=0)
-    lower = (squares * first + np.where(t, 0.0, weights * s) * (r - first)).sum(axis=0) / common
-    upper = (squares * second + np.where(t, weights * (1 - s), 0.0) * (r - second)).sum(axis=0) / common
-    before, now = ((weights * r * own).sum(axis=0) / (weights * own).sum(axis=0) for own in (~t, t))
-    return np.array([before, lower, upper, now])
+    lower = squares * first + np.where(t, 0.0, weights * s) * (r - first)
+    upper = squares * second + np.where(t, weights * (1 - s), 0.0) * (r - second)
+    before, now = np.where(t, 0.0, weights), np.where(t, weights, 0.0)
+    return [(before * r, before), (lower, squares), (upper, squares), (now * r, now)]
 
 
 def some_rows(sizes: tuple[int, int], most: int, rng: np.random.Generator) -> tuple[FloatArray, tuple[int, int]]:
@@ -257,6 +266,21 @@ def normal_quantile(confidence_level: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri((1 + confidence_level) / 2))
+
+
+def student_quantile(confidence_level: float, influence: FloatArray) -> float:
+    """Return the same where few rows decide: with as many degrees of freedom as the variance is certain for.
+
+    The relative variance of a sum of squares with f degrees of freedom is 2 / f; here it is that of the squared
+    influences (Satterthwaite).
+    """
+    from scipy.special import stdtrit
+
+    squares = influence**2
+    total = float(squares.sum())
+    spread = float((squares**2).sum()) - total**2 / len(squares)
+    freedom = 2 * total**2 / spread if spread > 0 else np.inf
+    return float(stdtrit(min(max(freedom, 2.0), 1e6), (1 + confidence_level) / 2))
 
 
 def check_confidence(confidence_level: Any) -> float:

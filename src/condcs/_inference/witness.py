@@ -15,7 +15,7 @@ from condcs._core.checks import Parts, Variable, check_choice, check_integer, ch
 from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
 from condcs._core.random import check_rng
-from condcs._inference.conditional_tests import _propensity
+from condcs._inference.every_view import chosen_propensity
 from condcs._inference.local_divergence import LocalDivergence
 from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.smoothing import Smoother
@@ -224,7 +224,7 @@ def _witness(
     bands = None
     if count:
         if null == "propensity" and smoother is not None:
-            found = _propensity(propensity, values, smoother, None, labels, 2, generator)
+            found = chosen_propensity(propensity, values, smoother, None, labels, 2, generator)
             draw: Draw = partial(found.draw, rng=generator)
         else:
             categorical = flags if any(flags) else None

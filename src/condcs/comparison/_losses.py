@@ -85,7 +85,11 @@ def split_off(pair: Pair, source: LossColumn) -> tuple[Pair, Losses]:
             f"`prediction` must be of one response, got {len(others)} columns as `y`. Compare them one by one, or "
             "pass a column of losses as `loss`."
         )
-    return plain, (_loss(pair, others[0], place, pair.yp), _loss(pair, others[0], place, pair.yq))
+    with np.errstate(over="ignore"):
+        losses = _loss(pair, others[0], place, pair.yp), _loss(pair, others[0], place, pair.yq)
+    if not all(np.isfinite(loss).all() for loss in losses):
+        raise DataError("the losses must be finite, but squares of the errors overflow. Rescale y and `prediction`.")
+    return plain, losses
 
 
 def _loss(pair: Pair, response: int, prediction: int, y: FloatArray) -> FloatArray:

@@ -185,7 +185,7 @@ class Comparison(ByValue):
         matplotlib figure
             Not shown; save it with ``figure.savefig("change.png")``.
         """
-        from condcs.comparison._compare_page import input_figure, telling_columns
+        from condcs.comparison._compare_figures import input_figure, telling_columns
 
         names = [c.name for c in self.pair.x]
         if column is not None and column not in names:

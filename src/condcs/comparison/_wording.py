@@ -88,55 +88,54 @@ def verdict_words(found: Comparison) -> str:
     y = ", ".join(column.name for column in found.pair.y)
     p = f"p = {show_p(found.relation.pvalue)}"
     if found.decision == "changed":
-        inputs = "the inputs shifted as well" if found.inputs_shifted else "no evidence that the inputs shifted"
-        return f"The relation of {y} to the inputs changed: for equal inputs, {_changes(found)} ({p}); {inputs}."
+        inputs = "The inputs shifted as well" if found.inputs_shifted else "No evidence that the inputs shifted"
+        return f"The relation of {y} to the inputs changed: for equal inputs, {_changes(found)}; {p}. {inputs}."
     inputs = "the inputs shifted (covariate shift)" if found.inputs_shifted else "no evidence that the inputs shifted"
     if found.decision == "same":
-        return f"The relation of {y} to the inputs is the same within {_limit(found)}: {_range(found)}; {inputs}."
+        most = _range(found, only_most=True)
+        return f"The relation of {y} to the inputs is the same within {_limit(found)}: {most}; {inputs}."
     if found.limits.given:
         return (
             f"Undecided whether the relation of {y} to the inputs changed by more than {_limit(found)}: "
             f"{_range(found)} ({p}); {inputs}."
         )
-    return f"No evidence that the relation of {y} to the inputs changed ({p}), {unseen(found)}; {inputs}."
+    return f"No evidence that the relation of {y} to the inputs changed ({p}); {inputs}. {unseen(found)}"
 
 
 def unseen(found: Comparison) -> str:
     """Say how small a change these rows would not show, so that no evidence does not read as no change."""
     every = [
-        f"of {_what(column)} by {_amount(column, effect.detectable)} everywhere, or by "
-        f"{_amount(column, effect.detectable_in_part)} in a tenth of the rows"
+        f"a shift of {_what(column)} by less than {_amount(column, effect.detectable)} everywhere, or than "
+        f"{_amount(column, effect.detectable_in_part)} in a tenth of them"
         for column, effect in zip(found.pair.y, found.effects, strict=True)
     ]
-    return f"but these rows would hardly show a smaller shift than one {', or '.join(every[:2])}"
+    return f"That does not rule out small changes: in these rows {', and '.join(every[:2])}, can go unseen."
 
 
 def effect_words(column: Column, effect: Effect) -> list[str]:
     """Say what a response does for equal inputs, as far as the intervals are sure of it."""
     found = []
     average, size = effect.average, effect.size
-    if average is not None and _sure(average) and abs(average.value) >= _MOSTLY * size.value:
+    if average is not None and _sure(average):
+        uneven = size.low > max(abs(average.low), abs(average.high))
         found.append(
             f"{_what(column)} is {_amount(column, abs(average.value))} {'higher' if average.value > 0 else 'lower'} on "
             f"average ({_between(column, average)})"
+            + (f", unevenly (by {_amount(column, size.value)} in root mean square)" if uneven else "")
         )
     elif size.low > 0:
         found.append(
             f"{_what(column)} differs by {_amount(column, size.value)} in root mean square ({_between(column, size)}), "
-            "more in some places than in others"
+            "not in the same direction everywhere"
         )
     spread = effect.spread
     if spread is not None and _sure(spread.change):
         more = "more" if spread.change.value > 0 else "less"
         found.append(
-            f"{column.name} scatters {more} (standard deviation {show_number(spread.before)} before, "
-            f"{show_number(spread.now)} now)"
+            f"{'it' if found else column.name} scatters {more} (standard deviation {show_short(spread.before)} before, "
+            f"{show_short(spread.now)} now)"
         )
     return found
-
-
-_MOSTLY = 0.6
-"""Share of the root mean square from which on the average says most of it."""
 
 
 def _changes(found: Comparison) -> str:
@@ -150,13 +149,13 @@ def _limit(found: Comparison) -> str:
     return " and ".join([*words, *([] if limits.min_effect is None else [f"{limits.min_effect:g} of overlap"])])
 
 
-def _range(found: Comparison) -> str:
+def _range(found: Comparison, *, only_most: bool = False) -> str:
     words = []
     if found.limits.tolerance is not None:
         for column, effect in zip(found.pair.y, found.effects, strict=True):
             low, high = effect.bounds
             of = _what(column) if column.is_category else f"mean and spread of {column.name}"
-            least = f"{_amount(column, low)} to " if low > 0 else "at most "
+            least = f"{_amount(column, low)} to " if low > 0 and not only_most else "at most "
             words.append(f"for equal inputs, {of} differ by {least}{_amount(column, high)}")
     if found.limits.min_effect is not None:
         words.append("the overlap is {:.3f} to {:.3f}".format(*found.relation.overlap_interval))
@@ -205,17 +204,19 @@ def loss_parts(found: Comparison) -> Lines:
     assert loss is not None
     named = [(PARTS[name], part) for name, part in loss.parts.items()]
     rows = tuple(
-        (words, f"{part.value:+.3g}", f"{part.low:+.3g} to {part.high:+.3g}")
+        (words, _signed(part.value), f"{_signed(part.low)} to {_signed(part.high)}")
         for words, part in [*named, ("together", loss.total)]
     )
-    head = f"mean loss {show_short(loss.before)} before, {show_short(loss.now)} now; because of"
-    return Lines((head, "change", "95% interval"), rows, frozenset({"change"}))
+    return Lines(("the mean loss changed because of", "by", "95% interval"), rows, frozenset({"by"}))
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{show_short(value)}"
 
 
 def _estimate(column: Column, estimate: Estimate, *, signed: bool = False) -> tuple[str, str]:
     def write(value: float) -> str:
-        sign = "+" if signed and value > 0 else ""
-        return f"{sign}{_amount(column, value).removesuffix(' points')}"
+        return f"{'+' if signed and value > 0 else ''}{_amount(column, value).removesuffix(' points')}"
 
     unit = " points" if column.is_category else ""
     return write(estimate.value) + unit, f"{write(estimate.low)} to {write(estimate.high)}{unit}"
@@ -241,11 +242,15 @@ def decision_words(found: Comparison) -> str:
 
 
 def responses(found: Comparison) -> tuple[str, ...]:
-    """Say what y does over all rows."""
-    return tuple(
+    """Say what y does over all rows, and the loss."""
+    lines = [
         f"Overall, {words}: {show_number(before)} before, {show_number(after)} now."
         for words, before, after in found.response
-    )
+    ]
+    if found.loss_change is not None:
+        loss = found.loss_change
+        lines.append(f"Mean loss: {show_short(loss.before)} before, {show_short(loss.now)} now.")
+    return tuple(lines)
 
 
 def where(found: Comparison) -> Lines:

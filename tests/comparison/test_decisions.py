@@ -1,0 +1,141 @@
+"""`compare` with a size that matters, a loss, and a time budget."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import condcs
+from condcs._core.errors import CondcsError
+from condcs.comparison._comparing import MOST_ROWS, rows_within
+
+QUICK = {"n_resamples": 39, "n_jobs": 1}
+
+
+def month(seed, *, rows=400, shift=0.0, noise=0.2, moved=0.0):
+    rng = np.random.default_rng(seed)
+    area = rng.normal(moved, 1, rows)
+    district = rng.choice(["north", "south"], rows)
+    price = area + 0.5 * (district == "north") + shift + noise * rng.normal(size=rows)
+    sold = np.where(price > 0, "yes", "no")
+    return pd.DataFrame({"area": area, "district": district, "price": price, "sold": sold, "guess": area + 0.25})
+
+
+OPTIONS = {"y": "price", "x": "area,district", **QUICK}
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "decision", "words"),
+    [
+        (None, "changed", "for equal inputs, price is 0.1"),
+        (0.02, "changed", "The relation of price to the inputs changed: "),
+        (0.1, "undecided", "Undecided whether the relation of price to the inputs changed by more than 0.1"),
+        (0.5, "same", "is the same within 0.5: for equal inputs, mean and spread of price differ by at most "),
+    ],
+)
+def test_the_bound_decides_not_the_pvalue(tolerance, decision, words):
+    """A shift by half a noise deviation: certain (p is the smallest there is), and of a size that may not matter."""
+    found = condcs.compare(month(0), month(1, shift=0.1), tolerance=tolerance, **OPTIONS)
+    assert found.relation.pvalue == 1 / 40
+    assert found.decision == decision
+    assert found.relation_changed == (decision == "changed") == found.to_dict()["changed"]
+    assert words in found.verdict
+    assert found.to_dict()["tolerance"] == tolerance
+    assert found.effects[0].average.low <= 0.1 <= found.effects[0].average.high
+    assert found.verdict in str(found)
+
+
+def test_overlap_that_is_too_large_to_matter():
+    tables = month(0), month(1, shift=0.1)
+    assert condcs.compare(*tables, min_effect=0.5, **OPTIONS).decision == "same"
+    assert condcs.compare(*tables, min_effect=0.001, **OPTIONS).decision == "changed"
+
+
+def test_no_evidence_does_not_read_as_no_change():
+    found = condcs.compare(month(0), month(2), **OPTIONS)
+    assert found.decision == "undecided"
+    assert "does not rule out small changes: in these rows a shift of price by less than 0.0" in found.verdict
+    assert "everywhere" in found.verdict
+
+
+def test_a_relation_that_is_the_same_for_a_model_that_is_used_elsewhere():
+    """The guess is wrong by area / 2: its squared error grows with the inputs, which moved, and the relation stays."""
+    tables = [month(s, moved=m).assign(guess=lambda f: 1.5 * f.area + 0.25) for s, m in ((0, 0.0), (1, 1.0))]
+    loss = condcs.compare(*tables, prediction="guess", **OPTIONS).loss_change
+    assert loss.before == pytest.approx(((tables[0].price - tables[0].guess) ** 2).mean())
+    assert loss.inputs_moved.value + loss.new_inputs.value > 0.1
+    assert loss.relation.low < 0 < loss.relation.high
+    by_column = [f.assign(error=(f.price - f.guess) ** 2) for f in tables]
+    assert condcs.compare(*by_column, loss="error", **OPTIONS).loss_change == loss
+
+
+def test_the_relation_is_why_the_model_got_worse():
+    found = condcs.compare(month(0), month(1, shift=1.0), prediction="guess", **OPTIONS)
+    loss = found.loss_change
+    assert loss.relation.low > 0.5
+    assert abs(loss.inputs_moved.value) + abs(loss.new_inputs.value) < 0.2
+    text = str(found)
+    assert "the mean loss changed because of" in text
+    assert "Mean loss: " in text
+    assert found.to_dict()["loss_change"]["relation"]["value"] == loss.relation.value
+
+
+def test_a_fitted_model_predicts_by_itself():
+    from sklearn.linear_model import LinearRegression
+
+    first, second = month(0), month(1, shift=1.0)
+    model = LinearRegression().fit(month(5)[["area"]], month(5)["price"])
+    found = condcs.compare(first, second, prediction=model, **OPTIONS).loss_change
+    assert found.now == pytest.approx(((model.predict(second[["area"]]) - second.price) ** 2).mean())
+    with pytest.raises(CondcsError, match="`prediction` must be a column unless the tables are pandas DataFrames"):
+        condcs.compare(first.to_dict("list"), second, prediction=model, **OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("guess", "loss"),
+    [
+        (lambda f: np.where(f.area > 0, "yes", "no"), lambda f: (f.said != f.sold).mean()),
+        (
+            lambda f: 1 / (1 + np.exp(-3 * f.area)),
+            lambda f: -np.log(np.where(f.sold == "yes", f.said, 1 - f.said)).mean(),
+        ),
+    ],
+    ids=["labels", "probabilities"],
+)
+def test_losses_of_labels(guess, loss):
+    tables = [f.assign(said=guess) for f in (month(0), month(1))]
+    found = condcs.compare(*tables, y="sold", x="area,district", prediction="said", **QUICK).loss_change
+    assert (found.before, found.now) == pytest.approx([loss(f) for f in tables])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tolerance": 0}, "`tolerance` must be a positive, finite number, got 0"),
+        ({"tolerance": "much"}, "`tolerance` must be a positive, finite number, got 'much'"),
+        ({"min_effect": 1.5}, r"`min_effect` must lie below 1, got 1\.5"),
+        ({"time_budget": -1}, "`time_budget` must be a positive, finite number"),
+        ({"prediction": "gess"}, "`prediction` must name columns of reference .DataFrame., got 'gess'"),
+        ({"prediction": 1.5}, "`prediction` must be a column or a fitted model with a method `predict`, got float"),
+        ({"prediction": "guess", "loss": "guess"}, "`loss` must be None if `prediction` is given"),
+        ({"prediction": "sold"}, "`prediction` must be a column of numbers, as 'price' is, got labels in 'sold'"),
+        ({"loss": "sold"}, "`loss` must be a column of numbers, got labels in 'sold'"),
+        ({"loss": "price"}, "`loss` must be another column than `y`, got 'price' for both"),
+        ({"y": "price,area", "x": "district", "prediction": "guess"}, "`prediction` must be of one response, got 2"),
+        ({"y": "sold", "prediction": "guess"}, "`prediction` must hold labels of 'sold', or probabilities"),
+    ],
+)
+def test_misuse_names_the_option(options, words):
+    with pytest.raises(CondcsError, match=f"^compare: .*{words}"):
+        condcs.compare(month(0), month(1), **{**OPTIONS, **options})
+
+
+def test_a_time_budget_says_what_it_means_for_the_rows(monkeypatch):
+    assert 1000 <= rows_within(1) < rows_within(60) < rows_within(600) <= MOST_ROWS
+    monkeypatch.setattr("condcs.comparison._comparing.rows_within", lambda seconds: 50)
+    found = condcs.compare(month(0), month(1), **OPTIONS)
+    assert found.pair.reference.used == 50
+    assert found.notes[0].startswith("At most 50 rows of each table were compared, to stay within 60 s")
+    assert not condcs.compare(month(0, rows=40), month(1, rows=50), **OPTIONS).notes
+    assert condcs.compare(month(0), month(1), max_rows=30, **OPTIONS).pair.current.used == 30
