@@ -146,7 +146,7 @@ def test_names_of_columns_cannot_leave_their_place():
 def test_markdown_has_the_answer_first(changed, same):
     assert as_markdown(changed).startswith(f"### 🔴 {changed.verdict}\n")
     assert "where the relation changed" in as_markdown(changed)
-    assert as_markdown(same).startswith("### 🟢 No evidence")
+    assert as_markdown(same).startswith("### ⚪ No evidence")
 
 
 def test_the_command_writes_them(tmp_path, monkeypatch, changed):
@@ -204,5 +204,7 @@ def test_weights_and_clusters_reach_the_test(monkeypatch):
     assert np.array_equal(given["weights_p"], tables[0].w)
     assert np.array_equal(given["clusters_q"], np.arange(60) // 3)
     assert "The test of the inputs takes rows as they are: it knows neither weights nor clusters." in found.notes
+    means = [float(np.average(table.price, weights=table.w)) for table in tables]
+    assert found.response == (("mean price", pytest.approx(means[0]), pytest.approx(means[1])),)
     condcs.compare(*tables, y="price", x="area", **QUICK)
     assert set(given.values()) == {None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -65,7 +65,7 @@ class Wanted:
 
     x: list[str]
     y: list[str]
-    named: frozenset[str]
+    named: Set[str]
     weights: str | None = None
     cluster: str | None = None
 
@@ -171,9 +171,8 @@ def choose_columns(options: ReadOptions, table: Table, aside: Sequence[str] = ()
     cluster = select_one("cluster", options.cluster, table.names, table.title)
     apart = [*aside, *(name for name in (weights, cluster) if name is not None)]
     x, y = choose_x_and_y(options.x, options.y, table.names, table.title, apart)
-    return Wanted(
-        x, y, frozenset(x) & {name for part in options.x for name in (part, *part.split(","))}, weights, cluster
-    )
+    asked_for = {name.strip() for part in options.x for name in (part, *part.split(","))}
+    return Wanted(x, y, asked_for & frozenset(x), weights, cluster)
 
 
 def read_sample(

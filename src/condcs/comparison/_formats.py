@@ -40,7 +40,8 @@ def as_junit(found: Found) -> str:
 
 def as_markdown(found: Found) -> str:
     """Return a summary in Markdown, in which text from the tables is shown and never obeyed."""
-    mark = "🔴" if found.relation_changed else "🟢"
+    # No evidence is no all-clear, and has no green.
+    mark = "🔴" if found.relation_changed else "⚪"
     parts = [f"### {mark} {_escaped(found.verdict)}"]
     if isinstance(found, GroupComparison):
         parts += [_table(found.lines()), _points(found.places)]

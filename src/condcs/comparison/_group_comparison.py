@@ -143,13 +143,12 @@ class GroupComparison(ByValue):
                     "changed" if p <= self.alpha else "no evidence",
                     show_p(p),
                     "shifted" if p_inputs <= self.alpha else "no evidence",
-                    show_p(p_inputs),
                     f"{show_number(before)} → {show_number(after)}",
                 )
             )
         mean = self.comparisons[0].response[0][0]
-        columns = (self.column, "rows", "relation", "p-value", "inputs", "p of inputs", mean)
-        return Lines(columns, tuple(rows), frozenset({"rows", "p-value", "p of inputs", mean}))
+        columns = (self.column, "rows", "relation", "p-value", "inputs", mean)
+        return Lines(columns, tuple(rows), frozenset({"rows", "p-value", mean}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that was found as plain values: what ``condcs compare --group --json`` prints."""
