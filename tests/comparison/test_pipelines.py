@@ -27,7 +27,8 @@ def schema(name):
 
 @pytest.fixture(scope="module")
 def changed():
-    return condcs.compare(house_prices(120, 1), house_prices(120, 3, changed=True), y="price", x="!sold", **QUICK)
+    """As many rows as it takes for a region to be sure of."""
+    return condcs.compare(house_prices(300, 1), house_prices(300, 3, changed=True), y="price", x="!sold", **QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -127,8 +128,8 @@ NASTY = 'x|y</failure>\x1b[2J<img src=x onerror="1">`*'
 
 
 def test_names_of_columns_cannot_leave_their_place():
-    tables = [house_prices(60, seed)[["area", "price"]].rename(columns={"area": NASTY}) for seed in (1, 2)]
-    tables[1]["price"] *= 2
+    tables = [house_prices(120, seed)[["area", "price"]].rename(columns={"area": NASTY}) for seed in (1, 2)]
+    tables[1]["price"] += 200.0 * (tables[1][NASTY] > 100)
     found = condcs.compare(*tables, y="price", **QUICK)
     assert found.relation_changed
     _, cases = junit(found)
@@ -167,13 +168,13 @@ def test_the_command_writes_them(tmp_path, monkeypatch, changed):
 
 
 def test_the_assertion_says_what_changed_and_where():
-    tables = house_prices(120, 1), house_prices(120, 3, changed=True)
+    tables = house_prices(300, 1), house_prices(300, 3, changed=True)
     with pytest.raises(AssertionError) as caught:
         condcs.assert_same_relation(*tables, y="price", x="!sold", alpha=0.05, **QUICK)
     lines = str(caught.value).splitlines()
-    assert lines[0].startswith("The relation of price to the inputs changed (p = 0.025)")
+    assert lines[0].startswith("The relation of price to the inputs changed")
     assert "harbour" in str(caught.value)
-    assert lines[-2:] == ["reference: reference (DataFrame), 120 rows", "current: current (DataFrame), 120 rows"]
+    assert lines[-2:] == ["reference: reference (DataFrame), 300 rows", "current: current (DataFrame), 300 rows"]
 
 
 def test_the_assertion_returns_what_was_found():

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from condcs._core.printable import harmless
 from condcs.comparison._asserting import failure_words
-from condcs.comparison._group_comparison import GroupComparison
+from condcs.comparison._group_comparison import GroupComparison, place_words
 from condcs.comparison._result import Comparison
 from condcs.comparison._wording import Lines, answers, responses, sizes, where
 
@@ -67,7 +67,7 @@ def _of_pair(found: Comparison) -> list[tuple[str, str | None, str]]:
         places = where(found)
         for number, row in enumerate(places.rows, start=1):
             # Numbered: a name that had the bounds in it would be another test every time.
-            tests.append((f"region {number}", f"The relation changed where {row[0]}.", _record(places, row)))
+            tests.append((f"region {number}", f"The relation changed {place_words(row[0])}.", _record(places, row)))
     return tests
 
 
