@@ -27,7 +27,8 @@ def schema(name):
 
 @pytest.fixture(scope="module")
 def changed():
-    return condcs.compare(house_prices(120, 1), house_prices(120, 3, changed=True), y="price", x="!sold", **QUICK)
+    """As many rows as it takes for a region to be sure of."""
+    return condcs.compare(house_prices(300, 1), house_prices(300, 3, changed=True), y="price", x="!sold", **QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -127,8 +128,8 @@ NASTY = 'x|y</failure>\x1b[2J<img src=x onerror="1">`*'
 
 
 def test_names_of_columns_cannot_leave_their_place():
-    tables = [house_prices(60, seed)[["area", "price"]].rename(columns={"area": NASTY}) for seed in (1, 2)]
-    tables[1]["price"] *= 2
+    tables = [house_prices(120, seed)[["area", "price"]].rename(columns={"area": NASTY}) for seed in (1, 2)]
+    tables[1]["price"] += 200.0 * (tables[1][NASTY] > 100)
     found = condcs.compare(*tables, y="price", **QUICK)
     assert found.relation_changed
     _, cases = junit(found)
@@ -146,7 +147,7 @@ def test_names_of_columns_cannot_leave_their_place():
 def test_markdown_has_the_answer_first(changed, same):
     assert as_markdown(changed).startswith(f"### 🔴 {changed.verdict}\n")
     assert "where the relation changed" in as_markdown(changed)
-    assert as_markdown(same).startswith("### 🟢 No evidence")
+    assert as_markdown(same).startswith("### ⚪ No evidence")
 
 
 def test_the_command_writes_them(tmp_path, monkeypatch, changed):
@@ -167,13 +168,13 @@ def test_the_command_writes_them(tmp_path, monkeypatch, changed):
 
 
 def test_the_assertion_says_what_changed_and_where():
-    tables = house_prices(120, 1), house_prices(120, 3, changed=True)
+    tables = house_prices(300, 1), house_prices(300, 3, changed=True)
     with pytest.raises(AssertionError) as caught:
         condcs.assert_same_relation(*tables, y="price", x="!sold", alpha=0.05, **QUICK)
     lines = str(caught.value).splitlines()
-    assert lines[0].startswith("The relation of price to the inputs changed (p = 0.025)")
+    assert lines[0].startswith("The relation of price to the inputs changed")
     assert "harbour" in str(caught.value)
-    assert lines[-2:] == ["reference: reference (DataFrame), 120 rows", "current: current (DataFrame), 120 rows"]
+    assert lines[-2:] == ["reference: reference (DataFrame), 300 rows", "current: current (DataFrame), 300 rows"]
 
 
 def test_the_assertion_returns_what_was_found():
@@ -203,6 +204,8 @@ def test_weights_and_clusters_reach_the_test(monkeypatch):
     assert [c.name for c in found.pair.x] == ["area", "district"]
     assert np.array_equal(given["weights_p"], tables[0].w)
     assert np.array_equal(given["clusters_q"], np.arange(60) // 3)
-    assert "The test of the inputs takes rows as they are: it knows neither weights nor clusters." in found.notes
+    assert found.notes[0].startswith("Weights and clusters count in the test of the relation")
+    means = [float(np.average(table.price, weights=table.w)) for table in tables]
+    assert found.response == (("mean price", pytest.approx(means[0]), pytest.approx(means[1])),)
     condcs.compare(*tables, y="price", x="area", **QUICK)
     assert set(given.values()) == {None}

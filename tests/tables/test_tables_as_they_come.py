@@ -123,6 +123,14 @@ def test_two_months_have_no_trend_that_could_be_compared():
     assert one.notes == ("Column 'when': the two tables hardly overlap in time, so that it was left out.",)
 
 
+def test_durations_are_days_and_periods_begin():
+    lasted, month = pd.to_timedelta(np.arange(60) % 9 * 12, unit="h"), pd.period_range("2019-01", periods=60, freq="M")
+    pair = pair_of(frame(lasted=lasted, month=month), frame(lasted=lasted, month=month))
+    assert names(pair)[1:3] == ["lasted", "month (trend)"]
+    np.testing.assert_allclose(pair.xp[:, 1], np.arange(60) % 9 / 2)
+    assert pair.xp[0, 2] == as_day("2019-01-01")
+
+
 def test_gaps_of_dates_are_flagged_once():
     reference, current = frame(when=stamps("2024-03-01")), frame(when=stamps("2024-03-04"))
     current.loc[3, "when"] = pd.NaT
@@ -243,6 +251,8 @@ def test_types_that_differ_are_named():
         DataError, match=r"got numbers \(0 in row 1 of reference .*\) and text \('u' in row 1 of current"
     ):
         pair_of(numbers, texts)
+    with pytest.raises(DataError, match=r"got numbers .* and truth values \(True in row 1 of current"):
+        pair_of(numbers, frame(c=np.resize([True, False], 60)))
     with pytest.raises(DataError, match=r"got dates \(.*\) and numbers \(0 in row 1 of current"):
         pair_of(frame(c=stamps("2024-01-01")), numbers)
 

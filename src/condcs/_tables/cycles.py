@@ -88,7 +88,8 @@ class Cycle:
 CYCLES = (
     # Day or night; evening or morning.
     (Cycle("hour of day", 1.0, 12 * _HOUR), Cycle("hour of day", 1.0, 18 * _HOUR)),
-    # Around midnight between Saturday and Sunday, so that one cut parts the weekend from the week; a quarter later.
+    # Around the midnight between Saturday and Sunday, so that one cut parts the weekend from the week; late or early
+    # in the week.
     (Cycle("day of week", 7.0, 5.5), Cycle("day of week", 7.0, 5.5 - 7 / 4)),
     # Summer or winter (of the north); autumn or spring.
     (Cycle("month", _YEAR, 0.54 * _YEAR), Cycle("month", _YEAR, 0.79 * _YEAR)),

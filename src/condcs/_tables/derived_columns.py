@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -88,7 +88,7 @@ def date_parts(column: Column, values: Sequence[FloatArray]) -> tuple[list[Deriv
 
 
 def derive_inputs(
-    columns: Sequence[Column], values: Sequence[Sequence[FloatArray]], named: frozenset[str]
+    columns: Sequence[Column], values: Sequence[Sequence[FloatArray]], named: Set[str]
 ) -> tuple[list[Derived], list[str]]:
     """Return what is compared of the columns of x, and notes on all of them.
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal as DecimalNumber
 from numbers import Real
 from typing import Any, Literal
@@ -252,7 +252,9 @@ def reads(read: Callable[..., float], *arguments: Any) -> bool:
 
 
 def as_number(cell: Any, decimal: Decimal = ".") -> float:
-    """Return a cell as a finite number, or raise `ValueError`."""
+    """Return a cell as a finite number, durations in days, or raise `ValueError`."""
+    if isinstance(cell, timedelta):
+        return cell.total_seconds() / _DAY
     if isinstance(cell, bool) or not isinstance(cell, str | Real | DecimalNumber):
         raise ValueError(f"{cell!r} is not a number")
     if isinstance(cell, str):
@@ -275,6 +277,9 @@ def as_day(cell: Any) -> float:
     if isinstance(cell, str):
         # With the year first, slashes leave no doubt about what is a month.
         cell = datetime.fromisoformat(cell.strip().replace("/", "-"))
+    elif hasattr(cell, "to_timestamp"):
+        # A period of pandas, such as a month, is its beginning.
+        cell = cell.to_timestamp()
     try:
         if isinstance(cell, datetime):
             return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp() / _DAY

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -65,7 +65,7 @@ class Wanted:
 
     x: list[str]
     y: list[str]
-    named: frozenset[str]
+    named: Set[str]
     weights: str | None = None
     cluster: str | None = None
 
@@ -171,9 +171,8 @@ def choose_columns(options: ReadOptions, table: Table, aside: Sequence[str] = ()
     cluster = select_one("cluster", options.cluster, table.names, table.title)
     apart = [*aside, *(name for name in (weights, cluster) if name is not None)]
     x, y = choose_x_and_y(options.x, options.y, table.names, table.title, apart)
-    return Wanted(
-        x, y, frozenset(x) & {name for part in options.x for name in (part, *part.split(","))}, weights, cluster
-    )
+    asked_for = {name.strip() for part in options.x for name in (part, *part.split(","))}
+    return Wanted(x, y, asked_for & frozenset(x), weights, cluster)
 
 
 def read_sample(
@@ -278,7 +277,10 @@ def make_pair(wanted: Wanted, told: Sequence[Column], reference: Encoded, curren
         )
     _check_overlap(inputs)
     if reference.weights is not None or reference.clusters is not None:
-        notes.append("The test of the inputs takes rows as they are: it knows neither weights nor clusters.")
+        notes.append(
+            "Weights and clusters count in the test of the relation, and weights in means over all rows; the test of "
+            "the inputs, the sizes of changes and the regions take rows as they are."
+        )
     xp, xq = (np.column_stack([derived.values[table] for derived in inputs]) for table in (0, 1))
     yp, yq = (np.column_stack([derived.values[table] for derived in responses]) for table in (0, 1))
     return Pair(

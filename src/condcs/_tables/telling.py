@@ -134,8 +134,9 @@ def _check_alike(name: str, samples: Sequence[Cells], decimal: Decimal, where: W
         rows = [(row, cell) for row, cell in enumerate(cells) if cell is not None]
         if rows:
             numbers = all(reads(as_number, cell, decimal) for _, cell in rows)
-            kind = "numbers" if numbers else "dates" if are_dates([cells]) else "text"
             row, cell = rows[0]
+            words = "truth values" if isinstance(cell, bool) else "text"
+            kind = "numbers" if numbers else "dates" if are_dates([cells]) else words
             types.setdefault(kind, f"{kind} ({cell!r}{where(place, row)})")
             seen.append({label_of(cell) for _, cell in rows})
     if len(types) > 1 and not set.intersection(*seen):

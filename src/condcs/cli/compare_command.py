@@ -50,6 +50,10 @@ def chosen_tables(
             f"two tables must be named, or one table and its --group, got {got}. Name e.g. a second table."
         )
     options = {name: value for name, value in options.items() if value is not None}
+    pairs_only = {name: value for name, value in pairs_only.items() if value is not None}
+    if group is not None and pairs_only:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in pairs_only)
+        raise ParameterError(f"{named} must come with two tables, got --group. Leave it out, or compare two tables.")
     if group is not None:
         return lambda tell: compare_groups(
             reference,

@@ -68,14 +68,19 @@ class Terminal(Console):
     def fitted(self, table: Table) -> RenderableType:
         """Return a table, or its rows as titled lines where it is too wide: a number cut short is another number."""
         needed = 0
+        numbers = []
         for column in table.columns:
             widest = max((self.measure(cell).maximum for cell in column.cells), default=0)
             if column.justify == "right":
-                # A width, not a least one: where words are long, rich takes from least widths as well.
-                column.width = max(widest, self.measure(column.header).minimum)
-                needed += column.width + 2
+                title = self.measure(column.header)
+                needed += max(widest, title.minimum) + 2
+                numbers.append((column, max(widest, title.minimum), max(widest, title.maximum)))
             else:
                 needed += min(widest, WIDEST_WRAPPED) + 2
+        # Widths, not least ones, from which rich takes as well where words are long. Titles are folded if they must be.
+        for column, least, whole in numbers:
+            column.width = whole if needed + whole - least - 2 <= self.width else least
+            needed += column.width - least
         return table if needed - 2 <= self.width else Group(*self._records(table))
 
     def _records(self, table: Table) -> Iterator[RenderableType]:

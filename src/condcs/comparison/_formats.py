@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from condcs._core.printable import harmless
 from condcs.comparison._asserting import failure_words
-from condcs.comparison._group_comparison import GroupComparison
+from condcs.comparison._group_comparison import GroupComparison, place_words
 from condcs.comparison._result import Comparison
 from condcs.comparison._wording import Lines, answers, responses, sizes, where
 
@@ -40,7 +40,8 @@ def as_junit(found: Found) -> str:
 
 def as_markdown(found: Found) -> str:
     """Return a summary in Markdown, in which text from the tables is shown and never obeyed."""
-    mark = "🔴" if found.relation_changed else "🟢"
+    # No evidence is no all-clear, and has no green.
+    mark = "🔴" if found.relation_changed else "⚪"
     parts = [f"### {mark} {_escaped(found.verdict)}"]
     if isinstance(found, GroupComparison):
         parts += [_table(found.lines()), _points(found.places)]
@@ -66,7 +67,7 @@ def _of_pair(found: Comparison) -> list[tuple[str, str | None, str]]:
         places = where(found)
         for number, row in enumerate(places.rows, start=1):
             # Numbered: a name that had the bounds in it would be another test every time.
-            tests.append((f"region {number}", f"The relation changed where {row[0]}.", _record(places, row)))
+            tests.append((f"region {number}", f"The relation changed {place_words(row[0])}.", _record(places, row)))
     return tests
 
 

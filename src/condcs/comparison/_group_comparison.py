@@ -113,10 +113,12 @@ class GroupComparison(ByValue):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """For each group that differs, where it does most."""
+        """For each group that differs, the first of its regions."""
         regions = {name: self[name].regions for name in self.changed}
         return tuple(
-            f"{self.column} = {name}: most where {found[0].words}." for name, found in regions.items() if found
+            f"{self.column} = {name}: first of all {place_words(found[0].words)}."
+            for name, found in regions.items()
+            if found
         )
 
     @property
@@ -143,13 +145,12 @@ class GroupComparison(ByValue):
                     "changed" if p <= self.alpha else "no evidence",
                     show_p(p),
                     "shifted" if p_inputs <= self.alpha else "no evidence",
-                    show_p(p_inputs),
                     f"{show_number(before)} → {show_number(after)}",
                 )
             )
         mean = self.comparisons[0].response[0][0]
-        columns = (self.column, "rows", "relation", "p-value", "inputs", "p of inputs", mean)
-        return Lines(columns, tuple(rows), frozenset({"rows", "p-value", "p of inputs", mean}))
+        columns = (self.column, "rows", "relation", "p-value", "inputs", mean)
+        return Lines(columns, tuple(rows), frozenset({"rows", "p-value", mean}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that was found as plain values: what ``condcs compare --group --json`` prints."""
@@ -225,6 +226,11 @@ class GroupComparison(ByValue):
             page.command(command)
         page.data("condcs-comparison", self.to_dict())
         return page
+
+
+def place_words(region: str) -> str:
+    """Return a region as a place in a sentence: "where area > 100", or "everywhere"."""
+    return region if region == "everywhere" else f"where {region}"
 
 
 def holm(pvalues: Sequence[float]) -> tuple[float, ...]:

@@ -90,16 +90,20 @@ def find_places(pair: Pair, *, seed: int, alpha: float = 0.05) -> Places:
 
 
 def response_summary(
-    columns: Sequence[Column], yp: FloatArray, yq: FloatArray, shown: Sequence[int]
+    columns: Sequence[Column],
+    yp: FloatArray,
+    yq: FloatArray,
+    shown: Sequence[int],
+    weights: tuple[FloatArray | None, FloatArray | None] = (None, None),
 ) -> tuple[tuple[str, float, float], ...]:
     """Say what y does in both samples: means of numbers, and the share of the label to show of categories."""
     found = []
     for place, (column, code) in enumerate(zip(columns, shown, strict=True)):
-        p, q = yp[:, place], yq[:, place]
+        values, words = [yp[:, place], yq[:, place]], f"mean {column.name}"
         if column.is_category:
-            found.append((f"share of {column.name} = {column.labels[code]}", _mean(p == code), _mean(q == code)))
-        else:
-            found.append((f"mean {column.name}", _mean(p), _mean(q)))
+            values, words = [v == code for v in values], f"share of {column.name} = {column.labels[code]}"
+        before, after = (_mean(v, w) for v, w in zip(values, weights, strict=True))
+        found.append((words, before, after))
     return tuple(found)
 
 
@@ -121,8 +125,8 @@ def _labels_to_show(pair: Pair, found: Explanation) -> tuple[int, ...]:
     return tuple(shown)
 
 
-def _mean(values: FloatArray) -> float:
-    return float(values.mean()) if len(values) else float("nan")
+def _mean(values: FloatArray, weights: FloatArray | None = None) -> float:
+    return float(np.average(values, weights=weights)) if len(values) else float("nan")
 
 
 def _width_of_y(pair: Pair) -> Any:

@@ -133,7 +133,8 @@ class Comparison(ByValue):
     @property
     def response(self) -> tuple[tuple[str, float, float], ...]:
         """What y does over all rows: words, and its value in the reference and in the current table."""
-        return response_summary(self.pair.y, self.pair.yp, self.pair.yq, self.places.shown)
+        pair = self.pair
+        return response_summary(pair.y, pair.yp, pair.yq, self.places.shown, (pair.weights_p, pair.weights_q))
 
     @property
     def verdict(self) -> str:
