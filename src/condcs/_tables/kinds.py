@@ -120,7 +120,7 @@ class Column:
         """Return numbers, or codes; a category that was not among the labels gets a code of its own."""
         if self.is_category:
             codes = self._codes or {label: code for code, label in enumerate(self.labels)}
-            return np.array([codes.get(_label(cell), _UNKNOWN) for cell in cells], np.float64)
+            return np.array([codes.get(label_of(cell), _UNKNOWN) for cell in cells], np.float64)
         try:
             if self.kind == "number":
                 return np.array([as_number(cell, self.decimal) for cell in cells], np.float64)
@@ -166,7 +166,7 @@ def tell_kind(
     where : function of a sample and a row
         Says in words where a cell came from.
     """
-    counts = Counter(_label(cell) for cells in samples for cell in cells)
+    counts = Counter(label_of(cell) for cells in samples for cell in cells)
     total = sum(counts.values())
     note = ""
     if category is not True:
@@ -176,7 +176,7 @@ def tell_kind(
             return Column(name, kind, decimal=decimal)
         if kind is None:
             first = f"the first {odd[0][2]!r}{where(*odd[0][:2])}"
-            texts = Counter(_label(cell) for _, _, cell in odd)
+            texts = Counter(label_of(cell) for _, _, cell in odd)
             if category is False or meant_as_numbers(texts, total):
                 rule, otherwise = (
                     (
@@ -321,7 +321,8 @@ def as_day(cell: Any) -> float:
     raise ValueError(f"{cell!r} is not a date")
 
 
-def _label(cell: Any) -> str:
+def label_of(cell: Any) -> str:
+    """Return a cell as the text of a category."""
     if isinstance(cell, str):
         return cell.strip()
     # 1 and 1.0, from two formats, are the same category.
