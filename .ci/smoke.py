@@ -65,7 +65,7 @@ for _ in range(30):
     "drift": SAMPLES
     + """
 from condcs.drift import ConditionalDriftDetector
-detector = ConditionalDriftDetector(x, y, window=10, expected_run_length=100, n_streams=20, rng=0)
+detector = ConditionalDriftDetector(x, y, expected_run_length=100)
 for row, value in zip(x, y):
     detector.update(row, value)
 """,

@@ -19,16 +19,18 @@ from typer.testing import CliRunner
 from condcs._core.files import locked, sealed
 from condcs._tables.pair import ReadOptions
 from condcs.cli import watch_command as watch
+from condcs.cli import watch_state
 from condcs.cli.app import app
+from condcs.report._watch_page import StreamHistory
 from tests.house_prices import house_prices
 
-OPTIONS = ["--y", "price", "--x", "area,district", "--window", "30", "--run-length", "2000"]
+OPTIONS = ["--y", "price", "--x", "area,district", "--run-length", "2000"]
 
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
     path = tmp_path_factory.mktemp("watch") / "reference.csv"
-    house_prices(240, 1).to_csv(path, index=False)
+    house_prices(500, 1).to_csv(path, index=False)
     return path
 
 
@@ -43,12 +45,14 @@ def run(reference, *words, given):
 
 
 def test_a_change_is_reported_with_its_row(reference):
-    given = as_csv(house_prices(60, 2), house_prices(90, 3, changed=True))
+    given = as_csv(house_prices(60, 2), house_prices(240, 3, changed=True))
     result = run(reference, "--json", given=given)
     assert result.exit_code == 1, result.output
     found = [json.loads(line) for line in result.stdout.splitlines()]
-    assert 60 < found[0]["row"] <= 150
-    assert found[0]["statistic"] > found[0]["threshold"]
+    assert 60 < found[0]["row"] <= 300
+    assert len(found) == 1
+    assert found[0]["statistic"] > found[0]["threshold"] == 2000
+    assert found[0]["response"] == "price"
     assert "alarms" in result.stderr
 
 
@@ -62,21 +66,22 @@ def test_labels_and_jsonl(reference):
     frame = house_prices(60, 5)
     swapped = house_prices(80, 6).assign(sold=lambda f: f.sold.map({"yes": "no", "no": "yes"}))
     given = pd.concat([frame, swapped]).to_json(orient="records", lines=True).encode()
-    words = ["watch", str(reference), "--y", "sold", "--x", "area,district", "--window", "30", "--run-length", "2000"]
+    words = ["watch", str(reference), "--y", "sold", "--x", "area,district", "--run-length", "2000"]
     result = CliRunner().invoke(app, words, input=given)
     assert result.exit_code == 1, result.output
-    assert "the relation in the last 30 rows differs from that in the reference" in " ".join(result.stdout.split())
+    assert "sold is" in " ".join(result.stdout.split())
+    assert "conditional CS divergence" in " ".join(result.stdout.split())
 
 
 def test_a_saved_state_goes_on_where_it_stopped(reference, tmp_path):
     """Two halves with a state between them report what one run reports."""
-    frame = pd.concat([house_prices(70, 7), house_prices(90, 8, changed=True)])
+    frame = pd.concat([house_prices(70, 7), house_prices(240, 8, changed=True)])
     whole = run(reference, "--json", given=as_csv(frame))
     state = tmp_path / "state.npz"
-    parts = [run(reference, "--json", "--state", state, given=as_csv(part)) for part in (frame[:85], frame[85:])]
+    parts = [run(reference, "--json", "--state", state, given=as_csv(part)) for part in (frame[:120], frame[120:])]
     assert parts[0].stdout + parts[1].stdout == whole.stdout
     assert whole.stdout
-    assert "Resuming after row 85" in parts[1].stderr
+    assert "Resuming after row 120" in parts[1].stderr
 
 
 def test_gaps(reference):
@@ -93,7 +98,7 @@ def test_gaps(reference):
 
 def test_bad_rows_are_counted_and_named_not_fatal(reference):
     """A word where a number is due, too few cells, a zero byte: the alarms are those of the stream without them."""
-    frame = pd.concat([house_prices(60, 2), house_prices(90, 3, changed=True)])
+    frame = pd.concat([house_prices(60, 2), house_prices(240, 3, changed=True)])
     header, *rows = as_csv(frame).decode().splitlines()
     places = [frame.columns.get_loc(name) for name in ("area", "price")]
     bad = [",".join("?" if k in places else "1" for k in range(len(frame.columns))), "1,2", "\0" + rows[0]]
@@ -102,7 +107,16 @@ def test_bad_rows_are_counted_and_named_not_fatal(reference):
     clean, result = run(reference, "--json", given=as_csv(frame)), run(reference, "--json", given=mixed)
     assert result.exit_code == clean.exit_code == 1
     found = [json.loads(line) for line in result.stdout.splitlines()]
-    assert found == [{**alarm, "row": alarm["row"] + 12} for alarm in map(json.loads, clean.stdout.splitlines())]
+    expected = [
+        {
+            **alarm,
+            "row": alarm["row"] + 12,
+            "since": alarm["since"] + 12,
+            "since_range": [row + 12 for row in alarm["since_range"]],
+        }
+        for alarm in map(json.loads, clean.stdout.splitlines())
+    ]
+    assert found == expected
     said = " ".join(result.stderr.split())
     assert "Row 21 of standard input is dropped: standard input must hold a number" in said
     assert f"Row 22 of standard input is dropped: standard input must have {frame.shape[1]} cells" in said
@@ -110,7 +124,42 @@ def test_bad_rows_are_counted_and_named_not_fatal(reference):
     assert "zero byte" in said
     assert said.count("is dropped") == 5
     assert "Further rows that cannot be used are only counted" in said
-    assert "162 rows, 12 that could not be read dropped" in said
+    assert "312 rows, 12 that could not be read dropped" in said
+
+
+def test_labels_never_seen_are_counted_not_fatal(reference):
+    frame = house_prices(40, 9)
+    frame.loc[5, "district"] = "elsewhere"
+    result = run(reference, given=as_csv(frame))
+    assert result.exit_code == 0, result.output
+    assert "40 rows, 1 with labels that the reference does not have dropped" in " ".join(result.stderr.split())
+
+
+def test_report_shows_the_stream_and_its_alarms(reference, tmp_path):
+    page = tmp_path / "page.html"
+    given = as_csv(house_prices(60, 2), house_prices(240, 3, changed=True))
+    assert run(reference, "--report", page, given=given).exit_code == 1
+    text = page.read_text()
+    assert "The relation changed: row" in text
+    assert "The stream</h2>" in text
+    assert "data:image/" in text
+    quiet = run(reference, "--report", page, given=as_csv(house_prices(40, 4)))
+    assert quiet.exit_code == 0, quiet.output
+    assert "No change of the relation was found." in page.read_text()
+
+
+def test_history_of_a_long_stream_stays_short():
+    """Buckets double in length; no row, and not the largest statistic, is lost."""
+    history = StreamHistory()
+    for row in range(1, 5001):
+        history.add(row, 1.0 if row % 2 else float("nan"), float(row == 1234), learning=False)
+    again = StreamHistory.from_table(history.table())
+    buckets = again.buckets
+    assert len(buckets) <= 600
+    assert buckets[-1, 0] == 5000
+    assert buckets[:, 1].sum() == 2500
+    assert buckets[:, 4].max() == 1.0
+    assert (np.diff(buckets[:, 0]) > 0).all()
 
 
 def test_bad_lines_of_json_are_not_fatal(reference):
@@ -129,12 +178,12 @@ def test_state_of_other_settings_is_refused_not_gone_on_from(reference, tmp_path
     assert run(reference, "--state", state, given=given).exit_code == 0
     kept = state.read_bytes()
     for place, words, named in (
-        (reference, ["--window", "20"], "--window: stored 30, asked 20"),
+        (reference, ["--after-alarm", "keep"], "--after-alarm: stored learn, asked keep"),
         (reference, ["--run-length", "900"], "--run-length: stored 2000.0, asked 900.0"),
         (reference, ["--seed", "5"], "--seed: stored 0, asked 5"),
         (reference, ["--x", "!district"], "--x: stored area (number), district (category), asked area (number). Name"),
         (reference, ["--y", "sold"], "--y: stored price (number), asked price (number), sold (category)"),
-        (other, [], f"the reference: stored 240 rows of {reference} ("),
+        (other, [], f"the reference: stored 500 rows of {reference} ("),
         (tmp_path / "absent.csv", [], "could not be read: No such file"),
     ):
         result = run(place, *words, "--state", state, given=given)
@@ -144,10 +193,10 @@ def test_state_of_other_settings_is_refused_not_gone_on_from(reference, tmp_path
         if place != tmp_path / "absent.csv":
             assert "Name another --state, or delete it" in said
         assert state.read_bytes() == kept
-    both = run(reference, "--window", "20", "--seed", "5", "--state", state, given=given)
-    assert "--window: stored 30, asked 20; --seed: stored 0, asked 5" in " ".join(both.stderr.split())
+    both = run(reference, "--after-alarm", "keep", "--seed", "5", "--state", state, given=given)
+    assert "--after-alarm: stored learn, asked keep; --seed: stored 0, asked 5" in " ".join(both.stderr.split())
     # The same rows under another name are the same reference.
-    house_prices(240, 1).to_csv(other, index=False)
+    house_prices(500, 1).to_csv(other, index=False)
     assert run(other, "--state", state, given=given).exit_code == 0
 
 
@@ -182,7 +231,7 @@ def test_state_in_use_is_refused(reference, tmp_path):
 
 def test_state_is_written_though_no_more_rows_come(reference, tmp_path, monkeypatch):
     """The last rows of a burst get old while nothing happens that could write them."""
-    monkeypatch.setattr(watch, "SAVED_SECONDS", 0.05)
+    monkeypatch.setattr(watch_state, "SAVED_SECONDS", 0.05)
     state = tmp_path / "state.npz"
     header, *rows = as_csv(house_prices(4, 4)).splitlines(keepends=True)
 
@@ -206,7 +255,7 @@ def test_state_is_written_though_no_more_rows_come(reference, tmp_path, monkeypa
 
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(Waiting())))
     options = ReadOptions(x=["area"], y=["price"])
-    watch.run(str(reference), options, window=30, run_length=2000, state=state, as_machine=True, form=None)
+    watch.run(str(reference), options, run_length=2000, state=state, as_machine=True, form=None)
     assert rows_in(state) == 4
 
 
@@ -221,7 +270,7 @@ def rows_in(state):
         ([], b"", "standard input is empty"),
         ([], b"area,price\n1,2\n", "lacks 'district'"),
         ([], b"area,district,price\nbig,north,1\n", "must hold a number in every cell of column 'area'"),
-        (["--window", "100"], b"a\n", "at least four windows of rows"),
+        (["--after-alarm", "stop"], b"a\n", "--after-alarm"),
         (["--state", __file__], b"a\n", "must be a complete state that condcs watch wrote"),
         (["--state", str(Path(__file__).parent)], b"a\n", "must be a file"),
         (["--y", "prize"], b"a\n", "Did you mean 'price'?"),
@@ -272,7 +321,7 @@ def test_closed_standard_output_is_not_blamed_on_standard_input(reference, tmp_p
     os.close(writing)
     _, said = process.communicate(ALARMS, timeout=120)
     assert process.returncode == 141, said
-    assert said.decode().split() == ["Calibrating", "on", "the", "reference", "..."]
+    assert said.decode().split() == ["Learning", "the", "reference", "..."]
     seen = rows_in(state)
     assert 60 < seen < 300
     rest = ALARMS.splitlines(keepends=True)

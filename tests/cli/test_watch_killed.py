@@ -20,7 +20,7 @@ import pytest
 from tests.house_prices import house_prices
 
 KILLS = 30
-OPTIONS = ["--y", "price", "--x", "area,district", "--window", "30", "--run-length", "2000", "--json"]
+OPTIONS = ["--y", "price", "--x", "area,district", "--run-length", "2000", "--after-alarm", "keep", "--json"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked, so that 30 of them start in no time")
@@ -46,7 +46,7 @@ def test_thirty_kills_at_random_moments_leave_a_whole_state_and_lose_no_alarm(tm
 
 def kill_and_go_on(place):
     """Fork watches of a stream and kill them until there were enough kills; print what was found."""
-    from condcs.cli import watch_command as watch
+    from condcs.cli import watch_state as watch
 
     watch.SAVED_ROWS = 10
     to_bytes = watch.Watcher.to_bytes

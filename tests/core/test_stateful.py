@@ -8,12 +8,12 @@ from condcs._measures.sliding_window import ReferenceWindow, SlidingWindow
 from condcs.drift import ConditionalDriftDetector
 from condcs.explore import KernelTD, TransitionBuffer
 
-X = np.linspace(0, 1, 80)
+X = np.random.default_rng(0).uniform(size=80)
 
 
 def made(kind):
     if kind is ConditionalDriftDetector:
-        return kind(X, np.sin(3 * X), window=10, expected_run_length=100, n_streams=20, rng=0)
+        return kind(X, np.sin(3 * X), expected_run_length=100)
     if kind is KernelTD:
         return kind(1, [[-1.0], [1.0]])
     if kind is ReferenceWindow:

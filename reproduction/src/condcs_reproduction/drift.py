@@ -1,19 +1,23 @@
 """Drift of a relation: how soon detectors notice, how often they miss it, and how often they cry for nothing.
 
-An experiment beyond the paper. `ConditionalDriftDetector` looks at rows; ADWIN and DDM (river) look at the errors of a
-model that was fitted on the first half of the reference, as they are made for: ADWIN at their size, DDM at whether they
-are large.
+An experiment beyond the paper. `ConditionalDriftDetector` looks at rows, and so does a window of them that is compared
+with the reference by conditional CS. The detectors of river look at the errors of a model that was fitted on the first
+half of the reference, as they are made for: at their size, or at whether they are large.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+from scipy.signal import lfilter
 
-from condcs.drift import ConditionalDriftDetector, ShiftControl
+from condcs._core.errors import CondcsWarning
+from condcs.drift import ConditionalDriftDetector
+from condcs_reproduction.divergence_window import DivergenceWindow
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.series_clustering import is_present
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
@@ -22,14 +26,31 @@ FloatArray = np.ndarray[Any, Any]
 Rows = tuple[FloatArray, FloatArray]
 Watch = Callable[[FloatArray, FloatArray], FloatArray]
 
-METHODS = ("conditional CS", "conditional CS, no controls", "ADWIN", "DDM")
+OURS, WINDOW = "e-detector", "divergence of a window"
+RIVER = ("ADWIN", "DDM", "HDDM", "KSWIN", "Page-Hinkley")
+METHODS = (OURS, WINDOW, *RIVER)
 SIMULATED = ("abrupt", "gradual", "local", "quieter", "inputs only")
-ELECTRICITY = ("later market", "high demand")
-COLOURS = ("#2b6cb0", "#7fb0de", "#d9621c", "#8a6d3b")
+REAL = {"electricity": ("later market", "high demand"), "california_housing": ("northwards",)}
+KINDS = {"simulated": SIMULATED, **REAL}
+NULLS = (
+    "independent",
+    "inputs shift",
+    "inputs AR(.9)",
+    "inputs seasonal",
+    "unequal noise, inputs shift",
+    "labels, inputs shift",
+    "residuals AR(.5)",
+    "residuals AR(.8)",
+    "both AR(.9), AR(.5)",
+)
+REFERENCES = (300, 1200, 5000)
+DAYS = "electricity, odd days after even"
+COLOURS = ("#2b6cb0", "#7fb0de", "#d9621c", "#8a6d3b", "#2f855a", "#6b46c1", "#a0aec0")
 
 _NEIGHBOURS = 15
 _LARGE = 0.9
-_LABEL_WIDTH = 0.5
+_HALF_HOURS = 48
+_EARLY_DAYS = 187
 
 
 def case_of(method: str, data: str) -> str:
@@ -38,36 +59,52 @@ def case_of(method: str, data: str) -> str:
 
 
 def tasks(parameters: Parameters, repeats: int) -> Sequence[Task]:
-    """All methods on both data; those of a repeat see the same rows."""
-    data = ["simulated", *(["electricity"] if is_present("electricity") else [])]
-    return [
+    """All methods on all data, where those of a repeat see the same rows; and our own on every null."""
+    data = ["simulated", *(name for name in REAL if is_present(name))]
+    found = [
         Task(case_of(method, name), repeat, (place, repeat), {"method": method, "data": name})
         for repeat in range(repeats)
         for place, name in enumerate(data)
         for method in METHODS
     ]
+    found += [
+        Task(case_of(kind, str(size)), repeat, (9, place, size, repeat), {"null": kind, "reference": size})
+        for repeat in range(repeats)
+        for place, kind in enumerate(NULLS)
+        for size in parameters["references"]
+    ]
+    if is_present("electricity"):
+        found += [Task(case_of(method, DAYS), 0, (8,), {"method": method, "data": DAYS}) for method in METHODS]
+    return found
 
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Make a detector on one reference, and let it watch a quiet stream and then, afresh, each kind of drift."""
-    make = _simulated if arguments["data"] == "simulated" else _electricity
-    reference, quiet, drifts = make(parameters, rng)
-    fresh = _detector(arguments["method"], reference, parameters, labels=arguments["data"] == "electricity")
+    if "null" in arguments:
+        reference = make_null(arguments["null"], arguments["reference"], rng, reference=True)
+        stream = make_null(arguments["null"], parameters["null_rows"], rng, reference=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CondcsWarning)
+            detector = ConditionalDriftDetector(*reference, expected_run_length=parameters["run_length"])
+        promises = detector.promises
+        alarms = int(detector.update_many(*stream).sum())
+        return {"false": alarms, "quiet": len(stream[0]) - detector.counts["learned"], "promises": promises}
+    reference, quiet, drifts = _DATA[arguments["data"]](parameters, rng)
+    fresh = _detector(arguments["method"], reference, parameters)
     found: Result = {"false": int(fresh()(*quiet).sum()), "quiet": len(quiet[0]), "delays": {}}
     for name, rows in drifts.items():
         watch = fresh()
-        # Rows before the drift, so that the window is full of quiet ones when it comes.
         before = parameters["before"]
         watch(quiet[0][:before], quiet[1][:before])
-        alarms = np.flatnonzero(watch(*rows))
-        found["delays"][name] = int(alarms[0]) + 1 if len(alarms) else None
+        alarms_of = np.flatnonzero(watch(*rows))
+        found["delays"][name] = int(alarms_of[0]) + 1 if len(alarms_of) else None
     return found
 
 
 def summarise(experiment: Experiment, results: Results) -> Report:
     """Mean delays, shares of missed drifts, and false alarms."""
     grids = []
-    for data, kinds in (("simulated", SIMULATED), ("electricity", ELECTRICITY)):
+    for data, kinds in KINDS.items():
         if not any(case_of(method, data) in results for method in METHODS):
             continue
         columns = [
@@ -78,19 +115,28 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         for method in METHODS:
             repeats = list(results.get(case_of(method, data), {}).values())
             row = {column: _delay_cell(repeats, kind) for column, kind in zip(columns, kinds, strict=False)}
-            alarms = [10_000 * r["false"] / r["quiet"] for r in repeats]
-            row[columns[-1]] = Cell(float(np.mean(alarms)), error=_error(alarms), digits=1) if alarms else MISSING
+            row[columns[-1]] = _rate_cell(repeats)
             cells[method] = row
         grids.append(Grid(f"Rows until the alarm, mean, and share missed: {data}", "detector", columns, cells))
+    sizes = [str(size) for size in experiment.parameters["references"]]
+    rates = {
+        kind: {size: _rate_cell(list(results.get(case_of(kind, size), {}).values())) for size in sizes}
+        for kind in NULLS
+    }
+    grids.append(Grid(f"False alarms of the {OURS} per 10,000 rows, by rows of the reference", "null", sizes, rates))
+    days = {m: {"alarms": _count_cell(list(results.get(case_of(m, DAYS), {}).values()))} for m in METHODS}
+    grids.append(Grid(f"Alarms in the order of time: {DAYS}", "detector", ["alarms"], days))
     after, run_length = experiment.parameters["after"], experiment.parameters["run_length"]
     notes = [
         f"An experiment beyond the paper. A drift is missed if there is no alarm within {after} rows; delays are means "
         "over those that are found. Where only the inputs shift, the relation does not drift: to miss it is right.",
-        f"The detectors of this library are set to one false alarm in {run_length:,} rows; ADWIN and DDM have river's "
-        "own settings and watch the errors of a nearest-neighbour model of the reference.",
+        f"The {OURS} and the window are set to one false alarm in {run_length:,} rows; the others have river's own "
+        "settings and watch the errors of a nearest-neighbour model of the reference.",
         "Electricity: rows are shuffled within periods, so that a period is stationary. Later market: after rows of "
         "the first period come rows of the last (inputs shift too). High demand: labels are turned round in the upper "
-        "fifth of the demand.",
+        "fifth of the demand. Odd days after even: the first 187 days in the order of time, half of them as reference. "
+        "Housing: prices given income, age and occupancy; after the south of California comes its north.",
+        "An online ContextMMD is not among them: its published form compares two samples once, by a permutation test.",
     ]
     return Report(experiment.title, grids, notes, beyond_paper=True)
 
@@ -98,11 +144,9 @@ def summarise(experiment: Experiment, results: Results) -> Report:
 def draw(experiment: Experiment, results: Results, figure: Any) -> None:
     """Draw every delay as a dot, missed drifts on a line of their own."""
     panels = [
-        (data, kinds)
-        for data, kinds in (("simulated", SIMULATED), ("electricity", ELECTRICITY))
-        if any(case_of(method, data) in results for method in METHODS)
+        (data, kinds) for data, kinds in KINDS.items() if any(case_of(method, data) in results for method in METHODS)
     ]
-    figure.set_size_inches(4.2 + 2.9 * len(panels), 4.2)
+    figure.set_size_inches(5 + 3 * len(panels), 4.4)
     made = np.atleast_1d(figure.subplots(1, len(panels), sharey=True, width_ratios=[len(kinds) for _, kinds in panels]))
     after = experiment.parameters["after"]
     rng = np.random.default_rng(0)
@@ -112,11 +156,11 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
             for k, kind in enumerate(kinds):
                 delays = [r["delays"][kind] for r in repeats]
                 heights = [1.12 * after if d is None else d for d in delays]
-                at = k + 0.19 * (m - 1.5) + rng.uniform(-0.06, 0.06, len(heights))
-                axes.plot(at, heights, "o", color=colour, ms=4, alpha=0.6, mew=0, label=method if k == 0 else None)
+                at = k + 0.12 * (m - 3) + rng.uniform(-0.04, 0.04, len(heights))
+                axes.plot(at, heights, "o", color=colour, ms=3.5, alpha=0.6, mew=0, label=method if k == 0 else None)
         axes.axhline(1.05 * after, color="#c9ced6", lw=1)
         axes.set_xticks(range(len(kinds)), [k.replace(" ", "\n") for k in kinds], fontsize=9)
-        axes.set_title(data, fontsize=10, loc="left")
+        axes.set_title(data.replace("_", " "), fontsize=10, loc="left")
         axes.set_xlim(-0.6, len(kinds) - 0.4)
         axes.spines[["top", "right"]].set_visible(False)
     ticks = np.linspace(0, after, 6)
@@ -137,36 +181,50 @@ def _delay_cell(repeats: Sequence[Mapping[str, Any]], kind: str) -> Cell:
     return Cell(float(np.mean(found)), error=_error(found), detail=missed, digits=0)
 
 
+def _rate_cell(repeats: Sequence[Mapping[str, Any]]) -> Cell:
+    if not repeats:
+        return MISSING
+    rate = 10_000 * sum(r["false"] for r in repeats) / sum(r["quiet"] for r in repeats)
+    return Cell(float(rate), error=_error([10_000 * r["false"] / r["quiet"] for r in repeats]), digits=2)
+
+
+def _count_cell(repeats: Sequence[Mapping[str, Any]]) -> Cell:
+    return Cell(float(repeats[0]["false"]), detail=f"in {repeats[0]['quiet']:,}", digits=0) if repeats else MISSING
+
+
 def _error(values: Sequence[float]) -> float | None:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 
-def _detector(method: str, reference: Rows, parameters: Parameters, *, labels: bool) -> Callable[[], Watch]:
+def _detector(method: str, reference: Rows, parameters: Parameters) -> Callable[[], Watch]:
     """Return a function that makes fresh detectors: each takes rows and says which raised an alarm."""
-    if method.startswith("conditional CS"):
-        made = ConditionalDriftDetector(
-            *reference,
-            window=parameters["window"],
-            expected_run_length=parameters["run_length"],
-            shift_control=ShiftControl(controls=0 if method.endswith("no controls") else 2),
-            bandwidth_y=_LABEL_WIDTH if labels else "median",
-            n_streams=parameters["streams"],
-            rng=0,
-        )
-        state = made.state_dict()
+    if method == OURS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CondcsWarning)
+            state = ConditionalDriftDetector(*reference, expected_run_length=parameters["run_length"]).state_dict()
         return lambda: ConditionalDriftDetector.from_state_dict(state).update_many
-    return _river(method, reference, labels=labels)
+    if method == WINDOW:
+        window = DivergenceWindow(*reference, parameters["window"], parameters["run_length"], parameters["streams"])
+        return window.fresh
+    return _river(method, reference)
 
 
-def _river(method: str, reference: Rows, *, labels: bool) -> Callable[[], Watch]:
+def _river(method: str, reference: Rows) -> Callable[[], Watch]:
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     # river's own types are not complete.
     river: Any = import_module("river.drift")
-    adwin, ddm = river.ADWIN, river.binary.DDM
+    makers: dict[str, Callable[[], Any]] = {
+        "ADWIN": river.ADWIN,
+        "DDM": river.binary.DDM,
+        "HDDM": river.binary.HDDM_A,
+        "KSWIN": lambda: river.KSWIN(seed=0),
+        "Page-Hinkley": river.PageHinkley,
+    }
     x, y = reference
+    labels = len(np.unique(y)) == 2
     half = len(x) // 2
     model = make_pipeline(StandardScaler(), (KNeighborsClassifier if labels else KNeighborsRegressor)(_NEIGHBOURS))
     model.fit(x[:half], y[:half])
@@ -176,14 +234,15 @@ def _river(method: str, reference: Rows, *, labels: bool) -> Callable[[], Watch]
 
     before = errors(x[half:], y[half:])
     large = 0.5 if labels else float(np.quantile(before, _LARGE))
+    binary = method in ("DDM", "HDDM")
 
     def fresh() -> Watch:
-        detector = adwin() if method == "ADWIN" else ddm()
+        detector = makers[method]()
 
         def watch(rows_x: FloatArray, rows_y: FloatArray) -> FloatArray:
             alarms = np.zeros(len(rows_x), bool)
             for place, error in enumerate(errors(rows_x, rows_y)):
-                detector.update(float(error) if method == "ADWIN" else bool(error > large))
+                detector.update(bool(error > large) if binary else float(error))
                 alarms[place] = detector.drift_detected
             return alarms
 
@@ -192,6 +251,31 @@ def _river(method: str, reference: Rows, *, labels: bool) -> Callable[[], Watch]
         return watch
 
     return fresh
+
+
+def make_null(kind: str, n: int, rng: np.random.Generator, *, reference: bool) -> Rows:
+    """Simulate rows whose relation never changes; inputs that shift do so after the reference."""
+    x, noise = rng.normal(size=(n, 3)), 0.5 * rng.normal(size=n)
+    if "inputs shift" in kind and not reference:
+        x[:, 0] += 0.7
+    if kind.startswith(("inputs AR", "both")):
+        x = _autoregressive(rng.normal(size=(n + 200, 3)), 0.9)
+    if kind == "inputs seasonal":
+        x[:, 0] = 0.6 * x[:, 0] + 0.8 * np.sin(2 * np.pi * np.arange(n) / 500)
+    if kind.startswith("unequal noise"):
+        noise *= np.exp(0.7 * x[:, 0])
+    for part in (".5", ".8"):
+        if kind.endswith(f"AR({part})"):
+            noise = 0.5 * _autoregressive(rng.normal(size=n + 200), float(part))
+    expected = np.sin(2 * x[:, 0]) + 0.5 * x[:, 1]
+    if kind.startswith("labels"):
+        return x, (rng.random(n) < 1 / (1 + np.exp(-2 * expected))).astype(np.float64)
+    return x, expected + noise
+
+
+def _autoregressive(innovations: FloatArray, coefficient: float) -> FloatArray:
+    made = lfilter([1.0], [1.0, -coefficient], innovations * np.sqrt(1 - coefficient**2), axis=0)
+    return np.asarray(made[200:])
 
 
 def _simulated(parameters: Parameters, rng: np.random.Generator) -> tuple[Rows, Rows, dict[str, Rows]]:
@@ -225,14 +309,18 @@ def _rows(
     return x, y
 
 
-def _electricity(parameters: Parameters, rng: np.random.Generator) -> tuple[Rows, Rows, dict[str, Rows]]:
-    """Half-hours of the first 15,000 as the reference and the quiet stream, of the last 15,000 as the drift."""
+def _market() -> Rows:
     from condcs_reproduction.data import load
 
     data = load("electricity")
     names = [str(name) for name in data.feature_names]
     x = np.asarray(data.X)[:, [names.index(name) for name in ("period", "nswprice", "nswdemand")]]
-    y = np.asarray(data.y, np.float64)
+    return x, np.asarray(data.y, np.float64)
+
+
+def _electricity(parameters: Parameters, rng: np.random.Generator) -> tuple[Rows, Rows, dict[str, Rows]]:
+    """Half-hours of the first 15,000 as the reference and the quiet stream, of the last 15,000 as the drift."""
+    x, y = _market()
     n, quiet, after = parameters["reference"], parameters["quiet"], parameters["after"]
     early, late = rng.permutation(15_000), rng.permutation(15_000) + len(x) - 15_000
     taken = [early[:n], early[n : n + quiet], early[n + quiet : n + quiet + after]]
@@ -243,21 +331,58 @@ def _electricity(parameters: Parameters, rng: np.random.Generator) -> tuple[Rows
     return (x[taken[0]], y[taken[0]]), (x[taken[1]], y[taken[1]]), drifts
 
 
+def _days(parameters: Parameters, rng: np.random.Generator) -> tuple[Rows, Rows, dict[str, Rows]]:
+    """Even days as the reference, odd days as the stream, as they came."""
+    x, y = _market()
+    first = np.arange(_EARLY_DAYS * _HALF_HOURS)
+    odd = first // _HALF_HOURS % 2 == 1
+    even, other = first[~odd], first[odd]
+    return (x[even], y[even]), (x[other], y[other]), {}
+
+
+def _housing(parameters: Parameters, rng: np.random.Generator) -> tuple[Rows, Rows, dict[str, Rows]]:
+    from condcs_reproduction.data import load
+
+    data = load("california_housing")
+    names = [str(name) for name in data.feature_names]
+    columns = [names.index(name) for name in ("MedInc", "HouseAge", "AveOccup")]
+    x, y, latitude = np.asarray(data.X)[:, columns], np.asarray(data.y), np.asarray(data.X)[:, names.index("Latitude")]
+    south, north = (rng.permutation(np.flatnonzero(own)) for own in (latitude < 36, latitude >= 36))
+    n, quiet, after = parameters["reference"], parameters["quiet"], parameters["after"]
+    parts = south[:n], south[n : n + quiet], north[:after]
+    reference, stream, drift = ((x[own], y[own]) for own in parts)
+    return reference, stream, {"northwards": drift}
+
+
+_DATA = {"simulated": _simulated, "electricity": _electricity, "california_housing": _housing, DAYS: _days}
+
 EXPERIMENT = Experiment(
     name="drift",
     title="Drift of a relation: delay, misses and false alarms",
-    reproduces="Beyond the paper: conditional CS over a sliding window beside ADWIN and DDM.",
+    reproduces="Beyond the paper: the drift detector beside a window of conditional CS and five detectors of river.",
     parameters={
         "reference": 1200,
         "window": 100,
         "run_length": 10_000,
-        "streams": 300,
+        "streams": 100,
         "quiet": 5000,
         "before": 200,
         "after": 1500,
         "ramp": 800,
+        "references": REFERENCES,
+        "null_rows": 20_000,
     },
-    quick={"reference": 240, "window": 40, "run_length": 2000, "streams": 40, "quiet": 300, "before": 50, "after": 200},
+    quick={
+        "reference": 240,
+        "window": 40,
+        "run_length": 2000,
+        "streams": 20,
+        "quiet": 300,
+        "before": 50,
+        "after": 200,
+        "references": (300,),
+        "null_rows": 500,
+    },
     repeats=20,
     quick_repeats=1,
     seed=808,

@@ -310,14 +310,17 @@ def watch(
     reference: Annotated[str, typer.Argument(help="Table to compare with: csv, jsonl, parquet, arrow or xlsx.")],
     y: Response,
     x: Columns = None,
-    window: Annotated[int, typer.Option(min=5, help="Number of recent rows that are compared.")] = 100,
-    run_length: Annotated[float, typer.Option(help="Average number of rows until a false alarm.")] = 10_000,
+    run_length: Annotated[float, typer.Option(help="Least mean number of rows until a false alarm.")] = 10_000,
+    after_alarm: Annotated[
+        str, typer.Option(help="learn the new relation, or keep the reference and report on while it differs.")
+    ] = "learn",
+    report: Annotated[Path | None, typer.Option(help="Write a page (HTML) with the stream and its alarms.")] = None,
     state: Annotated[Path | None, typer.Option(help="File (npz) to resume from, and to save the state in.")] = None,
     drop_missing: DropMissing = False,
     category: Categories = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per alarm.")] = False,
-    max_rows: Annotated[int, typer.Option(min=10, help="Rows of the reference; a longer one is sampled.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the calibration.")] = 0,
+    max_rows: Annotated[int, typer.Option(min=10, help="Rows of the reference; a longer one is sampled.")] = 20_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the ranks of ties.")] = 0,
     form: Annotated[str | None, typer.Option("--format", help="Format of standard input: csv, jsonl or arrow.")] = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
@@ -325,12 +328,13 @@ def watch(
 ) -> None:
     """Read rows from standard input and report when their relation of y to x departs from that of the reference.
 
-    After an alarm the window starts empty. The state is saved in --state as rows come in, so that the same command
-    resumes after any interruption. Exit code: 0 = no alarm, 1 = alarms, 2 = error.
+    After an alarm the new relation is learned from the next 500 rows. The state is saved in --state as rows come in, so
+    that the same command resumes after any interruption. Exit code: 0 = no alarm, 1 = alarms, 2 = error.
     """
     from condcs._tables.pair import ReadOptions
     from condcs._tables.sources import Format
     from condcs.cli.watch_command import run
+    from condcs.drift import AfterAlarm
 
     options = ReadOptions(
         x=x or (),
@@ -342,7 +346,17 @@ def watch(
         files=_file_options(None, encoding, decimal, gaps),
     )
     given = None if form is None else _one_of(Format, "format", form)
-    run(reference, options, window=window, run_length=run_length, state=state, as_machine=as_json, form=given)
+    run(
+        reference,
+        options,
+        run_length=run_length,
+        after_alarm=_one_of(AfterAlarm, "after_alarm", after_alarm),
+        state=state,
+        report=report,
+        command=_command_line(),
+        as_machine=as_json,
+        form=given,
+    )
 
 
 def _one_of(choices: Any, name: str, value: str) -> Any:

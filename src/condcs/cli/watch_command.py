@@ -6,274 +6,40 @@ between two rows and never within one; signals end it after the row in hand; a r
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
-import signal
 import sys
-import threading
-import time
+import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
-from types import FrameType, TracebackType
 from typing import Any
-from zipfile import BadZipFile
 
-import numpy as np
 import typer
 
-from condcs._core.errors import CondcsError, DataError
-from condcs._core.files import InUseError, atomic_write, locked, remove_parts, sealed, unsealed, writing
-from condcs._tables.column_choice import choose_x_and_y
-from condcs._tables.kinds import LABEL_WIDTH, OneHot, is_missing
-from condcs._tables.pair import ReadOptions, read_sample, tell_columns
+from condcs._core.errors import CondcsError, CondcsWarning, DataError
+from condcs._core.files import InUseError, locked, remove_parts, writing
+from condcs._tables.pair import ReadOptions
 from condcs._tables.sources import Format, Row, RowError, Table, open_table
 from condcs.cli.boundary import CHANGED, in_options
+from condcs.cli.signals import OutputClosed, Stopped, Stops
 from condcs.cli.terminal import Terminal, abandon_output, foreign
-from condcs.drift import ConditionalDriftDetector
+from condcs.cli.watch_state import OPTIONS, Gap, Reference, StateFile, Watcher, new_watcher, read_reference
+from condcs.drift import AfterAlarm, Alarm
+from condcs.report._watch_page import watch_page
 
 SIGNALLED, OUTPUT_CLOSED = 128, 141
 """Exit codes as of any program that a signal ends: its number is added. 141 is that of a closed pipe."""
 
-SAVED_ROWS, SAVED_SECONDS = 1000, 5.0
-"""The state on disk is at most this old."""
-
 NAMED = 5
 """So many rows that cannot be used are named; further ones are counted."""
-
-_OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ("x", "y", "window", "run_length", "seed", "encoding")}
-_OPTIONS |= {"format": "--format", "gaps": "--gaps"}
-
-
-@dataclass(frozen=True)
-class Reference:
-    """The reference as numbers, and the settings that a state must have been made with.
-
-    Attributes
-    ----------
-    x, y : OneHot
-        Columns.
-    rows_x, rows_y : array
-        Their values.
-    about : dict
-        Plain JSON values: columns and kinds, window, run length, seed, and a hash of the rows.
-    """
-
-    x: OneHot
-    y: OneHot
-    rows_x: np.ndarray[Any, Any]
-    rows_y: np.ndarray[Any, Any]
-    about: dict[str, Any]
-
-
-class Gap(DataError):
-    """A row has a missing value in a column that is watched."""
-
-
-class Watcher:
-    """A detector together with the columns it reads, and a count of what became of the rows."""
-
-    def __init__(self, detector: ConditionalDriftDetector, reference: Reference) -> None:
-        self.detector, self.x, self.y, self.about = detector, reference.x, reference.y, reference.about
-        self.rows = self.gaps = self.bad = self.alarms = 0
-        self.untold: dict[str, Any] | None = None
-
-    @property
-    def names(self) -> list[str]:
-        """Columns of x, then of y."""
-        return [c.name for c in (*self.x.columns, *self.y.columns)]
-
-    def see(self, row: Row | RowError, title: str) -> None:
-        """Take in a row of cells and note an alarm; an error, counted, if the row cannot be used."""
-        self.rows += 1
-        if isinstance(row, RowError):
-            self.bad += 1
-            raise row
-        gap = next((name for name, cell in zip(self.names, row, strict=True) if is_missing(cell)), None)
-        if gap is not None:
-            self.gaps += 1
-            raise Gap(f"it has a missing value in {gap!r}. With --drop-missing such rows are dropped silently.")
-        split = len(self.x.columns)
-        try:
-            x, y = self.x.encode([row[:split]], title), self.y.encode([row[split:]], title)
-            self.detector.update(x[0], y[0])
-        except DataError:
-            self.bad += 1
-            raise
-        if self.detector.drift_detected:
-            self.alarms += 1
-            self.untold = {
-                "row": self.rows,
-                "statistic": self.detector.statistic,
-                "threshold": self.detector.threshold,
-                "outside": self.detector.n_outside,
-            }
-
-    def to_bytes(self) -> bytes:
-        """Return everything as an npz file with a checksum."""
-        counts = {name: getattr(self, name) for name in ("rows", "gaps", "bad", "alarms", "untold")}
-        about = np.array(json.dumps({"settings": self.about, **counts}))
-        arrays: dict[str, Any] = {"about": about, **self.detector.state_dict()}
-        content = io.BytesIO()
-        np.savez(content, **arrays)
-        return sealed(content.getvalue())
-
-    @classmethod
-    def from_bytes(cls, content: bytes, reference: Reference, path: Path) -> Watcher:
-        """Undo `to_bytes`; an error if the content is damaged, or was made with other settings."""
-        try:
-            with np.load(io.BytesIO(unsealed(content)), allow_pickle=False) as stored:
-                state = {name: stored[name] for name in stored.files}
-            about = json.loads(str(state.pop("about").item()))
-            differing = _differences(about["settings"], reference.about)
-            watcher = cls(ConditionalDriftDetector.from_state_dict(state), reference)
-            watcher.rows, watcher.gaps, watcher.bad, watcher.alarms = (
-                int(about[name]) for name in ("rows", "gaps", "bad", "alarms")
-            )
-            watcher.untold = about["untold"]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile) as error:
-            raise DataError(
-                f"`--state` {path} must be a complete state that condcs watch wrote: {error}. "
-                "Name another --state, or delete it."
-            ) from error
-        if differing:
-            raise DataError(
-                f"`--state` {path} must have been made with the same reference and settings, but they differ: "
-                f"{'; '.join(differing)}. Name another --state, or delete it to start again."
-            )
-        return watcher
-
-
-class StateFile:
-    """The state on disk: locked, replaced as a whole, and never much older than the watcher.
-
-    Rows are taken in under `between_rows`, so that no state is written in the middle of one.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    watcher : Watcher
-        Whose state it is.
-    """
-
-    def __init__(self, path: Path, watcher: Watcher) -> None:
-        self._path, self._watcher = path, watcher
-        self._unsaved, self._saved_at = 0, time.monotonic()
-        self._lock, self._closing = threading.Lock(), threading.Event()
-        self._error: CondcsError | None = None
-        # A thread, because rows may stop coming: the last ones would then never get old enough.
-        self._thread = threading.Thread(target=self._save_in_time, daemon=True)
-
-    def __enter__(self) -> StateFile:
-        self.save()
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closing.set()
-        self._thread.join()
-        # Any other error may have come in the middle of a row.
-        if kind is None or issubclass(kind, CondcsError | Stopped | OutputClosed):
-            self.save()
-
-    @contextmanager
-    def between_rows(self) -> Iterator[None]:
-        """Keep the state from being written within a ``with`` block, and count a row more."""
-        with self._lock:
-            yield
-            self._unsaved += 1
-            if self._unsaved >= SAVED_ROWS:
-                self._write()
-        if self._error is not None:
-            raise self._error
-
-    def save(self) -> None:
-        """Write the state."""
-        with self._lock:
-            self._write()
-
-    def _write(self) -> None:
-        with writing(f"`--state` {self._path}"), atomic_write(self._path) as file:
-            file.write(self._watcher.to_bytes())
-        self._unsaved, self._saved_at = 0, time.monotonic()
-
-    def _save_in_time(self) -> None:
-        while not self._closing.wait(SAVED_SECONDS / 5):
-            with self._lock:
-                if self._unsaved and time.monotonic() - self._saved_at >= SAVED_SECONDS:
-                    try:
-                        self._write()
-                    except CondcsError as error:
-                        self._error = error
-                        return
-
-
-class Stopped(BaseException):
-    """A signal asks the watch to end; like KeyboardInterrupt, not for handlers of errors."""
-
-
-class Stops:
-    """Signals that end the watch: at once while it waits, else as soon as it would wait again.
-
-    Attributes
-    ----------
-    caught : int
-        Number of the signal; 0 if none came.
-    """
-
-    def __init__(self) -> None:
-        self.caught = 0
-        self._waiting = False
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Stops:
-        if threading.current_thread() is threading.main_thread():
-            for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):  # not all of them are everywhere
-                number = getattr(signal, name, None)
-                # What the caller has told this process to ignore (nohup), it ignores.
-                if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Let a signal end what is done within a ``with`` block."""
-        # In this order: a signal between the two lines is seen by the second.
-        self._waiting = True
-        if self.caught:
-            raise Stopped
-        try:
-            yield
-        finally:
-            self._waiting = False
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.caught = number
-        if self._waiting:
-            self._waiting = False
-            raise Stopped
-
-
-class OutputClosed(Exception):
-    """Nobody reads standard output any more."""
 
 
 class Output:
     """Alarms on standard output, as sentences or as JSON."""
 
-    def __init__(self, window: int, *, as_machine: bool) -> None:
-        self._window, self._as_machine, self._console = window, as_machine, Terminal()
+    def __init__(self, *, as_machine: bool) -> None:
+        self._as_machine, self._console = as_machine, Terminal()
 
     def tell(self, found: dict[str, Any]) -> None:
         """Print an alarm; its reader has it when this returns."""
@@ -291,13 +57,9 @@ class Output:
             ) from error
 
     def _sentence(self, found: dict[str, Any]) -> str:
-        count = found["outside"]
-        outside = f"; {count} of them with inputs outside its range" if count else ""
+        start, words = str(Alarm.from_dict(found)).split(": ", 1)
         with self._console.capture() as capture:
-            self._console.print(
-                f"[bold red]row {found['row']:,}[/bold red]: the relation in the last {self._window} rows differs from "
-                f"that in the reference ({found['statistic']:.3g} > {found['threshold']:.3g}){outside}"
-            )
+            self._console.print(f"[bold red]{start}[/bold red]: {foreign(words)}")
         return str(capture.get())
 
 
@@ -325,82 +87,70 @@ class Notes:
             self.say("Further rows that cannot be used are only counted.", "yellow")
 
 
-def read_reference(path: str, options: ReadOptions, *, window: int, run_length: float) -> Reference:
-    """Read the reference, and describe what a detector on it depends on."""
-    with open_table(path, options.files) as table:
-        x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
-        sample = read_sample(table, [*x, *y], options, 0)
-        title = table.title
-    columns = tell_columns([*x, *y], [(table, sample)], options, responses=set(y))
-    inputs, responses = OneHot(tuple(columns[: len(x)])), OneHot(tuple(columns[len(x) :]))
-    rows_x = inputs.encode([row[: len(x)] for row in sample.rows], title)
-    rows_y = responses.encode([row[len(x) :] for row in sample.rows], title)
-    digest = hashlib.sha256(json.dumps([inputs.describe(), responses.describe()]).encode())
-    for rows in (rows_x, rows_y):
-        digest.update(np.ascontiguousarray(rows, "<f8").data)
-    about = {
-        "x": ", ".join(f"{c.name} ({c.kind})" for c in inputs.columns),
-        "y": ", ".join(f"{c.name} ({c.kind})" for c in responses.columns),
-        "window": window,
-        "run_length": run_length,
-        "seed": options.seed,
-        "rows": len(rows_x),
-        "title": title,
-        "hash": digest.hexdigest()[:16],
-    }
-    return Reference(inputs, responses, rows_x, rows_y, about)
-
-
-def new_watcher(reference: Reference) -> Watcher:
-    """Calibrate a detector on the reference."""
-    detector = ConditionalDriftDetector(
-        reference.rows_x,
-        reference.rows_y,
-        window=reference.about["window"],
-        expected_run_length=reference.about["run_length"],
-        bandwidth_y=LABEL_WIDTH if reference.y.all_labels else "median",
-        rng=reference.about["seed"],
-    )
-    return Watcher(detector, reference)
-
-
 def run(
     reference: str,
     options: ReadOptions,
     *,
-    window: int,
     run_length: float,
+    after_alarm: AfterAlarm = "learn",
     state: Path | None,
+    report: Path | None = None,
+    command: str = "",
     as_machine: bool,
     form: Format | None,
 ) -> None:
     """Watch standard input; ends with 1 if there was an alarm, 0 if not, 2 on errors, 128 + its number by a signal."""
     notes = Notes()
     with Stops() as stops:
+        watcher: Watcher | None = None
         try:
             with stops.waiting():
-                read = read_reference(reference, options, window=window, run_length=run_length)
+                read = read_reference(reference, options, run_length=run_length, after_alarm=after_alarm)
             with ExitStack() as stack:
                 watcher, file = _begin(read, state, stops, notes, stack)
-                _watch(watcher, file, options, form, stops, Output(window, as_machine=as_machine), notes)
+                _watch(watcher, file, options, form, stops, Output(as_machine=as_machine), notes)
         except Stopped:
             kept = f"; the state is in {state}, and the same command resumes from there" if state is not None else ""
             notes.say(f"Stopped{kept}.", "yellow")
             raise typer.Exit(SIGNALLED + stops.caught) from None
         except OutputClosed:
             raise typer.Exit(OUTPUT_CLOSED) from None
-    parts = [f"{watcher.gaps:,} with missing values"] if watcher.gaps else []
-    parts += [f"{watcher.bad:,} that could not be read"] if watcher.bad else []
-    left = f", {' and '.join(parts)} dropped" if parts else ""
-    notes.say(f"{watcher.rows:,} rows{left}, {watcher.alarms:,} alarms.")
+        finally:
+            if watcher is not None and report is not None:
+                _write_report(watcher, report, command)
+    notes.say(_account(watcher))
     if watcher.alarms:
         raise typer.Exit(CHANGED)
+
+
+def _write_report(watcher: Watcher, path: Path, command: str) -> None:
+    page = watch_page(
+        watcher.about,
+        [Alarm.from_dict(found) for found in watcher.told],
+        watcher.history,
+        _account(watcher),
+        watcher.detector.notes,
+        command,
+    )
+    page.write(path)
+
+
+def _account(watcher: Watcher) -> str:
+    """Say what became of the rows."""
+    counts = watcher.detector.counts
+    unseen, outside = counts["unseen labels"], counts["outside"]
+    parts = [f"{watcher.gaps:,} with missing values"] if watcher.gaps else []
+    parts += [f"{watcher.bad:,} that could not be read"] if watcher.bad else []
+    parts += [f"{unseen:,} with labels that the reference does not have"] if unseen else []
+    left = f", {' and '.join(parts)} dropped" if parts else ""
+    unknown = f" {outside:,} rows with inputs unlike those of the reference were not watched." if outside else ""
+    return f"{watcher.rows:,} rows{left}, {watcher.alarms:,} alarms.{unknown}"
 
 
 def _begin(
     reference: Reference, path: Path | None, stops: Stops, notes: Notes, stack: ExitStack
 ) -> tuple[Watcher, StateFile | None]:
-    """Resume from a state, or calibrate a new detector; from then on, the state is kept."""
+    """Resume from a state, or make a new detector; from then on, the state is kept."""
     if path is not None:
         try:
             with writing(f"`--state` {path}"):
@@ -423,9 +173,18 @@ def _begin(
         watcher = Watcher.from_bytes(content, reference, path)
         notes.say(f"Resuming after row {watcher.rows:,}.")
     else:
-        notes.say("Calibrating on the reference ...")
-        with stops.waiting():
+        notes.say("Learning the reference ...")
+        with stops.waiting(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", CondcsWarning)  # it is said below
             watcher = new_watcher(reference)
+        for words in watcher.detector.notes:
+            notes.say(words, "yellow" if not watcher.detector.promises else "dim")
+        if reference.about["sampled"]:
+            notes.say(
+                "The reference was sampled, so that rows which depend on those before them cannot be recognised; "
+                "--max-rows reads more.",
+                "yellow",
+            )
     return watcher, None if path is None else stack.enter_context(StateFile(path, watcher))
 
 
@@ -451,7 +210,7 @@ def _watch(
                     used += 1
                 except DataError as error:
                     if not (isinstance(error, Gap) and options.drop_missing):
-                        notes.left_out(row, in_options(str(error), _OPTIONS))
+                        notes.left_out(row, in_options(str(error), OPTIONS))
                 _tell(watcher, output)
     if row and not used and notes.first_bad:
         raise DataError(f"standard input must have rows that can be used, got none in {row:,}. {notes.first_bad}")
@@ -483,17 +242,3 @@ def _tell(watcher: Watcher, output: Output) -> None:
     if watcher.untold is not None:
         output.tell(watcher.untold)
         watcher.untold = None
-
-
-def _differences(stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
-    """Say which settings differ, with both values."""
-    found = [
-        f"{option}: stored {stored[name]}, asked {asked[name]}"
-        for name, option in _OPTIONS.items()
-        if name in stored and stored[name] != asked[name]
-    ]
-    # Other columns make other rows.
-    if stored["hash"] != asked["hash"] and (stored["x"], stored["y"]) == (asked["x"], asked["y"]):
-        values = (f"{about['rows']:,} rows of {about['title']} ({about['hash']})" for about in (stored, asked))
-        found.append("the reference: stored {}, asked {}".format(*values))
-    return found

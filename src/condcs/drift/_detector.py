@@ -1,106 +1,73 @@
-"""A drift detector for relations: an alarm when p(y|x) of the latest rows departs from that of the reference."""
+"""A drift detector for relations: an alarm when y given x is no longer what it was in a reference."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from condcs._core.arrays import Array
-from condcs._core.checks import check_integer, check_positive
-from condcs._core.errors import DataError, ParameterError, ShapeError, public
+from condcs._core.checks import check_choice, check_integer, check_positive
+from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, public, warn_caller
 from condcs._core.random import check_rng
 from condcs._core.stateful import State, Stateful
-from condcs._kernels.bandwidths import bandwidth as median_bandwidth
-from condcs._measures.sliding_window import ReferenceWindow, check_rows, check_widths
-from condcs.drift._calibration import CALIBRATION_ROWS, nearest_rows, null_statistics, threshold_for
-from condcs.drift._reference_regression import KernelRegression, fit_regression, regression_from, regression_state
+from condcs.drift._alarm import Alarm, Evidence, KeptRows, describe_alarm
+from condcs.drift._betting import LEVELS, bet, count_levels, make_bets, to_levels
+from condcs.drift._cells import Cells
+from condcs.drift._scores import FEWEST_ROWS, ScoreModel, fit_scores
+from condcs.drift._stream_columns import StreamColumns, read_reference
 
 FloatArray = np.ndarray[Any, Any]
 
-# More rows to compare with would add little, since the window is smaller, and leave fewer for the calibration.
-_MOST_REFERENCE_ROWS, _REFERENCE_WINDOWS = 400, 8
+AfterAlarm = Literal["learn", "keep"]
+"""What happens after an alarm."""
 
-# A decrease of noise shows at the bandwidth of the noise, a large change of few rows at a larger one.
-_MULTIPLES_OF_THE_MEDIAN = (1.0, 3.0)
+KEPT_ROWS = 1000
+"""Rows of the stream that are kept, and of the reference, for what an alarm says."""
 
+PENDING_ROWS = 10_000
+"""Most rows that wait for their response."""
 
-WidthOrMedian = float | Sequence[float] | FloatArray | Literal["median"]
-"""A bandwidth as a number, one number per column, or the median distance."""
+WARNING_SHARE = 0.1
+"""A warning is given at this share of the threshold."""
 
-
-@dataclass(frozen=True)
-class ShiftControl:
-    """What keeps shifts of the inputs out of the statistic of a drift detector.
-
-    Attributes
-    ----------
-    controls : int
-        Control windows whose mean divergence is subtracted. Without any (0), shifts of x raise alarms more easily.
-    adjust : bool
-        Whether y is replaced by its residual from a regression on x that is fitted on the reference. Given x, y and its
-        residual determine each other; but residuals hardly depend on x, so that it matters little which inputs the
-        window has.
-    ranks : bool
-        Whether inputs are replaced by their ranks in the reference. Conditional CS weighs all regions of x alike, so
-        that rare inputs would have a large influence; with ranks each region counts as often as it occurs, whatever the
-        units of x.
-    """
-
-    controls: int = 2
-    adjust: bool = True
-    ranks: bool = True
-
-    def __post_init__(self) -> None:
-        check_integer("controls", self.controls, 0)
-
-
-ALL_CONTROLS = ShiftControl()
-"""Two control windows, residuals and ranks."""
+_CHUNK = 1 << 21
+_UNUSABLE = ("gaps", "unseen labels")
 
 
 class ConditionalDriftDetector(Stateful):
     r"""Watch a stream of pairs (x, y) and detect when the relation p(y|x) departs from that of a reference.
 
-    The statistic is the conditional CS divergence between the last `window` rows and rows of the reference. It is
-    updated exactly with every row, at a cost of O(reference + window). Two corrections make it insensitive to shifts of
-    the inputs (see `ShiftControl`): y is replaced by its residual from a regression on x, and the mean divergence of
-    control windows, which have the same inputs and responses of nearby reference rows, is subtracted. The result is
-    compared with a threshold that null streams made of reference rows exceed once in `expected_run_length` rows on
-    average. With several bandwidths for y, it is the largest of the differences, each standardised by its mean and
-    standard deviation over the null streams. After an alarm the window starts empty again.
+    Every row gets a score, its residual from a regression of y on x in units of its spread; the score is ranked among
+    all scores seen so far in the same cell of x; and Shiryaev-Roberts sums of bets against uniform ranks are compared
+    with a threshold (an e-detector). If rows are independent given their inputs and the distribution of a score depends
+    on x by its cells only, an alarm within n rows has probability at most n / (2 `expected_run_length`), so that the
+    mean run length is at least the stated one: for any size of the reference, and however the inputs move. Memory is
+    constant. Rows whose inputs have no neighbours in the reference are counted but not watched: p(y|x) is unknown
+    there.
 
-    p(y|x) can be known only where the reference has rows. For inputs outside its range the regression has to
-    extrapolate, which can raise false alarms; `n_outside` counts such rows of the window.
+    The reference is read in the order of time, in which neighbouring rows may be alike: `notes` says whether residuals
+    are autocorrelated and what is done about it, `promises` whether the stated run length can be promised.
 
     Parameters
     ----------
-    x_ref, y_ref : array, shape (n, d_x) and (n, d_y)
-        The reference. If it has more than 1,500 rows, a random sample of that size is used. The window is compared with
-        at most half of them, eight windows or 400 rows, whichever is least; the others serve for the calibration: the
-        more there are, the closer the run length is to the stated one. Columns of a DataFrame keep their names, and
-        rows may then be passed as dicts.
-    window : int
-        Number of recent rows that are compared with the reference. Short windows react sooner; long ones detect smaller
-        changes.
+    x_ref, y_ref : array or table, shape (n, d_x) and (n, d_y)
+        The reference, at least 40 rows; 300 are a good beginning. Half of them, 2,500 at most, are fitted, the others
+        ranked. Columns are numbers, or labels: text, truth values, and a response of two values. Columns of a
+        DataFrame keep their names, and rows may then be passed as dicts.
     expected_run_length : float
-        Mean number of rows until a false alarm in a stream that follows the reference.
-    shift_control : ShiftControl
-        What keeps shifts of the inputs out of the statistic.
-    bandwidth_x, bandwidth_y : float, sequence of float, or "median"
-        Bandwidths of the kernels, on the ranks of x if ranks are used, and in units of y. "median" is the median
-        distance within the reference (of residuals if y is adjusted), with columns of y in units of their standard
-        deviation. For y, three times that bandwidth is used as well: noise that decreases shows at the smaller one, a
-        large change of few rows at the larger one.
-    n_streams : int
-        Null streams of the calibration. More of them make the run length more accurate.
-    threshold : float, optional
-        Used instead of a calibrated threshold.
+        Least mean number of rows until a false alarm in a stream that follows the reference.
+    after_alarm : {"learn", "keep"}
+        After an alarm, take the next `learning_rows` rows as the new reference, without an alarm meanwhile, so that a
+        change is reported once; or keep the reference, and report again and again while the relation differs.
+    learning_rows : int
+        Length of a reference that is learned.
+    category : sequence of str
+        Names of further columns of labels that look like numbers. Columns of arrays are called x, or x0, x1 and so on.
     rng : int, Generator or None
-        Seed of the split, the calibration and the controls.
+        Seed of the random ranks of ties.
 
     Examples
     --------
@@ -108,11 +75,11 @@ class ConditionalDriftDetector(Stateful):
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=400)
     >>> y = x + 0.5 * rng.normal(size=400)
-    >>> detector = ConditionalDriftDetector(x, y, window=50, expected_run_length=2000, n_streams=100, rng=0)
+    >>> detector = ConditionalDriftDetector(x, y, expected_run_length=2000, rng=0)
     >>> x_new = rng.normal(size=200)
     >>> alarms = detector.update_many(x_new, -x_new)
-    >>> bool(alarms.any())
-    True
+    >>> int(alarms.sum()), detector.alarm.since <= 5
+    (1, True)
     """
 
     @public
@@ -121,163 +88,162 @@ class ConditionalDriftDetector(Stateful):
         x_ref: Array,
         y_ref: Array,
         *,
-        window: int = 100,
         expected_run_length: float = 10_000,
-        shift_control: ShiftControl = ALL_CONTROLS,
-        bandwidth_x: WidthOrMedian = "median",
-        bandwidth_y: WidthOrMedian = "median",
-        n_streams: int = 500,
-        threshold: float | None = None,
+        after_alarm: AfterAlarm = "learn",
+        learning_rows: int = 500,
+        category: Sequence[str] = (),
         rng: int | np.random.Generator | None = 0,
     ) -> None:
-        self._names_x, self._names_y = _names(x_ref), _names(y_ref)
-        x, y = check_rows("x_ref", x_ref), check_rows("y_ref", y_ref)
-        if len(x) != len(y):
-            raise ShapeError(
-                f"`x_ref` and `y_ref` must have the same number of rows, got {len(x)} and {len(y)}. "
-                "Row i of one belongs to row i of the other."
-            )
-        self.window = check_integer("window", window, 5)
-        if len(x) < 4 * self.window:
-            raise ShapeError(
-                f"`x_ref` must have at least four windows of rows ({4 * self.window}), got {len(x)}. "
-                f"Pass a longer reference, or e.g. window={max(5, len(x) // 4)}."
-            )
         self.expected_run_length = check_positive("expected_run_length", expected_run_length)
-        if self.expected_run_length < 2 * self.window:
-            raise ParameterError(
-                f"`expected_run_length` must be at least two windows ({2 * self.window}), got {expected_run_length!r}. "
-                "The window has to fill first."
-            )
-        if not isinstance(shift_control, ShiftControl):
-            raise ParameterError(
-                f"`shift_control` must be a condcs.drift.ShiftControl, got {shift_control!r}. Pass e.g. "
-                "ShiftControl(controls=0)."
-            )
-        self.controls, ranks = shift_control.controls, shift_control.ranks
-        count = check_integer("n_streams", n_streams, 20)
-        generator = check_rng(rng)
-        self._ranks, self._sorted = ranks, np.sort(x, axis=0)
-        self._regression: KernelRegression | None = None
-        if shift_control.adjust:
-            self._regression, y = fit_regression(x, y, generator)
-        inputs = self._as_inputs(x)
-        self._width_x, width_y = (
-            _widths("bandwidth_x", bandwidth_x, inputs),
-            _widths("bandwidth_y", bandwidth_y, y),
-        )
-        widths_y = [m * width_y for m in _MULTIPLES_OF_THE_MEDIAN] if isinstance(bandwidth_y, str) else [width_y]
-        rows = min(_MOST_REFERENCE_ROWS, _REFERENCE_WINDOWS * self.window, len(x) // 2)
-        order = generator.permutation(len(x))[:CALIBRATION_ROWS]
-        chosen, others = np.sort(order[:rows]), np.sort(order[rows:])
-        self._centres, self._scales = np.zeros(len(widths_y)), np.ones(len(widths_y))
-        if threshold is None or len(widths_y) > 1:
-            order = np.concatenate([chosen, others])
-            statistics = null_statistics(
-                inputs[order],
-                y[order],
-                self._width_x,
-                widths_y,
-                rows=rows,
-                window=self.window,
-                controls=self.controls,
-                count=count,
-                generator=generator,
-            )
-            if len(widths_y) > 1:
-                self._centres, self._scales = statistics.mean(axis=(1, 2)), statistics.std(axis=(1, 2))
-            largest = ((statistics.T - self._centres) / self._scales).T.max(axis=0)
-            self.threshold = threshold_for(largest, self.expected_run_length, self.window)
-        if threshold is not None:
-            self.threshold = float(threshold)
-        self._donors_x, self._donors_y = inputs[others], y[others]
-        self._windows = [
-            ReferenceWindow(inputs[chosen], y[chosen], self.window, bandwidth_x=self._width_x, bandwidth_y=width)
-            for width in widths_y
-            for _ in range(1 + self.controls)
-        ]
-        self._generator = np.random.default_rng(int(generator.integers(2**63)))
-        self._seen, self._drift, self._statistic = 0, False, float("nan")
+        self.after_alarm = check_choice("after_alarm", after_alarm, ("learn", "keep"))
+        self.learning_rows = check_integer("learning_rows", learning_rows, FEWEST_ROWS)
+        named = [category] if isinstance(category, str) else list(category)
+        self._x, x = read_reference("x", "x_ref", x_ref, named)
+        self._y, y = read_reference("y", "y_ref", y_ref, named)
+        unknown = [name for name in named if name not in (*self._x.names, *self._y.names)]
+        if unknown:
+            have = ", ".join(map(repr, (*self._x.names, *self._y.names)))
+            raise ParameterError(f"`category` must name columns, got {unknown[0]!r}. The columns are {have}.")
+        self._generator = check_rng(rng)
+        self._counts = dict.fromkeys(("rows", "watched", "outside", "learned", "expired", *_UNUSABLE), 0)
+        self._pending: dict[Any, list[float]] = {}
+        self.alarm: Alarm | None = None
+        self._take_reference(x, y, "x_ref")
+        if not self.promises:
+            warn_caller(" ".join(self.notes), CondcsWarning)
 
     @property
     def drift_detected(self) -> bool:
-        """Whether the last row raised an alarm."""
+        """Whether the last row raised an alarm; `alarm` says what it is about."""
         return self._drift
 
     @property
+    def warning_detected(self) -> bool:
+        """Whether the evidence has reached a tenth of the threshold."""
+        return not self._drift and self.statistic >= WARNING_SHARE * self.threshold
+
+    @property
     def statistic(self) -> float:
-        """The value that is compared with `threshold`; NaN while the window fills."""
-        return self._statistic
+        """The evidence for a change, which is compared with `threshold`."""
+        return float(self._values.max()) / self._scale
+
+    @property
+    def score(self) -> float:
+        """The first score of the last row, a residual in units of its spread; NaN if it was not watched."""
+        return self._score
+
+    @property
+    def threshold(self) -> float:
+        """The evidence at which there is an alarm: the expected run length."""
+        return self.expected_run_length
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether rows are being collected as a new reference."""
+        return self._learning is not None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found about the dependence of the reference's rows, in sentences."""
+        return self._model.notes
+
+    @property
+    def promises(self) -> bool:
+        """Whether the stated run length can be promised; `notes` says why not."""
+        return self._model.promises
 
     @property
     def n_seen(self) -> int:
         """Number of rows seen so far."""
-        return self._seen
+        return self._counts["rows"]
 
     @property
-    def n_outside(self) -> int:
-        """Number of rows of the window with an input outside the range of the reference."""
-        inputs = self._windows[0].recent()[0]
-        low, high = (0.0, 1.0) if self._ranks else (self._sorted[0], self._sorted[-1])
-        outside = (inputs <= low) | (inputs >= high) if self._ranks else (inputs < low) | (inputs > high)
-        return int(outside.any(axis=1).sum())
+    def counts(self) -> dict[str, int]:
+        """What became of the rows.
+
+        All of them; watched; with inputs outside of what the reference knows; learned after an alarm; with gaps, or
+        words for numbers; with labels that the reference does not have; and inputs whose responses never came.
+        """
+        return dict(self._counts)
 
     @public
     def update(self, x: Any, y: Any) -> ConditionalDriftDetector:
         """Add one row and return the detector; x may be a dict with the names of the reference's columns."""
-        self._step(self._one_row("x", x, self._names_x), self._one_row("y", y, self._names_y))
+        self._take(self._x.one(x), self._y.one(y))
         return self
 
     @public
     def update_many(self, x: Array, y: Array) -> np.ndarray[Any, Any]:
         """Add rows one after the other and return, for each, whether it raised an alarm."""
-        inputs, responses = check_rows("x", x), check_rows("y", y)
-        if len(inputs) != len(responses):
-            raise ShapeError(
-                f"`x` and `y` must have the same number of rows, got {len(inputs)} and {len(responses)}. "
-                "Row i of one belongs to row i of the other."
+        inputs, responses = self._x.many(x), self._y.many(y)
+        _check_same_length("x", inputs, "y", responses)
+        return self._take(inputs, responses)
+
+    @public
+    def update_input(self, key: str | int, x: Any) -> ConditionalDriftDetector:
+        """Add the inputs of a row whose response comes later, by `update_label` with the same key.
+
+        The last 10,000 wait; older ones are dropped and counted as expired.
+        """
+        if not isinstance(key, str | int):
+            raise ParameterError(f"`key` must be a string or an integer, got {type(key).__name__}. Pass e.g. str(key).")
+        self._pending.pop(key, None)
+        self._pending[key] = self._x.one(x)[0].tolist()
+        if len(self._pending) > PENDING_ROWS:
+            self._pending.pop(next(iter(self._pending)))
+            self._counts["expired"] += 1
+        return self
+
+    @public
+    def update_label(self, key: str | int, y: Any) -> ConditionalDriftDetector:
+        """Add the response of a row whose inputs were given before.
+
+        Rows are watched in the order in which they are complete. The guarantee holds if how long a response takes does
+        not depend on the response itself.
+        """
+        if key not in self._pending:
+            raise DataError(
+                f"`key` must be that of a row whose inputs wait for a response, got {key!r}. Call `update_input` "
+                f"first; the last {PENDING_ROWS:,} inputs are kept."
             )
-        alarms = np.zeros(len(inputs), bool)
-        for place, (one_x, one_y) in enumerate(zip(inputs, responses, strict=True)):
-            self._step(one_x, one_y)
-            alarms[place] = self._drift
-        return alarms
+        response = self._y.one(y)
+        self._take(np.array([self._pending.pop(key)]), response)
+        return self
+
+    @public
+    def learn(self, x_ref: Array, y_ref: Array) -> None:
+        """Take a new reference with the same columns, such as a longer one; counts go on."""
+        x, y = self._x.many(x_ref), self._y.many(y_ref)
+        _check_same_length("x_ref", x, "y_ref", y)
+        usable = (self._x.unusable(x) == 0) & (self._y.unusable(y) == 0)
+        self._take_reference(x[usable], y[usable], "x_ref")
 
     def reset(self) -> None:
-        """Remove the recent rows; the reference and the threshold are kept."""
-        for sliding in self._windows:
-            sliding.clear()
-        self._drift, self._statistic = False, float("nan")
+        """Forget the stream; the reference is kept."""
+        self._trees, self._totals = (self._base[0].copy(), self._base[1].copy())
+        self._forget()
 
     def state_dict(self) -> State:
         """Return the whole state as plain arrays."""
         settings = {
-            "window": self.window,
             "expected_run_length": self.expected_run_length,
-            "controls": self.controls,
-            "adjust": self._regression is not None,
-            "ranks": self._ranks,
-            "threshold": self.threshold,
-            "seen": self._seen,
+            "after_alarm": self.after_alarm,
+            "learning_rows": self.learning_rows,
+            "x": self._x.describe(),
+            "y": self._y.describe(),
+            "model": self._model.describe(),
+            "counts": self._counts,
+            "pending": list(self._pending.items()),
+            "alarm": None if self.alarm is None else self.alarm.as_dict(),
             "drift": self._drift,
-            "names_x": self._names_x,
-            "names_y": self._names_y,
+            "kept": self._kept_count,
+            "learning": self._learning,
             "generator": self._generator.bit_generator.state,
         }
-        state = {
-            "settings": np.array(json.dumps(settings)),
-            "sorted": self._sorted,
-            "donors_x": self._donors_x,
-            "donors_y": self._donors_y,
-            "centres": self._centres,
-            "scales": self._scales,
-            "statistic": np.array(self._statistic),
-        }
-        if self._regression is not None:
-            state |= regression_state(self._regression)
-        for number, sliding in enumerate(self._windows):
-            state |= {f"window_{number}_{name}": array for name, array in sliding.state_dict().items()}
-        return state
+        arrays = {name: getattr(self, f"_{name}") for name in _ARRAYS}
+        arrays |= {"base_trees": self._base[0], "base_totals": self._base[1]}
+        arrays |= {"reference_x": self._reference[0], "reference_y": self._reference[1]}
+        return {"settings": np.array(json.dumps(settings)), **arrays, **self._cells.state(), **self._model.state()}
 
     @classmethod
     @public
@@ -285,115 +251,212 @@ class ConditionalDriftDetector(Stateful):
         """Return the detector that `state` describes; it continues as if it had never stopped."""
         made = cls.__new__(cls)
         try:
-            settings = json.loads(str(np.asarray(state["settings"]).item()))
-            made.window, made.controls = int(settings["window"]), int(settings["controls"])
-            made.expected_run_length, made.threshold = (
-                float(settings["expected_run_length"]),
-                float(settings["threshold"]),
-            )
-            made._seen, made._drift = int(settings["seen"]), bool(settings["drift"])
-            made._names_x, made._names_y = settings["names_x"], settings["names_y"]
-            made._generator = np.random.Generator(np.random.PCG64())
-            made._generator.bit_generator.state = settings["generator"]
-            made._ranks = bool(settings["ranks"])
-            made._statistic = float(np.asarray(state["statistic"]).item())
-            made._sorted, made._donors_x, made._donors_y = (
-                _stored(state, name, 2) for name in ("sorted", "donors_x", "donors_y")
-            )
-            made._centres, made._scales = _stored(state, "centres", 1), _stored(state, "scales", 1)
-            if made._centres.shape != made._scales.shape or not np.all(made._scales > 0):
-                raise ValueError("centres and scales that do not fit")
-            if len(made._donors_x) != len(made._donors_y) or made._sorted.shape[1] != made._donors_x.shape[1]:
-                raise ValueError("reference rows that do not fit")
-            if made.controls < 0 or np.isnan(made.threshold):
-                raise ValueError(f"{made.controls} controls and a threshold of {made.threshold}")
-            dims = made._donors_x.shape[1], made._donors_y.shape[1]
-            made._regression = regression_from(state, *dims) if settings["adjust"] else None
-        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            made._restore(state)
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
             raise DataError(
                 f"`state` must come from `state_dict()` of a detector, got something else ({error}). Save it again."
             ) from error
-        made._windows = []
-        for number in range(len(made._scales) * (1 + made.controls)):
-            start = f"window_{number}_"
-            part = {name.removeprefix(start): state[name] for name in state if name.startswith(start)}
-            made._windows.append(ReferenceWindow.from_state_dict(part))
-            if made._windows[-1].size != made.window:
-                raise DataError(
-                    f"`state` must come from `state_dict()` of a detector, got a window of {made.window} rows and one "
-                    f"of {made._windows[-1].size}. Save it again."
-                )
-        made._width_x = np.asarray(state["window_0_widths"])[: dims[0]]
         return made
 
-    def _step(self, x: FloatArray, y: FloatArray) -> None:
-        if self._drift:
-            self.reset()
-        inputs = self._as_inputs(x[None])[0]
-        if self._regression is not None:
-            y = y - self._regression.predict(x[None])[0]
-        responses = [y]
-        if self.controls:
-            # All controls of a row have the same neighbours, but draws of their own.
-            similarity = -(((self._donors_x - inputs) / self._width_x) ** 2).sum(axis=1)
-            nearest = nearest_rows(similarity)
-            drawn = nearest[self._generator.integers(len(nearest), size=self.controls)]
-            responses += list(self._donors_y[drawn])
-        for number, sliding in enumerate(self._windows):
-            sliding.push(inputs, responses[number % len(responses)])
-        self._seen += 1
-        if self._windows[0].is_full:
-            values = np.array([sliding.divergence() for sliding in self._windows]).reshape(-1, 1 + self.controls)
-            differences = values[:, 0] - values[:, 1:].mean(axis=1) if self.controls else values[:, 0]
-            self._statistic = float(np.max((differences - self._centres) / self._scales))
-            self._drift = bool(self._statistic > self.threshold)
+    def _restore(self, state: Mapping[str, FloatArray]) -> None:
+        settings = json.loads(str(np.asarray(state["settings"]).item()))
+        self.expected_run_length = check_positive("expected_run_length", settings["expected_run_length"])
+        self.after_alarm = check_choice("after_alarm", settings["after_alarm"], ("learn", "keep"))
+        self.learning_rows = check_integer("learning_rows", settings["learning_rows"], FEWEST_ROWS)
+        self._x, self._y = (StreamColumns.from_description(settings[name]) for name in ("x", "y"))
+        self._model = ScoreModel.from_state(state, settings["model"], self._x.columns, self._y.columns)
+        self._cells = Cells.from_state(state, self._x.columns)
+        self._set_bets()
+        self._counts = {name: int(settings["counts"][name]) for name in ("rows", "watched", "outside", "learned")}
+        self._counts |= {name: int(settings["counts"][name]) for name in ("expired", *_UNUSABLE)}
+        self._pending = {key: list(map(float, row)) for key, row in settings["pending"]}
+        self.alarm = None if settings["alarm"] is None else Alarm.from_dict(settings["alarm"])
+        self._drift, self._kept_count = bool(settings["drift"]), int(settings["kept"])
+        learning = settings["learning"]
+        self._learning = None if learning is None else [[list(map(float, part)) for part in row] for row in learning]
+        self._score = float("nan")
+        self._generator = np.random.Generator(np.random.PCG64())
+        self._generator.bit_generator.state = settings["generator"]
+        self._forget_arrays()
+        shapes = {name: getattr(self, f"_{name}").shape for name in _ARRAYS if name not in ("trees", "totals")}
+        trees = (self._model.n_scores, sum(self._cells.sizes), LEVELS + 1)
+        totals = trees[:2]
+        shapes |= {"trees": trees, "totals": totals, "base_trees": trees, "base_totals": totals}
+        found = {}
+        for name, shape in shapes.items():
+            array = np.asarray(state[name])
+            kind = "i" if name.endswith(("trees", "totals", "kept_numbers")) else "f"
+            if array.shape != shape or array.dtype.kind != kind or np.isnan(array).any():
+                raise ValueError(f"{name} of type {array.dtype} and shape {array.shape} where {shape} is due")
+            found[name] = array.copy()
+        for name in _ARRAYS:
+            setattr(self, f"_{name}", found[name])
+        self._base = found["base_trees"], found["base_totals"]
+        self._reference = (np.asarray(state["reference_x"], np.float64), np.asarray(state["reference_y"], np.float64))
+        widths = tuple(part.shape[1] for part in self._reference)
+        if widths != (len(self._x.columns), len(self._y.columns)) or len({len(p) for p in self._reference}) != 1:
+            raise ValueError("reference rows that do not fit")
 
-    def _as_inputs(self, x: FloatArray) -> FloatArray:
-        """Return the ranks in the reference, between 0 and 1 and averaged over ties, or x itself."""
-        if x.shape[1] != self._sorted.shape[1]:
+    def _take_reference(self, x: FloatArray, y: FloatArray, argument: str) -> None:
+        """Fit scores on a reference, and start from it."""
+        if len(x) != len(y):
+            _check_same_length(argument, x, "y_ref", y)
+        if len(x) < FEWEST_ROWS:
             raise ShapeError(
-                f"`x` must have {self._sorted.shape[1]} columns, as the reference has, got {x.shape[1]}."
-                " Pass the same columns in the same order."
+                f"`{argument}` must have at least {FEWEST_ROWS} rows that can be used, got {len(x)}. Collect more."
             )
-        if not self._ranks:
-            return x
-        ranks = [
-            np.searchsorted(column, values, side="left") + np.searchsorted(column, values, side="right")
-            for column, values in zip(self._sorted.T, x.T, strict=True)
-        ]
-        return np.asarray(np.column_stack(ranks) / (2.0 * len(self._sorted)))
+        uniforms = self._generator.random((len(x), len(self._y.columns) * _MOST_UNIFORMS))
+        self._model, ranked, scores = fit_scores(x, y, self._x.columns, self._y.columns, uniforms)
+        self._cells = Cells.of(x, self._x.columns)
+        self._set_bets()
+        shape = self._model.n_scores, sum(self._cells.sizes)
+        self._base = np.zeros((*shape, LEVELS + 1), np.int64), np.zeros(shape, np.int64)
+        count_levels(to_levels(scores), self._cells.locate(x[ranked]), *self._base)
+        sample = np.flatnonzero(ranked)
+        sample = sample[np.linspace(0, len(sample) - 1, min(KEPT_ROWS, len(sample))).astype(int)]
+        self._reference = x[sample], y[sample]
+        self.reset()
 
-    def _one_row(self, name: str, value: Any, names: list[str] | None) -> FloatArray:
-        if isinstance(value, Mapping):
-            if names is None:
-                raise DataError(
-                    f"`{name}` must be an array, got a dict. Make the reference a DataFrame, or pass an array."
-                )
-            missing = [column for column in names if column not in value]
-            if missing:
-                raise DataError(f"`{name}` must have the columns of the reference, but lacks {missing[0]!r}. Add it.")
-            value = [value[column] for column in names]
-        rows = check_rows(name, np.atleast_1d(np.asarray(value, dtype=object))[None])
-        if rows.shape[0] != 1 or rows.ndim != 2:
-            raise ShapeError(f"`{name}` must be one row, got shape {np.shape(value)}. Use `update_many` for several.")
-        return np.asarray(rows[0])
+    def _set_bets(self) -> None:
+        self._bets = make_bets(self._cells.sizes, self._cells.ordered)
+        # The bound of the probability of an alarm is the sum over scores and families.
+        self._scale = 2.0 * self._model.n_scores * len(self._cells.sizes)
+
+    def _forget(self) -> None:
+        self._drift, self._kept_count, self._learning, self._score = False, 0, None, float("nan")
+        self._forget_arrays()
+
+    def _forget_arrays(self) -> None:
+        scores, families = self._model.n_scores, len(self._cells.sizes)
+        self._values = np.zeros((scores, families))
+        self._shared_sums = np.zeros((scores, families, self._bets.shared.shape[1]))
+        self._local_sums = np.zeros((scores, sum(self._cells.sizes), len(self._bets.local)))
+        self._history = self._model.no_history()
+        self._kept_numbers = np.zeros(KEPT_ROWS, np.int64)
+        self._kept_x = np.zeros((KEPT_ROWS, len(self._x.columns)))
+        self._kept_y = np.zeros((KEPT_ROWS, len(self._y.columns)))
+        self._kept_scores = np.zeros((KEPT_ROWS, scores, families))
+
+    def _take(self, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Take in encoded rows and return which raised an alarm."""
+        alarms = np.zeros(len(x), bool)
+        why = np.where(self._x.unusable(x) > 0, self._x.unusable(x), self._y.unusable(y))
+        numbers = self._counts["rows"] + 1 + np.arange(len(x))
+        for code, name in enumerate(_UNUSABLE, start=1):
+            self._counts[name] += int(np.sum(why == code))
+        self._counts["rows"] += len(x)
+        usable = np.flatnonzero(why == 0)
+        self._drift, self._score = False, float("nan")
+        start = 0
+        while start < len(usable):
+            part = usable[start : start + max(64, _CHUNK // int(self._scale * 40))]
+            if self._learning is not None:
+                part = part[: self.learning_rows - len(self._learning)]
+                self._collect(x[part], y[part])
+                taken, alarm = len(part), False
+            else:
+                taken, alarm = self._watch(x[part], y[part], numbers[part])
+            start += taken
+            alarms[part[taken - 1]] = alarm
+        self._drift = bool(len(alarms) and alarms[-1])
+        return alarms
+
+    def _watch(self, x: FloatArray, y: FloatArray, numbers: FloatArray) -> tuple[int, bool]:
+        """Bet on rows until an alarm; return how many were taken in, and whether there was one."""
+        scores, families = self._model.n_scores, len(self._cells.sizes)
+        generator = self._generator.bit_generator.state
+        uniforms = self._generator.random((len(x), scores * families + len(self._model.targets)))
+        found, history = self._model.score(x, y, uniforms[:, scores * families :], self._history)
+        known = np.flatnonzero(self._model.known(x))
+        normal_scores = np.empty((len(known), scores, families))
+        bets = self._bets
+        taken = bet(
+            to_levels(found[known]),
+            self._cells.locate(x[known]),
+            uniforms[known, : scores * families].reshape(-1, scores, families),
+            self._cells.first,
+            self._trees,
+            self._totals,
+            bets.shared,
+            bets.shared_weights,
+            bets.local,
+            bets.local_weights,
+            self._shared_sums,
+            self._local_sums,
+            normal_scores,
+            self._values,
+            self.expected_run_length * self._scale,
+        )
+        alarm = bool(self._values.max() >= self.expected_run_length * self._scale)
+        used, rows = known[:taken], int(known[taken - 1]) + 1 if alarm else len(x)
+        self._keep(numbers[used], x[used], y[used], normal_scores[:taken])
+        self._counts["watched"] += len(used)
+        self._counts["outside"] += rows - len(used)
+        if rows < len(x):
+            # As if the rows after the alarm had not been looked at yet.
+            self._generator.bit_generator.state = generator
+            self._generator.random(rows * uniforms.shape[1])
+            history = self._model.score(x[:rows], y[:rows], uniforms[:rows, scores * families :], self._history)[1]
+        self._history = history
+        if len(used) and used[-1] == rows - 1:
+            self._score = float(found[rows - 1, 0])
+        if alarm:
+            self._raise_alarm()
+        return rows, alarm
+
+    def _raise_alarm(self) -> None:
+        threshold = self.expected_run_length * self._scale
+        evidence = Evidence(self._values, self._shared_sums, self._local_sums, threshold)
+        self.alarm = describe_alarm(
+            self._model, self._cells, self._bets, evidence, self._kept(), self._reference, self._scale
+        )
+        history = self._history
+        self.reset()
+        self._history = history
+        if self.after_alarm == "learn":
+            self._learning = []
+
+    def _collect(self, x: FloatArray, y: FloatArray) -> None:
+        """Take rows as a part of a new reference, and start from it when there are enough."""
+        assert self._learning is not None
+        self._learning += [[a, b] for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+        self._counts["learned"] += len(x)
+        if len(self._learning) >= self.learning_rows:
+            inputs, responses = (np.array([row[side] for row in self._learning]) for side in (0, 1))
+            self._take_reference(inputs, responses, "x")
+
+    def _keep(self, numbers: FloatArray, x: FloatArray, y: FloatArray, normal_scores: FloatArray) -> None:
+        last = slice(max(0, len(x) - KEPT_ROWS), None)
+        places = (self._kept_count + np.arange(len(x))[last]) % KEPT_ROWS
+        self._kept_numbers[places] = numbers[last]
+        self._kept_x[places], self._kept_y[places] = x[last], y[last]
+        self._kept_scores[places] = normal_scores[last]
+        self._kept_count += len(x)
+
+    def _kept(self) -> KeptRows:
+        count = min(self._kept_count, KEPT_ROWS)
+        order = (self._kept_count - count + np.arange(count)) % KEPT_ROWS
+        return KeptRows(self._kept_numbers[order], self._kept_x[order], self._kept_y[order], self._kept_scores[order])
 
 
-def _names(table: Any) -> list[str] | None:
-    columns = getattr(table, "columns", None)
-    return None if columns is None else [str(column) for column in columns]
+_MOST_UNIFORMS = 8
+_ARRAYS = (
+    "trees",
+    "totals",
+    "values",
+    "shared_sums",
+    "local_sums",
+    "history",
+    "kept_numbers",
+    "kept_x",
+    "kept_y",
+    "kept_scores",
+)
 
 
-def _stored(state: Mapping[str, FloatArray], name: str, ndim: int) -> FloatArray:
-    array = np.asarray(state[name])
-    if array.dtype.kind not in "fiu" or array.ndim != ndim or not array.size or not np.isfinite(array).all():
-        raise ValueError(f"{name} of type {array.dtype} and shape {array.shape}, or not finite")
-    return array.astype(np.float64)
-
-
-def _widths(option: str, bandwidth: WidthOrMedian, values: FloatArray) -> FloatArray:
-    if not isinstance(bandwidth, str):
-        return check_widths(option, bandwidth, values.shape[1])
-    if bandwidth != "median":
-        raise ParameterError(f'`{option}` must be "median" or numbers, got {bandwidth!r}. Pass {option}="median".')
-    return np.full(values.shape[1], median_bandwidth(values))
+def _check_same_length(first: str, x: FloatArray, second: str, y: FloatArray) -> None:
+    if len(x) != len(y):
+        raise ShapeError(
+            f"`{first}` and `{second}` must have the same number of rows, got {len(x)} and {len(y)}. "
+            "Row i of one belongs to row i of the other."
+        )

@@ -1,7 +1,7 @@
-"""The regression of y on x in the reference, whose residuals are compared instead of the responses.
+"""The regression of a response on x in the reference, which can be evaluated at new rows.
 
-Given x, a response and its residual determine each other, so that p(y|x) drifts if and only if that of the residual
-does. But residuals hardly depend on x: a window whose inputs shift still looks like the reference.
+Functions of x are a line and bumps along each column, and Gaussian bumps in all columns together, of several bandwidths
+or none at all. Bandwidth and ridge penalty are chosen by cross-validation.
 """
 
 from __future__ import annotations
@@ -10,127 +10,166 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from condcs._core.thread_limit import one_blas_thread
+from condcs._inference.smoothing import median_square
 
 FloatArray = np.ndarray[Any, Any]
 
-FITTED_ROWS = 800
-"""Largest number of rows on which the regression is fitted."""
+LANDMARKS = 250
+"""Largest number of bumps in all columns together."""
 
-_WIDTHS = (0.3, 0.6, 1.2)
-_RIDGES = 10.0 ** np.arange(-3.0, 3.0, 0.5)
-_LINEAR = 0.1
-_FARTHEST = 5.0
+_WIDTHS = (0.0, 1.2, 0.6, 0.3)
+"""Bandwidths of these, in units of the median distance; 0 stands for none."""
+_KNOTS = 8
+_RIDGES = 10.0 ** np.arange(-3.0, 4.0, 0.5)
+_FARTHEST = 3.0
 _NORMAL_QUARTILES = 1.349
-_NEGLIGIBLE = 1e-6
+_GAIN = 0.995
+"""A richer fit must reduce the error by this factor."""
+_SMALLEST_EIGENVALUE = 1e-9
+_PARTS = 6
 
 
-class KernelRegression(NamedTuple):
-    """A kernel ridge regression with the sum of a Gaussian and a linear kernel.
+class Regression(NamedTuple):
+    """A ridge regression on functions of x.
 
     Attributes
     ----------
-    centre, scale : array, shape (d_x,)
-        Medians and spreads of the inputs; inputs are clipped at five spreads from the median.
-    rows : array, shape (m, d_x)
-        Inputs of the fitted rows, in these units.
+    centre, scale : array, shape (d,)
+        Medians and spreads of the inputs; inputs are clipped three spreads beyond the median.
+    knots : array, shape (d, k)
+        Centres of the bumps along each column, in these units.
+    widths : array, shape (d,)
+        Their bandwidths; 0 for columns of two values.
+    landmarks : array, shape (m, d)
+        Centres of the bumps in all columns, in these units.
     width : array, shape ()
-        Bandwidth of the Gaussian kernel.
-    coefficients : array, shape (m, d_y)
-        Weights of the fitted rows.
-    offset : array, shape (d_y,)
-        Means of the responses.
+        Their bandwidth.
+    means : array, shape (p,)
+        Means of the functions.
+    coefficients : array, shape (p, t)
+        Weights of the functions for each target.
+    offset : array, shape (t,)
+        Means of the targets.
     """
 
     centre: FloatArray
     scale: FloatArray
-    rows: FloatArray
+    knots: FloatArray
+    widths: FloatArray
+    landmarks: FloatArray
     width: FloatArray
+    means: FloatArray
     coefficients: FloatArray
     offset: FloatArray
 
     def predict(self, x: FloatArray) -> FloatArray:
-        """Return the expected responses at the rows of x. Cost O(rows m)."""
-        return np.asarray(self.offset + self._kernel(self._units(x)) @ self.coefficients)
+        """Return the expected targets at the rows of x."""
+        functions = self._functions(x) - self.means
+        # Row by row: a product of matrices would round differently for other numbers of rows.
+        columns = [(functions * weights).sum(axis=1) for weights in self.coefficients.T]
+        return np.asarray(np.column_stack(columns) + self.offset)
 
-    def _units(self, x: FloatArray) -> FloatArray:
-        return np.asarray(np.clip((x - self.centre) / self.scale, -_FARTHEST, _FARTHEST))
-
-    def _kernel(self, units: FloatArray) -> FloatArray:
-        inner = units @ self.rows.T
-        squares = (units**2).sum(axis=1)[:, None] + (self.rows**2).sum(axis=1) - 2 * inner
-        return np.asarray(np.exp(-0.5 * np.maximum(squares, 0.0) / self.width**2) + _LINEAR * inner)
-
-    def check(self, dim_x: int, dim_y: int) -> None:
+    def check(self, dim: int, targets: int) -> None:
         """Raise a ValueError unless the arrays fit together."""
-        m = len(self.rows)
-        shapes = ((dim_x,), (dim_x,), (m, dim_x), (), (m, dim_y), (dim_y,))
+        p, k, m = len(self.means), self.knots.shape[-1], len(self.landmarks)
+        shapes = ((dim,), (dim,), (dim, k), (dim,), (m, dim), (), (p,), (p, targets), (targets,))
         for name, array, shape in zip(self._fields, self, shapes, strict=True):
             if array.shape != shape or not np.isfinite(array).all():
                 raise ValueError(f"regression {name} of shape {array.shape} where {shape} is due")
+        if p != dim + k * int(np.sum(self.widths > 0)) + m:
+            raise ValueError(f"regression on {p} functions")
+
+    def _functions(self, x: FloatArray) -> FloatArray:
+        units = np.clip((x - self.centre) / self.scale, -_FARTHEST, _FARTHEST)
+        curved = self.widths > 0
+        steps = (units[:, curved, None] - self.knots[curved]) / self.widths[curved, None]
+        parts = [units, np.exp(-0.5 * steps**2).reshape(len(x), -1)]
+        if len(self.landmarks):
+            parts.append(np.exp(-0.5 * cdist(units, self.landmarks, "sqeuclidean") / self.width**2))
+        return np.hstack(parts)
 
 
-def fit_regression(x: FloatArray, y: FloatArray, generator: np.random.Generator) -> tuple[KernelRegression, FloatArray]:
-    """Fit at most 800 rows, drawn at random, and return the regression and the residuals of all rows.
+def stored(state: Mapping[str, FloatArray], name: str) -> FloatArray:
+    """Return an array of a saved state; a KeyError or ValueError unless it holds finite numbers."""
+    array = np.asarray(state[name])
+    if array.dtype.kind not in "fi" or not np.isfinite(array).all():
+        raise ValueError(f"{name} of type {array.dtype}, or not finite")
+    return array.astype(np.float64)
 
-    The residual of a fitted row is its leave-one-out residual, in closed form, which is as large as the residual of a
-    new row. Bandwidth and ridge minimise the leave-one-out error. Columns that the regression explains up to rounding
-    are not adjusted: their residuals would be rounding errors. Cost O(m^3 + n m).
+
+class RegressionFitter:
+    """Regressions of any targets on the same x, in the order of time.
+
+    Bandwidth and ridge penalty are those with the smallest error in six parts of the rows, contiguous in time, each of
+    which is left out in turn. Single rows left out would not do: where rows depend on their neighbours, the best fit
+    follows these. Cost O(n p^2 + p^3) for p functions, of which there are at most 9 for each column and 250.
+
+    Parameters
+    ----------
+    x : array, shape (n, d)
+        Inputs.
     """
-    fitted = np.sort(generator.permutation(len(x))[:FITTED_ROWS])
-    deviation = x.std(axis=0)
-    spread = np.subtract(*np.quantile(x, [0.75, 0.25], axis=0)) / _NORMAL_QUARTILES
-    scale = np.where(spread > 0, spread, np.where(deviation > 0, deviation, 1.0))
-    offset = y[fitted].mean(axis=0)
-    empty = KernelRegression(
-        np.median(x, axis=0), scale, np.empty((0, x.shape[1])), np.array(1.0), np.empty((0, y.shape[1])), offset
-    )
-    units = empty._units(x[fitted])
-    centred = y[fitted] - offset
-    weights = 1 / np.maximum(centred.var(axis=0), np.finfo(float).tiny)
-    median = _median_distance(units)
-    best, left, found = np.inf, centred, empty
-    for factor in _WIDTHS:
-        candidate = empty._replace(rows=units, width=np.array(factor * median))
+
+    def __init__(self, x: FloatArray) -> None:
+        deviation = x.std(axis=0)
+        spread = np.subtract(*np.quantile(x, [0.75, 0.25], axis=0)) / _NORMAL_QUARTILES
+        scale = np.where(spread > 0, spread, np.where(deviation > 0, deviation, 1.0))
+        centre = np.median(x, axis=0)
+        units = np.clip((x - centre) / scale, -_FARTHEST, _FARTHEST)
+        knots = np.quantile(units, np.linspace(0.02, 0.98, _KNOTS), axis=0).T
+        several = np.array([len(np.unique(column)) > 2 for column in units.T])
+        widths = np.where(several, 1.5 * np.ptp(knots, axis=1) / _KNOTS, 0.0)
+        chosen = np.unique(np.linspace(0, len(x) - 1, min(LANDMARKS, len(x))).astype(np.int64))
+        median = np.sqrt(median_square(cdist(units[chosen], units[chosen], "sqeuclidean")))
+        none = np.zeros(0)
+        self._parts = np.arange(len(x)) * _PARTS // len(x)
+        self._designs = []
+        for factor in _WIDTHS:
+            landmarks, width = (units[chosen], factor * median) if factor else (units[:0], 1.0)
+            empty = Regression(centre, scale, knots, widths, landmarks, np.array(width), none, none[:, None], none)
+            functions = empty._functions(x)
+            rows = [self._parts != part for part in range(_PARTS)] + [np.ones(len(x), bool)]
+            with one_blas_thread():
+                self._designs.append((empty, functions, [_decompose(functions[own]) for own in rows]))
+
+    def fit(self, targets: FloatArray) -> tuple[Regression, FloatArray]:
+        """Return the regression, and for each row what the fit without its part leaves."""
+        weights = 1 / np.maximum(targets.var(axis=0), np.finfo(float).tiny)
+        best, chosen, left = np.inf, (0, 0), targets
         with one_blas_thread():
-            spectrum, basis = np.linalg.eigh(candidate._kernel(units))
-        spectrum = np.maximum(spectrum, 0.0)
-        along = basis.T @ centred
-        for ridge in _RIDGES:
-            kept = 1 - (basis * basis) @ (spectrum / (spectrum + ridge))
-            coefficients = basis @ (along / (spectrum + ridge)[:, None])
-            residuals = ridge * coefficients / kept[:, None]
-            error = float(np.sum(weights * residuals**2))
-            if error < best:
-                best, left, found = error, residuals, candidate._replace(coefficients=coefficients)
-    exact = left.std(axis=0) <= _NEGLIGIBLE * centred.std(axis=0)
-    found = found._replace(
-        coefficients=np.where(exact, 0.0, found.coefficients), offset=np.where(exact, 0.0, found.offset)
-    )
-    others = np.setdiff1d(np.arange(len(x)), fitted)
-    all_residuals = np.empty_like(y)
-    all_residuals[fitted] = np.where(exact, y[fitted], left)
-    # In pieces, so that the kernel matrix has at most 800 x 800 entries.
-    for part in np.array_split(others, -(-len(others) // FITTED_ROWS) or 1):
-        all_residuals[part] = y[part] - found.predict(x[part])
-    return found, all_residuals
+            for place, (_, functions, parts) in enumerate(self._designs):
+                residuals = np.empty((len(_RIDGES), *targets.shape))
+                for part in range(_PARTS):
+                    own = self._parts == part
+                    for r, (means, coefficients, offset) in enumerate(_solve(parts[part], targets[~own])):
+                        residuals[r, own] = targets[own] - (functions[own] - means) @ coefficients - offset
+                errors = (weights * residuals**2).sum(axis=(1, 2))
+                r = int(np.argmin(errors))
+                if errors[r] < _GAIN * best:
+                    best, chosen, left = float(errors[r]), (place, r), residuals[r]
+            empty, _, parts = self._designs[chosen[0]]
+            means, coefficients, offset = _solve(parts[-1], targets)[chosen[1]]
+        return empty._replace(means=means, coefficients=coefficients, offset=offset), left
 
 
-def _median_distance(rows: FloatArray) -> float:
-    squares = (rows**2).sum(axis=1)
-    distances = squares[:, None] + squares - 2 * (rows @ rows.T)
-    positive = distances[distances > _NEGLIGIBLE]
-    return float(np.sqrt(np.median(positive))) if len(positive) else 1.0
+_Decomposition = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
 
-def regression_state(regression: KernelRegression) -> dict[str, FloatArray]:
-    """Return the regression as plain arrays."""
-    return {f"regression_{name}": array for name, array in regression._asdict().items()}
+def _decompose(functions: FloatArray) -> _Decomposition:
+    """Return the functions' means, spectrum, principal directions, and values along these."""
+    means = functions.mean(axis=0)
+    centred = functions - means
+    spectrum, turn = np.linalg.eigh(centred.T @ centred)
+    kept = spectrum > _SMALLEST_EIGENVALUE * max(float(spectrum[-1]), np.finfo(float).tiny)
+    return means, spectrum[kept], turn[:, kept], centred @ turn[:, kept]
 
 
-def regression_from(state: Mapping[str, FloatArray], dim_x: int, dim_y: int) -> KernelRegression:
-    """Return the regression that `state` describes; a KeyError or ValueError if there is none."""
-    made = KernelRegression(*(np.asarray(state[f"regression_{name}"], float) for name in KernelRegression._fields))
-    made.check(dim_x, dim_y)
-    return made
+def _solve(part: _Decomposition, targets: FloatArray) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Return means of the functions, coefficients and offsets for every ridge penalty."""
+    means, spectrum, turn, along = part
+    offset = targets.mean(axis=0)
+    products = along.T @ (targets - offset)
+    return [(means, turn @ (products / (spectrum + ridge)[:, None]), offset) for ridge in _RIDGES]

@@ -1,0 +1,386 @@
+r"""Scores of rows: numbers whose distribution given x stays the same while p(y|x) does, whatever x does.
+
+A response that is a number is replaced by its residual from a regression on x in units of its spread at x, also fitted.
+A label y becomes, for each of its values c, the normal score of :math:`(1 - \pi_c(x)) U` if y is another one and of
+:math:`1 - \pi_c(x) + \pi_c(x) U` if it is c, with a uniform random U. If the fitted probability :math:`\pi_c` is right,
+that is uniform before the normal score is taken, whatever x. Of several responses the products of their scores are
+scores as well. Where the residuals of the reference are autocorrelated, their innovations take their place.
+
+The regressions are fitted on blocks of the reference, the others are scored like new rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+from scipy.special import ndtri
+from scipy.stats import chi2, rankdata
+
+from condcs._tables.kinds import Column
+from condcs.drift._reference_regression import Regression, RegressionFitter, stored
+
+FloatArray = np.ndarray[Any, Any]
+
+FITTED_ROWS = 2500
+"""Largest number of rows on which regressions are fitted."""
+
+FEWEST_ROWS = 40
+"""Rows that a reference must have."""
+
+_BLOCK, _MOST_BLOCKS = 50, 40
+_MOST_LABELS = 8
+_MOST_PAIRED = 4
+_LEAST_PROBABILITY = 0.02
+_SPREAD_RANGE = 5.0
+_NEGLIGIBLE = 1e-6
+_NEIGHBOURS = 3
+_UNKNOWN_SHARE = 1.2
+"""Of m fitted rows, this over the square root of m is the share that is farthest from the others."""
+_LAGS, _MOST_ORDER = 10, 10
+_RECOGNISED, _LEFT_OVER = 0.01, 0.0003
+_LONGEST_MEMORY = 0.9
+_FARTHEST = 6.0
+_ARRAYS = ("typical", "autoregression", "innovation", "units", "fitted")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a score is made of: a column of y, and one of its labels (-1 for numbers)."""
+
+    column: int
+    label: int
+
+
+@dataclass(frozen=True)
+class ScoreModel:
+    """How rows are scored.
+
+    Attributes
+    ----------
+    inputs, responses : tuple of Column
+        Columns of x and y.
+    targets : tuple of Target
+        One score each; then come products of pairs.
+    pairs : tuple of pairs of int
+        Which targets have a score for their product.
+    means, spreads : Regression
+        Expected targets at x, and expected absolute residuals of those that are numbers.
+    typical : array, shape (t,)
+        Mean absolute residual of each target; its fitted value is kept within a factor of five of it.
+    autoregression : array, shape (order, t)
+        Coefficients of earlier scores.
+    innovation : array, shape (t,)
+        Spread of what they leave.
+    units : array
+        Units of the columns of the design in distances between rows.
+    fitted : array, shape (m, p)
+        Rows of the fit, in these units.
+    farthest : float
+        Rows farther than this from their third neighbour among them are unknown.
+    notes : tuple of str
+        What was found about the dependence of rows.
+    promises : bool
+        Whether the stated rate can be promised.
+    """
+
+    inputs: tuple[Column, ...]
+    responses: tuple[Column, ...]
+    targets: tuple[Target, ...]
+    pairs: tuple[tuple[int, int], ...]
+    means: Regression
+    spreads: Regression
+    typical: FloatArray
+    autoregression: FloatArray
+    innovation: FloatArray
+    units: FloatArray
+    fitted: FloatArray
+    farthest: float
+    notes: tuple[str, ...] = ()
+    promises: bool = True
+    _tree: list[cKDTree] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def n_scores(self) -> int:
+        """Scores of a row."""
+        return len(self.targets) + len(self.pairs)
+
+    def no_history(self) -> FloatArray:
+        """Return the earlier scores that a stream begins with."""
+        return np.zeros((len(self.autoregression), len(self.targets)))
+
+    def known(self, x: FloatArray) -> FloatArray:
+        """Whether the reference has rows near these; elsewhere p(y|x) is unknown."""
+        if not self._tree:
+            self._tree.append(cKDTree(self.fitted))
+        distances, _ = self._tree[0].query(design(x, self.inputs) / self.units, k=_NEIGHBOURS)
+        return np.asarray(distances[:, -1] <= self.farthest)
+
+    def spread(self, inputs: FloatArray) -> FloatArray:
+        """Return the expected absolute residual at rows of the design."""
+        return np.clip(self.spreads.predict(inputs), self.typical / _SPREAD_RANGE, self.typical * _SPREAD_RANGE)
+
+    def residuals(self, x: FloatArray, y: FloatArray, uniforms: FloatArray) -> FloatArray:
+        """Return one score per target, as if rows were independent."""
+        inputs = design(x, self.inputs)
+        expected = self.means.predict(inputs)
+        spread = self.spread(inputs)
+        found = np.empty((len(x), len(self.targets)))
+        for place, target in enumerate(self.targets):
+            own = y[:, target.column]
+            if target.label < 0:
+                found[:, place] = (own - expected[:, place]) / spread[:, place]
+                continue
+            chance = np.clip(expected[:, place], _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+            u = uniforms[:, place]
+            rank = np.where(own == target.label, 1 - chance + chance * u, (1 - chance) * u)
+            found[:, place] = ndtri(np.clip(rank, 1e-12, 1 - 1e-12))
+        return found
+
+    def score(
+        self, x: FloatArray, y: FloatArray, uniforms: FloatArray, history: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the scores of rows in the order of time, and of the last of them what later ones depend on."""
+        found = self.residuals(x, y, uniforms)
+        scores, history = innovations(found, self.autoregression, history)
+        scores = scores / self.innovation
+        products = [scores[:, a] * scores[:, b] for a, b in self.pairs]
+        return np.column_stack([scores, *products]), history
+
+    def state(self) -> dict[str, FloatArray]:
+        """Return the arrays."""
+        named = {f"means_{name}": array for name, array in self.means._asdict().items()}
+        named |= {f"spreads_{name}": array for name, array in self.spreads._asdict().items()}
+        return named | {name: getattr(self, name) for name in _ARRAYS}
+
+    def describe(self) -> dict[str, Any]:
+        """Return the rest as plain JSON values."""
+        return {
+            "targets": [[t.column, t.label] for t in self.targets],
+            "pairs": [list(pair) for pair in self.pairs],
+            "farthest": self.farthest,
+            "notes": list(self.notes),
+            "promises": self.promises,
+        }
+
+    @classmethod
+    def from_state(
+        cls,
+        state: Mapping[str, FloatArray],
+        about: Mapping[str, Any],
+        inputs: tuple[Column, ...],
+        responses: tuple[Column, ...],
+    ) -> ScoreModel:
+        """Undo `state` and `describe`; a KeyError or ValueError if they do not fit."""
+        means, spreads = (
+            Regression(*(stored(state, f"{part}_{name}") for name in Regression._fields))
+            for part in ("means", "spreads")
+        )
+        made = cls(
+            inputs=inputs,
+            responses=responses,
+            targets=tuple(Target(int(c), int(label)) for c, label in about["targets"]),
+            pairs=tuple((int(a), int(b)) for a, b in about["pairs"]),
+            means=means,
+            spreads=spreads,
+            farthest=float(about["farthest"]),
+            notes=tuple(map(str, about["notes"])),
+            promises=bool(about["promises"]),
+            typical=stored(state, "typical"),
+            autoregression=stored(state, "autoregression"),
+            innovation=stored(state, "innovation"),
+            units=stored(state, "units"),
+            fitted=stored(state, "fitted"),
+        )
+        width, count = design(np.zeros((0, len(inputs))), inputs).shape[1], len(made.targets)
+        for regression in (means, spreads):
+            regression.check(width, count)
+        shapes = (made.typical.shape, made.innovation.shape, made.units.shape, made.autoregression.shape[1:])
+        if shapes != ((count,), (count,), (width,), (count,)) or made.fitted.shape[1:] != (width,):
+            raise ValueError("scores whose arrays do not fit")
+        if not count or len(made.fitted) < _NEIGHBOURS:
+            raise ValueError("scores of nothing")
+        return made
+
+
+def design(x: FloatArray, columns: Sequence[Column]) -> FloatArray:
+    """Return the columns of numbers, and an indicator for every label of the others."""
+    parts = [
+        (values[:, None] == np.arange(len(column.labels))).astype(np.float64) if column.is_category else values[:, None]
+        for column, values in zip(columns, x.T, strict=True)
+    ]
+    return np.hstack(parts)
+
+
+def fit_scores(
+    x: FloatArray, y: FloatArray, inputs: tuple[Column, ...], responses: tuple[Column, ...], uniforms: FloatArray
+) -> tuple[ScoreModel, FloatArray, FloatArray]:
+    """Return how rows are scored, which rows of the reference were not fitted, and their scores."""
+    n = len(x)
+    fitted = _blocks(n)
+    targets = _targets(y, responses)
+    aims = np.column_stack([y[:, t.column] if t.label < 0 else y[:, t.column] == t.label for t in targets]).astype(
+        float
+    )
+    X = design(x, inputs)
+    fitter = RegressionFitter(X[fitted])
+    means, left = fitter.fit(aims[fitted])
+    deviation = aims.std(axis=0)
+    floor = _NEGLIGIBLE * np.where(deviation > 0, deviation, np.maximum(np.abs(aims).max(axis=0), 1.0))
+    typical = np.maximum(np.abs(left).mean(axis=0), floor)
+    spreads, _ = fitter.fit(np.abs(left))
+    units = np.subtract(*np.quantile(X[fitted], [0.75, 0.25], axis=0))
+    units = np.where(units > 0, units, np.where(X[fitted].std(axis=0) > 0, X[fitted].std(axis=0), 1.0))
+    rows = X[fitted] / units
+    distances, _ = cKDTree(rows).query(rows, k=_NEIGHBOURS + 1)
+    farthest = float(np.quantile(distances[:, -1], max(0.5, 1 - _UNKNOWN_SHARE / np.sqrt(len(rows)))))
+    independent = ScoreModel(
+        inputs=inputs,
+        responses=responses,
+        targets=targets,
+        pairs=_pairs(targets, responses),
+        means=means,
+        spreads=spreads,
+        typical=typical,
+        autoregression=np.zeros((0, len(targets))),
+        innovation=np.ones(len(targets)),
+        units=units,
+        fitted=rows,
+        farthest=farthest * (1 + 1e-9),
+    )
+    residuals = independent.residuals(x, y, uniforms)
+    # Of fitted rows what a fit without them would leave; it is a little larger, which is no dependence of rows.
+    numbers = np.array([t.label < 0 for t in targets])
+    residuals[np.ix_(fitted, numbers)] = (left / independent.spread(X[fitted]))[:, numbers]
+    inner, outer = _spread(residuals[fitted]), _spread(residuals[~fitted])
+    residuals[fitted] *= np.where((inner > 0) & (outer > 0), outer / np.maximum(inner, np.finfo(float).tiny), 1.0)
+    coefficients, notes, promises = _autoregression(residuals, ~fitted, targets, responses)
+    left_over, _ = innovations(residuals, coefficients, np.zeros((len(coefficients), len(targets))))
+    typical_left = _spread(left_over)
+    model = replace(
+        independent,
+        autoregression=coefficients,
+        innovation=np.where(typical_left > 0, typical_left, 1.0),
+        notes=tuple(notes),
+        promises=promises,
+    )
+    scores = left_over / model.innovation
+    products = [scores[:, a] * scores[:, b] for a, b in model.pairs]
+    others = ~fitted & model.known(x)
+    return model, others, np.column_stack([scores, *products])[others]
+
+
+def _spread(residuals: FloatArray) -> FloatArray:
+    """Return the median absolute deviation of each column, in units of a normal standard deviation."""
+    return np.asarray(1.4826 * np.median(np.abs(residuals - np.median(residuals, axis=0)), axis=0))
+
+
+def innovations(residuals: FloatArray, coefficients: FloatArray, history: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Subtract from each row what the rows before it predict; earlier outliers count as at most six units."""
+    order, n = len(coefficients), len(residuals)
+    before = np.concatenate([history, np.clip(residuals, -_FARTHEST, _FARTHEST)])
+    left = residuals.copy()
+    for lag in range(1, order + 1):
+        left -= coefficients[lag - 1] * before[order - lag : order - lag + n]
+    return left, before[len(before) - order :]
+
+
+def _blocks(n: int) -> FloatArray:
+    """Which rows are fitted: the first part of every block, half of it in references up to 5,000 rows.
+
+    Blocks, because neighbours in time may be alike: rows between fitted ones would be scored too well.
+    """
+    blocks = int(np.clip(n // (2 * _BLOCK), 1, _MOST_BLOCKS))
+    place = np.arange(n) * blocks / n
+    return np.asarray(place - np.floor(place) < min(0.5, FITTED_ROWS / n))
+
+
+def _targets(y: FloatArray, responses: Sequence[Column]) -> tuple[Target, ...]:
+    found = []
+    for place, column in enumerate(responses):
+        if not column.is_category:
+            found.append(Target(place, -1))
+            continue
+        counts = np.bincount(y[:, place].astype(np.int64), minlength=len(column.labels))
+        # Of two labels one says everything.
+        several = np.argsort(-counts, kind="stable")[:_MOST_LABELS] if len(counts) > 2 else [len(counts) - 1]
+        found += [Target(place, int(label)) for label in sorted(several)]
+    return tuple(found)
+
+
+def _pairs(targets: Sequence[Target], responses: Sequence[Column]) -> tuple[tuple[int, int], ...]:
+    first = [place for place, t in enumerate(targets) if t.label < 0 or len(responses[t.column].labels) == 2]
+    if len(responses) > _MOST_PAIRED:
+        return ()
+    return tuple((a, b) for place, a in enumerate(first) for b in first[place + 1 :])
+
+
+def _autoregression(
+    residuals: FloatArray, others: FloatArray, targets: Sequence[Target], responses: Sequence[Column]
+) -> tuple[FloatArray, list[str], bool]:
+    """Fit an autoregression to the residuals that need one, and say in words what was found.
+
+    Whether large residuals come in clusters is asked of the rows that were not fitted: those of parts that were left
+    out of a fit differ in size from part to part.
+    """
+    limited = np.clip(residuals, -_FARTHEST, _FARTHEST)
+    fits, notes, promises = [], [], True
+    for series, target in zip(limited.T, targets, strict=True):
+        series = series - series.mean()
+        fits.append(_fit_order(series) if portmanteau(series) < _RECOGNISED else np.zeros(0))
+        left = series.copy()
+        for lag, coefficient in enumerate(fits[-1], start=1):
+            left[lag:] -= coefficient * series[:-lag]
+        name = responses[target.column].name
+        if len(fits[-1]):
+            first = float(series[1:] @ series[:-1] / (series @ series))
+            notes.append(
+                f"Rows are not independent: residuals of {name} have an autocorrelation of {first:.2f} from row to "
+                f"row. Innovations of an autoregression of order {len(fits[-1])} are watched instead."
+            )
+        faults = []
+        if portmanteau(left) < _LEFT_OVER:
+            faults.append("innovations are still autocorrelated")
+        if fits[-1].sum() > _LONGEST_MEMORY:
+            faults.append("the residuals hardly return to their mean")
+        # Their ranks, because two outliers would be a cluster of few rows.
+        sizes = rankdata(np.abs(left[others]))
+        if portmanteau(sizes - sizes.mean()) < _LEFT_OVER:
+            faults.append("large residuals come in clusters")
+        if faults:
+            promises = False
+            notes.append(f"The stated run length cannot be promised for {name}: {' and '.join(faults)}.")
+    order = max(map(len, fits))
+    coefficients = np.zeros((order, len(targets)))
+    for place, fit in enumerate(fits):
+        coefficients[: len(fit), place] = fit
+    return coefficients, list(dict.fromkeys(notes)), promises
+
+
+def portmanteau(series: FloatArray) -> float:
+    """Return the p-value of the Ljung-Box test for autocorrelation up to lag ten, of a series of mean 0."""
+    n, square = len(series), float(series @ series)
+    if square <= 0:
+        return 1.0
+    lags = np.arange(1, min(_LAGS, n // 4) + 1)
+    correlations = np.array([series[lag:] @ series[:-lag] for lag in lags]) / square
+    return float(chi2.sf(n * (n + 2) * np.sum(correlations**2 / (n - lags)), len(lags)))
+
+
+def _fit_order(series: FloatArray) -> FloatArray:
+    """Return the Yule-Walker coefficients of the order that the Bayesian information criterion chooses."""
+    n = len(series)
+    most = max(1, min(_MOST_ORDER, n // 20))
+    covariances = np.array([series[lag:] @ series[: n - lag] for lag in range(most + 1)]) / n
+    best, found = np.inf, np.zeros(0)
+    for order in range(1, most + 1):
+        toeplitz = covariances[np.abs(np.subtract.outer(np.arange(order), np.arange(order)))]
+        coefficients = np.linalg.solve(toeplitz, covariances[1 : order + 1])
+        variance = covariances[0] - coefficients @ covariances[1 : order + 1]
+        criterion = n * np.log(max(variance, 1e-300)) + order * np.log(n)
+        if criterion < best:
+            best, found = criterion, coefficients
+    return found

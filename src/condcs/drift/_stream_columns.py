@@ -1,0 +1,174 @@
+"""Columns of a reference and of the rows that follow it: numbers as they are, labels as codes, and gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condcs._core.errors import DataError, ShapeError
+from condcs._tables.kinds import Column, is_missing
+from condcs._tables.telling import tell_kind
+
+FloatArray = np.ndarray[Any, Any]
+
+UNSEEN = -1.0
+"""Code of a label that the reference does not have."""
+
+
+@dataclass(frozen=True)
+class StreamColumns:
+    """The columns of x or of y.
+
+    Attributes
+    ----------
+    role : str
+        "x" or "y".
+    columns : tuple of Column
+        Names, kinds and labels.
+    named : bool
+        Whether the reference named them; then rows may be dicts.
+    """
+
+    role: str
+    columns: tuple[Column, ...]
+    named: bool
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def are_labels(self) -> list[bool]:
+        """Which columns are labels."""
+        return [column.is_category for column in self.columns]
+
+    def one(self, row: Any) -> FloatArray:
+        """Return one row of numbers and codes, of shape (1, d); gaps are NaN."""
+        if isinstance(row, Mapping):
+            if not self.named:
+                raise DataError(
+                    f"`{self.role}` must be an array, got a dict. Make the reference a DataFrame, or pass an array."
+                )
+            missing = [name for name in self.names if name not in row]
+            if missing:
+                raise DataError(
+                    f"`{self.role}` must have the columns of the reference, but lacks {missing[0]!r}. Add it."
+                )
+            row = [row[name] for name in self.names]
+        cells = np.atleast_1d(np.asarray(row, dtype=object))
+        if cells.ndim != 1:
+            raise ShapeError(
+                f"`{self.role}` must be one row, got shape {np.shape(row)}. Use `update_many` for several."
+            )
+        self._check_width(len(cells))
+        return np.array([[_encode(column, cell) for column, cell in zip(self.columns, cells, strict=True)]])
+
+    def many(self, table: Any) -> FloatArray:
+        """Return rows of numbers and codes, of shape (n, d); gaps are NaN."""
+        names, parts = _parts(self.role, table)
+        if self.named and names is not None:
+            missing = [name for name in self.names if name not in names]
+            if missing:
+                raise DataError(
+                    f"`{self.role}` must have the columns of the reference, but lacks {missing[0]!r}. Add it."
+                )
+            parts = [parts[names.index(name)] for name in self.names]
+        self._check_width(len(parts))
+        encoded = [
+            np.asarray(part, np.float64)
+            if part.dtype.kind in "fiu" and not column.is_category
+            else np.array([_encode(column, cell) for cell in part.tolist()], np.float64)
+            for column, part in zip(self.columns, parts, strict=True)
+        ]
+        return np.column_stack(encoded)
+
+    def _check_width(self, width: int) -> None:
+        if width != len(self.columns):
+            raise ShapeError(
+                f"`{self.role}` must have {len(self.columns)} columns, as the reference has, got {width}. "
+                "Pass the same columns in the same order."
+            )
+
+    def unusable(self, rows: FloatArray) -> FloatArray:
+        """Return for each row 0 if it can be used, 1 for a gap (or a word for a number), 2 for a label never seen."""
+        unseen = (rows[:, self.are_labels] == UNSEEN).any(axis=1)
+        return np.where(~np.isfinite(rows).all(axis=1), 1, np.where(unseen, 2, 0))
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        listed = [[c.name, c.kind, list(c.labels)] for c in self.columns]
+        return {"role": self.role, "named": self.named, "columns": listed}
+
+    @classmethod
+    def from_description(cls, about: Mapping[str, Any]) -> StreamColumns:
+        """Undo `describe`."""
+        columns = tuple(Column(str(n), k, ()).relabelled([str(label) for label in ls]) for n, k, ls in about["columns"])
+        if not columns or any(c.kind not in ("number", "date", "category") for c in columns):
+            raise ValueError("columns of no known kind")
+        return cls(str(about["role"]), columns, bool(about["named"]))
+
+
+def read_reference(role: str, argument: str, table: Any, category: Collection[str]) -> tuple[StreamColumns, FloatArray]:
+    """Return the columns of a reference, and its rows as numbers and codes."""
+    names, parts = _parts(argument, table)
+    own = names or [role if len(parts) == 1 else f"{role}{place}" for place in range(len(parts))]
+    if not parts or not len(parts[0]):
+        raise ShapeError(f"`{argument}` must have rows and columns, got none. Rows are observations.")
+    columns, encoded = [], []
+    for name, part in zip(own, parts, strict=True):
+        cells = part.tolist()
+        gap = next((row for row, cell in enumerate(cells) if is_missing(cell)), None)
+        if gap is not None:
+            raise DataError(
+                f"`{argument}` must be finite, got {cells[gap]!r} in row {gap} of column {name!r}. Remove such rows "
+                "first."
+            )
+        plain = part.dtype.kind in "fiu" and name not in category
+        if plain and not (role == "y" and len(np.unique(part)) == 2):
+            columns.append(Column(name, "number"))
+        else:
+            said = True if name in category else None
+            columns.append(tell_kind(name, [cells], category=said, response=role == "y"))
+        encoded.append(columns[-1].encode(cells, f"`{argument}`"))
+    return StreamColumns(role, tuple(columns), names is not None), np.column_stack(encoded)
+
+
+def _encode(column: Column, cell: Any) -> float:
+    if is_missing(cell):
+        return float("nan")
+    try:
+        return float(column.encode([cell], "row")[0])
+    except DataError:
+        return float("nan")
+
+
+def _parts(name: str, table: Any) -> tuple[list[str] | None, list[FloatArray]]:
+    """Return the names of the columns, if they have any, and the columns."""
+    if isinstance(table, Mapping):
+        return [str(key) for key in table], _same_lengths(name, [np.asarray(column) for column in table.values()])
+    columns = getattr(table, "columns", None)
+    if columns is not None:
+        parts = [np.asarray(table[column]) for column in columns]
+        return [str(column) for column in columns], _same_lengths(name, parts)
+    array = table if isinstance(table, np.ndarray) else _as_array(table)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise ShapeError(f"`{name}` must have one or two dimensions, got shape {array.shape}. Rows are observations.")
+    return None, [array[:, place] for place in range(array.shape[1])]
+
+
+def _as_array(values: Any) -> FloatArray:
+    array = np.asarray(values)
+    # Numbers beside text would become text.
+    return array if array.dtype.kind not in "US" else np.asarray(values, dtype=object)
+
+
+def _same_lengths(name: str, parts: Sequence[FloatArray]) -> list[FloatArray]:
+    if any(part.ndim != 1 or len(part) != len(parts[0]) for part in parts):
+        raise ShapeError(f"`{name}` must hold one-dimensional columns of one length. Rows are observations.")
+    return list(parts)
