@@ -104,6 +104,22 @@ def test_errors_end_with_two(tables, monkeypatch, words, message):
     assert "Traceback" not in result.output
 
 
+def test_options_about_losses_and_limits_reach_the_comparison(tables, monkeypatch):
+    """Only those that were given; groups have none of them."""
+    given = []
+    monkeypatch.setattr("condcs.comparison._comparing.compare", lambda *names, **options: given.append(options))
+    two = ["march.csv", "changed.csv", "--y", "price"]
+    monkeypatch.chdir(tables)
+    run(*two, "--prediction", "sold", "--tolerance", "2.5")
+    run(*two, "--loss", "sold", "--min-effect", "0.1")
+    new = ("prediction", "loss", "tolerance", "min_effect")
+    found = [{name: options[name] for name in new if name in options} for options in given]
+    assert found == [{"prediction": "sold", "tolerance": 2.5}, {"loss": "sold", "min_effect": 0.1}]
+    refused = run("march.csv", "--group", "district", "--y", "price", "--min-effect", "0.1")
+    assert refused.exit_code == 2
+    assert "--min-effect must come with two tables" in " ".join(refused.stderr.split())
+
+
 def test_a_fault_of_ours_does_not_look_like_a_change(tables, monkeypatch):
     def fail(*args, **kwargs):
         raise ZeroDivisionError

@@ -99,6 +99,14 @@ def compare_tables(
     cluster: Annotated[
         str | None, typer.Option(help="Column that says which rows belong together, e.g. a customer.")
     ] = None,
+    prediction: Annotated[
+        str | None, typer.Option(help="Column of a model's predictions of y: why did its loss change?")
+    ] = None,
+    loss: Annotated[str | None, typer.Option(help="Column of a model's loss, in place of --prediction.")] = None,
+    tolerance: Annotated[
+        float | None, typer.Option(help="Change of y for equal inputs, in its units, that is too small to matter.")
+    ] = None,
+    min_effect: Annotated[float | None, typer.Option(help="The same as a loss of overlap, e.g. 0.05.")] = None,
     report: Annotated[Path | None, typer.Option(help="HTML report to write.")] = None,
     junit: Annotated[Path | None, typer.Option(help="JUnit XML to write, for the test reports of a pipeline.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Summary in Markdown to write.")] = None,
@@ -136,6 +144,7 @@ def compare_tables(
         current,
         group,
         against,
+        pairs_only={"prediction": prediction, "loss": loss, "tolerance": tolerance, "min_effect": min_effect},
         alpha=alpha,
         n_resamples=resamples,
         rng=seed,

@@ -41,25 +41,28 @@ Compared = Callable[[Callable[[str], None]], Found]
 
 
 def chosen_tables(
-    reference: str, current: str | None, group: str | None, against: str, *, n_resamples: int | None, **options: Any
+    reference: str, current: str | None, group: str | None, against: str, *, pairs_only: dict[str, Any], **options: Any
 ) -> Compared:
-    """Return what compares two tables, or the groups of one."""
+    """Return what compares two tables, with options that only they have, or the groups of one; None is the default."""
     if (current is None) == (group is None):
         got = "one table alone" if group is None else "two tables and --group"
         raise ParameterError(
             f"two tables must be named, or one table and its --group, got {got}. Name e.g. a second table."
         )
+    options = {name: value for name, value in options.items() if value is not None}
+    pairs_only = {name: value for name, value in pairs_only.items() if value is not None}
+    if group is not None and pairs_only:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in pairs_only)
+        raise ParameterError(f"{named} must come with two tables, got --group. Leave it out, or compare two tables.")
     if group is not None:
         return lambda tell: compare_groups(
             reference,
             group=group,
             against=cast(Any, against),
-            n_resamples=n_resamples,
             progress=tell,
             **options,
         )
-    resamples = 299 if n_resamples is None else n_resamples
-    return lambda tell: _comparing.compare(reference, current, n_resamples=resamples, progress=tell, **options)
+    return lambda tell: _comparing.compare(reference, current, progress=tell, **pairs_only, **options)
 
 
 def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> None:
