@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import html
 import json
 from xml.etree import ElementTree
 
@@ -145,7 +146,7 @@ def test_names_of_columns_cannot_leave_their_place():
 
 
 def test_markdown_has_the_answer_first(changed, same):
-    assert as_markdown(changed).startswith(f"### 🔴 {changed.verdict}\n")
+    assert as_markdown(changed).startswith(f"### 🔴 {html.escape(changed.verdict, quote=False)}\n")
     assert "where the relation changed" in as_markdown(changed)
     assert as_markdown(same).startswith("### ⚪ No evidence")
 

@@ -134,6 +134,8 @@ def _where(page: Page, found: Comparison) -> None:
             if small
             else "The test found no evidence of a change; differences as the pictures show them are expected by chance."
         )
+    else:
+        _regions(page, found)
     for place in telling_columns(found):
         column, response = places.pair.x[place], response_title(places)
         below = "each dot a row of either table, all inputs considered" if not column.is_category else "on average"
@@ -144,8 +146,9 @@ def _where(page: Page, found: Comparison) -> None:
             caption=f"{response} over {column.name}: mean and {band_words(places.pair)} of it in both tables. "
             f"Below: how far apart the two relations are there, {below}.",
         )
-    if not found.relation_changed:
-        return
+
+
+def _regions(page: Page, found: Comparison) -> None:
     if not found.regions:
         page.text(NOWHERE)
         return

@@ -10,7 +10,7 @@ from condcs._core.printable import harmless
 from condcs.comparison._asserting import failure_words
 from condcs.comparison._group_comparison import GroupComparison, place_words
 from condcs.comparison._result import Comparison
-from condcs.comparison._wording import Lines, answers, responses, sizes, where
+from condcs.comparison._wording import Lines, answers, effects, loss_parts, responses, sizes, where
 
 Found = Comparison | GroupComparison
 
@@ -46,7 +46,9 @@ def as_markdown(found: Found) -> str:
     if isinstance(found, GroupComparison):
         parts += [_table(found.lines()), _points(found.places)]
     else:
-        parts += [_table(answers(found)), _points(responses(found))]
+        parts += [_points(responses(found)), _table(effects(found))]
+        parts += [_table(loss_parts(found))] if found.loss_change is not None else []
+        parts += [_table(answers(found))]
         if found.relation_changed and found.regions:
             parts.append(_table(where(found)))
         parts.append(_table(sizes(found)))

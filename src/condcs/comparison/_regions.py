@@ -62,7 +62,11 @@ def find_places(pair: Pair, *, seed: int, alpha: float = 0.05) -> Places:
     labels = np.repeat([0, 1], [len(pair.xp), len(pair.xq)])
     categorical = tuple(column.is_category for column in pair.x)
     smoother = Smoother(x, categorical)
-    ground = Ground(x, categorical, labels, np.ones(len(x)), smoother, fitted_propensity(smoother, labels, 2, rng))
+    weights = np.ones(len(x))
+    if pair.weights_p is not None and pair.weights_q is not None:
+        # Each table in a unit of its own: what counts is how much more one row of it is worth than another.
+        weights = np.concatenate([own / own.mean() for own in (pair.weights_p, pair.weights_q)])
+    ground = Ground(x, categorical, labels, weights, smoother, fitted_propensity(smoother, labels, 2, rng))
     found = explained(
         ground,
         y,

@@ -89,7 +89,10 @@ def verdict_words(found: Comparison) -> str:
     p = f"p = {show_p(found.relation.pvalue)}"
     if found.decision == "changed":
         inputs = "The inputs shifted as well" if found.inputs_shifted else "No evidence that the inputs shifted"
-        return f"The relation of {y} to the inputs changed: for equal inputs, {_changes(found)}; {p}. {inputs}."
+        return (
+            f"The relation of {y} to the inputs changed: for equal inputs, {_changes(found)}{_mostly(found)}; {p}. "
+            f"{inputs}."
+        )
     inputs = "the inputs shifted (covariate shift)" if found.inputs_shifted else "no evidence that the inputs shifted"
     if found.decision == "same":
         most = _range(found, only_most=True)
@@ -141,6 +144,16 @@ def effect_words(column: Column, effect: Effect) -> list[str]:
 def _changes(found: Comparison) -> str:
     words = [w for c, e in zip(found.pair.y, found.effects, strict=True) for w in effect_words(c, e)]
     return ", and ".join(words[:3]) or "mean and spread are about the same, and the shape or a few rows differ"
+
+
+def _mostly(found: Comparison) -> str:
+    """Name the region that was found first, and what y does there, unless it is all there is."""
+    if not found.regions or not found.regions[0].bounds:
+        return ""
+    region = found.regions[0]
+    change = region.changes[0]
+    before, now = show_number(change.before.value), show_number(change.now.value)
+    return f", most clearly where {region.words} ({change.words} {before} before, {now} now)"
 
 
 def _limit(found: Comparison) -> str:
