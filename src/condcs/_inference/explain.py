@@ -297,10 +297,9 @@ def column_words(variable: Variable, parts: Parts) -> list[ColumnWords]:
 
 def _variable(inputs: Inputs, parts: Parts, role: str, kernel: Kernel) -> Variable:
     option = check_kernel(f"kernel_{role}", kernel)
-    variable = check_variable(
+    return check_variable(
         parts, inputs.backend, inputs.dtype, labels=option.labels, kernel_option=option.option, stem=role
     )
-    return variable
 
 
 def _of_mean_one(weights: FloatArray, labels: FloatArray) -> FloatArray:
