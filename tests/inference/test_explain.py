@@ -159,6 +159,26 @@ def test_no_region_where_only_x_shifts(shift):
     assert named <= 4
 
 
+def test_a_label_that_only_one_sample_has_was_part_of_a_region():
+    """Nothing can be said about labels 0 and 3; label 2 changed."""
+    rng = np.random.default_rng(9)
+    label = np.concatenate([rng.integers(3, size=300), rng.integers(1, 4, size=300)])
+    x = np.column_stack([label, rng.normal(size=(600, 2))])
+    y = rng.normal(size=600) + 2 * ((label == 2) & (np.arange(600) >= 300))
+    found = explain(x[:300], y[:300], x[300:], y[300:], kernel_x=("delta", "gaussian", "gaussian"))
+    assert [region.bounds for region in found.regions] == [{"x1": ("2",)}]
+
+
+def test_units_of_any_size():
+    """Numbers whose squares are too large, or too small, for a double."""
+    data = make_local_shift(200)
+    plain = explain(data.xp, data.yp, data.xq, data.yq).regions[0]
+    other = explain(data.xp * 1e200, data.yp * 1e-200, data.xq * 1e200, data.yq * 1e-200).regions[0]
+    assert other.bounds["x"] == pytest.approx(tuple(1e200 * end for end in plain.bounds["x"]))
+    for one, same in zip(plain.changes, other.changes, strict=True):
+        assert same.now == pytest.approx(tuple(1e-200 * value for value in one.now))
+
+
 def test_says_so_where_nothing_differs():
     data = make_local_shift(200, shift=0.0)
     found = explain(data.xp, data.yp, data.xq, data.yq)

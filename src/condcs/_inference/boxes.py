@@ -29,6 +29,8 @@ _STEPS = 20
 _PER_LABEL = 1.0
 """Cost of each further label of a set: among labels without a change, those that happen to lie on one side gain 0.64
 each by chance."""
+_LEAST_LABEL = 1.0
+"""Weight of a label that may be part of a set: of one that only one sample has nothing can be said."""
 _LEAST_STEP = 1e-9
 
 
@@ -172,10 +174,12 @@ class BoxSearch:
     def _labels(self, values: FloatArray, s: FloatArray, v: FloatArray, total: int) -> _Found:
         """Find the best set of labels. For either sign it starts the list of labels ordered by their mean contrast."""
         names, codes = np.unique(values, return_inverse=True)
+        sums, weights = (np.bincount(codes, weights=a, minlength=len(names)) for a in (s, v))
+        known = weights >= _LEAST_LABEL
+        names, sums, weights = names[known], sums[known], weights[known]
         count = len(names)
         if not count:
             return _Found(-np.inf, None)
-        sums, weights = (np.bincount(codes, weights=a, minlength=count) for a in (s, v))
         costs = self._label_costs(np.arange(1, count + 1), total)
         costs[-1] = 0.0
         best, bound = -np.inf, None

@@ -23,7 +23,7 @@ from condcs._core.errors import ParameterError, public
 from condcs._core.random import check_rng
 from condcs._inference.boxes import Bound
 from condcs._inference.every_view import chosen_propensity, warn_if_unreliable
-from condcs._inference.input_changes import InputChange, input_changes
+from condcs._inference.input_changes import InputChange, deviation, input_changes
 from condcs._inference.region_effects import Change, RegionEffects
 from condcs._inference.region_features import Feature, Kind, response_features
 from condcs._inference.regions import FoundBox, Ground, honest_boxes
@@ -35,6 +35,7 @@ from condcs._measures.inputs import Inputs
 FloatArray = np.ndarray[Any, Any]
 
 _MOST_LABELS = 4
+_SMALL, _LARGE = 1e-4, 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +244,7 @@ def explain(
         values,
         x.labels,
         labels,
-        np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64) / float(np.mean(weights)),
+        np.ones(len(labels)) if weights is None else _of_mean_one(np.asarray(weights, np.float64), labels),
         smoother,
         chosen_propensity(propensity, values, smoother, None, labels, 2, generator),
     )
@@ -289,17 +290,21 @@ def column_words(variable: Variable, parts: Parts) -> list[ColumnWords]:
     found = []
     for column, (name, is_label) in enumerate(zip(variable.names, variable.labels, strict=True)):
         names = label_names(parts, variable, column) if is_label else None
-        spread = float(np.std(np.asarray(variable.values[:, column], np.float64)))
+        spread = deviation(np.asarray(variable.values[:, column], np.float64))
         found.append(ColumnWords(name, names, _interval_words(name, spread)))
     return found
 
 
 def _variable(inputs: Inputs, parts: Parts, role: str, kernel: Kernel) -> Variable:
     option = check_kernel(f"kernel_{role}", kernel)
-    variable = check_variable(
+    return check_variable(
         parts, inputs.backend, inputs.dtype, labels=option.labels, kernel_option=option.option, stem=role
     )
-    return variable
+
+
+def _of_mean_one(weights: FloatArray, labels: FloatArray) -> FloatArray:
+    """Weights with a mean of 1 in each sample: each may have a unit of its own."""
+    return np.asarray(weights / np.array([weights[labels == group].mean() for group in (0, 1)])[labels])
 
 
 def _check_enough(n_resamples: int, alpha: float) -> None:
@@ -374,10 +379,10 @@ def _reach(found: FoundBox) -> float:
 
 def _interval_words(name: str, spread: float) -> Callable[[float, float], str]:
     """Write an interval with as many decimals as tell hundredths of the column's spread apart."""
-    decimals = max(0, 2 - round(np.log10(spread))) if spread > 0 else 2
+    digits = f".{max(0, 2 - round(np.log10(spread)))}f" if _SMALL < spread < _LARGE else ".4g"
 
     def write(low: float, high: float) -> str:
-        below, above = (f"{value:.{decimals}f}" for value in (low, high))
+        below, above = (format(value, digits) for value in (low, high))
         if low == -np.inf:
             return f"{name} <= {above}"
         return f"{name} > {below}" if high == np.inf else f"{below} < {name} <= {above}"

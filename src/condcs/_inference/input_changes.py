@@ -96,6 +96,12 @@ def _explained(x: FloatArray, box: Box, s: FloatArray, v: FloatArray) -> float:
     return max(float(s[inside].sum() ** 2 / v[inside].sum()) - 1.0, 0.0)
 
 
+def deviation(values: FloatArray) -> float:
+    """Return the standard deviation, of numbers whose squares are none as well."""
+    top = max(float(np.abs(values).max()), np.finfo(float).tiny)
+    return float(np.std(values / top)) * top
+
+
 class _Column:
     """One input in both samples."""
 
@@ -112,7 +118,7 @@ class _Column:
         self.p_value = float(ks_2samp(p, q, method="asymp").pvalue)
         self.summaries: tuple[tuple[str, float, float], ...] = (
             ("mean", float(p.mean()), float(q.mean())),
-            ("spread", float(p.std()), float(q.std())),
+            ("spread", deviation(p), deviation(q)),
         )
         edges = _edges(np.concatenate([p, q]))
         self.bins: tuple[str, ...] | tuple[float, ...] = tuple(float(e) for e in edges)

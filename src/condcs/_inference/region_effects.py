@@ -78,10 +78,12 @@ class RegionEffects:
     """
 
     def __init__(self, ground: Ground, values: FloatArray, reach: float) -> None:
-        top = max(float(np.abs(values).max()), np.finfo(float).tiny)
+        # In units of the largest value, whose square may be too large or too small for a number.
+        self.unit = max(float(np.abs(values).max()), np.finfo(float).tiny)
+        scaled = values / self.unit
         # Each row is left out of its own fit, which would take a part of the difference along.
-        self.left = ground.smoother.residuals(values[:, None] / top)[1][:, 0] * top
-        self.fitted = values - self.left
+        self.left = ground.smoother.residuals(scaled[:, None])[1][:, 0]
+        self.fitted = scaled - self.left
         e = ground.propensity.probabilities[:, 1]
         self.common = ground.weights * e * (1 - e)
         self.balance = ground.weights * np.where(ground.labels == 1, 1 - e, e)
@@ -100,8 +102,8 @@ class RegionEffects:
         before, now = (self._around(value, error) for value, error in zip(values, errors, strict=True))
         change = self._around(values[1] - values[0], math.hypot(*errors))
         if label is not None:
-            before, now, change = _clipped(before, 0), _clipped(now, 0), _clipped(change, -1)
-        return Change("mean" if label is None else "share", column, label, before, now, change)
+            return Change("share", column, label, _clipped(before, 0), _clipped(now, 0), _clipped(change, -1))
+        return Change("mean", column, None, *(_times(e, self.unit) for e in (before, now, change)))
 
     def spread(self, column: str, rows: Rows) -> Change:
         """Return the standard deviation about the regression, with intervals on the scale of its logarithm."""
@@ -115,8 +117,8 @@ class RegionEffects:
             errors.append(float(error))
         before, now = (self._around(value, error) for value, error in zip(logs, errors, strict=True))
         change = self._around(logs[1] - logs[0], math.hypot(*errors))
-        powers = (Estimate(*(float(np.exp(v)) for v in e)) for e in (before, now, change))
-        return Change("spread", column, None, *powers)
+        before, now, change = (Estimate(*(math.exp(v) for v in e)) for e in (before, now, change))
+        return Change("spread", column, None, _times(before, self.unit), _times(now, self.unit), change)
 
     def _group(self, rows: Rows, group: int) -> tuple[FloatArray, FloatArray]:
         own = rows & (self.labels == group)
@@ -134,6 +136,10 @@ def _positive(weights: FloatArray) -> FloatArray:
 def _small_sample(weights: FloatArray) -> float:
     rows = weights.sum() ** 2 / (weights**2).sum()
     return float(rows / (rows - 1)) if rows > 1.5 else 3.0
+
+
+def _times(estimate: Estimate, factor: float) -> Estimate:
+    return Estimate(*(factor * value for value in estimate))
 
 
 def _clipped(estimate: Estimate, low: float) -> Estimate:
