@@ -138,6 +138,27 @@ def test_several_responses_and_weights():
     assert len(region.changes) == 4
 
 
+def test_rows_of_a_cluster_were_taken_for_independent_ones():
+    """Clusters of 10 rows that share a deviation at one x: as rows nearly every pair shows a region, as clusters few.
+
+    8 pairs at level 0.05: more than 3 have probability 0.0004.
+    """
+    as_rows = as_clusters = 0
+    for seed in range(8):
+        rng = np.random.default_rng([8, seed])
+        names = np.repeat(np.arange(40), 10)
+        x, y = [], []
+        for _ in range(2):
+            place = rng.normal(size=40)
+            x.append(place[names] + 0.1 * rng.normal(size=400))
+            y.append(x[-1] + rng.normal(size=40)[names] + 0.5 * rng.normal(size=400))
+        as_rows += bool(explain(x[0], y[0], x[1], y[1], n_resamples=99, rng=seed).regions)
+        found = explain(x[0], y[0], x[1], y[1], clusters_p=names, clusters_q=names, n_resamples=99, rng=seed)
+        as_clusters += bool(found.regions)
+    assert as_clusters <= 3
+    assert as_rows >= 5
+
+
 SHIFTS = {
     "mean": lambda rng, x: x + np.array([0.8, 0, 0]),
     "correlation": lambda rng, x: np.column_stack([x[:, 0], 0.6 * x[:, 0] + 0.8 * x[:, 1], x[:, 2]]),

@@ -29,6 +29,7 @@ from condcs._inference.region_features import Feature, Kind, response_features
 from condcs._inference.regions import FoundBox, Ground, honest_boxes
 from condcs._inference.smoothing import Smoother
 from condcs._inference.statistics import as_numpy
+from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._kernels.log_kernels import Kernel, check_kernel
 from condcs._measures.inputs import Inputs
 
@@ -176,6 +177,8 @@ def explain(
     kernel_y: Kernel = "gaussian",
     weights_p: Array | None = None,
     weights_q: Array | None = None,
+    clusters_p: Array | None = None,
+    clusters_q: Array | None = None,
     rng: int | np.random.Generator | None = 0,
 ) -> Explanation:
     r"""Name the regions of x in which p(y|x) and q(y|x) differ, and say what y did there.
@@ -202,6 +205,9 @@ def explain(
         Which columns are labels: those with the kernel "delta". Nothing else about the kernels is used.
     weights_p, weights_q : array, optional
         How much each row counts.
+    clusters_p, clusters_q : array, optional
+        The cluster that each row belongs to, as in `conditional_test`: clusters are halved, and labels redrawn, as a
+        whole.
     rng : int, Generator or None
         Seed of the halves and of the resamples.
 
@@ -239,14 +245,16 @@ def explain(
     weights = inputs.weights(weight_parts, x.sizes).weights
     labels = np.repeat([0, 1], x.sizes)
     values = np.asarray(x.values, np.float64)
-    smoother = Smoother(values, x.labels)
+    cluster_parts: Parts = [("clusters_p", as_numpy(clusters_p)), ("clusters_q", as_numpy(clusters_q))]
+    clusters = checked_clusters(cluster_parts, x.sizes)
+    smoother = Smoother(values, x.labels, clusters)
     ground = Ground(
         values,
         x.labels,
         labels,
         np.ones(len(labels)) if weights is None else _of_mean_one(np.asarray(weights, np.float64), labels),
         smoother,
-        chosen_propensity(propensity, values, smoother, None, labels, 2, generator),
+        chosen_propensity(propensity, values, smoother, clusters, labels, 2, generator),
     )
     warn_if_unreliable(ground.propensity)
     return explained(

@@ -84,19 +84,19 @@ class RegionEffects:
         # Each row is left out of its own fit, which would take a part of the difference along.
         self.left = ground.smoother.residuals(scaled[:, None])[1][:, 0]
         self.fitted = scaled - self.left
-        e = ground.propensity.probabilities[:, 1]
+        e = ground.propensity.of_rows[:, 1]
         self.common = ground.weights * e * (1 - e)
         self.balance = ground.weights * np.where(ground.labels == 1, 1 - e, e)
-        self.labels, self.reach = ground.labels, reach
+        self.labels, self.reach, self.units = ground.labels, reach, ground.propensity.units
 
     def mean(self, column: str, rows: Rows, label: str | None = None) -> Change:
         """Return the mean, or the share of a label."""
         level = float(np.average(self.fitted[rows], weights=_positive(self.common[rows])))
         values, errors = [], []
         for group in (0, 1):
-            left, weights = self._group(rows, group)
+            own, left, weights = self._group(rows, group)
             average = float(np.average(left, weights=weights))
-            variance = (weights**2 * (left - average) ** 2).sum() / weights.sum() ** 2
+            variance = self._square(own, weights * (left - average)) / weights.sum() ** 2
             values.append(level + average)
             errors.append(float(np.sqrt(variance * _small_sample(weights))))
         before, now = (self._around(value, error) for value, error in zip(values, errors, strict=True))
@@ -109,10 +109,10 @@ class RegionEffects:
         """Return the standard deviation about the regression, with intervals on the scale of its logarithm."""
         logs, errors = [], []
         for group in (0, 1):
-            left, weights = self._group(rows, group)
+            own, left, weights = self._group(rows, group)
             squares = (left - np.average(left, weights=weights)) ** 2
             variance = max(float(np.average(squares, weights=weights)), np.finfo(float).tiny)
-            error = np.sqrt((weights**2 * (squares - variance) ** 2).sum()) / (2 * variance * weights.sum())
+            error = np.sqrt(self._square(own, weights * (squares - variance))) / (2 * variance * weights.sum())
             logs.append(0.5 * float(np.log(variance * _small_sample(weights))))
             errors.append(float(error))
         before, now = (self._around(value, error) for value, error in zip(logs, errors, strict=True))
@@ -120,9 +120,15 @@ class RegionEffects:
         before, now, change = (Estimate(*(math.exp(v) for v in e)) for e in (before, now, change))
         return Change("spread", column, None, _times(before, self.unit), _times(now, self.unit), change)
 
-    def _group(self, rows: Rows, group: int) -> tuple[FloatArray, FloatArray]:
+    def _group(self, rows: Rows, group: int) -> tuple[Rows, FloatArray, FloatArray]:
         own = rows & (self.labels == group)
-        return self.left[own], _positive(self.balance[own])
+        return own, self.left[own], _positive(self.balance[own])
+
+    def _square(self, rows: Rows, terms: FloatArray) -> float:
+        """Sum the squares of independent terms: those of rows, or their sums over clusters."""
+        if self.units is not None:
+            terms = np.bincount(self.units[rows], weights=terms)
+        return float((terms**2).sum())
 
     def _around(self, value: float, error: float) -> Estimate:
         return Estimate(value, value - self.reach * error, value + self.reach * error)

@@ -67,7 +67,7 @@ class Ground:
     @property
     def surprise(self) -> FloatArray:
         """Label minus its probability."""
-        return np.asarray(self.labels - self.propensity.probabilities[:, 1])
+        return np.asarray(self.labels - self.propensity.of_rows[:, 1])
 
     def search(self, rows: Rows | slice) -> BoxSearch:
         """Return a search among some rows."""
@@ -121,7 +121,7 @@ def honest_boxes(
     """Find boxes in which a function of y changed, most certain first; none if nothing is significant."""
     if not features:
         return []
-    halves = _halves(ground.labels, rng)
+    halves = _halves(ground, rng)
     count = max(1, min(max_regions, _MOST_PROPOSED // len(features)))
     tested: list[_Tested] = []
     for half in (0, 1):
@@ -132,13 +132,14 @@ def honest_boxes(
     return _listed(ground, significant, features, max_regions)
 
 
-def _halves(labels: Rows, rng: np.random.Generator) -> Rows:
-    """Split each sample in two."""
-    halves = np.empty(len(labels), np.int64)
+def _halves(ground: Ground, rng: np.random.Generator) -> Rows:
+    """Split each sample in two; rows that belong together stay so."""
+    units = np.arange(len(ground.labels)) if ground.propensity.units is None else ground.propensity.units
+    halves = np.empty(int(units.max()) + 1, np.int64)
     for group in (0, 1):
-        rows = rng.permutation(np.flatnonzero(labels == group))
-        halves[rows] = np.arange(len(rows)) % 2
-    return halves
+        own = rng.permutation(np.unique(units[ground.labels == group]))
+        halves[own] = np.arange(len(own)) % 2
+    return np.asarray(halves[units])
 
 
 def _grown(ground: Ground, feature: Feature, rows: Rows, count: int) -> list[Box]:

@@ -278,9 +278,8 @@ def make_pair(wanted: Wanted, told: Sequence[Column], reference: Encoded, curren
     _check_overlap(inputs)
     if reference.weights is not None or reference.clusters is not None:
         notes.append(
-            "Weights and clusters count in the test of the relation, and weights in the regions and in means over all "
-            "rows; the test of the inputs and the sizes of changes take rows as they are, the regions rows of a "
-            "cluster as independent ones."
+            "Weights and clusters count in the test of the relation and in the regions, and weights in means over all "
+            "rows; the test of the inputs and the sizes of changes take rows as they are."
         )
     xp, xq = (np.column_stack([derived.values[table] for derived in inputs]) for table in (0, 1))
     yp, yq = (np.column_stack([derived.values[table] for derived in responses]) for table in (0, 1))

@@ -10,10 +10,11 @@ import numpy as np
 
 import condcs
 from condcs._core.equality import ByValue
+from condcs._inference.every_view import chosen_propensity
 from condcs._inference.explain import ColumnWords, Explanation, Region, explained
-from condcs._inference.propensities import fitted_propensity
 from condcs._inference.regions import Ground
 from condcs._inference.smoothing import Smoother
+from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._inference.witness import Witness
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
@@ -61,12 +62,11 @@ def find_places(pair: Pair, *, seed: int, alpha: float = 0.05) -> Places:
     x, y = np.concatenate([pair.xp, pair.xq]), np.concatenate([pair.yp, pair.yq])
     labels = np.repeat([0, 1], [len(pair.xp), len(pair.xq)])
     categorical = tuple(column.is_category for column in pair.x)
-    smoother = Smoother(x, categorical)
-    weights = np.ones(len(x))
-    if pair.weights_p is not None and pair.weights_q is not None:
-        # Each table in a unit of its own: what counts is how much more one row of it is worth than another.
-        weights = np.concatenate([own / own.mean() for own in (pair.weights_p, pair.weights_q)])
-    ground = Ground(x, categorical, labels, weights, smoother, fitted_propensity(smoother, labels, 2, rng))
+    sizes = (len(pair.xp), len(pair.xq))
+    clusters = checked_clusters([("clusters_p", pair.clusters_p), ("clusters_q", pair.clusters_q)], sizes)
+    smoother = Smoother(x, categorical, clusters)
+    propensity = chosen_propensity(None, x, smoother, clusters, labels, 2, rng)
+    ground = Ground(x, categorical, labels, _weights(pair), smoother, propensity)
     found = explained(
         ground,
         y,
@@ -88,9 +88,17 @@ def find_places(pair: Pair, *, seed: int, alpha: float = 0.05) -> Places:
         kernel_y=kernels(pair.y),
         bandwidth_y=_width_of_y(pair),
         n_resamples=_RESAMPLES,
+        weights_p=pair.weights_p,
+        weights_q=pair.weights_q,
         rng=seed,
     )
     return Places(found, local, pair, _labels_to_show(pair, found))
+
+
+def _weights(pair: Pair) -> FloatArray:
+    """Weights of all rows with a mean of 1 in each table, whose units may differ."""
+    parts = ((pair.weights_p, len(pair.xp)), (pair.weights_q, len(pair.xq)))
+    return np.concatenate([np.ones(size) if own is None else own / own.mean() for own, size in parts])
 
 
 def response_summary(
