@@ -171,8 +171,8 @@ class Smoother:
                         here[:, better],
                         deleted[:, better],
                     )
-                    for column in np.flatnonzero(better):
-                        kept[int(column)] = design, shrinkage, along[:, column]
+                    if len(seen) < n:
+                        kept |= {int(c): (design, shrinkage, along[:, c]) for c in np.flatnonzero(better)}
         return (left, left_out) if len(seen) == n else self._everywhere(targets, kept)
 
     def _left_out_by(self, basis: FloatArray) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
