@@ -55,11 +55,12 @@ _LOST = 1e-290
 
 @dataclass(frozen=True)
 class SampledSums:
-    """A divergence from anchors: its value, its standard error, and how many rows had exact masses."""
+    """A divergence from anchors: its value, its standard error, and how many rows had exact masses: perhaps all."""
 
     value: float
     standard_error: float
     n_anchors: int
+    exact: bool
 
 
 def sampled_divergence(
@@ -71,14 +72,14 @@ def sampled_divergence(
     low_rank, sums, wanted, stage = low_rank_of(source, known), known.expansion @ known.added, FIRST_ANCHORS, 0
     while True:
         before, stage = time.monotonic(), stage + 1
-        draw = _drawn(source, fitted_model(source, measure, low_rank, known, sums), known, seed, stage)
-        anchors = draw.rows.take(slice(0, wanted))
-        added = added_by(measure, _log_masses(source, anchors), anchors)
+        model = fitted_model(source, measure, low_rank, known, sums)
+        draw = _drawn(source, model, known, wanted, seed, stage)
+        added = added_by(measure, _log_masses(source, draw.rows), draw.rows)
         sums, standard_error = _estimate(measure, known.added.sum(axis=0), draw, added)
-        known = known.with_anchors(anchors, added)
-        found = SampledSums(measure.value(sums), standard_error, len(known.rows))
+        known = known.with_anchors(draw.rows, added)
+        found = SampledSums(measure.value(sums), standard_error, len(known.rows), draw.complete)
         # The first anchors tell where the next ones are needed; their own error is not to be relied on.
-        if standard_error == 0.0 or (stage > 1 and enough(found.value, standard_error)):
+        if draw.complete or (stage > 1 and enough(found.value, standard_error)):
             return found
         now = time.monotonic()
         affordable = int((max_seconds - (now - started)) / (now - before) * wanted)
@@ -185,60 +186,68 @@ def _log_sums_by_group(source: RowSource, rows: RowChunk) -> dict[int, tuple[Flo
 
 @dataclass(frozen=True)
 class _Draw:
-    """Candidates for anchors in the order in which they are taken, and totals over all rows that are not known.
+    """Anchors, and totals over all rows whose masses are not known.
 
     Attributes
     ----------
-    rows, features, chances, order : rows and arrays
-        Candidates, with their features, relative probabilities and U / chance, ascending.
+    rows, features, chances : rows and arrays
+        Anchors, with their features and the probabilities with which they were drawn.
     totals : array, shape (G, features)
         Sums of the features over all unknown rows of each group.
-    cut : float
-        Rows with a larger U / chance are no candidates.
+    complete : bool
+        Whether all unknown rows are among the anchors.
     """
 
     rows: RowChunk
     features: FloatArray
     chances: FloatArray
-    order: FloatArray
     totals: FloatArray
-    cut: float
+    complete: bool
 
 
-def _drawn(source: RowSource, model: Model, known: Known, seed: int, stage: int) -> _Draw:
-    """Visit all rows once: add up their features, and keep the candidates."""
-    n = sum(source.sizes)
-    cut = np.inf if n <= MOST_ANCHORS else MOST_ANCHORS / n
+def _drawn(source: RowSource, model: Model, known: Known, wanted: int, seed: int, stage: int) -> _Draw:
+    """Visit all unknown rows once: add up their features, and draw about as many anchors as are wanted.
+
+    Most are drawn by what the model expects of them, some without a look at it: whatever it overlooks, every row has a
+    chance. The two draws are independent, and a row is an anchor if either takes it.
+    """
+    n = sum(source.sizes) - len(known.rows)
+    everybody = min(1.0, _BLIND * wanted / max(n, 1))
+    by_model = max(1, round((1 - _BLIND) * wanted))
+    # Only rows that may be among the first need be kept; relative probabilities are 1 on average.
+    cut = np.inf if n <= MOST_ANCHORS else 8.0 * by_model / n
     keys = [np.sort(known.rows.index[known.rows.groups == g]) for g in range(len(source.sizes))]
 
-    def visit(chunk: RowChunk) -> tuple[int, FloatArray, RowChunk, FloatArray, FloatArray, FloatArray]:
+    def visit(chunk: RowChunk) -> tuple[int, FloatArray, RowChunk, FloatArray, FloatArray, FloatArray, FloatArray]:
         group = int(chunk.groups[0])
         place = np.searchsorted(keys[group], chunk.index)
-        unknown = np.append(keys[group], -1)[place] != chunk.index
-        rows = chunk.take(unknown)
+        rows = chunk.take((np.append(keys[group], -1)[place] != chunk.index) & (chunk.weights > 0))
         features, chances = model.features(rows)
-        with np.errstate(divide="ignore"):
-            order = _uniform(seed, stage, rows) / chances
-        kept = (order <= cut) & (chances > 0)
-        return group, features.sum(axis=0), rows.take(kept), features[kept], chances[kept], order[kept]
+        order, blind = _uniform(seed, 2 * stage, rows) / chances, _uniform(seed, 2 * stage + 1, rows) <= everybody
+        kept = (order <= cut) | blind
+        return group, features.sum(axis=0), rows.take(kept), features[kept], chances[kept], order[kept], blind[kept]
 
-    totals = np.zeros((len(source.sizes), len(model.gradient) + 2))
-    found = []
+    totals, found = np.zeros((len(source.sizes), len(model.gradient) + 2)), []
     for group, total, *candidates in source.map(visit):
         totals[group] += total
         found.append(candidates)
-    rows, features, chances, order = _joined(found)
-    place = np.argsort(order, kind="stable")
-    return _Draw(rows.take(place), features[place], chances[place], order[place], totals, cut)
+    rows, features, chances, order, blind = _joined(found)
+    ranked = np.sort(order[order <= cut])
+    threshold = ranked[by_model] if by_model < len(ranked) else cut
+    taken = np.flatnonzero((order < threshold) | blind)
+    chances = 1 - (1 - np.minimum(1.0, chances[taken] * threshold)) * (1 - everybody)
+    return _Draw(rows.take(taken), features[taken], chances, totals, threshold == np.inf)
 
 
-def _joined(found: list[list[Any]]) -> tuple[RowChunk, FloatArray, FloatArray, FloatArray]:
+_BLIND = 0.2
+
+
+def _joined(found: list[list[Any]]) -> tuple[Any, ...]:
     rows, *arrays = zip(*found, strict=True)
     names = ("weights", "groups", "index", "codes")
     values = tuple(np.concatenate([r.values[i] for r in rows]) for i in range(len(rows[0].values)))
     joined = RowChunk(values, *(np.concatenate([getattr(r, name) for r in rows]) for name in names))
-    features, chances, order = (np.concatenate(a) for a in arrays)
-    return joined, features, chances, order
+    return joined, *(np.concatenate(a) for a in arrays)
 
 
 def _estimate(measure: RowSums, known: FloatArray, draw: _Draw, exact: FloatArray) -> tuple[FloatArray, float]:
@@ -246,22 +255,21 @@ def _estimate(measure: RowSums, known: FloatArray, draw: _Draw, exact: FloatArra
 
     Sums over known rows, plus a regression on features of all others, plus what anchors correct.
     """
-    m = len(exact)
-    threshold = draw.order[m] if m < len(draw.rows) else draw.cut
-    groups, features = draw.rows.groups[:m], draw.features[:m]
-    chances = np.minimum(1.0, draw.chances[:m] * threshold)
-    spread = (1 - chances) / chances**2
-    sums, residuals, leverages = known, exact.copy(), np.zeros(m)
-    for g in range(len(draw.totals)):
-        mine = groups == g
-        coefficients, leverages[mine] = weighted_regression(features[mine], exact[mine], np.sqrt(spread[mine]))
-        residuals[mine] -= features[mine] @ coefficients
-        sums = sums + draw.totals[g] @ coefficients
-    sums = sums + (residuals / chances[:, None]).sum(axis=0)
+    spread = (1 - draw.chances) / draw.chances**2
+    # Rows that were certain to be drawn have no error to be made small, but keep the regression on the ground.
+    roots = np.sqrt(spread + 0.01 * spread.mean()) if len(spread) else spread
+    sums, residuals, leverages = known, exact.copy(), np.zeros(len(exact))
+    if not draw.complete:
+        for g, total in enumerate(draw.totals):
+            mine = draw.rows.groups == g
+            coefficients, leverages[mine] = weighted_regression(draw.features[mine], exact[mine], roots[mine])
+            residuals[mine] -= draw.features[mine] @ coefficients
+            sums = sums + total @ coefficients
+    sums = sums + (residuals / draw.chances[:, None]).sum(axis=0)
     if measure.logs and not (sums > 0).all():
         # A regression knows no sign. Without it, sums are of positive terms.
-        residuals, leverages = exact, np.zeros(m)
-        sums = known + (exact / chances[:, None]).sum(axis=0)
+        residuals, leverages = exact, np.zeros(len(exact))
+        sums = known + (exact / draw.chances[:, None]).sum(axis=0)
     gradient = measure.coefficients / np.maximum(sums, TINY) if measure.logs else measure.coefficients
     return sums, _standard_error(spread * (residuals @ gradient / (1 - leverages)) ** 2)
 
