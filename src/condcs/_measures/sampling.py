@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,8 +75,8 @@ def sampled_divergence(
         model = fitted_model(source, measure, low_rank, known, sums)
         draw = _drawn(source, model, known, wanted, seed, stage)
         added = added_by(measure, _log_masses(source, draw.rows), draw.rows)
-        sums, standard_error = _estimate(measure, known.added.sum(axis=0), draw, added)
-        known = known.with_anchors(draw.rows, added)
+        sums, standard_error = _estimate(measure, model, known, draw, added)
+        known = known.with_anchors(draw.rows, draw.chances, added)
         found = SampledSums(measure.value(sums), standard_error, len(known.rows), draw.complete)
         # The first anchors tell where the next ones are needed; their own error is not to be relied on.
         if draw.complete or (stage > 1 and enough(found.value, standard_error)):
@@ -133,7 +133,8 @@ def _known_rows(source: RowSource, measure: RowSums, seed: int) -> Known:
     is_landmark = place < landmarks[here]
     share = np.where(is_landmark, 0.0, (counts - landmarks)[here] / np.maximum(pilots[here], 1))
     log_masses = _log_masses(source, rows)
-    return Known(rows, is_landmark, share, log_masses, added_by(measure, log_masses, rows))
+    draw = np.zeros(len(rows), np.int64)
+    return Known(rows, is_landmark, share, draw, log_masses, added_by(measure, log_masses, rows))
 
 
 def _log_masses(source: RowSource, rows: RowChunk) -> FloatArray:
@@ -194,15 +195,25 @@ class _Draw:
         Anchors, with their features and the probabilities with which they were drawn.
     totals : array, shape (G, features)
         Sums of the features over all unknown rows of each group.
-    complete : bool
-        Whether all unknown rows are among the anchors.
+    threshold, everybody : float
+        What relative probabilities are multiplied by, and the probability of any row.
     """
 
     rows: RowChunk
     features: FloatArray
     chances: FloatArray
     totals: FloatArray
-    complete: bool
+    threshold: float
+    everybody: float
+
+    @property
+    def complete(self) -> bool:
+        """Whether all unknown rows are among the anchors."""
+        return self.threshold == np.inf
+
+    def probability(self, chances: FloatArray) -> FloatArray:
+        """Return the probabilities of rows to be drawn, from their relative probabilities by the model."""
+        return np.asarray(1 - (1 - np.minimum(1.0, chances * self.threshold)) * (1 - self.everybody))
 
 
 def _drawn(source: RowSource, model: Model, known: Known, wanted: int, seed: int, stage: int) -> _Draw:
@@ -235,8 +246,8 @@ def _drawn(source: RowSource, model: Model, known: Known, wanted: int, seed: int
     ranked = np.sort(order[order <= cut])
     threshold = ranked[by_model] if by_model < len(ranked) else cut
     taken = np.flatnonzero((order < threshold) | blind)
-    chances = 1 - (1 - np.minimum(1.0, chances[taken] * threshold)) * (1 - everybody)
-    return _Draw(rows.take(taken), features[taken], chances, totals, threshold == np.inf)
+    draw = _Draw(rows.take(taken), features[taken], chances[taken], totals, float(threshold), everybody)
+    return replace(draw, chances=draw.probability(draw.chances))
 
 
 _BLIND = 0.2
@@ -250,7 +261,7 @@ def _joined(found: list[list[Any]]) -> tuple[Any, ...]:
     return joined, *(np.concatenate(a) for a in arrays)
 
 
-def _estimate(measure: RowSums, known: FloatArray, draw: _Draw, exact: FloatArray) -> tuple[FloatArray, float]:
+def _estimate(measure: RowSums, model: Model, known: Known, draw: _Draw, exact: FloatArray) -> tuple[FloatArray, float]:
     """Return sums over all rows and the standard error of the divergence.
 
     Sums over known rows, plus a regression on features of all others, plus what anchors correct.
@@ -258,20 +269,43 @@ def _estimate(measure: RowSums, known: FloatArray, draw: _Draw, exact: FloatArra
     spread = (1 - draw.chances) / draw.chances**2
     # Rows that were certain to be drawn have no error to be made small, but keep the regression on the ground.
     roots = np.sqrt(spread + 0.01 * spread.mean()) if len(spread) else spread
-    sums, residuals, leverages = known, exact.copy(), np.zeros(len(exact))
+    known_sums = known.added.sum(axis=0)
+    sums, residuals, leverages = known_sums, exact.copy(), np.zeros(len(exact))
+    coefficients = np.zeros((len(draw.totals), draw.totals.shape[1], len(sums)))
     if not draw.complete:
         for g, total in enumerate(draw.totals):
             mine = draw.rows.groups == g
-            coefficients, leverages[mine] = weighted_regression(draw.features[mine], exact[mine], roots[mine])
-            residuals[mine] -= draw.features[mine] @ coefficients
-            sums = sums + total @ coefficients
+            coefficients[g], leverages[mine] = weighted_regression(draw.features[mine], exact[mine], roots[mine])
+            residuals[mine] -= draw.features[mine] @ coefficients[g]
+            sums = sums + total @ coefficients[g]
     sums = sums + (residuals / draw.chances[:, None]).sum(axis=0)
     if measure.logs and not (sums > 0).all():
         # A regression knows no sign. Without it, sums are of positive terms.
-        residuals, leverages = exact, np.zeros(len(exact))
-        sums = known + (exact / draw.chances[:, None]).sum(axis=0)
+        residuals, leverages, coefficients = exact, np.zeros(len(exact)), 0 * coefficients
+        sums = known_sums + (exact / draw.chances[:, None]).sum(axis=0)
     gradient = measure.coefficients / np.maximum(sums, TINY) if measure.logs else measure.coefficients
-    return sums, _standard_error(spread * (residuals @ gradient / (1 - leverages)) ** 2)
+    variances = spread * (residuals @ gradient / (1 - leverages)) ** 2
+    if draw.complete:
+        return sums, 0.0
+    # Rows that are known already had no part in the regression. If they would have been worse to draw from, the anchors
+    # have missed something.
+    others = _variance_by_known_rows(model, known, draw, coefficients, gradient)
+    return sums, max(_standard_error(variances), math.sqrt(others))
+
+
+def _variance_by_known_rows(
+    model: Model, known: Known, draw: _Draw, coefficients: FloatArray, gradient: FloatArray
+) -> float:
+    """Return the variance of the divergence as estimated from pilot rows and earlier anchors."""
+    mine = ~known.landmark & (known.rows.weights > 0)
+    rows, exact, share, which = known.rows.take(mine), known.added[mine], known.share[mine], known.draw[mine]
+    if len(rows) == 0:
+        return 0.0
+    features, chances = model.features(rows)
+    chances = draw.probability(chances)
+    residuals = (exact - np.einsum("jf,jfk->jk", features, coefficients[rows.groups])) @ gradient
+    # Each draw has its own estimate; larger ones count for more.
+    return float(share * np.bincount(which)[which] / len(which) @ ((1 - chances) / chances * residuals**2))
 
 
 def _standard_error(variances: FloatArray) -> float:
