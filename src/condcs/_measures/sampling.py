@@ -8,7 +8,7 @@ needs its kernel masses, sums over all rows again. Here the inner sums are exact
    *known for all rows*: a control variate. Wide kernels leave hardly anything to correct; narrow ones leave it all.
 3. Anchor rows are drawn with probabilities that follow what a row is expected to add, and to leave uncorrected, as
    learned from the pilot rows; their masses are found exactly, and correct the sums. This is priority sampling
-   (Duffield, Lund and Thorup, 2007): a row that one anchor in a thousand would not do justice to is always taken.
+   (Duffield, Lund and Thorup, 2007): a row that is expected to add more than an anchor's share is always taken.
 4. Twice as many anchors are drawn, from what all rows known so far have taught, until the standard error is small
    enough. Rows of known masses are summed exactly, so that the value is exact when all rows are known.
 
@@ -51,6 +51,7 @@ FIRST_ANCHORS, MOST_ANCHORS = 256, 50_000
 """Anchors of the first draw, and of the largest."""
 
 _LOST = 1e-290
+_FAR_AT_ONCE = 1_024
 
 
 @dataclass(frozen=True)
@@ -162,9 +163,12 @@ def _mend_far_rows(source: RowSource, rows: RowChunk, logs: FloatArray) -> None:
     """Find log(B / A) anew where log A is too large to leave digits for it; A itself is then as good as 0."""
     limit = EXACT_EXPONENT[64]
     far = np.flatnonzero(((logs[0] < -limit) & (logs[0] > -np.inf)).any(axis=1))
-    if len(far) == 0:
-        return
-    kernels, few = source.kernels, rows.take(far)
+    for start in range(0, len(far), _FAR_AT_ONCE):
+        _mend_some_rows(source, rows, logs, far[start : start + _FAR_AT_ONCE])
+
+
+def _mend_some_rows(source: RowSource, rows: RowChunk, logs: FloatArray, far: FloatArray) -> None:
+    limit, kernels, few = EXACT_EXPONENT[64], source.kernels, rows.take(far)
     found: dict[int, list[FarSums]] = {}
     for group, part in source.map(lambda chunk: (int(chunk.groups[0]), chunk_far_sums(kernels, few, chunk))):
         found.setdefault(group, []).append(part)
@@ -234,6 +238,7 @@ def _drawn(source: RowSource, model: Model, known: Known, wanted: int, seed: int
         place = np.searchsorted(keys[group], chunk.index)
         rows = chunk.take((np.append(keys[group], -1)[place] != chunk.index) & (chunk.weights > 0))
         features, chances = model.features(rows)
+        chances = np.maximum(chances, TINY)
         order, blind = _uniform(seed, 2 * stage, rows) / chances, _uniform(seed, 2 * stage + 1, rows) <= everybody
         kept = (order <= cut) | blind
         return group, features.sum(axis=0), rows.take(kept), features[kept], chances[kept], order[kept], blind[kept]
