@@ -32,6 +32,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "cs": {"yp": Y, "yq": Y + 1},
     "mmd": {"yp": Y, "yq": Y + 1},
     "joint_mmd": PAIR,
+    "chunked_conditional_cs": {"p": (X, Y), "q": (X + 0.1, Y[::-1])},
     "conditional_cs": PAIR,
     "conditional_euclidean": PAIR,
     "conditional_cs_responses": {"x": X, "y1": Y, "y2": Y[::-1]},
@@ -108,6 +109,10 @@ ROWS = [
     Bad("cs", "huge integer", {"yp": [10**400, 1, 2]}, DataError, "yp", "Rescale it"),
     Bad("cs", "torch complex", tensors(yp=Y + 1j, yq=Y + 0j), DataError, "yp", "Split real and imaginary parts"),
     Bad("cs", "torch 3-d", tensors(yp=X[None], yq=X), ShapeError, "yp", "Reshape it"),
+    Bad("chunked_conditional_cs", "a number", {"p": 3.0}, ParameterError, "p", "Pass e.g. x=['age'], y='price'"),
+    Bad("chunked_conditional_cs", "one row", {"q": (X[:1], Y[:1])}, ShapeError, "q", "Pass more chunks"),
+    Bad("chunked_conditional_cs", "NaN", {"q": (with_nan(X), Y)}, DataError, "q", "Leave out such rows"),
+    Bad("conditional_cs", "a way", {"method": "fast"}, ParameterError, "method", "method=condcs.Sampled("),
     # Values
     Bad("conditional_cs", "NaN", {"xp": with_nan(X)}, DataError, "xp", "xp[np.isfinite(xp).all(axis=1)]"),
     Bad("conditional_cs", "NaN, 1-d", {"yq": with_nan(Y)}, DataError, "yq", "`yq[np.isfinite(yq)]`"),

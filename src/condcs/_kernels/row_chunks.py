@@ -179,11 +179,14 @@ def chunk_log_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> t
         values = [np.concatenate([a[mine], b[theirs]]) for a, b in zip(queries.values, chunk.values, strict=True)]
         n = len(log_weights[theirs])
         made, m = kernels.on(values), len(values[0]) - n
-        for k, tile in enumerate(exponents(made, m, slice(0, m), slice(0, n))):
-            tile += log_weights[theirs]
-            peak = tile.max(axis=1)
-            tile -= np.where(np.isfinite(peak), peak, 0.0)[:, None]
-            peaks[k, mine], totals[k, mine] = peak, np.exp(tile).sum(axis=1)
+        places = np.arange(len(queries))[mine]
+        for first in range(0, m, _TILE[0]):
+            rows = slice(first, min(first + _TILE[0], m))
+            for k, tile in enumerate(exponents(made, m, rows, slice(0, n))):
+                tile += log_weights[theirs]
+                peak = tile.max(axis=1)
+                tile -= np.where(np.isfinite(peak), peak, 0.0)[:, None]
+                peaks[k, places[rows]], totals[k, places[rows]] = peak, np.exp(tile).sum(axis=1)
     return peaks, totals
 
 

@@ -32,7 +32,9 @@ class Known:
     landmark : array of bool
         Which are landmarks.
     share : array
-        How many rows of its group and category each pilot row stands for; 0 for others.
+        How many rows each stands for among those that it was drawn from; 0 for landmarks.
+    draw : array of int
+        Which draw it belongs to: 0 for pilot rows (and landmarks), then 1, 2, ...
     log_masses : array, shape (products, landmarks and pilot rows, G)
         Exact log masses of the first of them.
     added : array, shape (rows, K)
@@ -42,6 +44,7 @@ class Known:
     rows: RowChunk
     landmark: FloatArray
     share: FloatArray
+    draw: FloatArray
     log_masses: FloatArray
     added: FloatArray
 
@@ -50,13 +53,13 @@ class Known:
         """How many rows each stands for when only landmarks and pilot rows are known."""
         return self.share + self.landmark
 
-    def with_anchors(self, rows: RowChunk, added: FloatArray) -> Known:
-        """Return these rows and others."""
-        nothing = np.zeros(len(rows))
+    def with_anchors(self, rows: RowChunk, chances: FloatArray, added: FloatArray) -> Known:
+        """Return these rows and others, which were drawn with such probabilities."""
         return Known(
             joined_rows(self.rows, rows),
-            np.append(self.landmark, nothing > 0),
-            np.append(self.share, nothing),
+            np.append(self.landmark, chances < 0),
+            np.append(self.share, 1 / chances),
+            np.append(self.draw, np.full(len(rows), self.draw.max() + 1)),
             self.log_masses,
             np.concatenate([self.added, added]),
         )
@@ -221,7 +224,7 @@ def fitted_model(source: RowSource, measure: RowSums, low_rank: LowRank, known: 
     plain = np.tile([0.0, 1.0, 0.0, 0.0, 0.0, 0.0], (3, n_groups, 1))
     model = Model(measure, low_rank, gradient, plain, np.full((4, n_groups), 0.25))
     pilot = ~known.landmark & (known.rows.weights > 0)
-    rows, exact, share = known.rows.take(pilot), known.added[pilot], known.share[pilot]
+    rows, exact, share = known.rows.take(pilot), known.added[pilot], (known.share * (known.draw == 0))[pilot]
     if len(rows) == 0:
         return model
     approximate, regressors = model.approximately_added(rows)

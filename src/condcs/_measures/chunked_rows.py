@@ -26,7 +26,7 @@ from condcs._parallel.spreading import Shared, active_workers, in_order, spread
 FloatArray = np.ndarray[Any, Any]
 T = TypeVar("T")
 
-_PIECE = 65_536
+_PIECE = 8_192
 _MOST_LABELS = 100_000
 
 

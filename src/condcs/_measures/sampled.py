@@ -163,9 +163,7 @@ def sampled_value(sampled: Sampled, source: RowSource, measure: RowSums) -> Samp
         max_seconds=sampled.max_seconds,
         seed=int(check_rng(sampled.rng).integers(2**62)),
     )
-    error = found.standard_error
-    if error > 0.0:
-        error = math.hypot(error, _FINEST * target(found.value))
+    error = 0.0 if found.exact else math.hypot(found.standard_error, _FINEST * target(found.value))
     met = found.standard_error <= target(found.value)
     if not met:
         warn_caller(

@@ -8,7 +8,7 @@ needs its kernel masses, sums over all rows again. Here the inner sums are exact
    *known for all rows*: a control variate. Wide kernels leave hardly anything to correct; narrow ones leave it all.
 3. Anchor rows are drawn with probabilities that follow what a row is expected to add, and to leave uncorrected, as
    learned from the pilot rows; their masses are found exactly, and correct the sums. This is priority sampling
-   (Duffield, Lund and Thorup, 2007): a row that one anchor in a thousand would not do justice to is always taken.
+   (Duffield, Lund and Thorup, 2007): a row that is expected to add more than an anchor's share is always taken.
 4. Twice as many anchors are drawn, from what all rows known so far have taught, until the standard error is small
    enough. Rows of known masses are summed exactly, so that the value is exact when all rows are known.
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,15 +51,17 @@ FIRST_ANCHORS, MOST_ANCHORS = 256, 50_000
 """Anchors of the first draw, and of the largest."""
 
 _LOST = 1e-290
+_FAR_AT_ONCE = 1_024
 
 
 @dataclass(frozen=True)
 class SampledSums:
-    """A divergence from anchors: its value, its standard error, and how many rows had exact masses."""
+    """A divergence from anchors: its value, its standard error, and how many rows had exact masses: perhaps all."""
 
     value: float
     standard_error: float
     n_anchors: int
+    exact: bool
 
 
 def sampled_divergence(
@@ -71,14 +73,14 @@ def sampled_divergence(
     low_rank, sums, wanted, stage = low_rank_of(source, known), known.expansion @ known.added, FIRST_ANCHORS, 0
     while True:
         before, stage = time.monotonic(), stage + 1
-        draw = _drawn(source, fitted_model(source, measure, low_rank, known, sums), known, seed, stage)
-        anchors = draw.rows.take(slice(0, wanted))
-        added = added_by(measure, _log_masses(source, anchors), anchors)
-        sums, standard_error = _estimate(measure, known.added.sum(axis=0), draw, added)
-        known = known.with_anchors(anchors, added)
-        found = SampledSums(measure.value(sums), standard_error, len(known.rows))
+        model = fitted_model(source, measure, low_rank, known, sums)
+        draw = _drawn(source, model, known, wanted, seed, stage)
+        added = added_by(measure, _log_masses(source, draw.rows), draw.rows)
+        sums, standard_error = _estimate(measure, model, known, draw, added)
+        known = known.with_anchors(draw.rows, draw.chances, added)
+        found = SampledSums(measure.value(sums), standard_error, len(known.rows), draw.complete)
         # The first anchors tell where the next ones are needed; their own error is not to be relied on.
-        if standard_error == 0.0 or (stage > 1 and enough(found.value, standard_error)):
+        if draw.complete or (stage > 1 and enough(found.value, standard_error)):
             return found
         now = time.monotonic()
         affordable = int((max_seconds - (now - started)) / (now - before) * wanted)
@@ -132,7 +134,8 @@ def _known_rows(source: RowSource, measure: RowSums, seed: int) -> Known:
     is_landmark = place < landmarks[here]
     share = np.where(is_landmark, 0.0, (counts - landmarks)[here] / np.maximum(pilots[here], 1))
     log_masses = _log_masses(source, rows)
-    return Known(rows, is_landmark, share, log_masses, added_by(measure, log_masses, rows))
+    draw = np.zeros(len(rows), np.int64)
+    return Known(rows, is_landmark, share, draw, log_masses, added_by(measure, log_masses, rows))
 
 
 def _log_masses(source: RowSource, rows: RowChunk) -> FloatArray:
@@ -160,9 +163,12 @@ def _mend_far_rows(source: RowSource, rows: RowChunk, logs: FloatArray) -> None:
     """Find log(B / A) anew where log A is too large to leave digits for it; A itself is then as good as 0."""
     limit = EXACT_EXPONENT[64]
     far = np.flatnonzero(((logs[0] < -limit) & (logs[0] > -np.inf)).any(axis=1))
-    if len(far) == 0:
-        return
-    kernels, few = source.kernels, rows.take(far)
+    for start in range(0, len(far), _FAR_AT_ONCE):
+        _mend_some_rows(source, rows, logs, far[start : start + _FAR_AT_ONCE])
+
+
+def _mend_some_rows(source: RowSource, rows: RowChunk, logs: FloatArray, far: FloatArray) -> None:
+    limit, kernels, few = EXACT_EXPONENT[64], source.kernels, rows.take(far)
     found: dict[int, list[FarSums]] = {}
     for group, part in source.map(lambda chunk: (int(chunk.groups[0]), chunk_far_sums(kernels, few, chunk))):
         found.setdefault(group, []).append(part)
@@ -185,85 +191,126 @@ def _log_sums_by_group(source: RowSource, rows: RowChunk) -> dict[int, tuple[Flo
 
 @dataclass(frozen=True)
 class _Draw:
-    """Candidates for anchors in the order in which they are taken, and totals over all rows that are not known.
+    """Anchors, and totals over all rows whose masses are not known.
 
     Attributes
     ----------
-    rows, features, chances, order : rows and arrays
-        Candidates, with their features, relative probabilities and U / chance, ascending.
+    rows, features, chances : rows and arrays
+        Anchors, with their features and the probabilities with which they were drawn.
     totals : array, shape (G, features)
         Sums of the features over all unknown rows of each group.
-    cut : float
-        Rows with a larger U / chance are no candidates.
+    threshold, everybody : float
+        What relative probabilities are multiplied by, and the probability of any row.
     """
 
     rows: RowChunk
     features: FloatArray
     chances: FloatArray
-    order: FloatArray
     totals: FloatArray
-    cut: float
+    threshold: float
+    everybody: float
+
+    @property
+    def complete(self) -> bool:
+        """Whether all unknown rows are among the anchors."""
+        return self.threshold == np.inf
+
+    def probability(self, chances: FloatArray) -> FloatArray:
+        """Return the probabilities of rows to be drawn, from their relative probabilities by the model."""
+        return np.asarray(1 - (1 - np.minimum(1.0, chances * self.threshold)) * (1 - self.everybody))
 
 
-def _drawn(source: RowSource, model: Model, known: Known, seed: int, stage: int) -> _Draw:
-    """Visit all rows once: add up their features, and keep the candidates."""
-    n = sum(source.sizes)
-    cut = np.inf if n <= MOST_ANCHORS else MOST_ANCHORS / n
+def _drawn(source: RowSource, model: Model, known: Known, wanted: int, seed: int, stage: int) -> _Draw:
+    """Visit all unknown rows once: add up their features, and draw about as many anchors as are wanted.
+
+    Most are drawn by what the model expects of them, some without a look at it: whatever it overlooks, every row has a
+    chance. The two draws are independent, and a row is an anchor if either takes it.
+    """
+    n = sum(source.sizes) - len(known.rows)
+    everybody = min(1.0, _BLIND * wanted / max(n, 1))
+    by_model = max(1, round((1 - _BLIND) * wanted))
+    # Only rows that may be among the first need be kept; relative probabilities are 1 on average.
+    cut = np.inf if n <= MOST_ANCHORS else 8.0 * by_model / n
     keys = [np.sort(known.rows.index[known.rows.groups == g]) for g in range(len(source.sizes))]
 
-    def visit(chunk: RowChunk) -> tuple[int, FloatArray, RowChunk, FloatArray, FloatArray, FloatArray]:
+    def visit(chunk: RowChunk) -> tuple[int, FloatArray, RowChunk, FloatArray, FloatArray, FloatArray, FloatArray]:
         group = int(chunk.groups[0])
         place = np.searchsorted(keys[group], chunk.index)
-        unknown = np.append(keys[group], -1)[place] != chunk.index
-        rows = chunk.take(unknown)
+        rows = chunk.take((np.append(keys[group], -1)[place] != chunk.index) & (chunk.weights > 0))
         features, chances = model.features(rows)
-        with np.errstate(divide="ignore"):
-            order = _uniform(seed, stage, rows) / chances
-        kept = (order <= cut) & (chances > 0)
-        return group, features.sum(axis=0), rows.take(kept), features[kept], chances[kept], order[kept]
+        chances = np.maximum(chances, TINY)
+        order, blind = _uniform(seed, 2 * stage, rows) / chances, _uniform(seed, 2 * stage + 1, rows) <= everybody
+        kept = (order <= cut) | blind
+        return group, features.sum(axis=0), rows.take(kept), features[kept], chances[kept], order[kept], blind[kept]
 
-    totals = np.zeros((len(source.sizes), len(model.gradient) + 2))
-    found = []
+    totals, found = np.zeros((len(source.sizes), len(model.gradient) + 2)), []
     for group, total, *candidates in source.map(visit):
         totals[group] += total
         found.append(candidates)
-    rows, features, chances, order = _joined(found)
-    place = np.argsort(order, kind="stable")
-    return _Draw(rows.take(place), features[place], chances[place], order[place], totals, cut)
+    rows, features, chances, order, blind = _joined(found)
+    ranked = np.sort(order[order <= cut])
+    threshold = ranked[by_model] if by_model < len(ranked) else cut
+    taken = np.flatnonzero((order < threshold) | blind)
+    draw = _Draw(rows.take(taken), features[taken], chances[taken], totals, float(threshold), everybody)
+    return replace(draw, chances=draw.probability(draw.chances))
 
 
-def _joined(found: list[list[Any]]) -> tuple[RowChunk, FloatArray, FloatArray, FloatArray]:
+_BLIND = 0.2
+
+
+def _joined(found: list[list[Any]]) -> tuple[Any, ...]:
     rows, *arrays = zip(*found, strict=True)
     names = ("weights", "groups", "index", "codes")
     values = tuple(np.concatenate([r.values[i] for r in rows]) for i in range(len(rows[0].values)))
     joined = RowChunk(values, *(np.concatenate([getattr(r, name) for r in rows]) for name in names))
-    features, chances, order = (np.concatenate(a) for a in arrays)
-    return joined, features, chances, order
+    return joined, *(np.concatenate(a) for a in arrays)
 
 
-def _estimate(measure: RowSums, known: FloatArray, draw: _Draw, exact: FloatArray) -> tuple[FloatArray, float]:
+def _estimate(measure: RowSums, model: Model, known: Known, draw: _Draw, exact: FloatArray) -> tuple[FloatArray, float]:
     """Return sums over all rows and the standard error of the divergence.
 
     Sums over known rows, plus a regression on features of all others, plus what anchors correct.
     """
-    m = len(exact)
-    threshold = draw.order[m] if m < len(draw.rows) else draw.cut
-    groups, features = draw.rows.groups[:m], draw.features[:m]
-    chances = np.minimum(1.0, draw.chances[:m] * threshold)
-    spread = (1 - chances) / chances**2
-    sums, residuals, leverages = known, exact.copy(), np.zeros(m)
-    for g in range(len(draw.totals)):
-        mine = groups == g
-        coefficients, leverages[mine] = weighted_regression(features[mine], exact[mine], np.sqrt(spread[mine]))
-        residuals[mine] -= features[mine] @ coefficients
-        sums = sums + draw.totals[g] @ coefficients
-    sums = sums + (residuals / chances[:, None]).sum(axis=0)
+    spread = (1 - draw.chances) / draw.chances**2
+    # Rows that were certain to be drawn have no error to be made small, but keep the regression on the ground.
+    roots = np.sqrt(spread + 0.01 * spread.mean()) if len(spread) else spread
+    known_sums = known.added.sum(axis=0)
+    sums, residuals, leverages = known_sums, exact.copy(), np.zeros(len(exact))
+    coefficients = np.zeros((len(draw.totals), draw.totals.shape[1], len(sums)))
+    if not draw.complete:
+        for g, total in enumerate(draw.totals):
+            mine = draw.rows.groups == g
+            coefficients[g], leverages[mine] = weighted_regression(draw.features[mine], exact[mine], roots[mine])
+            residuals[mine] -= draw.features[mine] @ coefficients[g]
+            sums = sums + total @ coefficients[g]
+    sums = sums + (residuals / draw.chances[:, None]).sum(axis=0)
     if measure.logs and not (sums > 0).all():
         # A regression knows no sign. Without it, sums are of positive terms.
-        residuals, leverages = exact, np.zeros(m)
-        sums = known + (exact / chances[:, None]).sum(axis=0)
+        residuals, leverages, coefficients = exact, np.zeros(len(exact)), 0 * coefficients
+        sums = known_sums + (exact / draw.chances[:, None]).sum(axis=0)
     gradient = measure.coefficients / np.maximum(sums, TINY) if measure.logs else measure.coefficients
-    return sums, _standard_error(spread * (residuals @ gradient / (1 - leverages)) ** 2)
+    variances = spread * (residuals @ gradient / (1 - leverages)) ** 2
+    if draw.complete:
+        return sums, 0.0
+    # Rows that are known already had no part in the regression. If they would have been worse to draw from, the anchors
+    # have missed something.
+    others = _variance_by_known_rows(model, known, draw, coefficients, gradient)
+    return sums, max(_standard_error(variances), math.sqrt(others))
+
+
+def _variance_by_known_rows(
+    model: Model, known: Known, draw: _Draw, coefficients: FloatArray, gradient: FloatArray
+) -> float:
+    """Return the variance of the divergence as estimated from pilot rows and earlier anchors."""
+    mine = ~known.landmark & (known.rows.weights > 0)
+    rows, exact, share, which = known.rows.take(mine), known.added[mine], known.share[mine], known.draw[mine]
+    if len(rows) == 0:
+        return 0.0
+    features, chances = model.features(rows)
+    chances = draw.probability(chances)
+    residuals = (exact - np.einsum("jf,jfk->jk", features, coefficients[rows.groups])) @ gradient
+    # Each draw has its own estimate; larger ones count for more.
+    return float(share * np.bincount(which)[which] / len(which) @ ((1 - chances) / chances * residuals**2))
 
 
 def _standard_error(variances: FloatArray) -> float:
