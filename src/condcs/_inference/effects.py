@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
-from condcs._inference.common_support import CommonSupport, FloatArray, share
+from condcs._inference.common_support import CommonSupport, FloatArray, LeftOutFit, share
 from condcs._inference.loss_split import MeansOnSupport, normal_quantile
 from condcs._inference.results import Estimate
 
 _MOST_FUNCTIONS, _ROWS_PER_FUNCTION = 60, 15
 _MOST_LEVERAGE = 0.9
 _FOLDS = 4
-_SPREAD_RESAMPLES = 200
+_RESAMPLES = 200
 _POWER = 0.8
 _PART = 0.1
 """Share of the rows of a change that is confined to a part of x."""
@@ -115,7 +115,10 @@ def measure_effect(
     averages, errors = residuals.averages()
     average = None
     if columns.shape[1] == 1:
-        mean, error = float(averages[0]), float(errors[0])
+        mean = float(averages[0])
+        # Rows drawn again: what errors of the regressions add is of the second order, but not nothing.
+        means = MeansOnSupport.of(support, columns[:, 0] / unit, _RESAMPLES, rng, residuals.regressions)
+        error = float((means.redrawn[2] - means.redrawn[1]).std())
         average = _times(unit, mean, mean - z * error, mean + z * error)
         low = max(low, abs(mean) - stricter * error)
         value = max(value, np.sqrt(max(mean**2 - error**2, 0.0)))
@@ -154,6 +157,8 @@ class _Residuals:
         The same by all other rows. (Their fits, but not the choice among them, are without the row.)
     own : array, shape (n, c)
         The response minus the regression in its own sample.
+    regressions : pair of LeftOutFit
+        Those of the last column.
     """
 
     support: CommonSupport
@@ -162,6 +167,7 @@ class _Residuals:
     aimed: FloatArray
     explained: FloatArray
     own: FloatArray
+    regressions: tuple[LeftOutFit, LeftOutFit]
 
     @classmethod
     def of(cls, support: CommonSupport, columns: FloatArray, rng: np.random.Generator) -> _Residuals:
@@ -172,14 +178,15 @@ class _Residuals:
         found = []
         for column in columns.T:
             design = support.design(column)
-            fits = [fit.values for fit in support.regressions(column, design)]
-            found.append([*fits, support.difference(column, design, folds)])
+            fits = support.regressions(column, design)
+            found.append([fits[0].values, fits[1].values, support.difference(column, design, folds)])
         first, second, direction = np.moveaxis(np.array(found), 0, -1)
         total = np.sum(support.weights * (t - s)[:, 0] ** 2)
         roots = np.sqrt(support.weights / total)[:, None]
         u = roots * (t - s)
         left = roots * (columns - first - s * (second - first))
-        return cls(support, u, left, u * direction, u * (second - first), columns - np.where(t, second, first))
+        own = columns - np.where(t, second, first)
+        return cls(support, u, left, u * direction, u * (second - first), own, fits)
 
     def averages(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean change of each column, and its standard error."""
@@ -240,7 +247,7 @@ def _spread(
     support: CommonSupport, residuals: FloatArray, z: float, rng: np.random.Generator
 ) -> tuple[float, float, float, float, float]:
     """Return standard deviations over the common support, before and now, and their difference with its interval."""
-    means = MeansOnSupport.of(support, residuals**2, _SPREAD_RESAMPLES, rng)
+    means = MeansOnSupport.of(support, residuals**2, _RESAMPLES, rng)
     before, now = np.sqrt(np.maximum(means.observed[1:3], 0.0))
     draws = np.sqrt(np.maximum(means.redrawn[1:3], 0.0))
     reach = z * float((draws[1] - draws[0]).std())
