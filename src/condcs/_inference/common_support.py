@@ -83,12 +83,13 @@ class CommonSupport:
             functions = design.functions
             return _ridge(functions, target, ~self.second), _ridge(functions, target, self.second)
 
-    def difference(self, target: FloatArray, design: Design, half: FloatArray) -> FloatArray:
-        """Regress a target in each sample, and return the difference of both, each half of the rows from the other."""
+    def difference(self, target: FloatArray, design: Design, folds: FloatArray) -> FloatArray:
+        """Regress a target in each sample, and return the difference of both, rows of a fold from all other rows."""
         found = np.empty(len(target))
         with one_blas_thread():
             functions = design.functions
-            for own in (half, ~half):
+            for fold in np.unique(folds):
+                own = folds != fold
                 fits = (_ridge(functions, target, own & self.second), _ridge(functions, target, own & ~self.second))
                 found[~own] = (fits[0].values - fits[1].values)[~own]
         return found

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
-from condcs._inference.common_support import CommonSupport, FloatArray, share
+from condcs._inference.common_support import CommonSupport, FloatArray, LeftOutFit, share
 from condcs._inference.loss_split import MeansOnSupport, normal_quantile
 from condcs._inference.results import Estimate
 
 _MOST_FUNCTIONS, _ROWS_PER_FUNCTION = 60, 15
 _MOST_LEVERAGE = 0.9
-_SPREAD_RESAMPLES = 200
+_FOLDS = 4
+_RESAMPLES = 200
 _POWER = 0.8
 _PART = 0.1
 """Share of the rows of a change that is confined to a part of x."""
@@ -109,12 +110,15 @@ def measure_effect(
     scale = unit * (np.sqrt(0.5) if columns.shape[1] > 1 else 1.0)
     with one_blas_thread():
         # Two lower bounds, each with half of the risk: that of the direction, and the average.
-        value, low = residuals.lower_bound(stricter)
+        value, low = residuals.length(), residuals.lower_bound(stricter)
         high = residuals.upper_bound(z)
     averages, errors = residuals.averages()
     average = None
     if columns.shape[1] == 1:
-        mean, error = float(averages[0]), float(errors[0])
+        mean = float(averages[0])
+        # Rows drawn again: what errors of the regressions add is of the second order, but not nothing.
+        means = MeansOnSupport.of(support, columns[:, 0] / unit, _RESAMPLES, rng, residuals.regressions)
+        error = float((means.redrawn[2] - means.redrawn[1]).std())
         average = _times(unit, mean, mean - z * error, mean + z * error)
         low = max(low, abs(mean) - stricter * error)
         value = max(value, np.sqrt(max(mean**2 - error**2, 0.0)))
@@ -148,34 +152,41 @@ class _Residuals:
     left : array, shape (n, c)
         The response minus its regression on the pool, times the roots of the weights.
     aimed : array, shape (n, c)
-        What the other half of the rows says that the change explains of it.
+        What rows of other folds say that the change explains of it.
+    explained : array, shape (n, c)
+        The same by all other rows. (Their fits, but not the choice among them, are without the row.)
     own : array, shape (n, c)
         The response minus the regression in its own sample.
+    regressions : pair of LeftOutFit
+        Those of the last column.
     """
 
     support: CommonSupport
     surprises: FloatArray
     left: FloatArray
     aimed: FloatArray
+    explained: FloatArray
     own: FloatArray
+    regressions: tuple[LeftOutFit, LeftOutFit]
 
     @classmethod
     def of(cls, support: CommonSupport, columns: FloatArray, rng: np.random.Generator) -> _Residuals:
         """Regress a response on x in each sample, and subtract."""
         s = share(support.odds.values)[:, None]
         t = support.second[:, None]
-        half = np.concatenate([rng.permutation(n) % 2 == 0 for n in np.bincount(support.second)])
+        folds = np.concatenate([rng.permutation(n) % _FOLDS for n in np.bincount(support.second)])
         found = []
         for column in columns.T:
             design = support.design(column)
-            fits = [fit.values for fit in support.regressions(column, design)]
-            found.append([*fits, support.difference(column, design, half)])
+            fits = support.regressions(column, design)
+            found.append([fits[0].values, fits[1].values, support.difference(column, design, folds)])
         first, second, direction = np.moveaxis(np.array(found), 0, -1)
         total = np.sum(support.weights * (t - s)[:, 0] ** 2)
         roots = np.sqrt(support.weights / total)[:, None]
         u = roots * (t - s)
         left = roots * (columns - first - s * (second - first))
-        return cls(support, u, left, u * direction, columns - np.where(t, second, first))
+        own = columns - np.where(t, second, first)
+        return cls(support, u, left, u * direction, u * (second - first), own, fits)
 
     def averages(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean change of each column, and its standard error."""
@@ -183,15 +194,20 @@ class _Residuals:
         influence = self.surprises * (self.left - averages * self.surprises)
         return averages, np.sqrt((influence**2).sum(axis=0))
 
-    def lower_bound(self, z: float) -> tuple[float, float]:
-        """Return the length of the change along what is aimed at, and a bound that its whole length exceeds."""
+    def length(self) -> float:
+        """Return the length of the change along what other rows say of it."""
+        along, length = float((self.left * self.explained).sum()), float(np.sqrt((self.explained**2).sum()))
+        return max(along / length, 0.0) if length > 0 else 0.0
+
+    def lower_bound(self, z: float) -> float:
+        """Return a bound that the length of the change exceeds: no direction shows more of it than its whole length."""
         along, length = float((self.left * self.aimed).sum()), float(np.sqrt((self.aimed**2).sum()))
         if length == 0:
-            return 0.0, 0.0
+            return 0.0
         # Two rows that agree by chance count twice, each in what is aimed at for the other; of a change only once.
         twice = 2 - min(max(along, 0.0) / length**2, 1.0)
         error = float(np.sqrt(twice * ((self.aimed * (self.left - self.aimed)).sum(axis=1) ** 2).sum()))
-        return max(along / length, 0.0), max((along - z * error) / length, 0.0)
+        return max((along - z * error) / length, 0.0)
 
     def upper_bound(self, z: float) -> float:
         """Return the largest length of a change made of some functions of x that the response allows for."""
@@ -231,7 +247,7 @@ def _spread(
     support: CommonSupport, residuals: FloatArray, z: float, rng: np.random.Generator
 ) -> tuple[float, float, float, float, float]:
     """Return standard deviations over the common support, before and now, and their difference with its interval."""
-    means = MeansOnSupport.of(support, residuals**2, _SPREAD_RESAMPLES, rng)
+    means = MeansOnSupport.of(support, residuals**2, _RESAMPLES, rng)
     before, now = np.sqrt(np.maximum(means.observed[1:3], 0.0))
     draws = np.sqrt(np.maximum(means.redrawn[1:3], 0.0))
     reach = z * float((draws[1] - draws[0]).std())

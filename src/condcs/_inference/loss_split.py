@@ -16,7 +16,7 @@ from condcs._core.arrays import NUMPY, Array
 from condcs._core.checks import check_integer, check_same_rows, check_variable
 from condcs._core.errors import ParameterError, ShapeError, public
 from condcs._core.random import check_rng
-from condcs._inference.common_support import CommonSupport, FloatArray, common_support, share
+from condcs._inference.common_support import CommonSupport, FloatArray, LeftOutFit, common_support, share
 from condcs._inference.results import Estimate
 from condcs._inference.smoothing import Smoother
 from condcs._inference.statistics import as_numpy
@@ -211,9 +211,16 @@ class MeansOnSupport:
     influence: FloatArray
 
     @classmethod
-    def of(cls, support: CommonSupport, column: FloatArray, count: int, rng: np.random.Generator) -> MeansOnSupport:
-        """Estimate them."""
-        fits = (support.odds, *support.regressions(column, support.design(column)))
+    def of(
+        cls,
+        support: CommonSupport,
+        column: FloatArray,
+        count: int,
+        rng: np.random.Generator,
+        regressions: tuple[LeftOutFit, LeftOutFit] | None = None,
+    ) -> MeansOnSupport:
+        """Estimate them, given the regressions of the column in both samples or after making them."""
+        fits = (support.odds, *(regressions or support.regressions(column, support.design(column))))
         terms = _terms(support, column, support.weights[:, None], *(fit.values[:, None] for fit in fits))
         observed = np.array([above.sum(axis=0) / below.sum(axis=0) for above, below in terms])
         influence = [(a - m * b)[:, 0] / b.sum() for (a, b), m in zip(terms, observed[:, 0], strict=True)]

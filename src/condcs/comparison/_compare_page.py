@@ -181,14 +181,14 @@ def _inputs(page: Page, found: Comparison) -> None:
         return
     page.section("The inputs")
     page.table(
-        ["input", "share of the change", "shifted: p-value", "before", "now", "before", "now"],
+        ["input", "share of the change", "shifted: p-value", "before", "now", "how"],
         [
             [
                 one.name,
                 f"{one.involvement:.0%}",
                 show_p(one.p_value),
                 *one.sparklines,
-                *("; ".join(f"{words} {show_number(v[side])}" for words, *v in one.summaries[:2]) for side in (0, 1)),
+                "; ".join(f"{what} {show_number(p)} → {show_number(q)}" for what, p, q in one.summaries[:2]),
             ]
             for one in inputs[:_MOST_INPUTS]
         ],

@@ -26,8 +26,8 @@ STEPS = {"reading": 0.1, "inputs": 0.1, "relation": 0.5, "how sure": 0.1, "how l
 
 MOST_ROWS = 100_000
 """Rows of each table that are compared at most by default, whatever the time budget."""
-_SECONDS, _SECONDS_PER_MILLION_PAIRS = 1.0, 0.25
-"""Processor time of a comparison: the part that does not grow, and what a million pairs of pooled rows add."""
+_SECONDS, _SECONDS_PER_ROW = 3.0, 0.0016
+"""Processor time of a comparison: the part that does not grow, and what every pooled row adds."""
 
 Columns = str | int | Sequence[str | int]
 
@@ -64,8 +64,8 @@ def compare(
     test with the propensity null, so that shifted inputs alone are no evidence). Each has one p-value for several
     views together: bandwidths, or kinds of change. How large the change is comes in units of y, as a difference of
     the means of y for equal inputs, over the inputs that both tables have. Numbers get Gaussian kernels in units of
-    their pooled standard deviation, text gets delta kernels; a response with two values is a label. Cost O(n^2) with n
-    pooled rows; memory O(n).
+    their pooled standard deviation, text gets delta kernels; a response with two values is a label. Cost O(n^2) for up
+    to 10,000 pooled rows, and linear in their number beyond; memory O(n).
 
     Parameters
     ----------
@@ -270,8 +270,7 @@ def read_with_losses(
 
 def rows_within(seconds: float) -> int:
     """Return how many rows of each table can be compared in so much processor time."""
-    pairs = max(seconds - _SECONDS, 0.0) / _SECONDS_PER_MILLION_PAIRS * 1e6
-    return int(np.clip(np.sqrt(pairs) / 2, 1000, MOST_ROWS))
+    return int(np.clip((seconds - _SECONDS) / _SECONDS_PER_ROW / 2, 1000, MOST_ROWS))
 
 
 def _checked(name: str, value: float | None, below: float = np.inf) -> float | None:
