@@ -219,7 +219,8 @@ def _river(method: str, reference: Rows) -> Callable[[], Watch]:
     makers: dict[str, Callable[[], Any]] = {
         "ADWIN": river.ADWIN,
         "DDM": river.binary.DDM,
-        "HDDM": river.binary.HDDM_A,
+        # Its name depends on the version.
+        "HDDM": getattr(river.binary, "HDDM_A", None) or river.binary.HDDMA,
         "KSWIN": lambda: river.KSWIN(seed=0),
         "Page-Hinkley": river.PageHinkley,
     }

@@ -97,12 +97,14 @@ class Watcher:
             self.bad += 1
             raise
         self.detector.update({n: v[0] for n, v in x.items()}, {n: v[0] for n, v in y.items()})
-        self.history.add(self.rows, self.detector.score, self.detector.statistic, self.detector.is_learning)
-        if self.detector.drift_detected and self.detector.alarm is not None:
+        alarm = self.detector.alarm if self.detector.drift_detected else None
+        statistic = self.detector.statistic if alarm is None else alarm.statistic
+        self.history.add(self.rows, self.detector.score, statistic, self.detector.is_learning)
+        if alarm is not None:
             self.alarms += 1
             # The detector has not seen the rows that could not be used.
-            behind = self.rows - self.detector.alarm.row
-            found = self.detector.alarm.as_dict()
+            behind = self.rows - alarm.row
+            found = alarm.as_dict()
             found |= {"row": self.rows, "since": found["since"] + behind}
             found["since_range"] = [row + behind for row in found["since_range"]]
             self.untold = found

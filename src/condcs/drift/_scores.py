@@ -4,7 +4,8 @@ A response that is a number is replaced by its residual from a regression on x i
 A label y becomes, for each of its values c, the normal score of :math:`(1 - \pi_c(x)) U` if y is another one and of
 :math:`1 - \pi_c(x) + \pi_c(x) U` if it is c, with a uniform random U. If the fitted probability :math:`\pi_c` is right,
 that is uniform before the normal score is taken, whatever x. Of several responses the products of their scores are
-scores as well. Where the residuals of the reference are autocorrelated, their innovations take their place.
+scores as well. Where the residuals of the reference are autocorrelated, those of earlier rows predict numbers,
+and probabilities of labels, of the next.
 
 The regressions are fitted on blocks of the reference, the others are scored like new rows.
 """
@@ -123,32 +124,41 @@ class ScoreModel:
         """Return the expected absolute residual at rows of the design."""
         return np.clip(self.spreads.predict(inputs), self.typical / _SPREAD_RANGE, self.typical * _SPREAD_RANGE)
 
-    def residuals(self, x: FloatArray, y: FloatArray, uniforms: FloatArray) -> FloatArray:
-        """Return one score per target, as if rows were independent."""
+    def residuals(self, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return residuals in units of their spread at x, and probabilities of labels (0 for numbers)."""
         inputs = design(x, self.inputs)
-        expected = self.means.predict(inputs)
-        spread = self.spread(inputs)
-        found = np.empty((len(x), len(self.targets)))
-        for place, target in enumerate(self.targets):
-            own = y[:, target.column]
-            if target.label < 0:
-                found[:, place] = (own - expected[:, place]) / spread[:, place]
-                continue
-            chance = np.clip(expected[:, place], _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
-            u = uniforms[:, place]
-            rank = np.where(own == target.label, 1 - chance + chance * u, (1 - chance) * u)
-            found[:, place] = ndtri(np.clip(rank, 1e-12, 1 - 1e-12))
-        return found
+        return self.scaled(inputs, aims_of(y, self.targets), self.means.predict(inputs))
+
+    def scaled(self, inputs: FloatArray, aims: FloatArray, expected: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the same for targets whose expectations are given."""
+        labels = np.array([target.label >= 0 for target in self.targets])
+        chances = np.where(labels, np.clip(expected, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY), 0.0)
+        left = aims - np.where(labels, chances, expected)
+        return left / np.where(labels, _deviation(chances), self.spread(inputs)), chances
 
     def score(
         self, x: FloatArray, y: FloatArray, uniforms: FloatArray, history: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return the scores of rows in the order of time, and of the last of them what later ones depend on."""
-        found = self.residuals(x, y, uniforms)
-        scores, history = innovations(found, self.autoregression, history)
-        scores = scores / self.innovation
+        residuals, chances = self.residuals(x, y)
+        predicted, history = predict(residuals, self.autoregression, history)
+        return self.innovations(residuals, predicted, chances, uniforms), history
+
+    def innovations(
+        self, residuals: FloatArray, predicted: FloatArray, chances: FloatArray, uniforms: FloatArray
+    ) -> FloatArray:
+        """Return scores: innovations of numbers, normal scores of the randomised ranks of labels, and products."""
+        scores = (residuals - predicted) / self.innovation
+        for place, target in enumerate(self.targets):
+            if target.label >= 0:
+                before = chances[:, place]
+                chance = before + _deviation(before) * predicted[:, place]
+                chance = np.clip(chance, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+                u = uniforms[:, place]
+                rank = np.where(residuals[:, place] > 0, 1 - chance + chance * u, (1 - chance) * u)
+                scores[:, place] = ndtri(np.clip(rank, 1e-12, 1 - 1e-12))
         products = [scores[:, a] * scores[:, b] for a, b in self.pairs]
-        return np.column_stack([scores, *products]), history
+        return np.column_stack([scores, *products])
 
     def state(self) -> dict[str, FloatArray]:
         """Return the arrays."""
@@ -222,9 +232,7 @@ def fit_scores(
     n = len(x)
     fitted = _blocks(n)
     targets = _targets(y, responses)
-    aims = np.column_stack([y[:, t.column] if t.label < 0 else y[:, t.column] == t.label for t in targets]).astype(
-        float
-    )
+    aims = aims_of(y, targets)
     X = design(x, inputs)
     fitter = RegressionFitter(X[fitted])
     means, left = fitter.fit(aims[fitted])
@@ -251,26 +259,35 @@ def fit_scores(
         fitted=rows,
         farthest=farthest * (1 + 1e-9),
     )
-    residuals = independent.residuals(x, y, uniforms)
+    residuals, chances = independent.residuals(x, y)
     # Of fitted rows what a fit without them would leave; it is a little larger, which is no dependence of rows.
+    residuals[fitted], chances[fitted] = independent.scaled(X[fitted], aims[fitted], aims[fitted] - left)
     numbers = np.array([t.label < 0 for t in targets])
-    residuals[np.ix_(fitted, numbers)] = (left / independent.spread(X[fitted]))[:, numbers]
     inner, outer = _spread(residuals[fitted]), _spread(residuals[~fitted])
-    residuals[fitted] *= np.where((inner > 0) & (outer > 0), outer / np.maximum(inner, np.finfo(float).tiny), 1.0)
+    comparable = numbers & (inner > 0) & (outer > 0)
+    residuals[fitted] *= np.where(comparable, outer / np.maximum(inner, np.finfo(float).tiny), 1.0)
     coefficients, notes, promises = _autoregression(residuals, ~fitted, targets, responses)
-    left_over, _ = innovations(residuals, coefficients, np.zeros((len(coefficients), len(targets))))
-    typical_left = _spread(left_over)
+    predicted, _ = predict(residuals, coefficients, np.zeros((len(coefficients), len(targets))))
+    typical_left = _spread(residuals - predicted)
     model = replace(
         independent,
         autoregression=coefficients,
-        innovation=np.where(typical_left > 0, typical_left, 1.0),
+        innovation=np.where(numbers & (typical_left > 0), typical_left, 1.0),
         notes=tuple(notes),
         promises=promises,
     )
-    scores = left_over / model.innovation
-    products = [scores[:, a] * scores[:, b] for a, b in model.pairs]
     others = ~fitted & model.known(x)
-    return model, others, np.column_stack([scores, *products])[others]
+    return model, others, model.innovations(residuals, predicted, chances, uniforms)[others]
+
+
+def aims_of(y: FloatArray, targets: Sequence[Target]) -> FloatArray:
+    """Return what is regressed on x: numbers, and indicators of labels."""
+    return np.column_stack([y[:, t.column] if t.label < 0 else y[:, t.column] == t.label for t in targets]) * 1.0
+
+
+def _deviation(chances: FloatArray) -> FloatArray:
+    """Return the standard deviation of an indicator; 1 where there is none."""
+    return np.where(chances > 0, np.sqrt(chances * (1 - chances)), 1.0)
 
 
 def _spread(residuals: FloatArray) -> FloatArray:
@@ -278,14 +295,14 @@ def _spread(residuals: FloatArray) -> FloatArray:
     return np.asarray(1.4826 * np.median(np.abs(residuals - np.median(residuals, axis=0)), axis=0))
 
 
-def innovations(residuals: FloatArray, coefficients: FloatArray, history: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Subtract from each row what the rows before it predict; earlier outliers count as at most six units."""
+def predict(residuals: FloatArray, coefficients: FloatArray, history: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return what the rows before each row predict of it, and the last rows; outliers count as at most six units."""
     order, n = len(coefficients), len(residuals)
     before = np.concatenate([history, np.clip(residuals, -_FARTHEST, _FARTHEST)])
-    left = residuals.copy()
+    predicted = np.zeros_like(residuals)
     for lag in range(1, order + 1):
-        left -= coefficients[lag - 1] * before[order - lag : order - lag + n]
-    return left, before[len(before) - order :]
+        predicted += coefficients[lag - 1] * before[order - lag : order - lag + n]
+    return predicted, before[len(before) - order :]
 
 
 def _blocks(n: int) -> FloatArray:
@@ -348,7 +365,7 @@ def _autoregression(
             faults.append("the residuals hardly return to their mean")
         # Their ranks, because two outliers would be a cluster of few rows.
         sizes = rankdata(np.abs(left[others]))
-        if portmanteau(sizes - sizes.mean()) < _LEFT_OVER:
+        if target.label < 0 and portmanteau(sizes - sizes.mean()) < _LEFT_OVER:
             faults.append("large residuals come in clusters")
         if faults:
             promises = False

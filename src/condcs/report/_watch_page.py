@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -71,8 +72,8 @@ def watch_page(
 ) -> Page:
     """Return the page: the stream with its alarms, what each alarm says, and what was done."""
     page = Page(
-        f"Watching {about['y']}",
-        f"Given {about['x']}, beside the {about['rows']:,} rows of {about['title']}.",
+        f"Watching {_names(about['y'])}",
+        f"Given {_names(about['x'])}, beside the {about['rows']:,} rows of {about['title']}.",
     )
     if alarms:
         page.verdict(f"The relation changed: {alarms[-1]}.", "bad")
@@ -106,6 +107,11 @@ def watch_page(
     return page
 
 
+def _names(columns: str) -> str:
+    """Return the columns without their kinds."""
+    return re.sub(r" \((number|date|category)\)", "", columns)
+
+
 def _range(alarm: Alarm) -> str:
     return f"{alarm.since_range[0]:,} to {alarm.since_range[1]:,}"
 
@@ -121,19 +127,20 @@ def draw_stream(history: StreamHistory, alarms: Sequence[Alarm], threshold: floa
     """Draw residuals and evidence over rows."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    figure = Figure(figsize=(5, 4.2), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     last, count, total, squares, statistic, learning = history.buckets.T
     groups = np.arange(len(last)) // max(1, len(last) // 100)
     sums = [np.bincount(groups, values) for values in (count, total, squares)]
-    some = sums[0] > 1
-    at = np.bincount(groups, last)[some] / np.bincount(groups)[some]
-    mean = sums[1][some] / sums[0][some]
-    error = 2 * np.sqrt(np.maximum(sums[2][some] / sums[0][some] - mean**2, 0) / sums[0][some])
+    # Lines are broken where rows were learned.
+    rows = np.where(sums[0] > 1, sums[0], np.nan)
+    at, mean = np.bincount(groups, last) / np.bincount(groups), sums[1] / rows
+    error = 2 * np.sqrt(np.maximum(sums[2] / rows - mean**2, 0) / rows)
     above.fill_between(at, mean - error, mean + error, color=_BLUE, alpha=0.25, lw=0)
     above.plot(at, mean, color=_BLUE, lw=1.2)
     above.axhline(0, color=_GREY, lw=0.8)
-    below.plot(last, np.log10(np.maximum(statistic, 1e-3)), color=_BLUE, lw=1.2)
+    evidence = np.where((learning > 0) & (statistic == 0), np.nan, np.log10(np.maximum(statistic, 0.1)))
+    below.plot(last, evidence, color=_BLUE, lw=1.2)
     below.axhline(np.log10(threshold), color=_GREY, lw=1, ls="--")
     starts = np.concatenate([[0], last[:-1]])
     for axes in (above, below):
