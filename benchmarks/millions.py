@@ -5,7 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
-CASES = ((10**4, 1.0, 0.01), (10**5, 1.0, 0.01), (10**6, 1.0, 0.01), (10**5, 0.35, 0.05), (10**5, 0.1, 0.05))
+CASES = (
+    (10**4, 1.0, 0.01),
+    (10**5, 1.0, 0.01),
+    (10**6, 1.0, 0.01),
+    (10**5, 0.35, 0.05),
+    (10**6, 0.35, 0.05),
+    (10**5, 0.1, 0.05),
+)
 """Rows per sample, bandwidths in units of the median rule, and the relative error asked for."""
 
 SCRIPT = """

@@ -46,6 +46,7 @@ def case(name):
     return data, {**options, **scaled(data, float(factor))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["plain 1 0.1", "plain 5 1", "plain 20 0.35", "heavy 2 0.35", "weights 5 0.1", "mixed 3 0.5"]
 )

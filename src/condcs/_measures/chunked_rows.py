@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,13 +11,12 @@ import numpy as np
 from condcs._core.arrays import NUMPY
 from condcs._core.checks import Variable
 from condcs._core.errors import DataError, ShapeError
-from condcs._core.settings import current_settings
-from condcs._core.thread_limit import one_blas_thread
 from condcs._kernels.bandwidths import Bandwidth, median_rows
 from condcs._kernels.log_kernels import KernelOption, log_kernel
 from condcs._kernels.row_chunks import PAIRS, RowChunk, RowKernels, rounded_centre
 from condcs._parallel.row_parts import Part
 from condcs._parallel.spreading import Shared, active_workers, in_order, spread
+from condcs._parallel.threads import on_threads
 
 FloatArray = np.ndarray[Any, Any]
 T = TypeVar("T")
@@ -247,15 +242,7 @@ class ChunkedRows:
             calls = ((shared, *call) for call in self._calls())
             yield from in_order(spread(_called, calls, workers, ahead=2))
             return
-        n_threads = current_settings().n_threads
-        with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
-            pending: deque[Any] = deque()
-            for call in self._calls():
-                pending.append(pool.submit(copy_context().run, partial(function, *call)))
-                if len(pending) > n_threads:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
+        yield from on_threads(function, self._calls())
 
 
 def _called(function: Callable[..., T], part: Part, group: int, start: int) -> T:

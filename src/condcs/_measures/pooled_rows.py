@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from typing import Any, TypeVar
 
 import numpy as np
 
 from condcs._core.groups import Groups
-from condcs._core.settings import current_settings
-from condcs._core.thread_limit import one_blas_thread
 from condcs._kernels.row_chunks import RowChunk, RowKernels, rounded_centre
 from condcs._measures.inputs import KernelVariable
+from condcs._parallel.threads import on_threads
 
 FloatArray = np.ndarray[Any, Any]
 T = TypeVar("T")
@@ -85,16 +81,4 @@ class PooledRows:
 
     def map(self, function: Callable[[RowChunk], T]) -> Iterator[T]:
         """Yield what a function makes of each chunk, in the order of the chunks."""
-        n_threads = min(current_settings().n_threads, len(self._spans))
-        with one_blas_thread():
-            if n_threads == 1:
-                yield from (function(self._chunk(*span)) for span in self._spans)
-                return
-            with ThreadPoolExecutor(n_threads) as pool:
-                pending: deque[Any] = deque()
-                for span in self._spans:
-                    pending.append(pool.submit(copy_context().run, lambda s=span: function(self._chunk(*s))))
-                    if len(pending) > 2 * n_threads:
-                        yield pending.popleft().result()
-                while pending:
-                    yield pending.popleft().result()
+        yield from on_threads(lambda *span: function(self._chunk(*span)), self._spans)
