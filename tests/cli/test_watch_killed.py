@@ -41,7 +41,7 @@ def test_thirty_kills_at_random_moments_leave_a_whole_state_and_lose_no_alarm(tm
     assert len(found["kills"]) == KILLS
     assert len(set(found["kills"])) == 4
     assert found["passes"] >= 2
-    assert len(found["expected"]) >= 3
+    assert len(found["expected"]) >= 2
 
 
 def kill_and_go_on(place):

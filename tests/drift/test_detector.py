@@ -142,6 +142,21 @@ def test_labels_of_responses_and_inputs():
     assert detector.alarm.before.mean == pytest.approx(0.25, abs=0.1)
 
 
+def test_labels_turned_round_where_both_are_as_likely_were_missed():
+    """Their shares stay as they are; what changes is whether they are what x leads to expect."""
+    rng = np.random.default_rng(16)
+
+    def rows(n, turned=False):
+        x = rng.normal(size=(n, 2))
+        y = rng.random(n) < 1 / (1 + np.exp(-2 * x[:, 0]))
+        return x, np.where(turned & (x[:, 1] > 0.8), ~y, y)
+
+    detector = ConditionalDriftDetector(*rows(1000))
+    assert not detector.update_many(*rows(300)).any()
+    assert detector.update_many(*rows(500, turned=True)).sum() == 1
+    assert "y is less often what was to be expected from x where x1 from" in str(detector.alarm)
+
+
 def test_responses_that_come_to_move_together():
     """Each of two responses stays as it was, their correlation changes."""
     rng = np.random.default_rng(5)

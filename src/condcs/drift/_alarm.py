@@ -248,6 +248,8 @@ def _words(model: ScoreModel, s: int, kind: int, sign: int) -> tuple[str, str | 
     if s >= len(model.targets):
         a, b = (model.responses[model.targets[place].column].name for place in model.pairs[s - len(model.targets)])
         more = "more" if sign > 0 else "less"
+        if a == b:
+            return a, None, f"{a} is {more} often what was to be expected from x"
         return f"{a}, {b}", None, f"{a} and {b} move together {more} than before"
     target = model.targets[s]
     column = model.responses[target.column]

@@ -67,7 +67,8 @@ class ScoreModel:
     targets : tuple of Target
         One score each; then come products of pairs.
     pairs : tuple of pairs of int
-        Which targets have a score for their product.
+        Which targets have a score for their product. A label paired with itself has one for whether it is what x leads
+        to expect: its score, turned round where it is the less likely one.
     means, spreads : Regression
         Expected targets at x, and expected absolute residuals of those that are numbers.
     typical : array, shape (t,)
@@ -149,15 +150,17 @@ class ScoreModel:
     ) -> FloatArray:
         """Return scores: innovations of numbers, normal scores of the randomised ranks of labels, and products."""
         scores = (residuals - predicted) / self.innovation
+        signs = np.ones_like(scores)
         for place, target in enumerate(self.targets):
             if target.label >= 0:
                 before = chances[:, place]
                 chance = before + _deviation(before) * predicted[:, place]
                 chance = np.clip(chance, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+                signs[:, place] = np.where(chance < 0.5, -1.0, 1.0)
                 u = uniforms[:, place]
                 rank = np.where(residuals[:, place] > 0, 1 - chance + chance * u, (1 - chance) * u)
                 scores[:, place] = ndtri(np.clip(rank, 1e-12, 1 - 1e-12))
-        products = [scores[:, a] * scores[:, b] for a, b in self.pairs]
+        products = [scores[:, a] * (signs[:, a] if a == b else scores[:, b]) for a, b in self.pairs]
         return np.column_stack([scores, *products])
 
     def state(self) -> dict[str, FloatArray]:
@@ -330,9 +333,11 @@ def _targets(y: FloatArray, responses: Sequence[Column]) -> tuple[Target, ...]:
 
 def _pairs(targets: Sequence[Target], responses: Sequence[Column]) -> tuple[tuple[int, int], ...]:
     first = [place for place, t in enumerate(targets) if t.label < 0 or len(responses[t.column].labels) == 2]
+    # Turned labels leave their shares as they are where both are as likely; they disagree with what x leads to expect.
+    agreements = tuple((a, a) for a in first if targets[a].label >= 0)
     if len(responses) > _MOST_PAIRED:
-        return ()
-    return tuple((a, b) for place, a in enumerate(first) for b in first[place + 1 :])
+        return agreements
+    return agreements + tuple((a, b) for place, a in enumerate(first) for b in first[place + 1 :])
 
 
 def _autoregression(
