@@ -1,5 +1,6 @@
 """What can go wrong with a cluster, told in plain words; and what needs none."""
 
+import gc
 import pickle
 import sys
 
@@ -92,3 +93,19 @@ def test_what_was_made_is_not_sent():
     assert arrived.key == shared.key
     assert arrived._made == []
     assert arrived.ready == bytearray()
+
+
+def test_garbage_collected_while_a_client_starts_waited_for_ever(monkeypatch):
+    """A client that was given up closes itself when it is collected, and needs the lock that the start holds."""
+    distributed = pytest.importorskip("distributed")
+    seen = []
+
+    def start(*args, **options):
+        seen.append(gc.isenabled())
+        raise OSError("nobody is there")
+
+    monkeypatch.setattr(distributed, "Client", start)
+    with pytest.raises(cluster_module.ClusterError, match="nobody is there"), cluster_module.dask_cluster("tcp://a:1"):
+        pass
+    assert seen == [False]
+    assert gc.isenabled()

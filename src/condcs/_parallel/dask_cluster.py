@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -145,13 +146,30 @@ def _connected(address: str) -> Any:
             f"`dask` must be the address of a scheduler, got {address!r}. Pass e.g. tcp://127.0.0.1:8786."
         )
     try:
-        return connect(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        with _no_garbage_collection():
+            return connect(address, timeout=CONNECT_SECONDS, set_as_default=False)
     # AssertionError: what distributed raises now and then where a client is given up while it starts.
     except (OSError, ValueError, RuntimeError, AssertionError) as error:
         raise ClusterError(
             f"`dask` must be the address of a running scheduler, got {address!r}: {_first_line(error)}. Start one with "
             "`dask scheduler --host 127.0.0.1 --port 8786`."
         ) from None
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Collect no garbage while a client starts.
+
+    The start holds a lock of distributed. A client that was given up and is collected at that moment closes itself, and
+    waits for the same lock, in the same thread, for ever.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _version() -> str:
