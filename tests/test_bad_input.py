@@ -27,6 +27,7 @@ MIXTURE = {
 
 LONG = np.random.default_rng(2).normal(size=30)
 TABLE = {"x": np.arange(30.0), "y": np.arange(30.0) ** 2}
+GROUPED = {"x": np.cos(np.arange(60.0)), "y": np.sin(np.arange(60.0)), "g": np.repeat(["a", "b"], 30)}
 GOOD: dict[str, dict[str, Any]] = {
     "bandwidth": {},
     "cs": {"yp": Y, "yq": Y + 1},
@@ -43,6 +44,8 @@ GOOD: dict[str, dict[str, Any]] = {
     "conditional_kl": PAIR,
     "conditional_bregman": PAIR,
     "compare": {"reference": TABLE, "current": {**TABLE, "y": TABLE["y"][::-1]}, "y": "y", "n_resamples": 39},
+    "assert_same_relation": {"reference": TABLE, "current": TABLE, "y": "y"},
+    "compare_groups": {"table": GROUPED, "group": "g", "y": "y"},
     "cs_gaussian_mixture": MIXTURE,
     "pairwise": {"groups": [(X, Y), (X + 0.1, Y[::-1]), (X, -Y)]},
     "config_context": {},
@@ -470,6 +473,10 @@ ROWS = [
     Bad("loss_change", "level", {"confidence_level": 95}, ParameterError, "confidence_level", "confidence_level=0.95"),
     Bad("compare", "column", {"y": "z"}, ParameterError, "y", "Its columns are 'x', 'y'"),
     Bad("compare", "level", {"alpha": 1.5}, ParameterError, "alpha", "Pass e.g. alpha=0.05"),
+    Bad("assert_same_relation", "level", {"alpha": 1.5}, ParameterError, "alpha", "Pass e.g. alpha=0.05"),
+    Bad("assert_same_relation", "column", {"y": "z"}, ParameterError, "y", "Its columns are 'x', 'y'"),
+    Bad("compare_groups", "what with", {"against": "next"}, ParameterError, "against", "'rest', 'first', 'previous'"),
+    Bad("compare_groups", "group", {"group": "month"}, ParameterError, "group", "Its columns are 'x', 'y', 'g'"),
 ]
 
 
@@ -505,9 +512,14 @@ def test_bad_input(row: Bad) -> None:
 def test_the_unchanged_arguments_work(function: str) -> None:
     """Otherwise a row above could pass for a reason of its own."""
     result = call(function, GOOD[function])
-    values = {"witness": "values", "explain": None, "compare": None, "loss_change": "total"}.get(
-        function, "statistic" if function.endswith("_test") else ""
-    )
+    values = {
+        "witness": "values",
+        "explain": None,
+        "compare": None,
+        "compare_groups": None,
+        "assert_same_relation": None,
+        "loss_change": "total",
+    }.get(function, "statistic" if function.endswith("_test") else "")
     if values is not None:
         assert np.all(np.isfinite(getattr(result, values) if values else result))
 

@@ -468,7 +468,7 @@ def test_damaged_arrow_through_watch_is_a_message(tmp_path):
     with ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
     content = out.getvalue()
-    words = ["watch", str(reference), "--y", "y", "--x", "x,k", "--window", "20", "--format", "arrow"]
+    words = ["watch", str(reference), "--y", "y", "--x", "x,k", "--format", "arrow"]
     done = CliRunner().invoke(app, words, input=content[:-300])
     assert ends_well(done), done.output
     assert "reading it failed" in " ".join(done.stderr.split())

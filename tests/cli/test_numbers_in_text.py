@@ -139,6 +139,6 @@ def test_causal_counts_the_cells_that_are_no_numbers(tmp_path, frame):
 def test_watch_names_the_cells_of_its_reference(tmp_path, frame):
     path = tmp_path / "p.csv"
     frame.assign(a=["?" if i == 2 else x for i, x in enumerate(frame["a"])]).to_csv(path, index=False)
-    done = CliRunner().invoke(app, ["watch", str(path), "--y", "y", "--window", "5"], input="a,b,y\n")
+    done = CliRunner().invoke(app, ["watch", str(path), "--y", "y"], input="a,b,y\n")
     assert done.exit_code == 2
     assert "the first '?' in line 4" in " ".join(done.stderr.split())

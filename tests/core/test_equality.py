@@ -34,7 +34,7 @@ MAKERS = {
     "test": two_samples,
     "conditional test": conditional,
     "witness": lambda: condcs.witness(*local(), n_resamples=19),
-    "explanation": lambda: condcs.explain(*local(), n_resamples=19),
+    "explanation": lambda: condcs.explain(*local(), n_resamples=39),
     "graph": lambda: causal_graph(make_nlvar3(100, rng=0).series, n_resamples=19, rng=0),
     "local shift": lambda: make_local_shift(20),
     "series": lambda: make_nlvar3(50, rng=0),

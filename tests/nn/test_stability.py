@@ -119,9 +119,13 @@ BAD = {
     "rule on collapsed features": (
         lambda: F.cs_loss(Z, Z),
         BandwidthError,
-        "`bandwidth`: the rule 'joint_median' finds width 0",
+        "`bandwidth`: the rule 'joint_median' finds bandwidth 0",
     ),
-    "mean rule on collapsed features": (lambda: F.mmd_loss(Z, Z, bandwidth="mean"), BandwidthError, "finds width 0"),
+    "mean rule on collapsed features": (
+        lambda: F.mmd_loss(Z, Z, bandwidth="mean"),
+        BandwidthError,
+        "finds bandwidth 0",
+    ),
     "batch of one": (lambda: F.cs_loss(G[:1], G), ShapeError, "`source` must have at least 2 rows, got 1"),
     "batch of one in y": (lambda: F.conditional_cs_loss(G[:1], G[:1], G[:1]), ShapeError, "drop_last=True"),
     "unknown rule": (

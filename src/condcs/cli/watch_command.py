@@ -17,6 +17,7 @@ from typing import Any
 
 import typer
 
+from condcs._core.checks import check_positive
 from condcs._core.errors import CondcsError, CondcsWarning, DataError
 from condcs._core.files import InUseError, locked, remove_parts, writing
 from condcs._tables.pair import ReadOptions
@@ -104,6 +105,7 @@ def run(
     with Stops() as stops:
         watcher: Watcher | None = None
         try:
+            check_positive("run_length", run_length)
             with stops.waiting():
                 read = read_reference(reference, options, run_length=run_length, after_alarm=after_alarm)
             with ExitStack() as stack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from condcs._core.errors import public
@@ -61,7 +62,8 @@ def assert_same_relation(
     __tracebackhide__ = True  # pytest then shows the line of the test, not this one
     if tolerance is not None:
         options["tolerance"] = tolerance
-    found = compare(reference, current, y=y, x=x, alpha=alpha, **options)
+    # Unwrapped, so that errors name this function.
+    found: Comparison = inspect.unwrap(compare)(reference, current, y=y, x=x, alpha=alpha, **options)
     if found.relation_changed:
         raise AssertionError(failure_words(found))
     return found
