@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import condcs
 from condcs._core.equality import ByValue
-from condcs._core.errors import ParameterError, public
+from condcs._core.errors import ParameterError
 from condcs._core.printable import harmless
+from condcs.comparison._reported import Reported
 from condcs.comparison._result import Comparison
 from condcs.comparison._wording import Lines, set_lines, show_number, show_p, variables, where
 from condcs.report._page import Page
@@ -29,7 +29,7 @@ _AGAINST = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupComparison(ByValue):
+class GroupComparison(ByValue, Reported):
     """What `condcs.compare_groups` found out.
 
     ``print(found)`` shows a line per group; ``found["March"]`` is the `Comparison` of one.
@@ -174,27 +174,6 @@ class GroupComparison(ByValue):
             else {"groups": list(self.groups), "matrix": self.divergences.tolist()},
             "notes": list(self.notes),
         }
-
-    def _repr_html_(self) -> str:
-        return self._page().framed()
-
-    @public
-    def report(self, path: str | Path, *, command: str | None = None) -> Path:
-        """Write a page about it: one HTML file that needs nothing from the network.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file, which is replaced if it exists; its folder must exist.
-        command : str, optional
-            The command that made it, to be shown at the end.
-
-        Returns
-        -------
-        Path
-            The file.
-        """
-        return self._page(command).write(path)
 
     def _page(self, command: str | None = None) -> Page:
         y = ", ".join(column.name for column in self.comparisons[0].pair.y)

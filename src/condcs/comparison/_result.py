@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import condcs
@@ -17,6 +16,7 @@ from condcs._inference.region_effects import Change
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._regions import Places, response_summary
+from condcs.comparison._reported import Reported
 from condcs.comparison._shifts import Shift
 from condcs.comparison._sizes import Sizes
 from condcs.comparison._wording import as_text, verdict_words
@@ -45,7 +45,7 @@ class Limits:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(ByValue):
+class Comparison(ByValue, Reported):
     """What `condcs.compare` found out.
 
     ``print(comparison)`` shows what ``condcs compare`` prints; a notebook shows the page.
@@ -146,31 +146,6 @@ class Comparison(ByValue):
 
     def __str__(self) -> str:
         return as_text(self)
-
-    def _repr_html_(self) -> str | None:
-        try:
-            return self._page().framed()
-        except ModuleNotFoundError:
-            # Without matplotlib a notebook shows the text.
-            return None
-
-    @public
-    def report(self, path: str | Path, *, command: str | None = None) -> Path:
-        """Write a page about it: one HTML file that needs nothing from the network.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file, which is replaced if it exists; its folder must exist.
-        command : str, optional
-            The command that made it, to be shown at the end.
-
-        Returns
-        -------
-        Path
-            The file.
-        """
-        return self._page(command).write(path)
 
     @public
     def plot(self, column: str | None = None) -> Any:
