@@ -37,7 +37,8 @@ AGGREGATE_PAIRS = ((1.0, 1.0), (1.0, 2.0), (0.25, 2.0), (0.1, 2.0), (0.25, 0.25)
 """Multiples for x and y where both are. Changes of the mean of y want a wide kernel on y, and one on x as narrow as the
 change; changes of the shape of p(y|x) want a narrow kernel on y."""
 
-BATCH = 100
+BATCH = 200
+"""Resamples at once: the kernels of the views are evaluated anew for every batch."""
 _ANCHORED_BATCH = 250
 """Resamples at once with anchors, whose kernels are evaluated anew for every batch."""
 _BOOTSTRAP_BATCH = 50
