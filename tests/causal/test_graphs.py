@@ -201,7 +201,7 @@ def test_level_of_independent_series():
         x = np.zeros_like(noise)
         for t in range(1, len(x)):
             x[t] = [0.6, -0.4] * x[t - 1] + noise[t]
-        pvalues = causal_graph(x, n_resamples=39, rng=seed).pvalues
+        pvalues = causal_graph(x, embedding=1, n_resamples=39, rng=seed).pvalues
         rejected += int(np.sum(pvalues[[0, 1], [1, 0]] <= 0.05))
     low, high = binom.interval(0.999, 200, 0.05)
     assert low <= rejected <= high
