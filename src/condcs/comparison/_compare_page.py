@@ -175,8 +175,7 @@ def _regions(page: Page, found: Comparison) -> None:
 
 def _inputs(page: Page, found: Comparison) -> None:
     """Show which inputs the change involves, and which of them shifted, side by side."""
-    explanation = getattr(found.places, "explanation", None)
-    inputs = sorted(explanation.inputs, key=lambda i: (-i.involvement, i.p_value)) if explanation else []
+    inputs = sorted(found.places.explanation.inputs, key=lambda i: (-i.involvement, i.p_value))
     if not inputs:
         return
     page.section("The inputs")
