@@ -6,8 +6,8 @@ from scipy.stats import binom
 
 from condcs import config_context
 from condcs._core.errors import DataError, ParameterError, ShapeError
-from condcs._inference.balanced_draws import median_cells, spline_features
-from condcs._inference.nulls import circular_shifts, label_sampler, local_permutations, shifted_windows
+from condcs._inference.nulls import circular_shifts, label_sampler, local_permutations, median_cells, shifted_windows
+from condcs._inference.propensities import check_probabilities, cross_fitted, independent_draws
 
 
 def make_rng(seed=0):
@@ -24,7 +24,7 @@ def shifted():
     return x, groups
 
 
-@pytest.mark.parametrize("null", ["permutation", "propensity", "local"])
+@pytest.mark.parametrize("null", ["permutation", "local"])
 @pytest.mark.parametrize("sizes", [(120, 90), (80, 70, 60)])
 def test_group_sizes_are_kept(null, sizes):
     """Permutations and exchanges change who is in a group, never how many."""
@@ -37,7 +37,7 @@ def test_group_sizes_are_kept(null, sizes):
     assert (drawn != groups).any(axis=1).all()
 
 
-@pytest.mark.parametrize("null", ["permutation", "propensity", "local"])
+@pytest.mark.parametrize("null", ["permutation", "local"])
 def test_same_seed_same_labels(null, shifted):
     """Whatever the threads, and in one call or in several."""
     with config_context(n_threads=1):
@@ -63,8 +63,7 @@ def test_permutations_are_uniform():
 def test_given_probabilities_are_the_frequencies(count):
     """Over 4000 draws the share of each label lies in the 99.9% binomial interval, split over all rows and groups."""
     probabilities = make_rng(1).dirichlet(np.ones(count), size=30)
-    groups = np.arange(30) % count
-    drawn = label_sampler("propensity", None, groups, propensity=probabilities, rng=make_rng())(4000)
+    drawn = independent_draws(probabilities, make_rng())(4000)
     tail = 0.0005 / (30 * count)
     for g in range(count):
         frequency = (drawn == g).sum(axis=0)
@@ -74,27 +73,24 @@ def test_given_probabilities_are_the_frequencies(count):
 
 def test_one_probability_per_row_is_that_of_the_second_group():
     given = np.linspace(0.1, 0.9, 40)
-    groups = np.arange(40) % 2
     both = np.column_stack([1 - given, given])
-    one = label_sampler("propensity", None, groups, propensity=given, rng=make_rng())(50)
-    assert np.array_equal(one, label_sampler("propensity", None, groups, propensity=both, rng=make_rng())(50))
+    assert np.array_equal(check_probabilities(given, 40, 2), both)
+    one = independent_draws(both, make_rng())(50)
     assert one[:, -5:].mean() > 0.6 > 0.4 > one[:, :5].mean()
 
 
 def test_groups_never_fall_below_two_rows():
     """Probabilities that often leave a group with one row: such draws are made again."""
-    groups = np.array([0, 0, 1, 1, 0, 0])
-    drawn = label_sampler("propensity", None, groups, propensity=np.full(6, 0.2), rng=make_rng())(500)
+    drawn = independent_draws(check_probabilities(np.full(6, 0.2), 6, 2), make_rng())(500)
     assert drawn.sum(axis=1).min() == 2
     assert drawn.sum(axis=1).max() <= 4
 
 
-@pytest.mark.parametrize("null", ["propensity", "local"])
-def test_balance_of_x_is_held(null, shifted):
+def test_balance_of_x_is_held(shifted):
     """The difference of the group means stays that of the sample, to a small share of what free draws would add."""
     x, groups = shifted
     observed = x[groups == 1].mean(axis=0) - x[groups == 0].mean(axis=0)
-    drawn = label_sampler(null, x, groups, rng=make_rng())(200)
+    drawn = label_sampler("local", x, groups, rng=make_rng())(200)
     gaps = np.array([x[row == 1].mean(axis=0) - x[row == 0].mean(axis=0) for row in drawn])
     free = np.sqrt(1 / 120 + 1 / 90)
     assert np.all(np.abs(gaps.mean(axis=0) - observed) < 0.5 * free)
@@ -121,22 +117,12 @@ def test_cells_never_mix_categories():
     assert len(np.unique(only)) == 3
 
 
-def test_categories_and_ties_make_features():
-    """Few distinct values become indicators; heavy ties leave fewer knots but no NaN."""
-    rng = make_rng()
-    coarse = rng.integers(0, 4, size=(300, 1)).astype(float)
-    assert spline_features(coarse, None).shape == (300, 3)
-    tied = np.where(rng.random(300) < 0.9, 0.0, rng.normal(size=300))[:, None]
-    assert np.isfinite(spline_features(tied, None)).all()
-    assert np.isfinite(spline_features(1e300 * rng.normal(size=(300, 2)), None)).all()
-
-
 def test_a_classifier_sees_no_row_it_speaks_about(shifted):
     """A nearest-neighbour classifier would repeat every label; cross-fitted, it knows only the shift."""
     from sklearn.neighbors import KNeighborsClassifier
 
     x, groups = shifted
-    drawn = label_sampler("propensity", x, groups, propensity=KNeighborsClassifier(15), rng=make_rng())(200)
+    drawn = independent_draws(cross_fitted(KNeighborsClassifier(15), x, groups, 2), make_rng())(200)
     agreement = (drawn == groups).mean()
     assert 0.45 < agreement < 0.75
 
@@ -177,29 +163,39 @@ def test_circular_shifts_keep_their_distance():
 
 BAD = {
     "unknown null": ({"null": "shuffle"}, ParameterError, "`null`"),
-    "no x": ({"null": "local", "x": None}, ParameterError, "None"),
+    "no x": ({"x": None}, ParameterError, "None"),
     "lone row": ({"null": "permutation", "groups": np.array([0] * 19 + [1])}, DataError, "at least 2 rows"),
-    "wrong length": ({"propensity": np.full(7, 0.5)}, ShapeError, "`propensity`"),
-    "not probabilities": ({"propensity": np.full(20, 1.5)}, DataError, "`propensity`"),
-    "do not add up": ({"propensity": np.full((20, 2), 0.4)}, DataError, "`propensity`"),
-    "one group impossible": ({"propensity": np.zeros(20)}, DataError, "at least 2 rows"),
-    "a word": ({"propensity": "logistic"}, ParameterError, "`propensity`"),
-    "tiny cells": ({"null": "local", "neighbours": 1}, ParameterError, "`neighbours`"),
+    "tiny cells": ({"neighbours": 1}, ParameterError, "`neighbours`"),
 }
 
 
 @pytest.mark.parametrize(("change", "error", "message"), BAD.values(), ids=BAD)
 def test_bad_input_is_named(change, error, message):
-    options = {"null": "propensity", "x": make_rng().normal(size=(20, 1)), "groups": np.arange(20) % 2, **change}
+    options = {"null": "local", "x": make_rng().normal(size=(20, 1)), "groups": np.arange(20) % 2, **change}
     with pytest.raises(error, match=message):
         label_sampler(options.pop("null"), options.pop("x"), options.pop("groups"), rng=make_rng(), **options)(5)
+
+
+BAD_PROBABILITIES = {
+    "wrong length": (np.full(7, 0.5), ShapeError, "`propensity`"),
+    "not probabilities": (np.full(20, 1.5), DataError, "`propensity`"),
+    "do not add up": (np.full((20, 2), 0.4), DataError, "`propensity`"),
+    "one group impossible": (np.zeros(20), DataError, "at least 2 rows"),
+    "a word": ("logistic", ParameterError, "`propensity`"),
+}
+
+
+@pytest.mark.parametrize(("given", "error", "message"), BAD_PROBABILITIES.values(), ids=BAD_PROBABILITIES)
+def test_bad_probabilities_are_named(given, error, message):
+    with pytest.raises(error, match=message):
+        independent_draws(check_probabilities(given, 20, 2), make_rng())(5)
 
 
 def test_hopeless_probabilities_are_an_error():
     """Two rows that could be in the second group, and hardly ever are together."""
     probabilities = np.zeros(20)
     probabilities[:2] = 1e-6
-    draw = label_sampler("propensity", None, np.arange(20) % 2, propensity=probabilities, rng=make_rng())
+    draw = independent_draws(check_probabilities(probabilities, 20, 2), make_rng())
     with pytest.raises(DataError, match="redraws"):
         draw(3)
 
@@ -208,7 +204,7 @@ def test_a_regressor_is_no_propensity(shifted):
     from sklearn.linear_model import LinearRegression
 
     with pytest.raises(ParameterError, match="predict_proba"):
-        label_sampler("propensity", *shifted, propensity=LinearRegression(), rng=make_rng())
+        cross_fitted(LinearRegression(), *shifted, 2)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_surprises_of_all_samples_add_up_to_nothing(groups):
     rng = np.random.default_rng(4)
     labels = np.repeat(np.arange(groups), 80)
     x = rng.normal(size=(80 * groups, 2)) + 0.4 * labels[:, None]
-    found = fitted_propensity(Smoother(x, [False, False]), labels, groups, rng)
+    found = fitted_propensity(Smoother(x, [False, False]).designs, labels, groups, rng)
     np.testing.assert_allclose(found.probabilities.sum(axis=1), 1)
     surprises = found.surprises(labels[None], observed=True)
     assert len(surprises) == (1 if groups == 2 else groups)
@@ -80,7 +80,7 @@ def test_shifts_that_are_no_sum_of_one_column_shifts_pass_the_check_of_balance(k
         category = rng.integers(4, size=2 * n)
         number = rng.normal(size=2 * n) + labels * np.array([-1.0, -0.3, 0.3, 1.0])[category]
         x, flags = np.column_stack([number, category]), [False, True]
-    found = fitted_propensity(Smoother(x, flags), labels, 2, rng)
+    found = fitted_propensity(Smoother(x, flags).designs, labels, 2, rng)
     assert found.balance_pvalue >= 0.05
 
 
@@ -89,7 +89,7 @@ def test_constant_probabilities_fail_the_check_where_only_a_correlation_changed(
     labels = np.repeat([0, 1], 200)
     x = rng.normal(size=(400, 2))
     x[:, 1] = np.where(labels == 0, -0.5, 0.5) * x[:, 0] + np.sqrt(0.75) * x[:, 1]
-    found = given_propensity(np.full((400, 2), 0.5), Smoother(x, [False, False]), labels, rng)
+    found = given_propensity(np.full((400, 2), 0.5), Smoother(x, [False, False]).designs, labels, rng)
     assert found.balance_pvalue <= 0.01
 
 
@@ -100,7 +100,7 @@ def test_the_check_of_balance_passes_the_true_probabilities_as_often_as_it_says(
         x = rng.normal(size=(120, 2))
         true = expit(x[:, 0] * x[:, 1])
         labels = (rng.random(120) < true).astype(int)
-        found = given_propensity(np.column_stack([1 - true, true]), Smoother(x, [False, False]), labels, rng)
+        found = given_propensity(np.column_stack([1 - true, true]), Smoother(x, [False, False]).designs, labels, rng)
         rejected += found.balance_pvalue <= 0.05
     # Binomial(100, 0.05) exceeds 13 in 1 of 2,000 cases.
     assert rejected <= 13
@@ -110,7 +110,7 @@ def test_effective_rows_are_all_without_a_shift_and_few_without_overlap():
     rng = np.random.default_rng(8)
     labels = np.repeat([0, 1], 100)
     x = rng.normal(size=(200, 1))
-    same = fitted_propensity(Smoother(x, [False]), labels, 2, rng)
+    same = fitted_propensity(Smoother(x, [False]).designs, labels, 2, rng)
     assert same.effective_rows > 180
-    apart = fitted_propensity(Smoother(x + 6 * labels[:, None], [False]), labels, 2, rng)
+    apart = fitted_propensity(Smoother(x + 6 * labels[:, None], [False]).designs, labels, 2, rng)
     assert apart.effective_rows < 20

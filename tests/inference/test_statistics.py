@@ -55,13 +55,13 @@ def test_groups_may_change_size():
 
 @pytest.mark.parametrize("name", ["conditional_cs", "cs", "conditional_mmd"])
 def test_batches_tiles_and_threads_do_not_matter(name, monkeypatch):
-    from condcs._inference import gram_statistics
+    from condcs._inference import statistics
 
     pool = make_pool(name, {}, (60, 50))
     rng = np.random.default_rng(2)
     labels = np.array([rng.permutation(pool.labels) for _ in range(9)])
     whole = pool_statistic(pool)(labels)
-    monkeypatch.setattr(gram_statistics, "_BATCH_FLOATS", 300)
+    monkeypatch.setattr(statistics, "_BATCH_FLOATS", 300)
     with config_context(n_threads=3, tile=16):
         np.testing.assert_allclose(pool_statistic(pool)(labels), whole, atol=1e-12)
 
@@ -69,7 +69,7 @@ def test_batches_tiles_and_threads_do_not_matter(name, monkeypatch):
 @pytest.mark.parametrize("width", [0.01, 0.1, 1.0])
 def test_masses_of_the_second_group_keep_their_digits(width):
     """Clusters far apart: a row's mass in the other group is 1 part in 1e40, or none; subtraction would lose it."""
-    from condcs._inference.gram_statistics import group_masses
+    from condcs._inference.statistics import group_masses
 
     rng = np.random.default_rng(8)
     z = np.concatenate([rng.normal(size=60), 8 + rng.normal(size=60)])
@@ -111,11 +111,11 @@ def test_one_outlier_does_not_redo_whole_labellings(monkeypatch, estimator, size
 
 
 def test_labellings_that_take_too_many_rounds_are_done_the_plain_way(monkeypatch):
-    from condcs._inference import gram_statistics
+    from condcs._inference import statistics
 
     pool = outlying_pool((66, 4))
     labels = np.array([np.random.default_rng(s).permutation(pool.labels) for s in range(20)])
-    monkeypatch.setattr(gram_statistics, "_ROUNDS", 1)
+    monkeypatch.setattr(statistics, "_ROUNDS", 1)
     np.testing.assert_allclose(pool_statistic(pool)(labels), Regrouped(pool)(labels), rtol=0, atol=1e-12)
 
 

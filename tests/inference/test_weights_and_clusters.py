@@ -7,10 +7,10 @@ import condcs
 from condcs._core.errors import CondcsWarning
 from condcs._inference.propensities import fitted_propensity
 from condcs._inference.resampling import Bootstrap
-from condcs._inference.smoothing import ClusterMeans, Smoother
+from condcs._inference.smoothing import ClusterMeans, Smoother, designs_of_clusters
 from condcs._inference.statistics import Regrouped, measured_pool, pool_statistic
 from condcs._inference.views import adjusted_response, sample_contrasts
-from condcs._inference.weights_and_clusters import unit_designs, weighted_units
+from condcs._inference.weights_and_clusters import weighted_units
 from condcs._measures.registry import MEASURES
 from condcs.exceptions import BalanceWarning, CondcsError, OverlapWarning
 
@@ -136,7 +136,7 @@ def test_whole_clusters_change_sides_with_the_probability_of_their_x():
     clusters = np.repeat(np.arange(60), 4)
     labels = np.repeat([0, 1], 120)
     x = np.repeat(rng.normal(size=(60, 1)), 4, axis=0) + 0.8 * labels[:, None]
-    units, means = unit_designs(Smoother(x, [False]), clusters), ClusterMeans(clusters)
+    units, means = designs_of_clusters(Smoother(x, [False]), clusters), ClusterMeans(clusters)
     found = fitted_propensity(units, labels[means.first], 2, rng, clusters)
     drawn = found.draw(200, rng)
     assert drawn.shape == (200, 240)

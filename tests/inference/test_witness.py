@@ -98,7 +98,7 @@ def test_the_band_is_the_quantile_of_redrawn_witnesses(samples):
     found = witness(*samples, n_resamples=39, propensity=chances, adjust=False, bandwidth_x=0.7, bandwidth_y=0.9)
     groups, seed = np.repeat([0, 1], [40, 55]), np.random.default_rng(0)
     smoother = Smoother(x, (False, False))
-    labels = given_propensity(np.column_stack([1 - chances, chances]), smoother, groups, seed).draw(39, seed)
+    labels = given_propensity(np.column_stack([1 - chances, chances]), smoother.designs, groups, seed).draw(39, seed)
     draws = [dense_witness(x[g == 0], y[g == 0], x[g == 1], y[g == 1], x, 0.7, 0.9) for g in labels]
     assert np.allclose(found.band, np.sort(draws, axis=0)[37], rtol=1e-5, atol=1e-7)
     assert np.allclose(found.expected, np.mean(draws, axis=0), rtol=1e-5, atol=1e-7)
@@ -135,7 +135,7 @@ def test_the_band_of_samples_of_unequal_size(null):
     found = witness(xp, yp, xq, yq, at=at, n_resamples=39, null=null, rng=0, **options)
     groups, seed = np.repeat([0, 1], [60, 140]), np.random.default_rng(0)
     if null == "propensity":
-        labels = fitted_propensity(Smoother(x, (False,)), groups, 2, seed).draw(39, seed)
+        labels = fitted_propensity(Smoother(x, (False,)).designs, groups, 2, seed).draw(39, seed)
     else:
         labels = label_sampler(null, x, groups, rng=seed)(39)
     draws = [dense_witness(x[g == 0], y[g == 0], x[g == 1], y[g == 1], at, 0.4, 0.8) for g in labels]

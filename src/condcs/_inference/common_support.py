@@ -104,7 +104,7 @@ class CommonSupport:
 def common_support(smoother: Smoother, sizes: tuple[int, int], rng: np.random.Generator) -> CommonSupport:
     """Estimate where two samples, one after the other in the pool, both have rows."""
     second = np.repeat([False, True], sizes)
-    found = fitted_propensity(smoother, second.astype(np.int8), 2, rng)
+    found = fitted_propensity(smoother.designs, second.astype(np.int8), 2, rng)
     design = next(d for d in smoother.designs if d.name == found.design)
     # From shares of the pool to shares of two samples of equal weight.
     balanced = np.log(sizes[1] / sizes[0])

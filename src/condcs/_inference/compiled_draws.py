@@ -26,14 +26,14 @@ def _advance(state: Any) -> Any:
 
 @njit(nogil=True)
 def swap_chains(
-    start: Any, excess: Any, features: Any, logits: Any, cells: Any, first: Any, size: Any, members: Any, steps: int,
+    start: Any, excess: Any, features: Any, cells: Any, first: Any, size: Any, members: Any, steps: int,
     seeds: Any, out: Any,
 ) -> None:  # fmt: skip
     r"""Run one Metropolis chain of label swaps per seed, all from `start`, and write the labels each ends with.
 
-    The chain's law of labels g is proportional to :math:`\exp(\sum_i l_{i,g_i} - \frac14 \sum_h |S_h|^2)`, S_h the
-    excess features of group h, over the labellings that keep the size of each group in each cell. A step picks a row
-    and a second one of its cell and exchanges their labels if the Metropolis rule lets it.
+    The chain's law of labels g is proportional to :math:`\exp(-\frac14 \sum_h |S_h|^2)`, S_h the excess features of
+    group h, over the labellings that keep the size of each group in each cell. A step picks a row and a second one of
+    its cell and exchanges their labels if the Metropolis rule lets it.
     """
     n, k = features.shape
     for c in range(seeds.size):
@@ -50,7 +50,7 @@ def swap_chains(
                 continue
             state, u = _advance(state)
             # Row i moves from a to b and row j back: S_a loses the difference of their features, S_b gains it.
-            gain = logits[i, b] + logits[j, a] - logits[i, a] - logits[j, b]
+            gain = 0.0
             for m in range(k):
                 difference = features[i, m] - features[j, m]
                 gain -= 0.5 * difference * (difference + s[b, m] - s[a, m])

@@ -3,27 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from condcs._core.arrays import Array
-from condcs._core.checks import Parts, check_choice
+from condcs._core.checks import Parts, check_choice, check_integer
 from condcs._core.errors import ParameterError, ShapeError, public
-from condcs._inference.every_view import views_test
-from condcs._inference.nulls import label_sampler
-from condcs._inference.resampling import run_test, shared_bandwidth
+from condcs._core.progress import part_of_the_work
+from condcs._core.random import check_rng
+from condcs._core.settings import config_context
+from condcs._inference.anchors import drawn_anchors
+from condcs._inference.nulls import NULLS, label_sampler
+from condcs._inference.propensities import Propensity, Surprises, chosen_propensity, warn_if_unreliable
+from condcs._inference.pvalues import check_numbers, combined_evidence
+from condcs._inference.resampling import (
+    Bootstrap,
+    anchors_used,
+    is_aggregate,
+    measured_pools,
+    relabelled_values,
+    run_test,
+    shared_bandwidth,
+)
 from condcs._inference.results import TestResult
-from condcs._inference.statistics import LabelArray, MeasuredPool, as_numpy, pooled_variables
-from condcs._inference.weights_and_clusters import RowOptions
+from condcs._inference.smoothing import Smoother
+from condcs._inference.statistics import (
+    FloatArray,
+    LabelArray,
+    MeasuredPool,
+    anchored_pool,
+    as_numpy,
+    measured_pool,
+    pool_statistic,
+    pooled_variables,
+)
+from condcs._inference.views import (
+    WEIGHTS,
+    AnchoredContrasts,
+    Contrasts,
+    adjusted_response,
+    sample_contrasts,
+)
+from condcs._inference.weights_and_clusters import (
+    RowOptions,
+    checked_clusters,
+    log_weights,
+    weighted_units,
+    with_common_unit,
+)
 from condcs._measures.registry import MEASURES, Measure
+from condcs._parallel.spreading import Shared
 
 Null = Literal["propensity", "permutation", "local"]
 Views = Literal["all", "measure"]
-NULLS = ("propensity", "permutation", "local")
 VIEWS = ("all", "measure")
 
 _PER_SAMPLE = {"weights_p", "weights_q"}
+_SAME_WEIGHT = 1e-6
 
 
 @public
@@ -135,57 +175,158 @@ def conditional_test(
     chosen = chosen_measure(measure, takes_x=True)
     check_options(chosen, options)
     check_choice("null", null, NULLS)
-    aggregate = any(isinstance(v, str) and v == "aggregate" for k, v in options.items() if k.startswith("bandwidth"))
+    options = shared_bandwidth(chosen, options)
+    aggregate = is_aggregate(options)
     if views is None:
         views = "all" if null == "propensity" and not aggregate else "measure"
     check_choice("views", views, VIEWS)
     if propensity is not None and null != "propensity":
         raise ParameterError(f'`propensity` must be None with null={null!r}. Pass null="propensity" to use it.')
+    if views == "all" and (null != "propensity" or aggregate):
+        raise ParameterError(
+            '`views`="all" must go with null="propensity" and a bandwidth of its own, got '
+            + (f"null={null!r}" if null != "propensity" else 'bandwidth="aggregate"')
+            + '. Leave `views` out, or pass views="measure".'
+        )
+    check_integer("n_resamples", n_resamples, 1)
     x_parts, y_parts = _parts(xp, yp, xq, yq)
     rows = RowOptions(
         [("weights_p", as_numpy(weights_p)), ("weights_q", as_numpy(weights_q))],
         [("clusters_p", as_numpy(clusters_p)), ("clusters_q", as_numpy(clusters_q))],
     )
     rows.check(chosen, len(x_parts), all_views=views == "all", propensity=propensity)
-    if views == "all":
-        if null != "propensity" or aggregate:
-            raise ParameterError(
-                '`views`="all" must go with null="propensity" and a bandwidth of its own, got '
-                + (f"null={null!r}" if null != "propensity" else 'bandwidth="aggregate"')
-                + '. Leave `views` out, or pass views="measure".'
-            )
-        return views_test(
-            chosen,
-            x_parts,
-            y_parts,
-            shared_bandwidth(chosen, options),
-            rows,
-            propensity=propensity,
-            n_resamples=n_resamples,
-            rng=rng,
-            n_jobs=n_jobs,
-            progress=progress,
-        )
+    generator = check_rng(rng)
+    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
+        if views == "all":
+            every = _every_view(chosen, x_parts, y_parts, options, rows, propensity, generator)
+            return _all_views(every, n_resamples, generator, n_jobs, progress)
+        pools = measured_pools(chosen, x_parts, y_parts, options)
+        draw, diagnostics = _relabelling(null, pools.first, propensity, generator)
+        return run_test(pools, draw, null, diagnostics, n_resamples, generator, n_jobs=n_jobs, progress=progress)
 
-    def draw(pool: MeasuredPool, generator: np.random.Generator) -> Callable[[int], LabelArray]:
-        x, _ = pooled_variables(pool)
-        # A column of few numbers may be a category to the classifier; only a column of labels certainly is.
-        categorical = x.labels if any(x.labels) else None
-        values = np.asarray(x.values, dtype=np.float64)
-        return label_sampler(null, values, pool.labels, propensity=propensity, categorical=categorical, rng=generator)
 
-    return run_test(
-        chosen,
-        x_parts,
-        y_parts,
-        options,
-        draw=draw,
-        null=null,
-        n_resamples=n_resamples,
-        rng=rng,
-        n_jobs=n_jobs,
-        progress=progress,
+@dataclass(frozen=True)
+class EveryView:
+    """All views of labels: data only, so that workers can receive it."""
+
+    pool: MeasuredPool
+    contrasts: Contrasts
+    propensity: Propensity
+    anchors: LabelArray | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Which views there are."""
+        return (*self.contrasts.names, "divergence")
+
+    def ready(self) -> Callable[[LabelArray], FloatArray]:
+        """Return a function from labels (P x n) to views (P x views), the divergence last."""
+        divergence, contrasts = pool_statistic(self.pool), self._contrasts()
+
+        def values(labels: LabelArray) -> FloatArray:
+            # Without anchors only the divergence reports what is done.
+            with part_of_the_work(1.0 if self.anchors is None else 0.5):
+                return np.column_stack([contrasts(self.propensity.surprises_of(labels)).T, divergence(labels)])
+
+        return values
+
+    def _contrasts(self) -> Callable[[Surprises], FloatArray]:
+        if self.anchors is None:
+            return lambda surprises: self.contrasts(surprises(slice(None)))
+        return AnchoredContrasts(self.contrasts, self.anchors)
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Return what the result says about how far the null can be trusted, and what was used."""
+        found, units = self.propensity.diagnostics, self.propensity.units
+        if units is not None:
+            rows = self.pool.problem.groups.slices
+            found |= {"clusters": tuple(len(np.unique(units[own])) for own in rows)}
+        return found | anchors_used(self.anchors)
+
+
+def _every_view(
+    measure: Measure,
+    x_parts: Parts,
+    y_parts: Parts,
+    options: dict[str, Any],
+    rows: RowOptions,
+    propensity: Any,
+    rng: np.random.Generator,
+) -> EveryView:
+    """Adjust the response for x, estimate P(sample | x), and make the views of both."""
+    pool = measured_pool(measure, x_parts, y_parts, options, rows.weights)
+    x, y = pooled_variables(pool)
+    values, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))
+    clusters = checked_clusters(rows.clusters, pool.sizes)
+    anchors = drawn_anchors(len(values), rng)
+    if anchors is None:
+        # Measures whose terms no double can hold are refused, before any work.
+        check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
+    flags = x.labels or (False,) * values.shape[1]
+    smoother = Smoother(values, flags, clusters)
+    response = adjusted_response(responses, y.labels or (False,) * responses.shape[1], smoother)
+    found = chosen_propensity(propensity, values, smoother, clusters, pool.labels, len(pool.sizes), rng)
+    weights = with_common_unit(pool, smoother, found)
+    if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
+        # Rows keep their weights, so that labels must be redrawn given these as well.
+        inputs = np.column_stack([values, log_weights(weights)])
+        known = Smoother(inputs, (*flags, False), clusters)
+        found = chosen_propensity(propensity, inputs, known, clusters, pool.labels, len(pool.sizes), rng)
+    if not all(y.labels or (False,)):
+        pool = measured_pool(measure, x_parts, _split(response.adjusted, y_parts, y.sizes), options, rows.weights)
+    contrasts = weighted_units(sample_contrasts(response, smoother, found.of_rows), weights, clusters)
+    return EveryView(anchored_pool(pool.with_weights(weights), rng), contrasts, found, anchors)
+
+
+def _all_views(
+    every: EveryView, n_resamples: int, rng: np.random.Generator, n_jobs: int | None, progress: bool
+) -> TestResult:
+    """Evaluate all views on the samples and on redrawn labels, and combine them."""
+    pool, found = every.pool, every.propensity
+    draw = partial(found.draw, rng=rng)
+    shared = Shared(every.ready)
+    values = relabelled_values([shared], pool, every.anchors, draw, n_resamples, n_jobs=n_jobs, progress=progress)[0].T
+    evidence = combined_evidence(values, np.array([WEIGHTS.get(name, 1.0) for name in every.names]))
+    warn_if_unreliable(found)
+    return TestResult(
+        statistic=evidence.statistic,
+        pvalue=evidence.pvalue,
+        null_distribution=evidence.null_distribution,
+        measure=pool.measure.name,
+        null="propensity",
+        sizes=pool.sizes,
+        bandwidths=pool.widths,
+        divergence=float(values[-1, 0]),
+        diagnostics=every.diagnostics(),
+        details={
+            "nonnegative": pool.measure.nonnegative,
+            "views": every.names,
+            "statistics": tuple(float(v) for v in values[:, 0]),
+            "pvalues": tuple(float(p) for p in evidence.pvalues),
+            "best_view": every.names[int(np.argmin(evidence.pvalues))],
+        },
+        _divergences=values[-1, 1:],
+        _resample=Bootstrap(pool, found.units),
     )
+
+
+def _relabelling(
+    null: str, pool: MeasuredPool, propensity: Any, rng: np.random.Generator
+) -> tuple[Callable[[int], LabelArray], dict[str, Any]]:
+    """Return how labels are redrawn, and what the result says about it."""
+    x, _ = pooled_variables(pool)
+    values, flags = np.asarray(x.values, dtype=np.float64), x.labels or (False,) * x.values.shape[1]
+    if null != "propensity":
+        return label_sampler(null, values, pool.labels, categorical=flags, rng=rng), {}
+    found = chosen_propensity(propensity, values, Smoother(values, flags), None, pool.labels, len(pool.sizes), rng)
+    warn_if_unreliable(found)
+    return partial(found.draw, rng=rng), found.diagnostics
+
+
+def _split(pooled: FloatArray, parts: Parts, sizes: tuple[int, ...]) -> Parts:
+    """Cut a pooled array into the samples, under the names of `parts`."""
+    ends = np.cumsum(sizes)
+    return [(name, pooled[end - size : end]) for (name, _), size, end in zip(parts, sizes, ends, strict=True)]
 
 
 def chosen_measure(name: str, *, takes_x: bool) -> Measure:

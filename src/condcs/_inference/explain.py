@@ -22,8 +22,8 @@ from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
 from condcs._core.random import check_rng
 from condcs._inference.boxes import Bound
-from condcs._inference.every_view import chosen_propensity, warn_if_unreliable
 from condcs._inference.input_changes import InputChange, deviation, input_changes
+from condcs._inference.propensities import chosen_propensity, warn_if_unreliable
 from condcs._inference.region_effects import Change, RegionEffects
 from condcs._inference.region_features import Feature, Kind, response_features
 from condcs._inference.regions import FoundBox, Ground, honest_boxes

@@ -15,18 +15,30 @@ from condcs._core.progress import RESAMPLES_REMEDY, progress_bar, report_done
 from condcs._core.random import check_rng
 from condcs._core.ranks import ranked
 from condcs._core.settings import config_context
-from condcs._inference.anchored_contrasts import AnchoredContrasts
 from condcs._inference.anchors import drawn_anchors
-from condcs._inference.combining import Combined, combined_evidence, largest_studentised
 from condcs._inference.nulls import circular_shifts, local_permutations
-from condcs._inference.predictor_statistic import ORDER_ANCHORS, Statistic, View, predictor_statistic
+from condcs._inference.order_statistics import (
+    ORDER_ANCHORS,
+    Statistic,
+    View,
+    check_options,
+    copy_statistic,
+    predictor_statistic,
+)
 from condcs._inference.propensities import Rows
+from condcs._inference.pvalues import ROUNDING, Combined, check_numbers, combined_evidence, largest_studentised, pvalue
 from condcs._inference.resampling import batch_values, drawn
-from condcs._inference.results import ROUNDING, TestResult, check_numbers, pvalue
-from condcs._inference.shuffled_copy import check_options, copy_statistic
+from condcs._inference.results import TestResult
 from condcs._inference.smoothing import Smoother
 from condcs._inference.statistics import FloatArray, as_numpy
-from condcs._inference.views import WEIGHTS, Contrasts, adjusted_response, dependence_contrasts, wave_features
+from condcs._inference.views import (
+    WEIGHTS,
+    AnchoredContrasts,
+    Contrasts,
+    adjusted_response,
+    dependence_contrasts,
+    wave_features,
+)
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel
 from condcs._measures.inputs import Inputs, KernelVariable

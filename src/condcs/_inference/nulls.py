@@ -4,22 +4,23 @@ Under H0, p(y|x) = q(y|x), the label of a row depends on its x alone. So the lab
 while all rows stay where they are. What each null assumes about that probability is the difference between them:
 
 - "permutation": it does not depend on x at all, i.e. p(x) = q(x). The paper's Algorithm 2.
-- "propensity": it is a sum of smooth functions, one per column of x (or whatever classifier or probabilities you give).
+- "propensity": one of several regressions estimates it well: see `condcs._inference.propensities`.
 - "local": within a small cell of x its log-odds are linear in x.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from condcs._core.checks import check_choice, check_integer
-from condcs._core.errors import DataError, ParameterError, ShapeError
+from condcs._core.errors import DataError, ParameterError
 from condcs._core.groups import label_type
-from condcs._inference.balanced_draws import local_draws, propensity_draws
+from condcs._core.settings import current_settings
 from condcs._inference.smoothing import in_deviations
 
 FloatArray = np.ndarray[Any, Any]
@@ -33,9 +34,10 @@ CELL_ROWS = 10
 """Fewest rows of a cell of the local null."""
 
 _SMALLEST_GROUP = 2
-_FOLDS = 5
-_REDRAWS = 100
-_UNIFORM_NUMBERS = 2**24
+# Share of its natural variance that the imbalance of x keeps in a redrawn sample. At 0.2 tests are conservative.
+_KEPT_VARIANCE = 0.05
+# Proposed exchanges of a chain, per row.
+_PROPOSALS = 10
 
 
 def label_sampler(
@@ -43,51 +45,32 @@ def label_sampler(
     x: FloatArray | None,
     groups: Labels,
     *,
-    propensity: Any = None,
     neighbours: int = CELL_ROWS,
     categorical: Sequence[bool] | None = None,
     rng: np.random.Generator,
 ) -> Draw:
-    """Return a function that redraws the group labels of the pooled rows under a null.
+    """Return a function that permutes the group labels of the pooled rows, everywhere or within cells of x.
 
     Parameters
     ----------
-    null : {"propensity", "permutation", "local"}
+    null : {"permutation", "local"}
         Which null.
     x : array, shape (n, d), float64
-        Pooled inputs, labels coded as numbers. "permutation" and given probabilities do without.
+        Pooled inputs, labels coded as numbers. "permutation" does without.
     groups : array of int, shape (n,)
         Group of each pooled row, 0 to G - 1.
-    propensity : None, classifier, or array of shape (n,) or (n, G)
-        For "propensity". None is a logistic regression on splines of each column, and the labels are redrawn with the
-        balance of x held (below). A scikit-learn classifier is fitted on four fifths of the rows to give the
-        probabilities of the others, and the labels are independent draws. Given probabilities are used as they are: one
-        per row and group, or for two groups the probability of the second.
     neighbours : int
         For "local": fewest rows of a cell. Cells come from splitting at the median of the widest column until they
         would become smaller, and hold less than twice as many.
     categorical : sequence of bool, optional
-        Which columns of `x` are labels. Without it, columns of at most 8 distinct values count as such for "propensity"
-        and none for "local".
+        Which columns of `x` are labels; none by default.
     rng : Generator
         Where the randomness comes from.
 
     Returns
     -------
     callable
-        ``draw(count)`` gives an int8 array (count, n); int32 for more than 127 groups. Every group has at least 2 rows.
-
-    Notes
-    -----
-    An estimated propensity fits the sample's own imbalance of x; labels drawn from it freely add fresh imbalance on
-    top, and the test rejects far too seldom. The imbalance
-    that the fit has used up is a sufficient statistic, so the honest null is the law of the labels *given* it: labels
-    are exchanged between rows by a Metropolis chain that keeps the group sums of the features (co-sufficient
-    sampling). "local" does the same within cells, with x itself as the features. Both keep the group sizes. All chains
-    start from one hub that a chain from the observed labels has reached, which makes observed and redrawn labels
-    exchangeable however long the chains are (Besag and Clifford 1989).
-
-    Cost: "permutation" O(n) per draw; "propensity" and "local" O(10 n d) per draw, after a fit of milliseconds.
+        ``draw(count)`` gives an int8 array (count, n); int32 for more than 127 groups. Groups keep their sizes.
 
     Examples
     --------
@@ -96,7 +79,7 @@ def label_sampler(
     >>> draw(4).sum(axis=1).tolist()
     [2, 2, 2, 2]
     """
-    check_choice("null", null, NULLS)
+    check_choice("null", null, ("permutation", "local"))
     groups = np.asarray(groups)
     count = int(groups.max()) + 1
     sizes = np.bincount(groups, minlength=count)
@@ -105,17 +88,135 @@ def label_sampler(
     labels = groups.astype(label_type(count))
     if null == "permutation":
         return lambda number: rng.permuted(np.broadcast_to(labels, (number, len(labels))), axis=1)
-    if null == "propensity" and propensity is not None and not hasattr(propensity, "fit"):
-        return independent_draws(check_probabilities(propensity, len(labels), count), rng)
     if x is None:
         raise ParameterError(f'`null`="{null}" must have an x to condition on, got None. Pass null="permutation".')
-    if null == "local":
-        check_integer("neighbours", neighbours, 2)
-        flags = np.zeros(x.shape[1], bool) if categorical is None else np.asarray(categorical, bool)
-        return local_draws(x, flags, labels, count, neighbours, rng)
-    if propensity is not None:
-        return independent_draws(cross_fitted(propensity, x, groups, count), rng)
-    return propensity_draws(x, labels, count, categorical, rng)
+    check_integer("neighbours", neighbours, 2)
+    flags = np.zeros(x.shape[1], bool) if categorical is None else np.asarray(categorical, bool)
+    return LocalDraws(x, flags, labels, count, neighbours, rng)
+
+
+class LocalDraws:
+    r"""Labels exchanged within cells of x, with the group means of x held. Callable: ``draws(count)`` is (count, n).
+
+    If the log-odds of the labels are linear in x within a cell, :math:`\beta' x`, the group sums of x are sufficient
+    for :math:`\beta`, and the law of the labels given these sums depends on nothing unknown. It is sampled by a
+    Metropolis chain that exchanges labels between rows of a cell. The sums are held softly, to a small share of their
+    natural variance: with continuous x no other labelling has exactly the same. All chains start from one hub that a
+    chain from the observed labels has reached, which makes observed and redrawn labels exchangeable however long the
+    chains are (Besag and Clifford 1989). Cost O(10 n d) per draw.
+
+    Parameters
+    ----------
+    x : array, shape (n, d)
+        Inputs.
+    categorical : array of bool, shape (d,)
+        Which columns are labels.
+    labels : array of int, shape (n,)
+        Observed labels, 0 to `count` - 1.
+    count : int
+        Number of groups.
+    neighbours : int
+        Fewest rows of a cell.
+    rng : Generator
+        Where the randomness comes from.
+    """
+
+    def __init__(
+        self,
+        x: FloatArray,
+        categorical: Labels,
+        labels: Labels,
+        count: int,
+        neighbours: int,
+        rng: np.random.Generator,
+    ) -> None:
+        cells = median_cells(x, categorical, neighbours)
+        self._cells, self._rng, self._count = cells, rng, count
+        self._size = np.bincount(cells)
+        self._first = np.concatenate([[0], np.cumsum(self._size)[:-1]])
+        self._members = np.argsort(cells, kind="stable")
+        self._features = np.ascontiguousarray(self._held(in_deviations(x[:, ~categorical]), labels))
+        self._sums = self._group_sums(labels)
+        # Observed labels and draws are exchangeable if both are reached from one hub by chains that can run backwards.
+        self._hub = self._chains(labels, 1)[0]
+
+    def __call__(self, count: int) -> Labels:
+        """Make `count` draws."""
+        return self._chains(self._hub, count)
+
+    def _chains(self, start: Labels, count: int) -> Labels:
+        from condcs._inference.compiled_draws import swap_chains
+
+        n = len(start)
+        excess = self._group_sums(start) - self._sums
+        seeds = self._rng.integers(0, 2**63, size=count).astype(np.uint64)
+        drawn = np.empty((count, n), start.dtype)
+        workers = min(current_settings().n_threads, count)
+
+        def run(part: slice) -> None:
+            swap_chains(
+                start,
+                excess,
+                self._features,
+                self._cells,
+                self._first,
+                self._size,
+                self._members,
+                _PROPOSALS * n,
+                seeds[part],
+                drawn[part],
+            )
+
+        # Each draw has a seed of its own, so the result does not depend on how draws are spread over threads.
+        ends = [round(count * i / workers) for i in range(workers + 1)]
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(run, (slice(a, b) for a, b in pairwise(ends))))
+        return drawn
+
+    def _group_sums(self, labels: Labels) -> FloatArray:
+        return np.asarray((labels == np.arange(self._count)[:, None]).astype(np.float64) @ self._features)
+
+    def _held(self, numeric: FloatArray, labels: Labels) -> FloatArray:
+        """Turn columns, less their means in each cell, into uncorrelated ones, scaled by how firmly each is held."""
+        cells, sizes = self._cells, self._size
+        counts = [np.bincount(cells, weights=labels == g, minlength=len(sizes)) for g in range(self._count)]
+        shares = np.stack(counts, axis=1) / sizes[:, None]
+        spread = 0.5 * (shares * (1 - shares)).sum(axis=1) * sizes / np.maximum(sizes - 1, 1)
+        means = [np.bincount(cells, weights=column) / sizes for column in numeric.T]
+        centred = numeric - np.stack(means, axis=1)[cells] if means else numeric
+        information, directions = np.linalg.eigh(centred.T @ (centred * spread[cells][:, None]))
+        # Directions without information cannot be held.
+        chosen = information > 1e-8 * max(information.max(initial=0.0), 1e-8)
+        scale = np.sqrt((1 - _KEPT_VARIANCE) / (_KEPT_VARIANCE * information[chosen]))
+        # With G groups of equal size the sums of one direction have G - 1 degrees of freedom of variance
+        # 2 / G (1 - 1 / G).
+        return np.asarray(centred @ (directions[:, chosen] * scale) * np.sqrt(self._count - 1))
+
+
+def median_cells(x: FloatArray, categorical: Labels, smallest: int) -> Labels:
+    """Cell of each row: categories apart, then split at the median of the widest column while halves are big enough.
+
+    Cells hold at least `smallest` rows (fewer if a category has fewer) and less than twice as many.
+    """
+    numeric = in_deviations(x[:, ~categorical])
+    cells = np.empty(len(x), np.int64)
+    if categorical.any():
+        start = np.unique(x[:, categorical], axis=0, return_inverse=True)[1].reshape(-1)
+        waiting = [np.flatnonzero(start == value) for value in range(start.max() + 1)]
+    else:
+        waiting = [np.arange(len(x))]
+    found = 0
+    while waiting:
+        rows = waiting.pop()
+        if len(rows) < 2 * smallest or not numeric.shape[1]:
+            cells[rows] = found
+            found += 1
+            continue
+        values = numeric[rows]
+        column = values[:, np.argmax(np.ptp(values, axis=0))]
+        order = rows[np.argsort(column, kind="stable")]
+        waiting += [order[: len(rows) // 2], order[len(rows) // 2 :]]
+    return cells
 
 
 def local_permutations(x1: FloatArray, *, neighbours: int, count: int, rng: np.random.Generator) -> Labels:
@@ -222,92 +323,3 @@ def shifted_windows(n: int, *, window: int, minimum_offset: int, count: int, rng
     low = rng.integers(0, last + 1 - distance)
     turned = rng.random(count) < 0.5
     return np.stack([np.where(turned, low + distance, low), np.where(turned, low, low + distance)], axis=1)
-
-
-def check_probabilities(propensity: Any, n: int, count: int) -> FloatArray:
-    """Return given probabilities, one per pooled row and group."""
-    try:
-        given = np.asarray(propensity, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(
-            f"`propensity` must be None, a scikit-learn classifier or an array of probabilities, got {propensity!r}. "
-            "Pass e.g. sklearn.ensemble.RandomForestClassifier()."
-        ) from error
-    if given.ndim == 1 and count == 2:
-        given = np.column_stack([1 - given, given])
-    if given.shape != (n, count):
-        raise ShapeError(
-            f"`propensity` must hold one probability per pooled row and group, shape ({n}, {count})"
-            f"{f' or ({n},)' if count == 2 else ''}, got {np.shape(propensity)}. The first sample's rows come first."
-        )
-    if not np.all((given >= 0) & (given <= 1)) or not np.allclose(given.sum(axis=1), 1, atol=1e-6):
-        raise DataError(
-            "`propensity` must hold probabilities: between 0 and 1, and adding up to 1 over the groups of a row. "
-            "Divide each row by its sum."
-        )
-    return given
-
-
-def independent_draws(probabilities: FloatArray, rng: np.random.Generator) -> Draw:
-    """Draw each row's label from its own probabilities, again for every draw that leaves a group short of rows."""
-    n, count = probabilities.shape
-    dtype = label_type(count)
-    steps = np.cumsum(probabilities, axis=1)[:, :-1]
-    if ((probabilities > 0).sum(axis=0) < _SMALLEST_GROUP).any():
-        raise DataError(
-            "`propensity` must leave every group at least 2 rows, but gives some group a positive probability in "
-            "fewer. The samples may not overlap in x: there is nothing to compare."
-        )
-
-    def draw(number: int) -> Labels:
-        labels = np.empty((number, n), dtype)
-        short = np.arange(number)
-        for _ in range(_REDRAWS):
-            smallest = []
-            # A few draws at a time: their random numbers take eight times the memory of labels.
-            for part in np.array_split(short, -(-len(short) * n // _UNIFORM_NUMBERS)):
-                uniform = rng.random((len(part), n))
-                drawn = np.zeros((len(part), n), dtype)
-                for g in range(count - 1):
-                    drawn += uniform >= steps[:, g]
-                labels[part] = drawn
-                smallest.append(np.stack([(drawn == g).sum(axis=1) for g in range(count)]).min(axis=0))
-            short = short[np.concatenate(smallest) < _SMALLEST_GROUP]
-            if not len(short):
-                return labels
-        raise DataError(
-            f"`propensity` must leave every group at least 2 rows, but {_REDRAWS} redraws in a row did not. The "
-            'samples hardly overlap in x; pass null="local", or probabilities further from 0 and 1.'
-        )
-
-    return draw
-
-
-def cross_fitted(classifier: Any, x: FloatArray, groups: Labels, count: int) -> FloatArray:
-    """Probabilities of each row from a classifier that has not seen it: a flexible one would repeat its label."""
-    if not hasattr(classifier, "predict_proba"):
-        raise ParameterError(
-            f"`propensity` must have a method predict_proba, got {type(classifier).__name__}. "
-            "Wrap it in sklearn.calibration.CalibratedClassifierCV."
-        )
-    smallest = int(np.bincount(groups).min())
-    folds = min(_FOLDS, smallest)
-    position = np.empty(len(groups), np.int64)
-    for g in range(count):
-        rows = np.flatnonzero(groups == g)
-        position[rows] = np.arange(len(rows)) % folds
-    probabilities = np.empty((len(groups), count))
-    for fold in range(folds):
-        held = position == fold
-        model = _clone(classifier).fit(x[~held], groups[~held])
-        probabilities[held] = model.predict_proba(x[held])
-    return check_probabilities(probabilities, len(groups), count)
-
-
-def _clone(classifier: Any) -> Any:
-    from sklearn.base import clone
-
-    try:
-        return clone(classifier)
-    except TypeError:
-        return copy.deepcopy(classifier)

@@ -7,18 +7,21 @@ observed imbalance of x is a typical draw. That check costs no validity, so rich
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from condcs._core.errors import BalanceWarning, DataError, OverlapWarning, ParameterError, ShapeError, warn_caller
+from condcs._core.groups import label_type
 from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.anchors import over_rows, total
-from condcs._inference.combining import combined_evidence
-from condcs._inference.smoothing import MOST_FREEDOM, Design
+from condcs._inference.pvalues import combined_evidence
+from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoother, designs_of_clusters
 
 FloatArray = np.ndarray[Any, Any]
 Labels = np.ndarray[Any, Any]
@@ -37,14 +40,12 @@ _CHECKS = 199
 _LEAST_GAIN = 0.2
 _LEAST_LEFT = 0.05
 _SMALLEST_VARIANCE = 1e-6
-
-
-class FunctionsOfX(Protocol):
-    """What has designs: functions of the x of each unit."""
-
-    @property
-    def designs(self) -> list[Design]:
-        """Functions of x, in several designs."""
+_FOLDS = 5
+_SMALLEST_GROUP = 2
+_REDRAWS = 100
+_UNIFORM_NUMBERS = 2**24
+_UNBALANCED = 0.01
+_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP = 30, 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,14 +123,22 @@ class Propensity:
         return float(variance / (shares * (1 - shares)).sum())
 
     @property
+    def diagnostics(self) -> dict[str, Any]:
+        """What a result says about how far the null can be trusted."""
+        rows = len(self.probabilities) if self.units is None else len(self.units)
+        return {
+            "balance_pvalue": self.balance_pvalue,
+            "effective_rows": self.effective_rows * (rows / len(self.probabilities)),
+            "propensity": self.design,
+        }
+
+    @property
     def of_rows(self) -> FloatArray:
         """Probabilities of every row (n x G)."""
         return self.probabilities if self.units is None else self.probabilities[self.units]
 
     def draw(self, count: int, rng: np.random.Generator) -> Labels:
         """Redraw the labels of all rows: (count, n), every sample with at least 2 units."""
-        from condcs._inference.nulls import independent_draws
-
         drawn = independent_draws(self.probabilities, rng)(count)
         return drawn if self.units is None else drawn[:, self.units]
 
@@ -164,14 +173,39 @@ class Propensity:
         return of_rows
 
 
+def chosen_propensity(
+    given: Any,
+    x: FloatArray,
+    smoother: Smoother,
+    clusters: Labels | None,
+    labels: Labels,
+    count: int,
+    rng: np.random.Generator,
+) -> Propensity:
+    """Return P(sample | x): fitted by default, or from a classifier or probabilities that were given."""
+    designs = smoother.designs
+    if given is not None:
+        given = (
+            cross_fitted(given, x, labels, count)
+            if hasattr(given, "fit")
+            else check_probabilities(given, len(x), count)
+        )
+    if clusters is not None:
+        designs, means = designs_of_clusters(smoother, clusters), ClusterMeans(clusters)
+        given = None if given is None else means(given)
+        labels = labels[means.first]
+    if given is None:
+        return fitted_propensity(designs, labels, count, rng, clusters)
+    return given_propensity(given, designs, labels, rng, clusters)
+
+
 def fitted_propensity(
-    x: FunctionsOfX, labels: Labels, count: int, rng: np.random.Generator, units: Labels | None = None
+    designs: list[Design], labels: Labels, count: int, rng: np.random.Generator, units: Labels | None = None
 ) -> Propensity:
     """Estimate P(sample | x), and enrich it until the check of balance passes.
 
-    Functions of x and labels are those of the units; `units` says which one each row belongs to.
+    Designs (functions of x) and labels are those of the units; `units` says which one each row belongs to.
     """
-    designs = x.designs
     groups = [1] if count == 2 else list(range(count))
     seed = int(rng.integers(2**63))
     with one_blas_thread():
@@ -191,14 +225,124 @@ def fitted_propensity(
 
 def given_propensity(
     probabilities: FloatArray,
-    x: FunctionsOfX,
+    designs: list[Design],
     labels: Labels,
     rng: np.random.Generator,
     units: Labels | None = None,
 ) -> Propensity:
     """Check probabilities that the caller gave, or a classifier of theirs."""
     draft = Propensity(probabilities, "given", 1.0)
-    return replace(draft, balance_pvalue=_balance(draft, x.designs, labels, rng), units=units)
+    return replace(draft, balance_pvalue=_balance(draft, designs, labels, rng), units=units)
+
+
+def warn_if_unreliable(propensity: Propensity) -> None:
+    """Warn where the imbalance of x is not explained, or the samples hardly overlap."""
+    if propensity.balance_pvalue < _UNBALANCED:
+        warn_caller(
+            "the estimate of P(sample | x) does not explain how x differs between the samples (p-value of the check of "
+            f"balance: {propensity.balance_pvalue:.3g}), so the p-value of the test rests on the adjustment of y for x "
+            "alone and may be too small. Pass a richer classifier as `propensity`, or compare the samples where they "
+            "overlap.",
+            BalanceWarning,
+        )
+    count, clustered = len(propensity.probabilities), propensity.units is not None
+    if propensity.effective_rows < min(_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP * count):
+        where, units = ("x and in the size of clusters", "clusters") if clustered else ("x", "rows")
+        warn_caller(
+            f"the samples hardly overlap in {where}: the {count:,} {units} tell as much about p(y|x) as "
+            f"{propensity.effective_rows:.0f} {units} of samples that overlap fully. A large p-value then says little. "
+            "Compare the samples where both have rows, or with fewer inputs.",
+            OverlapWarning,
+        )
+
+
+def check_probabilities(propensity: Any, n: int, count: int) -> FloatArray:
+    """Return given probabilities, one per pooled row and group."""
+    try:
+        given = np.asarray(propensity, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"`propensity` must be None, a scikit-learn classifier or an array of probabilities, got {propensity!r}. "
+            "Pass e.g. sklearn.ensemble.RandomForestClassifier()."
+        ) from error
+    if given.ndim == 1 and count == 2:
+        given = np.column_stack([1 - given, given])
+    if given.shape != (n, count):
+        raise ShapeError(
+            f"`propensity` must hold one probability per pooled row and group, shape ({n}, {count})"
+            f"{f' or ({n},)' if count == 2 else ''}, got {np.shape(propensity)}. The first sample's rows come first."
+        )
+    if not np.all((given >= 0) & (given <= 1)) or not np.allclose(given.sum(axis=1), 1, atol=1e-6):
+        raise DataError(
+            "`propensity` must hold probabilities: between 0 and 1, and adding up to 1 over the groups of a row. "
+            "Divide each row by its sum."
+        )
+    return given
+
+
+def independent_draws(probabilities: FloatArray, rng: np.random.Generator) -> Callable[[int], Labels]:
+    """Draw each row's label from its own probabilities, again for every draw that leaves a group short of rows."""
+    n, count = probabilities.shape
+    dtype = label_type(count)
+    steps = np.cumsum(probabilities, axis=1)[:, :-1]
+    if ((probabilities > 0).sum(axis=0) < _SMALLEST_GROUP).any():
+        raise DataError(
+            "`propensity` must leave every group at least 2 rows, but gives some group a positive probability in "
+            "fewer. The samples may not overlap in x: there is nothing to compare."
+        )
+
+    def draw(number: int) -> Labels:
+        labels = np.empty((number, n), dtype)
+        short = np.arange(number)
+        for _ in range(_REDRAWS):
+            smallest = []
+            # A few draws at a time: their random numbers take eight times the memory of labels.
+            for part in np.array_split(short, -(-len(short) * n // _UNIFORM_NUMBERS)):
+                uniform = rng.random((len(part), n))
+                drawn = np.zeros((len(part), n), dtype)
+                for g in range(count - 1):
+                    drawn += uniform >= steps[:, g]
+                labels[part] = drawn
+                smallest.append(np.stack([(drawn == g).sum(axis=1) for g in range(count)]).min(axis=0))
+            short = short[np.concatenate(smallest) < _SMALLEST_GROUP]
+            if not len(short):
+                return labels
+        raise DataError(
+            f"`propensity` must leave every group at least 2 rows, but {_REDRAWS} redraws in a row did not. The "
+            'samples hardly overlap in x; pass null="local", or probabilities further from 0 and 1.'
+        )
+
+    return draw
+
+
+def cross_fitted(classifier: Any, x: FloatArray, groups: Labels, count: int) -> FloatArray:
+    """Probabilities of each row from a classifier that has not seen it: a flexible one would repeat its label."""
+    if not hasattr(classifier, "predict_proba"):
+        raise ParameterError(
+            f"`propensity` must have a method predict_proba, got {type(classifier).__name__}. "
+            "Wrap it in sklearn.calibration.CalibratedClassifierCV."
+        )
+    smallest = int(np.bincount(groups).min())
+    folds = min(_FOLDS, smallest)
+    position = np.empty(len(groups), np.int64)
+    for g in range(count):
+        rows = np.flatnonzero(groups == g)
+        position[rows] = np.arange(len(rows)) % folds
+    probabilities = np.empty((len(groups), count))
+    for fold in range(folds):
+        held = position == fold
+        model = _clone(classifier).fit(x[~held], groups[~held])
+        probabilities[held] = model.predict_proba(x[held])
+    return check_probabilities(probabilities, len(groups), count)
+
+
+def _clone(classifier: Any) -> Any:
+    from sklearn.base import clone
+
+    try:
+        return clone(classifier)
+    except TypeError:
+        return copy.deepcopy(classifier)
 
 
 def _checked(

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from condcs._core.checks import Parts, check_integer
+from condcs._core.checks import Parts
 from condcs._core.errors import ParameterError
 from condcs._core.progress import RESAMPLES_REMEDY, Advance, progress_bar, steps_inside
-from condcs._core.random import check_rng
-from condcs._core.settings import config_context
-from condcs._inference.combining import largest_studentised
-from condcs._inference.results import ROUNDING, TestResult, check_numbers, pvalue
+from condcs._inference.pvalues import ROUNDING, largest_studentised, pvalue
+from condcs._inference.results import TestResult
 from condcs._inference.statistics import (
     FloatArray,
     LabelArray,
@@ -44,53 +42,72 @@ _ANCHORED_BATCH = 250
 _BOOTSTRAP_BATCH = 50
 
 
+class MeasuredPools(NamedTuple):
+    """A pool, or one for each of several multiples of the median bandwidths, and these."""
+
+    pools: list[MeasuredPool]
+    multiples: list[tuple[float, ...]]
+
+    @property
+    def first(self) -> MeasuredPool:
+        """The first of them: all have the same rows."""
+        return self.pools[0]
+
+
 def run_test(
-    measure: Measure,
-    x_parts: Parts,
-    y_parts: Parts,
-    options: dict[str, Any],
-    *,
-    draw: Callable[[MeasuredPool, np.random.Generator], Callable[[int], LabelArray]],
+    measured: MeasuredPools,
+    draw: Callable[[int], LabelArray],
     null: str,
+    diagnostics: dict[str, Any],
     n_resamples: int,
-    rng: int | np.random.Generator | None,
+    rng: np.random.Generator,
+    *,
     n_jobs: int | None,
     progress: bool,
 ) -> TestResult:
     """Evaluate the measure on the samples and on relabelled pools, and count."""
-    check_integer("n_resamples", n_resamples, 1)
-    generator = check_rng(rng)
-    options = shared_bandwidth(measure, options)
-    aggregate = "aggregate" in [v for k, v in options.items() if k.startswith("bandwidth") and isinstance(v, str)]
-    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
-        pools, multiples = _pools(measure, x_parts, y_parts, options, aggregate=aggregate)
-        sampler = draw(pools[0], generator)
-        pools = [anchored_pool(pool, generator) for pool in pools]
-        anchors = pools[0].anchor_rows
-        observed = [pool.divergence() for pool in pools]
-        # Before the resamples: nothing that they could bring makes a p-value of a statistic that is not a number.
-        check_numbers(np.array(observed), "for the samples as given")
-        rounding = ROUNDING * pools[0].magnitude
-        statistics = [Shared(partial(pool_statistic, pool)) for pool in pools]
-        title = f"the test by {measure.name} with {n_resamples} resamples of {sum(pools[0].sizes):,} rows"
-        with progress_bar(n_resamples, progress, title, remedy=remedy(anchors)) as advance:
-            batches = drawn(sampler, n_resamples, batch_size(anchors))
-            values = batch_values(statistics, batches, n_jobs=n_jobs, advance=advance)
-    if aggregate:
-        return _aggregated(measure, pools, multiples, np.array(observed), values, null)
+    pools = [anchored_pool(pool, rng) for pool in measured.pools]
+    anchors, measure = pools[0].anchor_rows, pools[0].measure
+    statistics = [Shared(partial(pool_statistic, pool)) for pool in pools]
+    values = relabelled_values(statistics, pools[0], anchors, draw, n_resamples, n_jobs=n_jobs, progress=progress)
+    diagnostics = diagnostics | anchors_used(anchors)
+    if measured.multiples:
+        return _aggregated(pools, measured.multiples, values, null, diagnostics)
+    observed, resampled = float(values[0, 0]), values[0, 1:]
     return TestResult(
-        statistic=observed[0],
-        pvalue=pvalue(observed[0], values[0], rounding=rounding),
-        null_distribution=values[0],
+        statistic=observed,
+        pvalue=pvalue(observed, resampled, rounding=ROUNDING * pools[0].magnitude),
+        null_distribution=resampled,
         measure=measure.name,
         null=null,
         sizes=pools[0].sizes,
         bandwidths=pools[0].widths,
-        divergence=observed[0],
-        diagnostics=anchors_used(pools[0].anchor_rows),
+        divergence=observed,
+        diagnostics=diagnostics,
         details={"nonnegative": measure.nonnegative},
         _resample=Bootstrap(pools[0]),
     )
+
+
+def relabelled_values(
+    statistics: Sequence[Shared[Any]],
+    pool: MeasuredPool,
+    anchors: LabelArray | None,
+    draw: Callable[[int], LabelArray],
+    n_resamples: int,
+    *,
+    n_jobs: int | None,
+    progress: bool,
+) -> FloatArray:
+    """Return the values of each statistic, first those of the labels as given, then those of redrawn labels.
+
+    The labels as given head the first batch: what is compared comes of one computation.
+    """
+    batches = drawn(draw, n_resamples, BATCH if anchors is None else _ANCHORED_BATCH)
+    first = np.vstack([pool.labels[None], next(batches)])
+    title = f"the test by {pool.measure.name} with {n_resamples} resamples of {sum(pool.sizes):,} rows"
+    with progress_bar(n_resamples + 1, progress, title, remedy=remedy(anchors)) as advance:
+        return batch_values(statistics, chain([first], batches), n_jobs=n_jobs, advance=advance)
 
 
 def anchors_used(anchors: LabelArray | None) -> dict[str, Any]:
@@ -102,11 +119,6 @@ def remedy(anchors: LabelArray | None) -> str:
     """Return what to do about a test that takes long."""
     with_anchors = RESAMPLES_REMEDY.replace(" (the time grows with their square)", "")
     return RESAMPLES_REMEDY if anchors is None else with_anchors
-
-
-def batch_size(anchors: LabelArray | None) -> int:
-    """Return how many resamples are evaluated at once."""
-    return BATCH if anchors is None else _ANCHORED_BATCH
 
 
 def drawn(sampler: Callable[[int], Any], total: int, batch: int) -> Iterator[Any]:
@@ -162,12 +174,15 @@ def shared_bandwidth(measure: Measure, options: dict[str, Any]) -> dict[str, Any
     return {**rest, "bandwidth_x": options["bandwidth"], "bandwidth_y": options["bandwidth"]}
 
 
-def _pools(
-    measure: Measure, x_parts: Parts, y_parts: Parts, options: dict[str, Any], *, aggregate: bool
-) -> tuple[list[MeasuredPool], list[tuple[float, ...]]]:
-    """One pool, or one for each of several multiples of the median widths, and these."""
-    if not aggregate:
-        return [measured_pool(measure, x_parts, y_parts, options)], []
+def is_aggregate(options: dict[str, Any]) -> bool:
+    """Whether several multiples of the median bandwidths are to be combined."""
+    return "aggregate" in [v for k, v in options.items() if k.startswith("bandwidth") and isinstance(v, str)]
+
+
+def measured_pools(measure: Measure, x_parts: Parts, y_parts: Parts, options: dict[str, Any]) -> MeasuredPools:
+    """Check the samples; return one pool, or one for each of several multiples of the median bandwidths."""
+    if not is_aggregate(options):
+        return MeasuredPools([measured_pool(measure, x_parts, y_parts, options)], [])
     if not measure.gram:
         raise ParameterError(
             f'`bandwidth`="aggregate" must go with a kernel measure, got {measure.name!r}. Leave it out.'
@@ -180,7 +195,7 @@ def _pools(
     for own in multiples:
         scaled = {k: np.nan_to_num(m * widths[k], nan=1.0) for k, m in zip(varied, own, strict=True)}
         pools.append(measured_pool(measure, x_parts, y_parts, {**medians, **scaled}))
-    return pools, multiples
+    return MeasuredPools(pools, multiples)
 
 
 def aggregate_multiples(widths: Sequence[FloatArray]) -> list[tuple[float, ...]]:
@@ -195,33 +210,33 @@ def aggregate_multiples(widths: Sequence[FloatArray]) -> list[tuple[float, ...]]
 
 
 def _aggregated(
-    measure: Measure,
     pools: list[MeasuredPool],
     multiples: list[tuple[float, ...]],
-    observed: FloatArray,
     values: FloatArray,
     null: str,
+    diagnostics: dict[str, Any],
 ) -> TestResult:
     """Combine bandwidths: the largest studentised value, against the largest of each resample."""
-    combined = largest_studentised(observed, values)
+    observed = values[:, 0]
+    combined = largest_studentised(observed, values[:, 1:])
     # One number where one width is varied, a pair (x, y) where both are.
     shown = [m if len(m) > 1 else m[0] for m in multiples]
     details = {
         "bandwidth": "aggregate",
         "multiples": tuple(shown),
         "statistics": tuple(float(v) for v in observed),
-        "pvalues": tuple(pvalue(o, v, rounding=ROUNDING) for o, v in zip(observed, values, strict=True)),
+        "pvalues": tuple(pvalue(o, v, rounding=ROUNDING) for o, v in zip(observed, values[:, 1:], strict=True)),
         "best_multiple": shown[combined.most_telling],
     }
     return TestResult(
         statistic=combined.statistic,
         pvalue=combined.pvalue,
         null_distribution=combined.null_distribution,
-        measure=measure.name,
+        measure=pools[0].measure.name,
         null=null,
         sizes=pools[0].sizes,
         bandwidths=pools[multiples.index((1.0,) * len(multiples[0]))].widths,
-        diagnostics=anchors_used(pools[0].anchor_rows),
+        diagnostics=diagnostics,
         details=details,
     )
 

@@ -303,6 +303,14 @@ class ClusterMeans:
         return np.asarray(self.sums @ columns) / self.sizes[:, None]
 
 
+def designs_of_clusters(smoother: Smoother, clusters: FloatArray) -> list[Design]:
+    """Return the means of the functions of x over each cluster, and its size if sizes differ."""
+    means = ClusterMeans(clusters)
+    size = in_deviations(np.log(means.sizes)[:, None])
+    own = [] if means.sizes.min() == means.sizes.max() else [size]
+    return [Design.of(d.name, np.hstack([means(d.functions), *own])) for d in smoother.designs]
+
+
 def _inner(columns: FloatArray) -> FloatArray:
     return np.asarray(columns.T @ columns)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from condcs._core.arrays import Array
+from condcs._core.checks import check_integer
 from condcs._core.errors import public
+from condcs._core.random import check_rng
+from condcs._core.settings import config_context
 from condcs._inference.conditional_tests import check_options, chosen_measure
 from condcs._inference.nulls import label_sampler
-from condcs._inference.resampling import run_test
+from condcs._inference.resampling import measured_pools, run_test
 from condcs._inference.results import TestResult
-from condcs._inference.statistics import LabelArray, MeasuredPool, as_numpy
+from condcs._inference.statistics import as_numpy
 
 
 @public
@@ -57,19 +60,9 @@ def two_sample_test(
     """
     chosen = chosen_measure(measure, takes_x=False)
     check_options(chosen, options)
-
-    def draw(pool: MeasuredPool, generator: np.random.Generator) -> Callable[[int], LabelArray]:
-        return label_sampler("permutation", None, pool.labels, rng=generator)
-
-    return run_test(
-        chosen,
-        [],
-        [("yp", as_numpy(yp)), ("yq", as_numpy(yq))],
-        options,
-        draw=draw,
-        null="permutation",
-        n_resamples=n_resamples,
-        rng=rng,
-        n_jobs=n_jobs,
-        progress=progress,
-    )
+    check_integer("n_resamples", n_resamples, 1)
+    generator = check_rng(rng)
+    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
+        pools = measured_pools(chosen, [], [("yp", as_numpy(yp)), ("yq", as_numpy(yq))], options)
+        draw = label_sampler("permutation", None, pools.first.labels, rng=generator)
+        return run_test(pools, draw, "permutation", {}, n_resamples, generator, n_jobs=n_jobs, progress=progress)

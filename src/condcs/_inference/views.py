@@ -24,15 +24,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from condcs._core.settings import current_settings
 from condcs._core.thread_limit import one_blas_thread
+from condcs._inference.anchors import total
+from condcs._inference.propensities import Surprises
 from condcs._inference.smoothing import Smoother, in_deviations, median_square, squared_distances
+from condcs._kernels.row_sums import exp_in_place
 
 FloatArray = np.ndarray[Any, Any]
+IntArray = np.ndarray[Any, Any]
 
 WEIGHTS = {"mean": 6.0, "linear": 6.0, "spread": 2.0}
 """How much a view counts in the combination, 1 if not said. Changes of the mean are what is looked for most often, and
@@ -47,9 +52,13 @@ _LOCAL, _WIDE = 0.3, 1.0
 _NARROW, _WAVES = 0.4, 0.3
 _WIDE_FEATURES, _NARROW_FEATURES = 40, 60
 _LEAST_FEATURE = 1e-3
-OTHER_CATEGORY = 0.3
+_OTHER_CATEGORY = 0.3
 _MOST_PRODUCTS = 600
 _MEDIAN_ROWS = 500
+_ANCHORED_ROWS = 2_048
+"""Rows that meet all anchors at once: a block of 16 MB."""
+_LEAST_VARIANCE = 1e-6
+"""Directions of the features with a smaller share of the largest variance are left out, where anchors are used."""
 
 
 @dataclass(frozen=True)
@@ -79,20 +88,27 @@ class Response:
     narrow: FloatArray
 
 
+def adjusted_values(y: FloatArray, labels: Sequence[bool] | None, smoother: Smoother) -> FloatArray | None:
+    """Subtract the regression on x from every column of numbers; None if there is none."""
+    numeric = ~np.asarray(labels or (False,) * y.shape[1], bool)
+    if not numeric.any():
+        return None
+    adjusted = y.copy()
+    adjusted[:, numeric] = _left_by(smoother, y[:, numeric]).adjusted
+    return adjusted
+
+
 def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother) -> Response:
     """Subtract the regression on x from every column of y, and from the features of its kernels."""
     flags = np.asarray(labels, bool)
     codes = y[:, flags].T
-    scale = np.maximum(np.abs(y[:, ~flags]).max(axis=0), np.finfo(float).tiny)
-    numbers = y[:, ~flags] / scale
-    left, deleted = smoother.residuals(numbers)
-    # What x explains to the last digits leaves rounding errors, which are no response.
-    nothing = left.std(axis=0) <= _NEGLIGIBLE * numbers.std(axis=0)
+    own = _left_by(smoother, y[:, ~flags])
+    numbers = own.numbers
     scores = _normal_scores(numbers)
     scores_left, scores_deleted = smoother.residuals(scores)
     # The null hypothesis is the same for any increasing function of y; heavy tails are better seen through ranks.
-    better = _unexplained(scores, scores_deleted) < _unexplained(numbers, deleted) - _NORMAL_SCORES_GAIN
-    residuals = np.where(nothing, 0.0, np.where(better, scores_left, left))
+    better = _unexplained(scores, scores_deleted) < _unexplained(numbers, own.deleted) - _NORMAL_SCORES_GAIN
+    residuals = np.where(better & own.residuals.any(axis=0), scores_left, own.residuals)
     targets = np.where(better, scores, numbers)
     indicators = [(c[:, None] == np.unique(c)).astype(np.float64) for c in codes]
     # Two categories have one indicator between them.
@@ -103,7 +119,7 @@ def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother)
     columns = _of_variance_one(np.hstack([clipped, label_residuals]))
     fitted = np.hstack([targets - targets.mean(axis=0) - residuals, one_hot - one_hot.mean(axis=0) - label_residuals])
     adjusted = y.copy()
-    adjusted[:, ~flags] = np.where(nothing, numbers, left) * scale
+    adjusted[:, ~flags] = own.adjusted
     in_kernels = _clip(residuals, _CLIPPED_IN_KERNELS)
     wide = _kernel_features(in_kernels, codes, _WIDE, _WIDE_FEATURES)
     narrow = _kernel_features(in_kernels, codes, _NARROW, _NARROW_FEATURES) if numbers.shape[1] else wide[:, :0]
@@ -115,6 +131,28 @@ def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother)
         smoother.residuals(wide)[0],
         smoother.residuals(narrow)[0],
     )
+
+
+class _Left(NamedTuple):
+    """What x leaves of columns of numbers."""
+
+    adjusted: FloatArray
+    """In their own units; where nothing is left, the numbers as they are."""
+    numbers: FloatArray
+    """The numbers in units of their size."""
+    residuals: FloatArray
+    """What is left of these; 0 where that is rounding errors."""
+    deleted: FloatArray
+    """The same with each row left out of the fit."""
+
+
+def _left_by(smoother: Smoother, y: FloatArray) -> _Left:
+    scale = np.maximum(np.abs(y).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    numbers = y / scale
+    left, deleted = smoother.residuals(numbers)
+    # What x explains to the last digits leaves rounding errors, which are no response.
+    nothing = left.std(axis=0) <= _NEGLIGIBLE * numbers.std(axis=0)
+    return _Left(np.where(nothing, numbers, left) * scale, numbers, np.where(nothing, 0.0, left), deleted)
 
 
 @dataclass(frozen=True)
@@ -150,15 +188,15 @@ class Contrasts:
 
     def __call__(self, surprises: Sequence[FloatArray]) -> FloatArray:
         """Return the views (rows) for each column of the surprises: one array of n rows per column of variances."""
-        total = np.zeros((len(self.names), surprises[0].shape[1]))
+        found = np.zeros((len(self.names), surprises[0].shape[1]))
         with one_blas_thread():
             for u, variances in zip(surprises, self.variances.T, strict=True):
                 for row, functions in enumerate(self.sums.values()):
-                    total[row] += _squares(functions, u, variances).sum(axis=0)
+                    found[row] += _squares(functions, u, variances).sum(axis=0)
                 for row, functions in enumerate(self.largest.values(), start=len(self.sums)):
-                    total[row] += _squares(functions, u, variances).max(axis=0)
-                total[len(self.sums) + len(self.largest) :] += self._kernel_sums(u)
-        return total
+                    found[row] += _squares(functions, u, variances).max(axis=0)
+                found[len(self.sums) + len(self.largest) :] += self._kernel_sums(u)
+        return found
 
     def _kernel_sums(self, u: FloatArray) -> FloatArray:
         """Sum u_i u_j k(i, j) over all pairs i != j, tile by tile, for each kernel (rows)."""
@@ -170,7 +208,7 @@ class Contrasts:
             squared = squared_distances(self.smoother.numbers[rows], self.smoother.numbers) / (2 * self.unit)
             same = np.ones_like(squared)
             for codes in self.smoother.categories:
-                same *= np.where(codes[rows, None] == codes, 1.0, OTHER_CATEGORY)
+                same *= np.where(codes[rows, None] == codes, 1.0, _OTHER_CATEGORY)
             found = []
             for bandwidth, features in self.kernels.values():
                 pairs = np.exp(-squared / bandwidth**2) * same
@@ -182,6 +220,111 @@ class Contrasts:
 
         with ThreadPoolExecutor(settings.n_threads) as threads:
             return np.asarray(sum(np.array(part) for part in threads.map(work, tiles)))
+
+
+class AnchoredContrasts:
+    r"""The same statistics of many rows: sums over rows in chunks, sums over pairs of rows by anchors.
+
+    A kernel view of all pairs is :math:`\sum_{i \ne j} u_i u_j k(i, j)`. With anchors a it is
+
+    .. math:: \sum_a \Bigl(\sum_i u_i h(a, i)\Bigr)^2 - \sum_i u_i^2 \sum_a h(a, i)^2,
+
+    which is the same sum over pairs with the kernel :math:`\sum_a h(a, i) h(a, j)`. To make that one close to k, h has
+    1 / sqrt(2) of its bandwidth on the inputs (a Gaussian convolved with itself is wider by sqrt(2)), and the features
+    of the anchors are whitened, because :math:`\sum_a f_a f_a'` would count the features by their variances once more.
+
+    Parameters
+    ----------
+    contrasts : Contrasts
+        Which functions and kernels.
+    anchors : array of int
+        Rows that stand for all in sums over pairs.
+    """
+
+    def __init__(self, contrasts: Contrasts, anchors: IntArray) -> None:
+        self.contrasts, self.anchors = contrasts, anchors
+
+    def __call__(self, surprises: Surprises) -> FloatArray:
+        """Return the views (rows) for each column of the surprises."""
+        own = self.contrasts
+        functions = [*own.sums.values(), *own.largest.values()]
+        columns = [f.shape[1] for f in functions]
+        ends = np.cumsum([sum(columns), *(len(self.anchors) for _ in own.kernels)])
+        views: list[list[FloatArray]] = []
+
+        def sums(rows: slice) -> FloatArray:
+            """Sum the functions, the kernels at the anchors, and the diagonal, for each array of surprises."""
+            parts = []
+            chosen = np.hstack([f[rows] for f in functions])
+            pairs = self._pairs(rows)
+            for u in surprises(rows):
+                squares = u**2
+                diagonal = [np.einsum("ai,ai->i", p, p) @ squares for p in pairs]
+                parts.append(np.concatenate([chosen.T @ u, *(p @ u for p in pairs), np.array(diagonal)]))
+            return np.array(parts)
+
+        resamples = surprises(slice(0, 1))[0].shape[1]
+        found = total(sums, own.smoother.rows, _ANCHORED_ROWS, resamples=resamples)
+        for of_sample, scales in zip(found, self._scales, strict=True):
+            squares = of_sample[: ends[0]] ** 2 / np.maximum(scales, np.finfo(float).tiny)[:, None]
+            by_function = np.split(squares, np.cumsum(columns)[:-1])
+            at_anchors = np.split(of_sample[ends[0] : ends[-1]], len(own.kernels))
+            kernels = [(part**2).sum(axis=0) for part in at_anchors]
+            views.append(
+                [
+                    *(part.sum(axis=0) for part in by_function[: len(own.sums)]),
+                    *(part.max(axis=0) for part in by_function[len(own.sums) :]),
+                    *(square - diagonal for square, diagonal in zip(kernels, of_sample[ends[-1] :], strict=True)),
+                ]
+            )
+        return np.asarray(np.sum(views, axis=0))
+
+    def _pairs(self, rows: slice) -> list[FloatArray]:
+        """Kernels h between anchors and rows."""
+        smoother, bandwidths = self.contrasts.smoother, [b for b, _ in self.contrasts.kernels.values()]
+        squared = squared_distances(smoother.numbers[self.anchors], smoother.numbers[rows]) / -self.contrasts.unit
+        same = None
+        for codes in smoother.categories:
+            equal = np.where(codes[self.anchors, None] == codes[rows], 1.0, _OTHER_CATEGORY)
+            same = equal if same is None else same * equal
+        found = []
+        for bandwidth, (_, features), whitened in zip(
+            bandwidths, self.contrasts.kernels.values(), self._whitened, strict=True
+        ):
+            if np.isinf(bandwidth):
+                pairs = np.ones_like(squared)
+            else:
+                pairs = squared / bandwidth**2
+                exp_in_place(pairs)
+            if same is not None:
+                pairs *= same
+            for own, at_anchors in zip(features, whitened, strict=True):
+                pairs *= at_anchors @ own[rows].T
+            found.append(pairs)
+        return found
+
+    @cached_property
+    def _scales(self) -> FloatArray:
+        """Variance of the sum of each function under redrawn labels, for each array of surprises."""
+        functions = [*self.contrasts.sums.values(), *self.contrasts.largest.values()]
+        variances = self.contrasts.variances
+        return np.asarray(
+            total(
+                lambda rows: variances[rows].T @ np.hstack([f[rows] for f in functions]) ** 2,
+                len(variances),
+            )
+        )
+
+    @cached_property
+    def _whitened(self) -> list[list[FloatArray]]:
+        """Features of the anchors, for each kernel, turned and scaled to have a covariance of 1 over all rows."""
+        return [[self._white(own) for own in features] for _, features in self.contrasts.kernels.values()]
+
+    def _white(self, features: FloatArray) -> FloatArray:
+        covariance = total(lambda rows: features[rows].T.astype(np.float64) @ features[rows], len(features))
+        spectrum, turn = np.linalg.eigh(covariance / len(features))
+        kept = spectrum > _LEAST_VARIANCE * max(spectrum[-1], np.finfo(float).tiny)
+        return np.asarray(features[self.anchors] @ (turn[:, kept] / np.sqrt(spectrum[kept]) @ turn[:, kept].T))
 
 
 def sample_contrasts(response: Response, smoother: Smoother, probabilities: FloatArray) -> Contrasts:

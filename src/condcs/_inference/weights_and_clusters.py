@@ -16,7 +16,7 @@ from condcs._core.checks import Parts, is_missing_value
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, warn_caller
 from condcs._inference.anchored_divergence import MEASURES as WEIGHTED_MEASURES
 from condcs._inference.propensities import Propensity
-from condcs._inference.smoothing import ClusterMeans, Design, Smoother, in_deviations
+from condcs._inference.smoothing import ClusterMeans, Smoother
 from condcs._inference.statistics import MeasuredPool
 from condcs._inference.views import Contrasts
 from condcs._measures.registry import Measure
@@ -66,13 +66,6 @@ class RowOptions:
                 "`propensity` must be None or an array of probabilities if there are clusters, got a classifier. Pass "
                 "the probabilities of the clusters, one for every row."
             )
-
-
-@dataclass(frozen=True)
-class UnitDesigns:
-    """Functions of the x of each unit."""
-
-    designs: list[Design]
 
 
 def with_common_unit(pool: MeasuredPool, smoother: Smoother, propensity: Propensity) -> FloatArray | None:
@@ -153,14 +146,6 @@ def _codes(name: str, ids: Any, size: int) -> IntArray:
             "name of their own."
         )
     return found
-
-
-def unit_designs(smoother: Smoother, clusters: IntArray) -> UnitDesigns:
-    """Return the means of the functions of x over each cluster, and its size if sizes differ."""
-    means = ClusterMeans(clusters)
-    size = in_deviations(np.log(means.sizes)[:, None])
-    own = [] if means.sizes.min() == means.sizes.max() else [size]
-    return UnitDesigns([Design.of(d.name, np.hstack([means(d.functions), *own])) for d in smoother.designs])
 
 
 def weighted_units(contrasts: Contrasts, weights: FloatArray | None, clusters: IntArray | None) -> Contrasts:

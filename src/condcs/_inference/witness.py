@@ -15,10 +15,11 @@ from condcs._core.checks import Parts, Variable, check_choice, check_integer, ch
 from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
 from condcs._core.random import check_rng
-from condcs._inference.every_view import chosen_propensity
 from condcs._inference.local_divergence import LocalDivergence
 from condcs._inference.nulls import NULLS, Draw, label_sampler
+from condcs._inference.propensities import chosen_propensity
 from condcs._inference.smoothing import Smoother
+from condcs._inference.views import adjusted_values
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, KernelOption, LogKernel, check_kernel, log_kernel
 from condcs._measures.inputs import ConditionalProblem, conditional_problem
@@ -211,7 +212,8 @@ def _witness(
     labels = np.repeat(np.arange(2), problem.groups.sizes)
     smoother = Smoother(values, flags) if adjust or (count and null == "propensity") else None
     if adjust and smoother is not None:
-        adjusted = _adjusted(problem.y.variable, smoother)
+        y = problem.y.variable
+        adjusted = adjusted_values(np.asarray(y.values, np.float64), y.labels, smoother)
         if adjusted is not None:
             y_parts = [("yp", adjusted[labels == 0]), ("yq", adjusted[labels == 1])]
             problem = conditional_problem(x_parts, y_parts, weight_parts, **options)
@@ -242,22 +244,6 @@ def _witness(
         bandwidth_x=problem.x.widths,
         bandwidth_y=problem.y.widths,
     )
-
-
-def _adjusted(y: Variable, smoother: Smoother) -> FloatArray | None:
-    """Return the response without its regression on x, labels as they are; None if there is nothing to subtract."""
-    values = np.asarray(y.values, np.float64)
-    numeric = ~np.array(y.labels or (False,) * values.shape[1])
-    if not numeric.any():
-        return None
-    scale = np.maximum(np.abs(values[:, numeric]).max(axis=0), np.finfo(float).tiny)
-    numbers = values[:, numeric] / scale
-    left = smoother.residuals(numbers)[0]
-    # What x explains to the last digits leaves rounding errors, which are no response.
-    nothing = left.std(axis=0) <= _NEGLIGIBLE * numbers.std(axis=0)
-    adjusted = values.copy()
-    adjusted[:, numeric] = np.where(nothing, numbers, left) * scale
-    return adjusted
 
 
 def _with_points(problem: ConditionalProblem, parts: Parts, option: KernelOption) -> tuple[Variable, LogKernel]:

@@ -1,7 +1,7 @@
 r"""The formulas, written once: functions of log masses and weights, for any array library.
 
 A supplier delivers the kernel masses of rows in groups, :math:`A = K W` on x and :math:`B = (K \circ L) W` on x and y:
-in tiles (`condcs._kernels.row_sums`), for all labellings of a test at once (`condcs._inference.gram_statistics`), as
+in tiles (`condcs._kernels.row_sums`), for all labellings of a test at once (`condcs._inference.statistics`), as
 rows come and go (`condcs._measures.sliding_loops`), or from dense tensors (`condcs.nn`). What it delivers enters here:
 
 .. math:: T_{gh} = \sum_j W_{jg} \frac{B_{jh}}{A_{jg} A_{jh}} \quad\text{(conditional, Prop. 2)}, \qquad

@@ -19,7 +19,8 @@ from condcs._core.random import check_rng
 from condcs._core.settings import config_context
 from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.nulls import circular_shifts, local_permutations, shifted_windows
-from condcs._inference.results import ROUNDING, TestResult, check_numbers, pvalue
+from condcs._inference.pvalues import ROUNDING, check_numbers, pvalue
+from condcs._inference.results import TestResult
 from condcs._parallel.spreading import Shared, active_workers, in_order, spread
 from condcs.causal._gram_scores import reordered_gram_scores, window_gram_scores
 from condcs.causal._influence_measures import Baseline, ConditionalCS, KernelGranger, Measure, check_measure, f_test

@@ -10,8 +10,8 @@ import numpy as np
 
 import condcs
 from condcs._core.equality import ByValue
-from condcs._inference.every_view import chosen_propensity
 from condcs._inference.explain import ColumnWords, Explanation, Region, explained
+from condcs._inference.propensities import chosen_propensity
 from condcs._inference.regions import Ground
 from condcs._inference.smoothing import Smoother
 from condcs._inference.weights_and_clusters import checked_clusters

@@ -14,9 +14,9 @@ import condcs
 from condcs._core.equality import ByValue
 from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs._core.thread_limit import one_blas_thread
-from condcs._inference.combining import largest_studentised
+from condcs._inference.pvalues import ROUNDING, largest_studentised, pvalue
 from condcs._inference.resampling import AGGREGATE_MULTIPLES
-from condcs._inference.results import ROUNDING, Estimate, pvalue
+from condcs._inference.results import Estimate
 from condcs._inference.smoothing import squared_distances
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair

@@ -1,13 +1,70 @@
-"""Several statistics, one p-value."""
+"""P-values: of one statistic, and of several together."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from condcs._inference.results import ROUNDING, TIE, check_numbers, pvalue
-from condcs._inference.statistics import FloatArray
+from condcs._core.errors import DataError
+
+FloatArray = np.ndarray[Any, Any]
+
+TIE = 1e-10
+"""Resampled values this close to the statistic, in units of its own size, count as reaching it."""
+
+ROUNDING = 1e-12
+"""Rounding error of a statistic, in units of the terms that it is a difference of.
+
+Kernel masses keep 13 digits or more, because one group's may be the total less the other's. A log contrast is made of
+four sums of them, so equal divergences are found within four times that of one another. Where the terms all but cancel
+(two samples that are the same under every labelling), what is left is this error alone and has no size of its own.
+"""
+
+
+def pvalue(statistic: float, null_distribution: FloatArray, *, rounding: float = 0.0) -> float:
+    """Return (1 + #{null >= statistic}) / (1 + P), ties counted as reached.
+
+    Two values tie if they differ by at most 1e-10 of the larger of the statistic and the median resampled value (both
+    without sign), or by the rounding error. So the unit of the data does not matter, and one resampled value that lies
+    far out does not turn others into ties.
+
+    Parameters
+    ----------
+    statistic : float
+        The value on the data.
+    null_distribution : array
+        The values on resamples.
+    rounding : float
+        Absolute rounding error of the values.
+
+    Raises
+    ------
+    DataError
+        If the statistic or one of the resampled values is not a finite number. NaN is never >= anything: it would get
+        the smallest p-value.
+
+    Examples
+    --------
+    >>> pvalue(2.0, np.array([1.0, 2.0, 0.5]))
+    0.5
+    """
+    null = np.asarray(null_distribution, np.float64)
+    check_numbers(np.asarray(statistic), "for the samples as given")
+    check_numbers(null, f"for {np.sum(~np.isfinite(null))} of {len(null)} resamples")
+    size = max(abs(statistic), float(np.median(np.abs(null)))) if len(null) else 0.0
+    return float((1 + np.sum(null >= statistic - max(TIE * size, rounding))) / (1 + len(null)))
+
+
+def check_numbers(values: FloatArray, where: str) -> None:
+    """Refuse statistics that are not numbers: no p-value follows from them."""
+    bad = values[~np.isfinite(values)]
+    if len(bad):
+        raise DataError(
+            f"the statistic must be a finite number, got {bad[0]} {where}. That comes of a sample without spread in "
+            "some column, or of values whose squares overflow or underflow. Drop constant columns, bring the data to "
+            "a common scale (divide by the standard deviation), or use another measure."
+        )
 
 
 class Combined(NamedTuple):

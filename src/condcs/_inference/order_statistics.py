@@ -1,4 +1,4 @@
-"""Prop. 4 on many orders of x2: what the test of conditional independence evaluates."""
+"""Conditional independence: what the test evaluates on many orders of x2, Prop. 4 or another measure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.errors import ParameterError
 from condcs._core.groups import Groups
 from condcs._core.progress import report_done
 from condcs._core.settings import current_settings
@@ -19,6 +20,7 @@ from condcs._kernels.log_kernels import LogKernel, product
 from condcs._kernels.row_sums import exp_in_place, row_sums
 from condcs._measures.formulas import linear_predictor_divergence
 from condcs._measures.inputs import KernelVariable
+from condcs._measures.registry import Measure
 
 ORDER_ANCHORS = 100
 """Anchor rows of many: each meets all rows again in every order of x2."""
@@ -28,6 +30,9 @@ _ROWS = 1_024
 
 GRAM_BUDGET = 2 * 2**30
 """Bytes that n x n Gram matrices may take: n = 11,500 if x2 is ranks of one column; above, pairs are visited anew."""
+
+_WIDTHS = frozenset({"bandwidth", "bandwidth_x", "bandwidth_y"})
+_FIXED = _WIDTHS | {"kernel", "kernel_x", "kernel_y", "weights_p", "weights_q"}
 
 
 @dataclass(frozen=True)
@@ -138,3 +143,56 @@ def _gram(kernel: LogKernel, rows: slice | Orders, columns: slice | Orders) -> F
     gram = np.ascontiguousarray(kernel.block(rows, columns), dtype=np.float64)
     exp_in_place(gram)
     return gram
+
+
+def check_options(measure: Measure, options: dict[str, Any]) -> None:
+    """Refuse options that the measure does not have, or that `independence_test` sets itself."""
+    # Prop. 4 has no estimators to choose from.
+    known = measure.options - _FIXED if measure.name != "conditional_cs" else frozenset()
+    for name in options:
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            raise ParameterError(
+                f"`{name}` must be an option of {measure.name!r} in this test. Its options are: {listed}; widths are "
+                "given as bandwidth_x, bandwidth_y and bandwidth_given."
+            )
+
+
+def copy_statistic(
+    measure: Measure,
+    y: KernelVariable,
+    x1: KernelVariable | None,
+    x2: KernelVariable,
+    reference: Orders,
+    options: dict[str, Any],
+) -> Callable[[Orders], FloatArray]:
+    """Return a function from orders of x2 (P x n) to divergences from the copy with x2 in the order `reference`.
+
+    If y is independent of x2 given x1, the sample and its shuffled copies are exchangeable, and so are their
+    divergences from one more copy. Every variable is in units of its width, so that all kernels have width 1 and
+    measures without kernels see columns of one scale.
+    """
+    response, second = _scaled(y, "y"), _scaled(x2, "x")
+    given = [] if x1 is None else [_scaled(x1, "given")]
+    # Gram measures only: the kernel of correntropy compares single numbers and finds its own width.
+    ones = dict.fromkeys(measure.options & _WIDTHS, 1.0) if measure.gram else {}
+
+    def sample(order: Orders) -> tuple[FloatArray, ...]:
+        x = np.concatenate([*given, second[order]], axis=1)
+        return (x, response) if measure.takes_x else (np.concatenate([x, response], axis=1),)
+
+    copy = sample(reference)
+
+    def values(orders: Orders) -> FloatArray:
+        return np.array([float(measure(*sample(order), *copy, **{**ones, **options})) for order in orders])
+
+    return values
+
+
+def _scaled(variable: KernelVariable, role: str) -> FloatArray:
+    if variable.widths is None or np.isnan(variable.widths).any():
+        raise ParameterError(
+            f'`kernel_{role}` must be "gaussian" for another measure than conditional_cs, which works on numbers. '
+            'Use measure="conditional_cs" for labels and other kernels.'
+        )
+    return np.asarray(variable.variable.values / variable.widths, dtype=np.float64)
