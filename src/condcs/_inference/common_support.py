@@ -13,15 +13,17 @@ u^2. Errors of s and of m0, m1 enter only in the second order; every row is left
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
-from condcs._inference.propensities import fitted_propensity
+from condcs._inference.propensities import Propensity, fitted_propensity
 from condcs._inference.smoothing import MOST_FREEDOM, Design, Smoother
 
 FloatArray = np.ndarray[Any, Any]
+IntArray = np.ndarray[Any, Any]
 
 _PENALTIES = 10.0 ** np.arange(-3.0, 4.01, 0.5)
 _LEAST_LEFT = 0.05
@@ -63,13 +65,16 @@ class CommonSupport:
     odds : LeftOutFit
         Log-odds of the second sample at each row's x, if both samples weighed the same.
     weights : array, shape (n,)
-        Weights of the rows that make the samples weigh the same; their sum is 1.
+        Weights of the rows, such that the samples weigh the same; their sum is 1.
+    units : array of int, shape (n,)
+        What is drawn as a whole: the number of the row, or of the cluster that it belongs to.
     """
 
     smoother: Smoother
     second: FloatArray
     odds: LeftOutFit
     weights: FloatArray
+    units: IntArray
 
     def design(self, target: FloatArray) -> Design:
         """Return the functions of x that do best for a target and for its difference between the samples."""
@@ -83,6 +88,20 @@ class CommonSupport:
             functions = design.functions
             return _ridge(functions, target, ~self.second), _ridge(functions, target, self.second)
 
+    def by_unit(self, values: FloatArray) -> FloatArray:
+        """Sum values of the rows (n, or n x c) over the rows of each unit: what is independent of what."""
+        if sum(self._sizes) == len(self.units):
+            return values
+        return np.asarray(np.add.reduceat(values[self._order], self._starts, axis=0))
+
+    @cached_property
+    def _order(self) -> IntArray:
+        return np.argsort(self.units, kind="stable")
+
+    @cached_property
+    def _starts(self) -> IntArray:
+        return np.unique(self.units[self._order], return_index=True)[1]
+
     def difference(self, target: FloatArray, design: Design, folds: FloatArray) -> FloatArray:
         """Regress a target in each sample, and return the difference of both, rows of a fold from all other rows."""
         found = np.empty(len(target))
@@ -94,24 +113,54 @@ class CommonSupport:
                 found[~own] = (fits[0].values - fits[1].values)[~own]
         return found
 
+    def folds(self, count: int, rng: np.random.Generator) -> IntArray:
+        """Deal the units of each sample out to so many folds, and return the fold of each row."""
+        first, second = self._sizes
+        return np.concatenate([rng.permutation(n) % count for n in (first, second)])[self.units]
+
     def redrawn_weights(self, count: int, rng: np.random.Generator) -> FloatArray:
-        """Return how often each row is drawn (n x count) if each sample is drawn again with replacement."""
-        sizes = np.bincount(self.second)
-        drawn = [rng.multinomial(size, np.full(size, 1 / size), count).T for size in sizes]
-        return np.concatenate(drawn).astype(np.float64)
+        """Return how often each row is drawn (n x count) if units of each sample are drawn again with replacement."""
+        drawn = [rng.multinomial(size, np.full(size, 1 / size), count).T for size in self._sizes]
+        return np.concatenate(drawn).astype(np.float64)[self.units]
+
+    @cached_property
+    def _sizes(self) -> tuple[int, int]:
+        """Units of each sample; those of the first come first."""
+        first = int(self.units[~self.second].max()) + 1
+        return first, int(self.units.max()) + 1 - first
 
 
-def common_support(smoother: Smoother, sizes: tuple[int, int], rng: np.random.Generator) -> CommonSupport:
-    """Estimate where two samples, one after the other in the pool, both have rows."""
+def common_support(
+    smoother: Smoother,
+    sizes: tuple[int, int],
+    rng: np.random.Generator,
+    *,
+    propensity: Propensity | None = None,
+    weights: FloatArray | None = None,
+    clusters: IntArray | None = None,
+) -> CommonSupport:
+    """Estimate where two samples, one after the other in the pool, both have rows.
+
+    A propensity of rows that has been fitted before is used as it is. Rows may have weights, and belong to clusters 0,
+    1, ..., those of the first sample first.
+    """
     second = np.repeat([False, True], sizes)
-    found = fitted_propensity(smoother.designs, second.astype(np.int8), 2, rng)
+    found = propensity if propensity is not None and propensity.units is None else None
+    if found is None:
+        found = fitted_propensity(smoother.designs, second.astype(np.int8), 2, rng)
     design = next(d for d in smoother.designs if d.name == found.design)
     # From shares of the pool to shares of two samples of equal weight.
     balanced = np.log(sizes[1] / sizes[0])
     with one_blas_thread():
         fit = _left_out_odds(design.functions, found.probabilities[:, 1], found._fits[0].penalty, second)
-    weights = np.where(second, 0.5 / sizes[1], 0.5 / sizes[0])
-    return CommonSupport(smoother, second, LeftOutFit(fit.values - balanced, fit.left, fit.right), weights)
+    own = np.ones(len(second)) if weights is None else np.asarray(weights, np.float64)
+    return CommonSupport(
+        smoother,
+        second,
+        LeftOutFit(fit.values - balanced, fit.left, fit.right),
+        own / np.where(second, 2 * own[second].sum(), 2 * own[~second].sum()),
+        np.arange(len(second)) if clusters is None else clusters,
+    )
 
 
 def _left_out_odds(functions: FloatArray, fitted: FloatArray, penalty: float, second: FloatArray) -> LeftOutFit:
@@ -173,3 +222,81 @@ def _ridge(functions: FloatArray, target: FloatArray, own: FloatArray) -> LeftOu
     right = np.zeros_like(left)
     right[own] = left[own] * (target[own] - values[own])[:, None]
     return LeftOutFit(values, left, right)
+
+
+@dataclass(frozen=True, eq=False)
+class MeansOnSupport:
+    """Means of a column: in the first sample, on the common support by each sample's relation, in the second sample.
+
+    Attributes
+    ----------
+    observed : array, shape (4,)
+        The means.
+    redrawn : array, shape (4, B)
+        The same with rows drawn again, and regressions that follow to first order.
+    influence : array, shape (4, units)
+        What each unit adds to the error of the means, to first order.
+    """
+
+    observed: FloatArray
+    redrawn: FloatArray
+    influence: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        support: CommonSupport,
+        column: FloatArray,
+        count: int,
+        rng: np.random.Generator,
+        regressions: tuple[LeftOutFit, LeftOutFit] | None = None,
+    ) -> MeansOnSupport:
+        """Estimate them, given the regressions of the column in both samples or after making them."""
+        fits = (support.odds, *(regressions or support.regressions(column, support.design(column))))
+        terms = _terms(support, column, support.weights[:, None], *(fit.values[:, None] for fit in fits))
+        observed = np.array([above.sum(axis=0) / below.sum(axis=0) for above, below in terms])
+        influence = [
+            support.by_unit((a - m * b)[:, 0] / b.sum()) for (a, b), m in zip(terms, observed[:, 0], strict=True)
+        ]
+        drawn = support.redrawn_weights(count, rng)
+        redrawn = [
+            [
+                above.sum(axis=0) / below.sum(axis=0)
+                for above, below in _terms(
+                    support, column, support.weights[:, None] * v, *(fit.redrawn(v - 1) for fit in fits)
+                )
+            ]
+            for v in np.array_split(drawn, max(1, drawn.size // _ENTRIES), axis=1)
+        ]
+        return cls(observed[:, 0], np.concatenate(redrawn, axis=1), np.array(influence))
+
+
+_ENTRIES = 2**21
+"""Entries of the arrays of resamples that are held at once."""
+
+
+def _terms(
+    support: CommonSupport,
+    column: FloatArray,
+    weights: FloatArray,
+    odds: FloatArray,
+    first: FloatArray,
+    second: FloatArray,
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Rows of the four means for each column of weights and fits (n x B), as pairs: the sums of both are divided."""
+    t, s, r = support.second[:, None], share(odds), column[:, None]
+    squares = weights * (t - s) ** 2
+    lower = squares * first + np.where(t, 0.0, weights * s) * (r - first)
+    upper = squares * second + np.where(t, weights * (1 - s), 0.0) * (r - second)
+    before, now = np.where(t, 0.0, weights), np.where(t, weights, 0.0)
+    return [(before * r, before), (lower, squares), (upper, squares), (now * r, now)]
+
+
+def some_rows(sizes: tuple[int, int], most: int, rng: np.random.Generator) -> tuple[FloatArray, tuple[int, int]]:
+    """Return places of at most so many rows of each of two samples that lie one after the other, and how many."""
+    places, start = [], 0
+    for size in sizes:
+        own = np.arange(size) if size <= most else np.sort(rng.choice(size, most, replace=False))
+        places.append(start + own)
+        start += size
+    return np.concatenate(places), (len(places[0]), len(places[1]))

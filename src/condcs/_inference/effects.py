@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
-from condcs._inference.common_support import CommonSupport, FloatArray, LeftOutFit, share
-from condcs._inference.loss_split import MeansOnSupport, normal_quantile
+from condcs._inference.common_support import CommonSupport, FloatArray, LeftOutFit, MeansOnSupport, share
 from condcs._inference.results import Estimate
 
 _MOST_FUNCTIONS, _ROWS_PER_FUNCTION = 60, 15
@@ -105,7 +104,7 @@ def measure_effect(
     # Squares of large numbers would overflow.
     unit = float(np.abs(columns).max()) or 1.0
     residuals = _Residuals.of(support, columns / unit, rng)
-    z, stricter = normal_quantile(confidence_level), normal_quantile((1 + confidence_level) / 2)
+    z, stricter = _normal_quantile(confidence_level), _normal_quantile((1 + confidence_level) / 2)
     # Labels of several kinds: each share that one loses another gains.
     scale = unit * (np.sqrt(0.5) if columns.shape[1] > 1 else 1.0)
     with one_blas_thread():
@@ -174,7 +173,7 @@ class _Residuals:
         """Regress a response on x in each sample, and subtract."""
         s = share(support.odds.values)[:, None]
         t = support.second[:, None]
-        folds = np.concatenate([rng.permutation(n) % _FOLDS for n in np.bincount(support.second)])
+        folds = support.folds(_FOLDS, rng)
         found = []
         for column in columns.T:
             design = support.design(column)
@@ -191,7 +190,7 @@ class _Residuals:
     def averages(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean change of each column, and its standard error."""
         averages = (self.surprises * self.left).sum(axis=0)
-        influence = self.surprises * (self.left - averages * self.surprises)
+        influence = self.support.by_unit(self.surprises * (self.left - averages * self.surprises))
         return averages, np.sqrt((influence**2).sum(axis=0))
 
     def length(self) -> float:
@@ -206,7 +205,8 @@ class _Residuals:
             return 0.0
         # Two rows that agree by chance count twice, each in what is aimed at for the other; of a change only once.
         twice = 2 - min(max(along, 0.0) / length**2, 1.0)
-        error = float(np.sqrt(twice * ((self.aimed * (self.left - self.aimed)).sum(axis=1) ** 2).sum()))
+        errors = self.support.by_unit((self.aimed * (self.left - self.aimed)).sum(axis=1))
+        error = float(np.sqrt(twice * (errors**2).sum()))
         return max((along - z * error) / length, 0.0)
 
     def upper_bound(self, z: float) -> float:
@@ -256,6 +256,13 @@ def _spread(
 
 def _times(unit: float, *ends: Any) -> Estimate:
     return Estimate(*(float(unit * end) for end in ends))
+
+
+def _normal_quantile(confidence_level: float) -> float:
+    """Return how many standard errors a two-sided interval reaches."""
+    from scipy.special import ndtri
+
+    return float(ndtri((1 + confidence_level) / 2))
 
 
 def _power_units(level: float) -> float:

@@ -23,11 +23,10 @@ from condcs._core.errors import ParameterError, public
 from condcs._core.random import check_rng
 from condcs._inference.boxes import Bound
 from condcs._inference.input_changes import InputChange, deviation, input_changes
-from condcs._inference.propensities import chosen_propensity, warn_if_unreliable
+from condcs._inference.propensities import warn_if_unreliable
 from condcs._inference.region_effects import Change, RegionEffects
 from condcs._inference.region_features import Feature, Kind, response_features
 from condcs._inference.regions import FoundBox, Ground, honest_boxes
-from condcs._inference.smoothing import Smoother
 from condcs._inference.statistics import as_numpy
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._kernels.log_kernels import Kernel, check_kernel
@@ -243,18 +242,15 @@ def explain(
     )
     check_same_rows(x, x_parts, y, y_parts)
     weights = inputs.weights(weight_parts, x.sizes).weights
-    labels = np.repeat([0, 1], x.sizes)
-    values = np.asarray(x.values, np.float64)
     cluster_parts: Parts = [("clusters_p", as_numpy(clusters_p)), ("clusters_q", as_numpy(clusters_q))]
-    clusters = checked_clusters(cluster_parts, x.sizes)
-    smoother = Smoother(values, x.labels, clusters)
-    ground = Ground(
-        values,
+    ground = Ground.of(
+        np.asarray(x.values, np.float64),
         x.labels,
-        labels,
-        np.ones(len(labels)) if weights is None else _of_mean_one(np.asarray(weights, np.float64), labels),
-        smoother,
-        chosen_propensity(propensity, values, smoother, clusters, labels, 2, generator),
+        (x.sizes[0], x.sizes[1]),
+        generator,
+        weights=None if weights is None else np.asarray(weights, np.float64),
+        clusters=checked_clusters(cluster_parts, x.sizes),
+        propensity=propensity,
     )
     warn_if_unreliable(ground.propensity)
     return explained(
@@ -308,11 +304,6 @@ def _variable(inputs: Inputs, parts: Parts, role: str, kernel: Kernel) -> Variab
     return check_variable(
         parts, inputs.backend, inputs.dtype, labels=option.labels, kernel_option=option.option, stem=role
     )
-
-
-def _of_mean_one(weights: FloatArray, labels: FloatArray) -> FloatArray:
-    """Weights with a mean of 1 in each sample: each may have a unit of its own."""
-    return np.asarray(weights / np.array([weights[labels == group].mean() for group in (0, 1)])[labels])
 
 
 def _check_enough(n_resamples: int, alpha: float) -> None:

@@ -38,7 +38,7 @@ class InputChange(ByValue):
     bins : tuple of str or of float
         Labels, or the edges of the bins of a number, one more than there are bins.
     shares_p, shares_q : tuple of float
-        Share of the rows of each sample in each bin.
+        Share of the rows of each sample in each bin, by weight.
     """
 
     name: str
@@ -65,7 +65,8 @@ def input_changes(
 ) -> tuple[InputChange, ...]:
     """Describe every input, given the regions that were found."""
     involved = involvements(ground, found)
-    columns = [_Column(ground.x[:, c], ground.labels, known) for c, known in enumerate(labels)]
+    parts = [np.flatnonzero(ground.labels == group) for group in (0, 1)]
+    columns = [_Column(ground.x[:, c], parts, ground, known) for c, known in enumerate(labels)]
     adjusted = _holm([column.p_value for column in columns])
     return tuple(
         InputChange(name, float(share), p, column.summaries, column.bins, *column.shares)
@@ -103,43 +104,90 @@ def deviation(values: FloatArray) -> float:
 
 
 class _Column:
-    """One input in both samples."""
+    """One input in both samples, with the weights of the rows."""
 
-    def __init__(self, values: FloatArray, groups: FloatArray, labels: Mapping[float, str] | None) -> None:
-        p, q = values[groups == 0], values[groups == 1]
+    def __init__(
+        self, values: FloatArray, parts: Sequence[FloatArray], ground: Ground, labels: Mapping[float, str] | None
+    ) -> None:
+        self.parts = [values[rows] for rows in parts]
+        self.weights = [ground.weights[rows] / ground.weights[rows].sum() for rows in parts]
+        units = ground.propensity.units
+        # Rows of a cluster may all say the same.
+        self.sizes = [
+            1 / float((w**2).sum()) if units is None else float(len(np.unique(units[rows])))
+            for w, rows in zip(self.weights, parts, strict=True)
+        ]
+        self.effective = self.sizes[0] * self.sizes[1] / sum(self.sizes)
         if labels is None:
-            self._numbers(p, q)
+            self._numbers()
         else:
-            self._labels(p, q, labels)
+            self._labels(labels)
 
-    def _numbers(self, p: FloatArray, q: FloatArray) -> None:
-        from scipy.stats import ks_2samp
-
-        self.p_value = float(ks_2samp(p, q, method="asymp").pvalue)
-        self.summaries: tuple[tuple[str, float, float], ...] = (
-            ("mean", float(p.mean()), float(q.mean())),
-            ("spread", deviation(p), deviation(q)),
+    def _numbers(self) -> None:
+        pooled = np.concatenate(self.parts)
+        values = np.sort(pooled)
+        below = []
+        for own, weights in zip(self.parts, self.weights, strict=True):
+            order = np.argsort(own, kind="stable")
+            sums = np.concatenate([[0.0], np.cumsum(weights[order])])
+            below.append(sums[np.searchsorted(own[order], values, side="right")])
+        self.p_value = _kolmogorov(float(np.abs(below[0] - below[1]).max()), self.effective)
+        moments = [_moments(own, weights) for own, weights in zip(self.parts, self.weights, strict=True)]
+        self.summaries: tuple[tuple[str, float, float], ...] = tuple(
+            (name, before, now) for name, before, now in zip(("mean", "spread"), *moments, strict=True)
         )
-        edges = _edges(np.concatenate([p, q]))
+        edges = _edges(pooled)
         self.bins: tuple[str, ...] | tuple[float, ...] = tuple(float(e) for e in edges)
         self.shares = tuple(
-            tuple((np.histogram(np.clip(a, edges[0], edges[-1]), edges)[0] / len(a)).tolist()) for a in (p, q)
+            tuple(np.histogram(np.clip(own, edges[0], edges[-1]), edges, weights=weights)[0].tolist())
+            for own, weights in zip(self.parts, self.weights, strict=True)
         )
 
-    def _labels(self, p: FloatArray, q: FloatArray, labels: Mapping[float, str]) -> None:
-        from scipy.stats import chi2_contingency
-
-        codes = np.unique(np.concatenate([p, q]))
-        counts = np.array([[np.sum(a == code) for code in codes] for a in (p, q)], np.float64)
-        self.p_value = float(chi2_contingency(counts).pvalue) if len(codes) > 1 else 1.0
-        shares = counts / counts.sum(axis=1, keepdims=True)
+    def _labels(self, labels: Mapping[float, str]) -> None:
+        codes = np.unique(np.concatenate(self.parts))
+        shares = np.array(
+            [
+                np.bincount(np.searchsorted(codes, own), weights, len(codes))
+                for own, weights in zip(self.parts, self.weights, strict=True)
+            ]
+        )
+        self.p_value = _chi_squared(shares * np.array(self.sizes)[:, None])
         most = np.argsort(-np.abs(shares[1] - shares[0]), kind="stable")
         self.summaries = tuple(
             (f"share of {labels[float(codes[k])]}", float(shares[0, k]), float(shares[1, k])) for k in most[:3]
         )
-        shown = np.sort(np.argsort(-counts.sum(axis=0), kind="stable")[:_MOST_LABELS])
+        shown = np.sort(np.argsort(-shares.sum(axis=0), kind="stable")[:_MOST_LABELS])
         self.bins = tuple(labels[float(codes[k])] for k in shown)
         self.shares = tuple(tuple(row[shown].tolist()) for row in shares)
+
+
+def _moments(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Mean and standard deviation; squares of large numbers would overflow."""
+    top = max(float(np.abs(values).max()), np.finfo(float).tiny)
+    mean = float(weights @ (values / top))
+    return mean * top, float(np.sqrt(weights @ (values / top - mean) ** 2)) * top
+
+
+def _kolmogorov(distance: float, effective: float) -> float:
+    """P-value of the largest distance between two distribution functions (Stephens' form of the limit)."""
+    from scipy.special import kolmogorov
+
+    root = np.sqrt(effective)
+    return float(kolmogorov((root + 0.12 + 0.11 / root) * distance))
+
+
+def _chi_squared(counts: FloatArray) -> float:
+    """P-value of equal shares of labels in two rows of counts, with Yates' correction for two labels."""
+    from scipy.special import chdtrc
+
+    freedom = counts.shape[1] - 1
+    if freedom == 0:
+        return 1.0
+    expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
+    apart = np.abs(counts - expected)
+    if freedom == 1:
+        apart = np.maximum(apart - 0.5, 0.0)
+    return float(chdtrc(freedom, (apart**2 / expected).sum()))
 
 
 def _edges(values: FloatArray) -> FloatArray:

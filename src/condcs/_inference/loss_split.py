@@ -16,7 +16,7 @@ from condcs._core.arrays import NUMPY, Array
 from condcs._core.checks import check_integer, check_same_rows, check_variable
 from condcs._core.errors import ParameterError, ShapeError, public
 from condcs._core.random import check_rng
-from condcs._inference.common_support import CommonSupport, FloatArray, LeftOutFit, common_support, share
+from condcs._inference.common_support import CommonSupport, FloatArray, MeansOnSupport, common_support, some_rows
 from condcs._inference.results import Estimate
 from condcs._inference.smoothing import Smoother
 from condcs._inference.statistics import as_numpy
@@ -190,89 +190,6 @@ def _steps(means: FloatArray) -> dict[str, FloatArray]:
         "new_inputs": now - now_common,
         "relation": now_common - before_common,
     }
-
-
-@dataclass(frozen=True, eq=False)
-class MeansOnSupport:
-    """Means of a column: in the first sample, on the common support by each sample's relation, in the second sample.
-
-    Attributes
-    ----------
-    observed : array, shape (4,)
-        The means.
-    redrawn : array, shape (4, B)
-        The same with rows drawn again, and regressions that follow to first order.
-    influence : array, shape (4, n)
-        What each row adds to the error of the means, to first order.
-    """
-
-    observed: FloatArray
-    redrawn: FloatArray
-    influence: FloatArray
-
-    @classmethod
-    def of(
-        cls,
-        support: CommonSupport,
-        column: FloatArray,
-        count: int,
-        rng: np.random.Generator,
-        regressions: tuple[LeftOutFit, LeftOutFit] | None = None,
-    ) -> MeansOnSupport:
-        """Estimate them, given the regressions of the column in both samples or after making them."""
-        fits = (support.odds, *(regressions or support.regressions(column, support.design(column))))
-        terms = _terms(support, column, support.weights[:, None], *(fit.values[:, None] for fit in fits))
-        observed = np.array([above.sum(axis=0) / below.sum(axis=0) for above, below in terms])
-        influence = [(a - m * b)[:, 0] / b.sum() for (a, b), m in zip(terms, observed[:, 0], strict=True)]
-        drawn = support.redrawn_weights(count, rng)
-        redrawn = [
-            [
-                above.sum(axis=0) / below.sum(axis=0)
-                for above, below in _terms(
-                    support, column, support.weights[:, None] * v, *(fit.redrawn(v - 1) for fit in fits)
-                )
-            ]
-            for v in np.array_split(drawn, max(1, drawn.size // _ENTRIES), axis=1)
-        ]
-        return cls(observed[:, 0], np.concatenate(redrawn, axis=1), np.array(influence))
-
-
-_ENTRIES = 2**21
-"""Entries of the arrays of resamples that are held at once."""
-
-
-def _terms(
-    support: CommonSupport,
-    column: FloatArray,
-    weights: FloatArray,
-    odds: FloatArray,
-    first: FloatArray,
-    second: FloatArray,
-) -> list[tuple[FloatArray, FloatArray]]:
-    """Rows of the four means for each column of weights and fits (n x B), as pairs: the sums of both are divided."""
-    t, s, r = support.second[:, None], share(odds), column[:, None]
-    squares = weights * (t - s) ** 2
-    lower = squares * first + np.where(t, 0.0, weights * s) * (r - first)
-    upper = squares * second + np.where(t, weights * (1 - s), 0.0) * (r - second)
-    before, now = np.where(t, 0.0, weights), np.where(t, weights, 0.0)
-    return [(before * r, before), (lower, squares), (upper, squares), (now * r, now)]
-
-
-def some_rows(sizes: tuple[int, int], most: int, rng: np.random.Generator) -> tuple[FloatArray, tuple[int, int]]:
-    """Return places of at most so many rows of each of two samples that lie one after the other, and how many."""
-    places, start = [], 0
-    for size in sizes:
-        own = np.arange(size) if size <= most else np.sort(rng.choice(size, most, replace=False))
-        places.append(start + own)
-        start += size
-    return np.concatenate(places), (len(places[0]), len(places[1]))
-
-
-def normal_quantile(confidence_level: float) -> float:
-    """Return how many standard errors a two-sided interval reaches."""
-    from scipy.special import ndtri
-
-    return float(ndtri((1 + confidence_level) / 2))
 
 
 def student_quantile(confidence_level: float, influence: FloatArray) -> float:

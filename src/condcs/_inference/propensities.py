@@ -182,7 +182,9 @@ def chosen_propensity(
     count: int,
     rng: np.random.Generator,
 ) -> Propensity:
-    """Return P(sample | x): fitted by default, or from a classifier or probabilities that were given."""
+    """Return P(sample | x): fitted by default, or from a classifier or probabilities that were given, or as given."""
+    if isinstance(given, Propensity):
+        return given
     designs = smoother.designs
     if given is not None:
         given = (

@@ -18,7 +18,7 @@ import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.boxes import Box, BoxSearch
-from condcs._inference.propensities import Propensity
+from condcs._inference.propensities import Propensity, chosen_propensity
 from condcs._inference.region_features import Feature, curved_features
 from condcs._inference.smoothing import Smoother
 
@@ -50,7 +50,7 @@ class Ground:
     labels : array of int, shape (n,)
         Which sample a row is from, 0 or 1.
     weights : array, shape (n,)
-        How much a row counts.
+        How much a row counts: in each sample, the mean is 1.
     smoother : Smoother
         For regressions on x.
     propensity : Propensity
@@ -63,6 +63,29 @@ class Ground:
     weights: FloatArray
     smoother: Smoother
     propensity: Propensity
+
+    @classmethod
+    def of(
+        cls,
+        x: FloatArray,
+        categorical: Sequence[bool],
+        sizes: tuple[int, int],
+        rng: np.random.Generator,
+        *,
+        weights: FloatArray | None = None,
+        clusters: Rows | None = None,
+        propensity: Any = None,
+    ) -> Ground:
+        """Fit what is not given; the rows of the first sample come first."""
+        labels = np.repeat([0, 1], sizes)
+        smoother = Smoother(x, categorical, clusters)
+        found = chosen_propensity(propensity, x, smoother, clusters, labels, 2, rng)
+        if weights is None:
+            weights = np.ones(len(x))
+        else:
+            # Each sample may have a unit of its own.
+            weights = weights / np.array([weights[labels == group].mean() for group in (0, 1)])[labels]
+        return cls(x, tuple(categorical), labels, weights, smoother, found)
 
     @property
     def surprise(self) -> FloatArray:

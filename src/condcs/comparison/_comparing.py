@@ -18,7 +18,7 @@ from condcs._tables.sources import FileOptions
 from condcs.comparison._losses import PREDICTED, LossColumn, split_off, with_predictions
 from condcs.comparison._regions import Places, find_places
 from condcs.comparison._result import Comparison, Limits
-from condcs.comparison._shifts import Shift, Tell, collected_warnings, compare_inputs, compare_relation
+from condcs.comparison._shifts import Shift, Tell, collected_warnings, compare_inputs, compare_relation, known_rows
 from condcs.comparison._sizes import Losses, Sizes, measure_sizes
 
 STEPS = {"reading": 0.1, "inputs": 0.1, "relation": 0.5, "how sure": 0.1, "how large": 0.1, "where": 0.1}
@@ -213,12 +213,15 @@ def compare_pair(
     """Compare two tables that have been read."""
 
     def run() -> tuple[Shift, Shift, Sizes, Places]:
-        inputs = compare_inputs(pair, resamples=n_resamples, seed=seed, tell=tell)
-        relation = compare_relation(pair, resamples=n_resamples, seed=seed, jobs=n_jobs, tell=tell)
+        tell("inputs")
+        ground = known_rows(pair, seed)
+        inputs = compare_inputs(pair, ground, resamples=n_resamples, seed=seed)
+        tell("relation")
+        relation = compare_relation(pair, ground, resamples=n_resamples, seed=seed, jobs=n_jobs, tell=tell)
         tell("how large")
-        sizes = measure_sizes(pair, losses, alpha=alpha, seed=seed)
+        sizes = measure_sizes(pair, ground, losses, alpha=alpha, seed=seed)
         tell("where")
-        return inputs, relation, sizes, find_places(pair, seed=seed, alpha=alpha)
+        return inputs, relation, sizes, find_places(pair, ground, seed=seed, alpha=alpha)
 
     (inputs, relation, sizes, places), said = collected_warnings(run)
     return Comparison(

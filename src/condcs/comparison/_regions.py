@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,11 @@ import numpy as np
 import condcs
 from condcs._core.equality import ByValue
 from condcs._inference.explain import ColumnWords, Explanation, Region, explained
-from condcs._inference.propensities import chosen_propensity
 from condcs._inference.regions import Ground
-from condcs._inference.smoothing import Smoother
-from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._inference.witness import Witness
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
-from condcs.comparison._shifts import kernels, median_widths
+from condcs.comparison._shifts import collected_warnings, kernels, median_widths
 from condcs.comparison._wording import show
 
 FloatArray = np.ndarray[Any, Any]
@@ -37,68 +35,65 @@ class Places(ByValue):
     ----------
     explanation : Explanation
         The regions in which a change is significant, and what became of each input.
-    witness : Witness
-        The local divergence at some rows of `pair`.
     pair : Pair
         The tables.
     shown : tuple of int
         For each response, the label whose share is shown (0 for numbers).
+    seed : int
+        Of the local divergence.
     """
 
     explanation: Explanation
-    witness: Witness
     pair: Pair
     shown: tuple[int, ...]
+    seed: int
 
     @property
     def regions(self) -> tuple[Region, ...]:
         """Regions, most certain first."""
         return self.explanation.regions
 
+    @cached_property
+    def witness(self) -> Witness:
+        """The local divergence at some rows of `pair`. Only pictures need it, so that it is made for the first one."""
+        pair, rng = self.pair, np.random.default_rng(self.seed)
+        x = np.concatenate([pair.xp, pair.xq])
+        at = np.sort(rng.choice(len(x), min(WITNESS_ROWS, len(x)), replace=False))
 
-def find_places(pair: Pair, *, seed: int, alpha: float = 0.05) -> Places:
+        def run() -> Witness:
+            return condcs.witness(
+                pair.xp,
+                pair.yp,
+                pair.xq,
+                pair.yq,
+                at=x[at],
+                kernel_x=kernels(pair.x),
+                kernel_y=kernels(pair.y),
+                bandwidth_y=_width_of_y(pair),
+                n_resamples=_RESAMPLES,
+                weights_p=pair.weights_p,
+                weights_q=pair.weights_q,
+                rng=self.seed,
+            )
+
+        # What it warns of, the test has warned of.
+        found: Witness = collected_warnings(run)[0]
+        return found
+
+
+def find_places(pair: Pair, ground: Ground, *, seed: int, alpha: float = 0.05) -> Places:
     """Find the regions of x in which the relation changed: all rows take part, and half of them test each region."""
-    rng = np.random.default_rng(seed)
-    x, y = np.concatenate([pair.xp, pair.xq]), np.concatenate([pair.yp, pair.yq])
-    labels = np.repeat([0, 1], [len(pair.xp), len(pair.xq)])
-    categorical = tuple(column.is_category for column in pair.x)
-    sizes = (len(pair.xp), len(pair.xq))
-    clusters = checked_clusters([("clusters_p", pair.clusters_p), ("clusters_q", pair.clusters_q)], sizes)
-    smoother = Smoother(x, categorical, clusters)
-    propensity = chosen_propensity(None, x, smoother, clusters, labels, 2, rng)
-    ground = Ground(x, categorical, labels, _weights(pair), smoother, propensity)
     found = explained(
         ground,
-        y,
+        np.concatenate([pair.yp, pair.yq]),
         [_words(column) for column in pair.x],
         [_words(column) for column in pair.y],
         alpha=alpha,
         max_regions=_MOST_REGIONS,
         n_resamples=max(_FEWEST_RESAMPLES, int(np.ceil(2 / alpha))),
-        rng=rng,
+        rng=np.random.default_rng(seed),
     )
-    at = np.sort(rng.choice(len(x), min(WITNESS_ROWS, len(x)), replace=False))
-    local = condcs.witness(
-        pair.xp,
-        pair.yp,
-        pair.xq,
-        pair.yq,
-        at=x[at],
-        kernel_x=kernels(pair.x),
-        kernel_y=kernels(pair.y),
-        bandwidth_y=_width_of_y(pair),
-        n_resamples=_RESAMPLES,
-        weights_p=pair.weights_p,
-        weights_q=pair.weights_q,
-        rng=seed,
-    )
-    return Places(found, local, pair, _labels_to_show(pair, found))
-
-
-def _weights(pair: Pair) -> FloatArray:
-    """Weights of all rows with a mean of 1 in each table, whose units may differ."""
-    parts = ((pair.weights_p, len(pair.xp)), (pair.weights_q, len(pair.xq)))
-    return np.concatenate([np.ones(size) if own is None else own / own.mean() for own, size in parts])
+    return Places(found, pair, _labels_to_show(pair, found), seed)
 
 
 def response_summary(

@@ -14,14 +14,18 @@ import condcs
 from condcs._core.equality import ByValue
 from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs._core.thread_limit import one_blas_thread
+from condcs._inference.common_support import some_rows
 from condcs._inference.pvalues import ROUNDING, largest_studentised, pvalue
+from condcs._inference.regions import Ground
 from condcs._inference.resampling import AGGREGATE_MULTIPLES
 from condcs._inference.results import Estimate
 from condcs._inference.smoothing import squared_distances
+from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
 
 FloatArray = np.ndarray[Any, Any]
+IntArray = np.ndarray[Any, Any]
 Tell = Callable[[str], None]
 Features = list[FloatArray]
 
@@ -79,23 +83,45 @@ class Shift(ByValue):
         return _cosine(self.estimate.high), _cosine(self.estimate.low)
 
 
-def compare_inputs(pair: Pair, *, resamples: int, seed: int, tell: Tell) -> Shift:
-    """Test p(x): permuted labels, which is exact. Cost O(n (m + resamples) m) with m landmarks."""
-    tell("inputs")
+def known_rows(pair: Pair, seed: int) -> Ground:
+    """Pool the tables, and fit what all questions need to know about the inputs."""
+    sizes = (len(pair.xp), len(pair.xq))
+    weights = None
+    if pair.weights_p is not None and pair.weights_q is not None:
+        weights = np.concatenate([pair.weights_p, pair.weights_q])
+    return Ground.of(
+        np.concatenate([pair.xp, pair.xq]),
+        [column.is_category for column in pair.x],
+        sizes,
+        np.random.default_rng(seed),
+        weights=weights,
+        clusters=checked_clusters([("clusters_p", pair.clusters_p), ("clusters_q", pair.clusters_q)], sizes),
+    )
+
+
+def compare_inputs(pair: Pair, ground: Ground, *, resamples: int, seed: int) -> Shift:
+    """Test p(x): permuted labels of rows or clusters, which is exact. Cost O(n (m + resamples) m), m landmarks."""
     rng = np.random.default_rng(seed)
-    xp, xq = standardised(pair.x, *(some(x, INPUT_ROWS, rng) for x in (pair.xp, pair.xq)))
+    rows, sizes = some_rows((len(pair.xp), len(pair.xq)), INPUT_ROWS, rng)
+    x = ground.x[rows]
+    xp, xq = standardised(pair.x, x[: sizes[0]], x[sizes[0] :])
     pool = np.concatenate([xp, xq])
-    labels = np.repeat([0.0, 1.0], [len(xp), len(xq)])[:, None]
-    permuted = rng.permuted(np.broadcast_to(labels, (len(pool), resamples)), axis=0)
-    every = np.hstack([labels, permuted])
+    units = np.arange(len(rows))
+    if ground.propensity.units is not None:
+        units = np.unique(ground.propensity.units[rows], return_inverse=True)[1].reshape(-1)
+    # Units of the first table come first.
+    labels = (np.arange(units.max() + 1) > units[: sizes[0]].max()).astype(np.float64)[:, None]
+    permuted = rng.permuted(np.broadcast_to(labels, (len(labels), resamples)), axis=0)
+    every = np.hstack([labels, permuted])[units]
     multiples = (1.0,) if all(column.is_category for column in pair.x) else AGGREGATE_MULTIPLES
     features = _low_rank(pair.x, pool, median_widths(pair.x, xp, xq), multiples, rng)
+    features = [ground.weights[rows, None] * own for own in features]
     with one_blas_thread():
         values = np.array([_by_label(own, every) for own in features])
         # The same permuted labels at every bandwidth, so that they can share one p-value.
         combined = largest_studentised(values[:, 0], values[:, 1:])
         telling = combined.most_telling
-        draws = _redrawn_divergences(features[telling], len(xp), rng)
+        draws = _redrawn_divergences(features[telling], units, len(xp), rng)
     divergence, by_chance = float(values[telling, 0]), float(values[telling, 1:].mean())
     low, middle, high = np.quantile(draws, [0.025, 0.5, 0.975])
     # As in `TestResult.estimate`: down from the divergence without what chance adds, up from the divergence.
@@ -150,25 +176,20 @@ def _divergences(first: FloatArray, second: FloatArray) -> FloatArray:
     return np.asarray(within - 2 * np.log(np.maximum((first * second).sum(axis=0), tiny)))
 
 
-def _redrawn_divergences(features: FloatArray, first: int, rng: np.random.Generator) -> FloatArray:
-    """Divergences of rows drawn again with replacement within each table."""
+def _redrawn_divergences(features: FloatArray, units: IntArray, first: int, rng: np.random.Generator) -> FloatArray:
+    """Divergences of rows, or clusters of them, drawn again with replacement within each table."""
     sums = []
-    for own in (features[:first], features[first:]):
-        size = len(own)
-        sums.append(own.T @ rng.multinomial(size, np.full(size, 1 / size), INTERVAL_RESAMPLES).T)
+    for own, drawn_as in ((features[:first], units[:first]), (features[first:], units[first:])):
+        count = int(np.ptp(drawn_as)) + 1
+        drawn = rng.multinomial(count, np.full(count, 1 / count), INTERVAL_RESAMPLES).T
+        sums.append(own.T @ drawn[drawn_as - drawn_as.min()])
     return _divergences(*sums)
 
 
-def some(rows: FloatArray, most: int, rng: np.random.Generator) -> FloatArray:
-    """Return at most so many rows, in their order."""
-    return rows if len(rows) <= most else rows[np.sort(rng.choice(len(rows), most, replace=False))]
-
-
-def compare_relation(pair: Pair, *, resamples: int, seed: int, jobs: int | None, tell: Tell) -> Shift:
+def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, jobs: int | None, tell: Tell) -> Shift:
     """Test p(y|x): labels redrawn from an estimate of P(table | x), so that a shift of x alone is no evidence."""
     xp, xq = standardised(pair.x, pair.xp, pair.xq)
     yp, yq = standardised(pair.y, pair.yp, pair.yq)
-    tell("relation")
     found = condcs.conditional_test(
         xp,
         yp,
@@ -177,6 +198,8 @@ def compare_relation(pair: Pair, *, resamples: int, seed: int, jobs: int | None,
         kernel_x=kernels(pair.x),
         kernel_y=kernels(pair.y),
         bandwidth_x=median_widths(pair.x, xp, xq),
+        # Rows with weights are redrawn given these as well, which takes a fit of its own.
+        propensity=None if pair.weights_p is not None else ground.propensity,
         n_resamples=resamples,
         rng=seed,
         n_jobs=jobs,

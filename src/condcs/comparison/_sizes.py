@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from condcs._inference.common_support import common_support
+from condcs._inference.common_support import common_support, some_rows
 from condcs._inference.effects import Effect, measure_effect
-from condcs._inference.loss_split import LossChange, some_rows, split_change
+from condcs._inference.loss_split import LossChange, split_change
+from condcs._inference.regions import Ground
 from condcs._inference.smoothing import Smoother
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
@@ -42,12 +43,20 @@ class Sizes:
     rows: tuple[int, int]
 
 
-def measure_sizes(pair: Pair, losses: Losses | None, *, alpha: float, seed: int) -> Sizes:
+def measure_sizes(pair: Pair, ground: Ground, losses: Losses | None, *, alpha: float, seed: int) -> Sizes:
     """Measure the change of every response over the inputs that both tables have; alpha is shared among them."""
     rng = np.random.default_rng(seed)
     rows, sizes = some_rows((len(pair.xp), len(pair.xq)), EFFECT_ROWS, rng)
-    x, y = (np.concatenate(both)[rows] for both in ((pair.xp, pair.xq), (pair.yp, pair.yq)))
-    support = common_support(Smoother(x, [column.is_category for column in pair.x]), sizes, rng)
+    y = np.concatenate([pair.yp, pair.yq])[rows]
+    whole, clusters = len(rows) == len(ground.x), ground.propensity.units
+    support = common_support(
+        ground.smoother if whole else Smoother(ground.x[rows], ground.categorical),
+        sizes,
+        rng,
+        propensity=ground.propensity if whole else None,
+        weights=ground.weights[rows],
+        clusters=None if clusters is None else np.unique(clusters[rows], return_inverse=True)[1].reshape(-1),
+    )
     level = alpha / len(pair.y)
     effects = tuple(
         measure_effect(
