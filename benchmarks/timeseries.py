@@ -13,8 +13,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import condcs
+from condcs._kernels.compiled import power_of_two
 from condcs.timeseries import ccs_pairwise_distance, embed
-from condcs.timeseries._engine import power_of_two
 
 THREADS = 2
 REPEATS = 3

@@ -152,7 +152,7 @@ def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple
     values = values[_median_rows(len(values))]
     columns = values.shape[1]
     if joint and columns > 1:
-        width, percentile = _median_distance(values)
+        width, percentile = median_distance(values)
         return np.full(columns, width), percentile
     units, percentiles, peaks = _column_medians(values)
     if columns == 1:
@@ -161,7 +161,7 @@ def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple
     if constant.any():
         # The size of a constant column stands for the spread that it has not: it then adds nothing to any distance.
         units[constant] = np.where(peaks > 0, peaks, 1.0)[constant]
-    width, percentile = _median_distance(values / units)
+    width, percentile = median_distance(values / units)
     return width * np.minimum(units, _LARGEST / max(width, 1.0)), percentile
 
 
@@ -179,35 +179,38 @@ median_rows = _median_rows
 
 def _column_medians(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
     """Square root of the median squared difference in each column, which percentile it is, and the largest size."""
-    from condcs._kernels.compiled import median_differences
+    from condcs._kernels.compiled_medians import median_differences
 
+    ordered = np.sort(np.ascontiguousarray(values.T), axis=1)
+    peaks = np.maximum(-ordered[:, 0], ordered[:, -1])
+    if peaks.max() < 0.25 * _LARGEST:
+        return *median_differences(ordered), peaks
     # Differences of the largest floats overflow, those of their halves do not.
-    ordered = np.sort(np.ascontiguousarray(values.T), axis=1) * 0.5
-    widths, percentiles = median_differences(ordered)
-    peaks = 2.0 * np.maximum(-ordered[:, 0], ordered[:, -1])
+    widths, percentiles = median_differences(0.5 * ordered)
     return 2.0 * np.minimum(widths, 0.5 * _LARGEST), percentiles, peaks
 
 
-def _median_distance(values: np.ndarray[Any, Any]) -> tuple[float, int]:
-    """Square root of the median squared distance over all pairs of rows, and which percentile it is."""
+def median_distance(values: np.ndarray[Any, Any]) -> tuple[float, int]:
+    """Square root of the median squared distance over all pairs of rows, and which percentile it is; 0 if all are 0."""
     from condcs._kernels.compiled import squared_distances
+    from condcs._kernels.compiled_medians import median
 
     unit, squared = 1.0, squared_distances(np.ascontiguousarray(values))
-    middle = len(squared) // 2
-    squared.partition(middle)
-    if not 1e-200 < squared[middle] < 1e200 and (peak := float(np.max(np.abs(values)))) > 0:
+    peak = max(float(values.max()), -float(values.min()))
+    if peak > 1e140:
+        squared = np.minimum(squared, 1e289)
+    middle, kind = median(squared)
+    if (kind == 2 or not 1e-200 < middle < 1e200) and peak > 0:
         # Squares overflow or underflow in these units: measure in units of the largest value (a power of two is exact).
         unit = float(2.0 ** np.floor(np.log2(peak)))
         squared = squared_distances(np.ascontiguousarray(values / unit))
-        squared.partition(middle)
-    median, percentile = float(squared[middle]), 50
-    if len(squared) % 2 == 0:
-        median = 0.5 * (median + float(squared[:middle].max()))
-    if median == 0.0 and np.any(squared > 0):
+        middle, kind = median(squared)
+    percentile = 50
+    if kind == 1:
         levels = range(51, 101)
         quantiles = np.percentile(squared, list(levels), method="higher")
-        percentile, median = next((p, q) for p, q in zip(levels, quantiles, strict=True) if q > 0)
-    return min(float(np.sqrt(median)) * unit, _LARGEST), percentile
+        percentile, middle = next((p, q) for p, q in zip(levels, quantiles, strict=True) if q > 0)
+    return (0.0 if kind == 2 else min(math.sqrt(middle) * unit, _LARGEST)), percentile
 
 
 def _median_rule(

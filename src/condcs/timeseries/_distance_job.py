@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from condcs._core.errors import BandwidthError, BandwidthWarning, ParameterError, warn_caller
-from condcs._kernels.bandwidths import median_rows
+from condcs._kernels.bandwidths import median_distance, median_rows
 from condcs._measures.registry import MEASURES, Measure
 from condcs.timeseries._collection import FloatArray, Windowed
 
@@ -251,15 +251,5 @@ def median_bandwidth(values: FloatArray) -> tuple[float, int]:
     0: it is positive. 1: it was 0, and the smallest positive percentile above it is returned. 2: all rows are equal,
     and 1 is returned. Exact for any number of rows, as in the engine, whose results it must match.
     """
-    from condcs._kernels.compiled import squared_distances
-    from condcs.timeseries._medians import GROUP_ENDS, median_of
-
-    peak = float(np.max(np.abs(values)))
-    if peak == 0.0:
-        return 1.0, 2
-    # In units of the largest value (a power of two is exact) no square overflows.
-    unit = float(2.0 ** np.floor(np.log2(peak)))
-    squared = squared_distances(np.ascontiguousarray(values / unit))
-    none, ends = squared[:0], np.zeros(GROUP_ENDS, np.int64)
-    median, kind = median_of(none, ends, none, ends, squared, len(squared), np.empty(len(squared) + 512))
-    return (1.0 if kind == 2 else float(np.sqrt(median)) * unit), int(kind)
+    width, percentile = median_distance(values)
+    return (width, int(percentile > 50)) if width > 0 else (1.0, 2)

@@ -14,8 +14,8 @@ import numpy as np
 from numba import uintp
 
 from condcs._core.compiling import njit
-from condcs._kernels.compiled import bits_of_double, double_of_bits
-from condcs.timeseries._medians import GROUP_ENDS, group, median_of, median_squared_difference, merge
+from condcs._kernels.compiled import LOG2_E, power_of_two
+from condcs._kernels.compiled_medians import GROUP_ENDS, group, median_of, median_squared_difference, merge
 from condcs.timeseries._window_distances import (
     LANES,
     copy_successors,
@@ -26,48 +26,6 @@ from condcs.timeseries._window_distances import (
     triangle,
     triangle_size,
 )
-
-LOG2_E = 1.0 / math.log(2.0)
-"""exp(x) is the power of two of x times this."""
-
-# Adding 1.5 * 2^52 rounds to the nearest integer and leaves it in the low bits of the double.
-_ROUNDING = 6755399441055744.0
-# Sums of powers this small are flagged as underflowing anyway.
-_SMALLEST = -1020.0
-# 2^f = 1 + f q(f) with q a Chebyshev fit of degree 8 for |f| <= 1/2: off by at most 2e-14, and exact at 0.
-_C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9 = (
-    0.6931471805599453,
-    0.2402265069581299,
-    0.055504108664760424,
-    0.009618129159402558,
-    0.0013333558179043112,
-    0.00015403455852453838,
-    1.525268684626772e-05,
-    1.3255224878668817e-06,
-    1.0203121063391729e-07,
-)
-
-
-# Inlined by LLVM, not by numba: so it keeps flags of its own, and no caller's "reassoc" undoes the rounding trick.
-@numba.njit(forceinline=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
-def power_of_two(exponent: Any) -> Any:
-    """2 to the power of a number that is not positive, to a relative error of 2e-14; below -1020, 2 to the -1020."""
-    x = max(exponent, _SMALLEST)
-    shifted = x + _ROUNDING
-    f = x - (shifted - _ROUNDING)
-    p = _C9
-    p = p * f + _C8
-    p = p * f + _C7
-    p = p * f + _C6
-    p = p * f + _C5
-    p = p * f + _C4
-    p = p * f + _C3
-    p = p * f + _C2
-    p = p * f + _C1
-    p = p * f + 1.0
-    # The low bits of `shifted` hold the integer part: moved to the exponent field and added, they scale by it.
-    return double_of_bits(bits_of_double(p) + (bits_of_double(shifted) << 52))
-
 
 # Sums above this hold no digits lost to gradual underflow.
 _SAFE_SUM = 1e-290
@@ -308,7 +266,7 @@ def _pair_medians(p: Any, i: int, n: int, q: Any, j: int, m: int, X: Any, Y: Any
     )
     if p.successors.size > 0:
         merge(p.successors[i, :n], q.successors[j, :m], merged)
-        y, kind_y = median_squared_difference(merged[: n + m], scratch)
+        y, kind_y = median_squared_difference(merged[: n + m])
     else:
         y, kind_y = median_of(
             p.grouped_y[i, :n_own], p.ends_y[i], q.grouped_y[j, :m_own], q.ends_y[j], Y[:cross], count, scratch

@@ -1,6 +1,8 @@
 """Exact medians of many numbers by counting: vectorised passes narrow a bracket, and a few candidates are left.
 
-Numbers that are part of many medians are grouped once by magnitude: then a count visits one group only.
+Numbers that are part of many medians are grouped once by magnitude: then a count visits one group only. Medians of the
+differences between all pairs of sorted numbers are found without making all differences. Imported when first needed,
+because loading numba takes half a second.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 from numba import uintp
 
 from condcs._core.compiling import njit
@@ -128,8 +131,8 @@ def _collect(values: Any, low: float, high: float, out: Any, found: int) -> Any:
     return found, below
 
 
-@njit(nogil=True)
-def select(values: Any, rank: int) -> Any:
+@njit("float64(float64[::1], int64)", nogil=True)
+def _select(values: Any, rank: int) -> Any:
     """Return the value with `rank` others before it (quickselect, in place: none after it is smaller)."""
     left, right = 0, values.size
     while right - left > 1:
@@ -205,8 +208,8 @@ def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third:
     if count > _DIRECT:
         drawn = scratch[: _sample(first, second, third, scratch)]
         middle, reach = drawn.size // 2, drawn.size // 14
-        t1 = select(drawn, middle)
-        t0, t2 = select(drawn[:middle], middle - reach), select(drawn[middle:], reach)
+        t1 = _select(drawn, middle)
+        t0, t2 = _select(drawn[:middle], middle - reach), _select(drawn[middle:], reach)
         n0, n1, n2 = _count_three(third, t0, t1, t2)
         n0 += _count_below(t0, first, first_ends, second, second_ends)
         n1 += _count_below(t1, first, first_ends, second, second_ends)
@@ -243,11 +246,11 @@ def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third:
                 low, before = t2, n2
     if not within:
         found, _ = _collect_all(first, first_ends, second, second_ends, third, low, high, scratch)
-    median = middle_of(scratch[:found], lower - before, upper - before)
-    if median > 0.0:
-        return median, 0
+    middle_one = _middle_of(scratch[:found], lower - before, upper - before)
+    if middle_one > 0.0:
+        return middle_one, 0
     found, _ = _collect_all(first, first_ends, second, second_ends, third, 0.0, _BEYOND, scratch)
-    return smallest_positive(scratch[:found])
+    return _smallest_positive(scratch[:found])
 
 
 @njit(nogil=True)
@@ -260,20 +263,20 @@ def _collect_all(
     return found, below + below_too + below_third
 
 
-@njit(nogil=True)
-def middle_of(values: Any, lower: int, upper: int) -> Any:
+@njit("float64(float64[::1], int64, int64)", nogil=True)
+def _middle_of(values: Any, lower: int, upper: int) -> Any:
     """Mean of the values of ranks `lower` and `upper`, which are the same or neighbours; reorders the values."""
-    middle = select(values, upper)
+    middle = _select(values, upper)
     if lower == upper:
         return middle
-    largest = 0.0
+    largest = values[0]
     for i in range(upper):
         largest = max(largest, values[i])
     return 0.5 * (middle + largest)
 
 
 @njit(nogil=True)
-def smallest_positive(values: Any) -> Any:
+def _smallest_positive(values: Any) -> Any:
     """Lowest positive percentile above the median, with 1; if all values are 0, 1 with 2. Reorders the values."""
     found = 0
     for value in values:
@@ -285,17 +288,15 @@ def smallest_positive(values: Any) -> Any:
         for percent in range(FALLBACK_PERCENT, 101):
             rank = math.ceil((values.size - 1) * (percent / 100))
             if rank >= zeros:
-                return select(values[:found], rank - zeros), 1
+                return _select(values[:found], rank - zeros), 1
     return 1.0, 2
 
 
-# Quantiles that stand for all numbers in the first guess, and how many of their differences there are.
-_QUANTILES = 24
-_GUESSES = _QUANTILES * (_QUANTILES - 1) // 2
-# Where among those the median is expected: the differences within a quantile, all small, are not among them.
-_EXPECTED = _QUANTILES * (_QUANTILES - 2) // 4
-# How far from there to look, on either side, first and if that was too near.
-_REACHES = (3, 12, 48)
+@njit("Tuple((float64, int64))(float64[::1])", nogil=True)
+def median(values: Any) -> Any:
+    """Median of non-negative numbers below 1e290, and how it was found, as in `median_of`."""
+    none, ends = values[:0], np.zeros(GROUP_ENDS, np.int64)
+    return median_of(none, ends, none, ends, values, values.size, np.empty(values.size + 512))
 
 
 @njit(nogil=True)
@@ -311,66 +312,105 @@ def merge(first: Any, second: Any, out: Any) -> None:
             j += 1
 
 
-@njit(nogil=True)
-def _collect_differences(values: Any, low: float, high: float, out: Any) -> Any:
-    """Write the squared differences in [low, high); return how many there are, and how many lie below `low`.
+# So few differences are left over that picking among them is cheaper than counting once more.
+_FEW_PER_NUMBER = 1
 
-    Differences to later values grow along a row and shrink down a column, in rounded arithmetic too: so where the
-    wanted ones start and end only moves up from row to row.
+
+@njit("UniTuple(float64, 2)(float64[::1], int64)", nogil=True)
+def _ranked_difference(ordered: np.ndarray[Any, Any], rank: int) -> tuple[float, float]:
+    """Return the difference of this rank (from 0) among all pairs of numbers in ascending order, and the one before it.
+
+    A bracket of the wanted difference, both of its ends differences that occur, is narrowed by counting: differences
+    grow along a row and shrink down a column, in rounded arithmetic too, so that a count takes 2n steps.
     """
-    n, found, below, start, end = values.size, 0, 0, 1, 1
+    n = ordered.size
+    pairs = n * (n - 1) // 2
+    low, high, below, upto = 0.0, ordered[n - 1] - ordered[0], 0, pairs
+    step, count, middle = 0, 0, 0.0
+    while low < high and upto - below > _FEW_PER_NUMBER * n:
+        share = (rank + 0.5 - below) / (upto - below)
+        if step == 0:
+            # Near the median difference of most distributions.
+            middle = 0.68 * (ordered[(3 * n) // 4] - ordered[n // 4])
+        elif step == 1:
+            # There the share of smaller differences grows at a rate of about 0.43 over the difference. A bit farther,
+            # so that the wanted one lies between the two.
+            middle *= 1.0 + 1.1 * (rank - count) / (0.43 * pairs)
+        else:
+            middle = low + (share if step % 3 < 2 else 0.5) * (high - low)
+        if not low <= middle < high:
+            middle = low
+        step += 1
+        count, end, largest, next_one = 0, 1, 0.0, high
+        for i in range(n - 1):
+            end = max(end, i + 1)
+            while end < n and ordered[end] - ordered[i] <= middle:
+                end += 1
+            count += end - i - 1
+            if end > i + 1:
+                largest = max(largest, ordered[end - 1] - ordered[i])
+            if end < n:
+                next_one = min(next_one, ordered[end] - ordered[i])
+        if count > rank:
+            high, upto = largest, count
+        else:
+            low, below = next_one, count
+    candidates = np.empty(max(upto - below, 1))
+    found, start, before = 0, 1, 0.0
     for i in range(n - 1):
-        value = values[i]
         start = max(start, i + 1)
-        while start < n and (values[start] - value) * (values[start] - value) < low:
+        while start < n and ordered[start] - ordered[i] < low:
             start += 1
-        end = max(end, start)
-        while end < n and (values[end] - value) * (values[end] - value) < high:
-            end += 1
-        below += start - i - 1
-        for j in range(start, end):
-            out[found] = (values[j] - value) * (values[j] - value)
-            found += 1
-    return found, below
+        if start > i + 1:
+            before = max(before, ordered[start - 1] - ordered[i])
+        if low < high:
+            end = start
+            while end < n and ordered[end] - ordered[i] <= high:
+                candidates[found] = ordered[end] - ordered[i]
+                found += 1
+                end += 1
+    place = rank - below
+    if low == high:
+        return low, (low if place > 0 else before)
+    picked = _select(candidates[:found], place)
+    for i in range(place):
+        before = max(before, candidates[i])
+    return picked, before
 
 
-@njit(nogil=True)
-def median_squared_difference(values: Any, scratch: Any) -> Any:
-    """Median of the squared differences over all pairs of sorted numbers, and how it was found.
+@njit("Tuple((float64[::1], int64[::1]))(float64[:, ::1])", nogil=True)
+def median_differences(columns: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the root of the median squared difference over all pairs of numbers, for each of several lines, and 50.
 
-    0: it is positive. 1: it was 0, and the smallest positive percentile above it is returned. 2: all are 0; returns 1.
-
-    Parameters
-    ----------
-    values : array
-        At least two numbers in ascending order.
-    scratch : array
-        Room for all pairs and 276 numbers more.
+    Each line is in ascending order. If more than half of its differences are 0, the lowest percentile above 50 that is
+    positive, with its number; if all are, 0 and 50. O(n log n), without making all n(n - 1)/2 differences.
     """
-    n = values.size
-    count = n * (n - 1) // 2
-    upper = count // 2
-    lower = upper - 1 if count % 2 == 0 else upper
-    guesses, candidates = scratch[:_GUESSES], scratch[_GUESSES:]
-    if n > 2 * _QUANTILES:
-        k = 0
-        for i in range(_QUANTILES):
-            for j in range(i + 1, _QUANTILES):
-                difference = _quantile(values, j) - _quantile(values, i)
-                guesses[k] = difference * difference
-                k += 1
-        for reach in _REACHES:
-            low, high = select(guesses, _EXPECTED - reach), select(guesses, _EXPECTED + reach)
-            found, before = _collect_differences(values, low, high, candidates)
-            if low > 0.0 and before <= lower and before + found > upper:
-                return middle_of(candidates[:found], lower - before, upper - before), 0
-    found, _ = _collect_differences(values, 0.0, _BEYOND, candidates)
-    median = middle_of(candidates[:found], lower, upper)
-    if median > 0.0:
-        return median, 0
-    return smallest_positive(candidates[:found])
+    d, n = columns.shape
+    pairs = n * (n - 1) // 2
+    widths, percentiles = np.zeros(d), np.full(d, 50)
+    for c in range(d):
+        upper, lower = _ranked_difference(columns[c], pairs // 2)
+        if upper > 0.0:
+            ratio = lower / upper if pairs % 2 == 0 else 1.0
+            widths[c] = upper * math.sqrt(0.5 * (1.0 + ratio * ratio))
+            continue
+        for percentile in range(51, 101):
+            width, _ = _ranked_difference(columns[c], math.ceil(percentile * (pairs - 1) / 100))
+            if width > 0.0:
+                widths[c], percentiles[c] = width, percentile
+                break
+    return widths, percentiles
 
 
 @njit(nogil=True)
-def _quantile(values: Any, i: int) -> Any:
-    return values[(2 * i + 1) * values.size // (2 * _QUANTILES)]
+def median_squared_difference(values: Any) -> Any:
+    """Median of the squared differences over all pairs of sorted numbers, and how it was found, as in `median_of`."""
+    pairs = values.size * (values.size - 1) // 2
+    upper, lower = _ranked_difference(values, pairs // 2)
+    if upper > 0.0:
+        return (0.5 * (upper * upper + lower * lower) if pairs % 2 == 0 else upper * upper), 0
+    for percent in range(FALLBACK_PERCENT, 101):
+        width, _ = _ranked_difference(values, math.ceil((pairs - 1) * (percent / 100)))
+        if width > 0.0:
+            return width * width, 1
+    return 1.0, 2
