@@ -16,7 +16,7 @@ from condcs._inference.two_sample_tests import two_sample_test
 from condcs._inference.witness import Witness, witness
 from condcs._kernels.bandwidths import bandwidth
 from condcs._measures.bregman import conditional_bregman
-from condcs._measures.chunked import chunked_conditional_cs
+from condcs._measures.chunked import chunked_divergence
 from condcs._measures.conditional import (
     conditional_cs,
     conditional_cs_predictors,
@@ -69,7 +69,7 @@ __all__ = [
     "Witness",
     "assert_same_relation",
     "bandwidth",
-    "chunked_conditional_cs",
+    "chunked_divergence",
     "compare",
     "compare_groups",
     "conditional_bregman",

@@ -107,7 +107,7 @@ def test_sums_over_chunks_outlive_a_killed_worker(cluster, tmp_path):
         return lambda: ((x[group, i : i + 300], y[group, i : i + 300]) for i in range(0, 1200, 300))
 
     with dask_cluster(cluster):
-        distributed = condcs.chunked_conditional_cs(chunks(0), chunks(1), **settings)
+        distributed = condcs.chunked_divergence(chunks(0), chunks(1), **settings)
     assert killed(tmp_path) == 1
     assert distributed == pytest.approx(local, rel=1e-10)
     assert distributed.n_anchors == local.n_anchors

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs import Sampled, chunked_conditional_cs
+from condcs import Sampled, chunked_divergence
 from condcs._parallel import row_parts
 from condcs.exceptions import DataError, OverlapWarning, ParameterError, ShapeError
 
@@ -62,7 +62,7 @@ def test_the_answer_is_that_of_the_arrays(samples, in_memory, tmp_path, monkeypa
     """To 1e-10: sums are added up in another order, and nothing else is different."""
     monkeypatch.setattr(row_parts, "PART_ROWS", 800)
     for kind, sources, columns in kinds_of_source(samples, tmp_path):
-        found = chunked_conditional_cs(*sources, **columns, method=COARSE)
+        found = chunked_divergence(*sources, **columns, method=COARSE)
         assert found == pytest.approx(in_memory, rel=1e-10), kind
         assert found.standard_error == pytest.approx(in_memory.standard_error, rel=1e-6)
         assert found.n_anchors == in_memory.n_anchors
@@ -84,7 +84,7 @@ def test_labels_and_weights(samples):
         )
     chunks = [lambda t=t: (t.iloc[i : i + 450] for i in range(0, len(t), 450)) for t in frames]
     with pytest.warns(OverlapWarning) as as_told:
-        found = chunked_conditional_cs(*chunks, x=["c", "x"], y=["y"], weights="w", **options)
+        found = chunked_divergence(*chunks, x=["c", "x"], y=["y"], weights="w", **options)
     assert found == pytest.approx(expected, rel=1e-10)
     assert str(told[0].message) == str(as_told[0].message)
 
@@ -92,8 +92,39 @@ def test_labels_and_weights(samples):
 def test_bandwidths_can_be_numbers(samples, in_memory):
     widths = [condcs.bandwidth(*(s[i] for s in samples)) for i in (0, 1)]
     pieces = [in_pieces(*s) for s in samples]
-    found = chunked_conditional_cs(*pieces, bandwidth_x=widths[0], bandwidth_y=widths[1], method=COARSE)
+    found = chunked_divergence(*pieces, bandwidth_x=widths[0], bandwidth_y=widths[1], method=COARSE)
     assert found == pytest.approx(in_memory, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("measure", "options"),
+    [
+        ("conditional_euclidean", {}),
+        ("conditional_cs", {"estimator": "pooled", "kernel_x": "laplacian"}),
+        ("cs", {"bandwidth": 0.7}),
+        ("mmd", {"unbiased": True, "kernel": lambda a, b: 2 * np.exp(-np.abs(a - b.T))}),
+        ("joint_mmd", {"unbiased": True, "bandwidth_y": 0.5}),
+    ],
+)
+def test_every_measure_that_is_sums_over_rows(samples, measure, options):
+    """Weights included; those of single rows matter to the unbiased estimates, which leave rows' own terms out."""
+    rng = np.random.default_rng(3)
+    takes_x = measure not in ("cs", "mmd")
+    weighted = [(*(s if takes_x else s[1:]), rng.exponential(size=len(s[1]))) for s in samples]
+    arrays = [a for s in weighted for a in s[:-1]]
+    weights = {"weights_p": weighted[0][-1], "weights_q": weighted[1][-1]}
+    expected = getattr(condcs, measure)(*arrays, **weights, **options, method=COARSE)
+    found = chunked_divergence(*(in_pieces(*s) for s in weighted), measure=measure, method=COARSE, **options)
+    assert found == pytest.approx(expected, rel=1e-10, abs=1e-14)
+    assert found.n_anchors == expected.n_anchors
+
+
+def test_one_array_is_a_sample_of_y(samples):
+    ys = [y for _, y in samples]
+    found = chunked_divergence(*ys, measure="cs", method=COARSE)
+    assert found == pytest.approx(condcs.cs(*ys, method=COARSE), rel=1e-10)
+    again = chunked_divergence(*(lambda y=y: iter([y[:500], y[500:]]) for y in ys), measure="cs", method=COARSE)
+    assert again == pytest.approx(found, rel=1e-10)
 
 
 X = np.arange(20.0).reshape(10, 2)
@@ -105,8 +136,8 @@ GOOD = (X, Y)
     ("sources", "options", "error", "message"),
     [
         ((GOOD, 3.0), {}, ParameterError, "`x` and `y` must name columns where `q` is a table"),
-        ((GOOD, 3.0), {"x": "a", "y": "b"}, DataError, "`q` must be a pair of arrays"),
-        (((X, Y, Y, Y), GOOD), {}, ShapeError, "`p` must be a pair"),
+        ((GOOD, 3.0), {"x": "a", "y": "b"}, DataError, r"`q` must be a pair \(x, y\), .* got float"),
+        (((X, Y, Y, Y), GOOD), {}, ShapeError, r"`p` must be a pair \(x, y\), or \(x, y, weights\), got 4"),
         (((X, Y[:5]), GOOD), {}, ShapeError, "`p` must hold arrays of the same number of rows"),
         ((GOOD, (X[:1], Y[:1])), {}, ShapeError, "`q` must have at least 2 rows, got 1"),
         ((GOOD, (X[:, :1], Y)), {}, ShapeError, "must have the same columns in all chunks"),
@@ -115,6 +146,13 @@ GOOD = (X, Y)
         ((GOOD, (np.full((10, 2), "a"), Y)), {}, DataError, "`q` must hold numbers in x, or labels"),
         ((GOOD, (X, Y, -Y)), {}, DataError, "`q` must have a weight for each row"),
         ((GOOD, GOOD), {"method": "exact"}, ParameterError, "`method` must be a condcs.Sampled"),
+        ((GOOD, (X, Y, 0 * Y)), {}, DataError, "`q` must have rows of positive weight"),
+        ((Y, (Y, Y, Y)), {"measure": "mmd"}, ShapeError, r"`q` must be an array, or a pair \(y, weights\), got 3"),
+        ((GOOD, lambda: iter([Y])), {}, ParameterError, r"`q` must yield a pair \(x, y\)"),
+        ((GOOD, GOOD), {"measure": "conditional_kl"}, ParameterError, "`measure` must be one of 'cs', 'mmd'"),
+        ((GOOD, GOOD), {"measure": "best"}, ParameterError, "`measure` must be one of"),
+        ((GOOD, GOOD), {"unbiased": True}, ParameterError, "`unbiased` must be an option of 'conditional_cs'"),
+        ((Y, Y), {"measure": "cs", "estimator": "plugin"}, ParameterError, '`estimator` must be "resubstitution"'),
         ((GOOD, GOOD), {"estimator": "best"}, ParameterError, "`estimator` must be one of"),
         ((GOOD, GOOD), {"bandwidth_x": "scott"}, DataError, "`bandwidth_x` must be a number, one per column, 'median'"),
         ((GOOD, lambda: iter([{"a": Y}])), {"x": "a", "y": "b"}, DataError, "`q` must have the columns a, b"),
@@ -123,7 +161,7 @@ GOOD = (X, Y)
 )
 def test_bad_samples(sources, options, error, message):
     if error is None:
-        assert chunked_conditional_cs(*sources, **options) == pytest.approx(0.0, abs=1e-12)
+        assert chunked_divergence(*sources, **options) == pytest.approx(0.0, abs=1e-12)
         return
     with pytest.raises(error, match=message):
-        chunked_conditional_cs(*sources, **options)
+        chunked_divergence(*sources, **options)

@@ -152,7 +152,7 @@ def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple
     values = values[_median_rows(len(values))]
     columns = values.shape[1]
     if joint and columns > 1:
-        width, percentile = median_distance(values)
+        width, percentile = _median_distance(values)
         return np.full(columns, width), percentile
     units, percentiles, peaks = _column_medians(values)
     if columns == 1:
@@ -161,7 +161,7 @@ def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple
     if constant.any():
         # The size of a constant column stands for the spread that it has not: it then adds nothing to any distance.
         units[constant] = np.where(peaks > 0, peaks, 1.0)[constant]
-    width, percentile = median_distance(values / units)
+    width, percentile = _median_distance(values / units)
     return width * np.minimum(units, _LARGEST / max(width, 1.0)), percentile
 
 
@@ -190,7 +190,7 @@ def _column_medians(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any],
     return 2.0 * np.minimum(widths, 0.5 * _LARGEST), percentiles, peaks
 
 
-def median_distance(values: np.ndarray[Any, Any]) -> tuple[float, int]:
+def _median_distance(values: np.ndarray[Any, Any]) -> tuple[float, int]:
     """Square root of the median squared distance over all pairs of rows, and which percentile it is; 0 if all are 0."""
     from condcs._kernels.compiled import squared_distances
     from condcs._kernels.compiled_medians import median
@@ -211,6 +211,10 @@ def median_distance(values: np.ndarray[Any, Any]) -> tuple[float, int]:
         quantiles = np.percentile(squared, list(levels), method="higher")
         percentile, middle = next((p, q) for p, q in zip(levels, quantiles, strict=True) if q > 0)
     return (0.0 if kind == 2 else min(math.sqrt(middle) * unit, _LARGEST)), percentile
+
+
+median_distance = _median_distance
+"""The same for callers that scale columns in ways of their own, or not at all."""
 
 
 def _median_rule(

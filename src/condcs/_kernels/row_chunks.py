@@ -1,7 +1,7 @@
 """Kernel sums between some rows and a chunk of many: the pairs that the sampled supplier visits.
 
-Nothing here needs the pool: what is found for the chunks of a group adds up, on
-threads, over the batches of a file, or over the workers of a cluster.
+Nothing here needs the pool: what is found for the chunks of a group adds up, on threads, over the batches of a file, or
+over the workers of a cluster.
 """
 
 from __future__ import annotations
@@ -111,6 +111,18 @@ class RowSource(Protocol):
     sizes: tuple[int, ...]
     categories: tuple[FloatArray, FloatArray]
     """Codes of the categories in ascending order, and how many rows of each group they have (codes x G)."""
+
+    def count_absent(self) -> int:
+        """Return how many rows have a category that some group does not have."""
+        ...
+
+    def weights(self) -> FloatArray:
+        """Return the total weight of each group."""
+        ...
+
+    def totals(self) -> FloatArray:
+        """Return total weights, sums of squared weights, and the same times each row's own similarity (3 x G)."""
+        ...
 
     def map(self, function: Callable[[RowChunk], T]) -> Iterator[T]:
         """Yield what a function makes of each chunk, in the order of the chunks."""

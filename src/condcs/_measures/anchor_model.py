@@ -14,7 +14,7 @@ from scipy import linalg
 
 from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, blocks, exponents, joined_rows
 from condcs._kernels.row_sums import exp_in_place
-from condcs._measures.sampled_forms import RowSums
+from condcs._measures.formulas import RowSums
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -1,58 +1,70 @@
-"""The conditional Cauchy-Schwarz divergence of samples that are larger than memory."""
+"""Divergences of samples that are larger than memory: rows are read anew for each pass of the sampled supplier."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from condcs._core.checks import check_choice
-from condcs._core.errors import ParameterError, public
-from condcs._kernels.bandwidths import Bandwidth
-from condcs._kernels.log_kernels import Kernel, check_kernel
-from condcs._kernels.row_sums import warn_of_absent
-from condcs._measures.chunked_rows import ChunkedRows
-from condcs._measures.formulas import ESTIMATORS
+import numpy as np
+
+from condcs._core.arrays import NUMPY
+from condcs._core.checks import Variable, check_options
+from condcs._core.errors import DataError, ParameterError, ShapeError, public
+from condcs._core.groups import Groups
+from condcs._kernels.bandwidths import Bandwidth, median_rows
+from condcs._kernels.log_kernels import KernelOption, check_kernel, log_kernel
+from condcs._kernels.row_chunks import RowChunk, RowKernels, rounded_centre
+from condcs._measures.formulas import weight_totals
+from condcs._measures.registry import MEASURES, measure_named
 from condcs._measures.sampled import Sampled, SampledFloat, sampled_value
-from condcs._measures.sampled_forms import ConditionalSums, PooledSums
-from condcs._parallel.row_parts import sample_parts
+from condcs._parallel.row_parts import Part, sample_parts
+from condcs._parallel.spreading import Shared, active_workers, in_order, spread
+from condcs._parallel.threads import on_threads
+
+FloatArray = np.ndarray[Any, Any]
+T = TypeVar("T")
+
+_PIECE = 8_192
+_MOST_LABELS = 100_000
 
 
 @public
-def chunked_conditional_cs(
+def chunked_divergence(
     p: Any,
     q: Any,
     *,
+    measure: str = "conditional_cs",
     x: str | Sequence[str] | None = None,
     y: str | Sequence[str] | None = None,
     weights: str | None = None,
-    estimator: str = "paper",
-    bandwidth_x: Bandwidth = "median",
-    bandwidth_y: Bandwidth = "median",
-    kernel_x: Kernel = "gaussian",
-    kernel_y: Kernel = "gaussian",
     method: Sampled | None = None,
+    **options: Any,
 ) -> SampledFloat:
-    """Conditional Cauchy-Schwarz divergence between two samples that are larger than memory.
+    """Divergence between two samples that are larger than memory.
 
-    The same as `conditional_cs` with ``method="sampled"``, to rounding, but rows are read part by part, several times
-    over, and never held. On threads; or, within ``joblib.parallel_config(backend="dask")``, on the workers of a Dask
-    cluster, which read their parts themselves. Cost O(n d) for each anchor; memory O(rows of a part).
+    The same as the measure's own function with ``method="sampled"``, to rounding, but rows are read part by part,
+    several times over, and never held. On threads; or, within ``joblib.parallel_config(backend="dask")``, on the
+    workers of a Dask cluster, which read their parts themselves. Cost O(n d) for each anchor; memory O(rows of a part).
 
     Parameters
     ----------
-    p, q : pair of arrays, path, dataset, Dask DataFrame, or callable
+    p, q : arrays, path, dataset, Dask DataFrame, or callable
         The samples. A pair (x, y), or triple (x, y, weights), of arrays of any kind that can be sliced: memory-mapped
         or Dask arrays. The path of a Parquet file or folder, or a dataset of pyarrow. A Dask DataFrame. Or a function
         without arguments that returns an iterator of chunks, the same ones each time: pairs (x, y), or tables of
-        pandas, pyarrow or polars.
+        pandas, pyarrow or polars. For "cs" and "mmd", which compare p(y), y alone instead of (x, y).
+    measure : {"conditional_cs", "conditional_euclidean", "cs", "mmd", "joint_mmd"}
+        Which divergence.
     x, y : str or sequence of str, optional
         The columns of tables that are x and y.
     weights : str, optional
         The column of tables that holds weights.
-    estimator, bandwidth_x, bandwidth_y, kernel_x, kernel_y
-        As in `conditional_cs`; of the rules, "median" and "joint_median". A kernel "delta" compares labels.
     method : Sampled, optional
         The error to be reached, the time allowed, and the seed.
+    **options
+        Keyword options of the measure, e.g. ``bandwidth_x``, ``kernel_y``, ``estimator``; of the bandwidth rules,
+        "median" and "joint_median". A kernel "delta" compares labels.
 
     Returns
     -------
@@ -70,19 +82,302 @@ def chunked_conditional_cs(
     ...             yield x, slope * x + rng.normal(size=1000)
     ...
     ...     return make
-    >>> found = chunked_conditional_cs(chunks(1.0), chunks(-1.0))
+    >>> found = chunked_divergence(chunks(1.0), chunks(-1.0))
     >>> bool(found > 0.1), found.target_met
     (True, True)
     """
-    check_choice("estimator", estimator, ESTIMATORS)
+    chosen = measure_named(measure)
+    if chosen.row_sums is None:
+        able = ", ".join(repr(m.name) for m in MEASURES.values() if m.row_sums is not None)
+        raise ParameterError(f"`measure` must be one of {able} for data in chunks, got {measure!r}. Pass one of them.")
+    check_options(options, chosen.options - {"weights_p", "weights_q"}, measure)
     sampled = Sampled() if method is None else method
     if not isinstance(sampled, Sampled):
         raise ParameterError(
             f"`method` must be a condcs.Sampled, got {method!r}. Pass e.g. method=condcs.Sampled(0.01)."
         )
-    x, y = ([c] if isinstance(c, str) else c for c in (x, y))
-    samples = tuple(sample_parts(name, source, x, y, weights) for name, source in (("p", p), ("q", q)))
-    kernels = check_kernel("kernel_x", kernel_x), check_kernel("kernel_y", kernel_y)
-    rows = ChunkedRows(("p", "q"), samples, kernels, (bandwidth_x, bandwidth_y))
-    warn_of_absent(rows.count_absent(), sum(rows.sizes))
-    return sampled_value(sampled, rows, PooledSums() if estimator == "pooled" else ConditionalSums(estimator))
+    if not chosen.takes_x and options.pop("estimator", "resubstitution") != "resubstitution":
+        raise ParameterError(
+            '`estimator` must be "resubstitution" for data in chunks. The plug-in estimator is the same with sqrt(2) '
+            "times the bandwidth: pass that as a number."
+        )
+    named = {"x": x, "y": y} if chosen.takes_x else {"y": y}
+    variables = []
+    for which, given in named.items():
+        role = f"_{which}" if chosen.takes_x else ""
+        option = check_kernel(f"kernel{role}", options.pop(f"kernel{role}", "gaussian"))
+        bandwidth = options.pop(f"bandwidth{role}", "median")
+        variables.append(
+            _Variable(which, [given] if isinstance(given, str) else given, option, f"bandwidth{role}", bandwidth)
+        )
+    columns = {v.name: v.columns for v in variables}
+    samples = tuple(sample_parts(name, source, columns, weights) for name, source in (("p", p), ("q", q)))
+    rows = ChunkedRows(samples, variables, chosen.products)
+    return sampled_value(sampled, rows, chosen.row_sums(rows, **options))
+
+
+@dataclass(frozen=True)
+class _Variable:
+    """A variable of both samples: its name, its columns in tables, its kernel, and its bandwidths with their option."""
+
+    name: str
+    columns: Sequence[str] | None
+    kernel: KernelOption
+    option: str
+    bandwidth: Bandwidth
+
+    def label_columns(self, columns: int) -> list[int]:
+        """Return which of its columns are labels."""
+        return [c for c, name in enumerate(self.kernel.names(columns)) if name == "delta"]
+
+
+_SAMPLES = ("p", "q")
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """How the rows of a part become numbers.
+
+    Attributes
+    ----------
+    variables : sequence of _Variable
+        The variables.
+    labels : tuple of dict
+        Labels in ascending order of each label column of each variable, once they are known: {column: labels}.
+    """
+
+    variables: Sequence[_Variable]
+    labels: tuple[dict[int, list[Any]], ...] = ()
+
+    def tables(self, part: Part, group: int) -> tuple[list[Any], FloatArray | None]:
+        """Return the variables of a part as tables, and its weights."""
+        given, weights = part() if callable(part) else part
+        sample, found = _SAMPLES[group], []
+        for variable, value in zip(self.variables, given, strict=True):
+            table = np.asarray(value)
+            table = table[:, None] if table.ndim == 1 else table
+            if table.ndim != 2 or table.shape[1] == 0:
+                raise ShapeError(f"`{sample}` must have rows of {variable.name}, got shape {table.shape} in a chunk.")
+            found.append(table)
+        if len(lengths := {len(table) for table in found}) > 1:
+            raise ShapeError(f"`{sample}` must have x and y of the same rows, got {sorted(lengths)} in a chunk.")
+        if weights is None:
+            return found, None
+        weights = self.numbers(np.asarray(weights).reshape(-1, 1), group, "weights")[:, 0]
+        if len(weights) != len(found[0]) or (weights < 0).any():
+            raise DataError(f"`{sample}` must have a weight for each row, none of them negative.")
+        return found, weights
+
+    def values(self, tables: list[Any], group: int) -> list[FloatArray]:
+        """Return the variables as numbers, labels as codes."""
+        found = []
+        for variable, table, known in zip(self.variables, tables, self.labels, strict=True):
+            numbers = np.empty(table.shape)
+            for c in range(table.shape[1]):
+                column = table[:, c]
+                if c in known:
+                    numbers[:, c] = np.searchsorted(np.array(known[c]), column.astype(type(known[c][0])))
+                else:
+                    numbers[:, c] = self.numbers(column[:, None], group, variable.name)[:, 0]
+            found.append(numbers)
+        return found
+
+    def numbers(self, table: Any, group: int, which: str) -> FloatArray:
+        """Return a table as finite numbers."""
+        try:
+            numbers = table.astype(np.float64)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"`{_SAMPLES[group]}` must hold numbers in {which}, or labels with the delta kernel, got "
+                f"{table[0, 0]!r}. Pass e.g. kernel_{which}='delta', or one kernel per column."
+            ) from None
+        if not np.isfinite(numbers).all():
+            raise DataError(f"`{_SAMPLES[group]}` must be finite, got NaN or infinity in {which}. Leave out such rows.")
+        return np.asarray(numbers)
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """What the first pass finds in a part: rows, columns, sums, labels, and the largest weight."""
+
+    size: int
+    columns: tuple[int, ...]
+    sums: list[FloatArray]
+    labels: list[dict[int, set[Any]]]
+    heaviest: float
+
+
+class ChunkedRows:
+    """The rows of two samples, part by part, in constant memory.
+
+    The first pass counts rows and labels; the second, if a rule is to find a bandwidth, picks the rows that the rule
+    looks at: the same as if all rows were in memory. Then come the passes of the sampled supplier.
+
+    Parameters
+    ----------
+    samples : tuple of callable
+        Functions that make the parts of each sample anew.
+    variables : sequence of _Variable
+        The variables.
+    products : tuple of tuple of int
+        Which variables enter each product of kernels.
+    """
+
+    def __init__(
+        self,
+        samples: tuple[Callable[[], Iterable[Part]], ...],
+        variables: Sequence[_Variable],
+        products: tuple[tuple[int, ...], ...],
+    ) -> None:
+        self._samples, self._reader = samples, _Reader(variables)
+        self._starts: list[list[int]] = [[], []]
+        self._heaviest = 1.0
+        means = self._count()
+        options = tuple(v.kernel for v in variables)
+        self.kernels = RowKernels(options, self._widths(means), means, products)
+        self.categories = np.zeros(1, np.int64), np.array([self.sizes])
+        if variables[0].label_columns(len(means[0])):
+            self.categories = self._count_categories()
+
+    def _count(self) -> tuple[FloatArray, ...]:
+        """Count rows and labels; return the means of the columns."""
+        reader, found = self._reader, list[list[_Summary]]([[], []])
+        for group, summary in self._each(lambda part, group, start: (group, _summary(reader, part, group))):
+            found[group].append(summary)
+        self._starts = [[0, *np.cumsum([s.size for s in of_group]).tolist()] for of_group in found]
+        self.sizes = tuple(starts[-1] for starts in self._starts)
+        for name, size in zip(_SAMPLES, self.sizes, strict=True):
+            if size < 2:
+                raise ShapeError(f"`{name}` must have at least 2 rows, got {size}. Pass more chunks.")
+        every = [s for of_group in found for s in of_group if s.size]
+        if len(widths := {s.columns for s in every}) > 1:
+            raise ShapeError(f"`p` and `q` must have the same columns in all chunks, got {widths}.")
+        self._heaviest = max(s.heaviest for s in every)
+        for name, of_group in zip(_SAMPLES, found, strict=True):
+            if not max(s.heaviest for s in of_group) > 0:
+                raise DataError(f"`{name}` must have rows of positive weight, got zeros only.")
+        labels: list[dict[int, list[Any]]] = []
+        for which, variable in enumerate(reader.variables):
+            labels.append({})
+            for c in variable.label_columns(every[0].columns[which]):
+                labels[which][c] = sorted(set().union(*(s.labels[which][c] for s in every)))
+                if len(labels[which][c]) > _MOST_LABELS:
+                    raise DataError(f"column {c} of {variable.name} must have at most {_MOST_LABELS:,} labels.")
+        self._reader = replace(reader, labels=tuple(labels))
+        totals = [sum(s.sums[which] for s in every) / sum(self.sizes) for which in range(len(labels))]
+        return tuple(rounded_centre(np.asarray(total)) for total in totals)
+
+    def _widths(self, means: tuple[FloatArray, ...]) -> tuple[FloatArray | None, ...]:
+        reader, n = self._reader, sum(self.sizes)
+        wanted = np.arange(n)[median_rows(n)]
+
+        def picked(part: Part, group: int, start: int) -> list[FloatArray]:
+            tables, _ = reader.tables(part, group)
+            first = start + (self.sizes[0] if group else 0)
+            rows = wanted[(wanted >= first) & (wanted < first + len(tables[0]))] - first
+            return reader.values([t[rows] for t in tables], group)
+
+        if any(isinstance(v.bandwidth, str) for v in reader.variables):
+            some = list(self._each(picked))
+            values = [np.concatenate([s[which] for s in some]) for which in range(len(means))]
+        else:
+            values = [np.stack([m, m + 1]) for m in means]
+        found = []
+        for v, table in zip(reader.variables, values, strict=True):
+            if isinstance(v.bandwidth, str) and v.bandwidth not in ("median", "joint_median"):
+                raise DataError(
+                    f"`{v.option}` must be a number, one per column, 'median' or 'joint_median' for data in chunks, "
+                    f"got {v.bandwidth!r}. Find it from a subsample, with `condcs.bandwidth`."
+                )
+            names = tuple(f"{v.name}{c + 1}" for c in range(table.shape[1]))
+            variable = Variable(table, (len(table),), names, "`p` and `q`")
+            found.append(log_kernel(v.kernel, v.option, v.bandwidth, variable, NUMPY, response=v.name == "y")[1])
+        return tuple(found)
+
+    def _count_categories(self) -> tuple[FloatArray, FloatArray]:
+        counts: dict[int, FloatArray] = {}
+        for group, codes, sizes in self.map(
+            lambda chunk: (chunk.groups[0], *np.unique(chunk.codes, return_counts=True))
+        ):
+            for code, size in zip(codes.tolist(), sizes.tolist(), strict=True):
+                counts.setdefault(code, np.zeros(2, np.int64))[group] += size
+        ordered = sorted(counts)
+        return np.array(ordered), np.stack([counts[c] for c in ordered])
+
+    def count_absent(self) -> int:
+        """Return how many rows have a category that the other sample does not have."""
+        _, counts = self.categories
+        return int(counts[(counts == 0).any(axis=1)].sum())
+
+    def weights(self) -> FloatArray:
+        """Return the total weight of each group."""
+        found = np.zeros(2)
+        for group, total in self.map(lambda chunk: (chunk.groups[0], chunk.weights.sum())):
+            found[group] += total
+        return found
+
+    def totals(self) -> FloatArray:
+        """Return total weights, sums of squared weights, and the same times each row's own similarity (3 x G)."""
+        kernels, found = self.kernels, np.zeros((3, 2))
+        for group, part in self.map(lambda chunk: (chunk.groups[0], _chunk_totals(kernels, chunk))):
+            found[:, group] += part
+        return found
+
+    def map(self, function: Callable[[RowChunk], T]) -> Iterator[T]:
+        """Yield what a function makes of each chunk, in the order of the chunks."""
+        reader, heaviest = self._reader, self._heaviest
+        for results in self._each(lambda part, group, start: _visited(function, reader, heaviest, part, group, start)):
+            yield from results
+
+    def _calls(self) -> Iterator[tuple[Part, int, int]]:
+        for group, sample in enumerate(self._samples):
+            for i, part in enumerate(sample()):
+                yield part, group, self._starts[group][i] if self._starts[group] else 0
+
+    def _each(self, function: Callable[[Part, int, int], T]) -> Iterator[T]:
+        """Call a function with every part, its group and where it starts: on threads, or on workers that are active."""
+        workers = active_workers()
+        if workers is not None:
+            shared = Shared(lambda: function)
+            calls = ((shared, *call) for call in self._calls())
+            yield from in_order(spread(_called, calls, workers, ahead=2))
+            return
+        yield from on_threads(function, self._calls())
+
+
+def _called(function: Callable[..., T], part: Part, group: int, start: int) -> T:
+    return function(part, group, start)
+
+
+def _chunk_totals(kernels: RowKernels, chunk: RowChunk) -> FloatArray:
+    return np.asarray(weight_totals(kernels.on(chunk.values)[-1], Groups((len(chunk),), chunk.weights)))[:, 0]
+
+
+def _summary(reader: _Reader, part: Part, group: int) -> _Summary:
+    tables, weights = reader.tables(part, group)
+    labels: list[dict[int, set[Any]]] = []
+    sums = []
+    for variable, table in zip(reader.variables, tables, strict=True):
+        names = variable.label_columns(table.shape[1])
+        labels.append({c: set(table[:, c].tolist()) for c in names})
+        total = np.zeros(table.shape[1])
+        for c in range(table.shape[1]):
+            if c not in names:
+                total[c] = reader.numbers(table[:, c : c + 1], group, variable.name).sum()
+        sums.append(total)
+    heaviest = 1.0 if weights is None else float(weights.max(initial=0.0))
+    return _Summary(len(tables[0]), tuple(t.shape[1] for t in tables), sums, labels, heaviest)
+
+
+def _visited(
+    function: Callable[[RowChunk], T], reader: _Reader, heaviest: float, part: Part, group: int, start: int
+) -> list[T]:
+    """Return what a function makes of a part, in pieces that fit in memory several times over."""
+    tables, weights = reader.tables(part, group)
+    values, n = reader.values(tables, group), len(tables[0])
+    weights = np.ones(n) if weights is None else weights / heaviest
+    codes = np.zeros(n, np.int64)
+    for c, labels in reader.labels[0].items():
+        codes = codes * len(labels) + values[0][:, c].astype(np.int64)
+    rows = RowChunk(tuple(values), weights, np.full(n, group), np.arange(start, start + n), codes)
+    return [function(rows.take(slice(first, first + _PIECE))) for first in range(0, n, _PIECE)]

@@ -7,20 +7,23 @@ from condcs._core.checks import check_choice, check_same_rows, unless_named_alik
 from condcs._core.errors import public
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, product
-from condcs._kernels.row_chunks import PAIRS
+from condcs._kernels.row_chunks import PAIRS, RowSource
 from condcs._kernels.row_sums import log_row_sums, row_masses, warn_of_absent
 from condcs._measures.formulas import (
     ESTIMATORS,
     RESPONSE_FORMS,
+    ConditionalSums,
+    LinearSums,
+    PooledSums,
+    PredictorSums,
+    RowSums,
     conditional_interaction,
     contrast,
     pooled_divergences,
     predictor_divergence,
 )
 from condcs._measures.inputs import ConditionalProblem, Inputs, conditional_problem
-from condcs._measures.pooled_rows import PooledRows
-from condcs._measures.sampled import Method, Sampled, SampledFloat, sampled_value, sampling_of
-from condcs._measures.sampled_forms import ConditionalSums, LinearSums, PooledSums, PredictorSums
+from condcs._measures.sampled import Method, PooledRows, sampled_value, sampling_of
 
 
 @public
@@ -104,16 +107,16 @@ def conditional_cs(
         bandwidth_y=bandwidth_y,
     )
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
-        return sampled_conditional_cs(problem, sampled, estimator=estimator)
+        rows = PooledRows(problem.variables, PAIRS, problem.groups)
+        return sampled_value(sampled, rows, conditional_cs_sums(rows, estimator=estimator))
     return problem.inputs.result(conditional_cs_pairs(problem, estimator=estimator)[0, 1])
 
 
-def sampled_conditional_cs(problem: ConditionalProblem, sampled: Sampled, *, estimator: str = "paper") -> SampledFloat:
-    """Conditional CS divergence between two groups, from anchors."""
+def conditional_cs_sums(rows: RowSource, *, estimator: str = "paper") -> RowSums:
+    """Conditional CS divergence between two groups as sums over rows."""
     check_choice("estimator", estimator, ESTIMATORS)
-    rows = PooledRows([problem.x, problem.y], PAIRS, problem.groups)
     warn_of_absent(rows.count_absent(), sum(rows.sizes))
-    return sampled_value(sampled, rows, PooledSums() if estimator == "pooled" else ConditionalSums(estimator))
+    return PooledSums() if estimator == "pooled" else ConditionalSums(estimator)
 
 
 def conditional_cs_pairs(problem: ConditionalProblem, *, estimator: str = "paper") -> Array:
@@ -176,15 +179,15 @@ def conditional_euclidean(
         bandwidth_y=bandwidth_y,
     )
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
-        return sampled_conditional_euclidean(problem, sampled)
+        rows = PooledRows(problem.variables, PAIRS, problem.groups)
+        return sampled_value(sampled, rows, conditional_euclidean_sums(rows))
     return problem.inputs.result(conditional_euclidean_pairs(problem)[0, 1])
 
 
-def sampled_conditional_euclidean(problem: ConditionalProblem, sampled: Sampled) -> SampledFloat:
-    """Conditional Euclidean distance between two groups, from anchors."""
-    rows = PooledRows([problem.x, problem.y], PAIRS, problem.groups)
+def conditional_euclidean_sums(rows: RowSource) -> RowSums:
+    """Conditional Euclidean distance between two groups as sums over rows."""
     warn_of_absent(rows.count_absent(), sum(rows.sizes))
-    return sampled_value(sampled, rows, LinearSums())
+    return LinearSums()
 
 
 def conditional_euclidean_pairs(problem: ConditionalProblem) -> Array:
@@ -253,7 +256,8 @@ def conditional_cs_responses(
         bandwidth_y=bandwidth_y,
     )
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
-        return sampled_conditional_cs(problem, sampled, estimator=RESPONSE_FORMS[form])
+        rows = PooledRows(problem.variables, PAIRS, problem.groups)
+        return sampled_value(sampled, rows, conditional_cs_sums(rows, estimator=RESPONSE_FORMS[form]))
     return problem.inputs.result(conditional_cs_pairs(problem, estimator=RESPONSE_FORMS[form])[0, 1])
 
 

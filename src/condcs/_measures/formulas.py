@@ -8,20 +8,23 @@ rows come and go (`condcs._measures.sliding_loops`), or from dense tensors (`con
           T_{gh} = w_g' L w_h \quad\text{(marginal)},
 
 and a contrast turns T into divergences between all pairs of groups. Logarithms throughout, so that nothing underflows.
-The linear forms at the end are for suppliers that need one number for each of hundreds of labellings, and
-`condcs._measures.compiled_formulas` for loops over single rows; tests pin both to the forms in logs.
+The linear forms are for suppliers that need one number for each of hundreds of labellings, the sums over rows for those
+that see only some of the rows (`condcs._measures.sampled`), and `condcs._measures.compiled_formulas` for loops over
+single rows; tests pin all of them to the forms in logs.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from condcs._core.arrays import Array, Backend, log_weights, logsumexp
+from condcs._core.arrays import NUMPY, Array, Backend, log_weights, logsumexp
 from condcs._core.checks import check_choice
 from condcs._core.errors import OverlapError
 from condcs._core.groups import Groups
+from condcs._kernels.log_kernels import LogKernel
 from condcs._kernels.row_sums import RowMasses
 
 FloatArray = np.ndarray[Any, Any]
@@ -118,6 +121,15 @@ def log_totals(backend: Backend, groups: Groups, like: Array) -> Array:
     return xp.stack([xp.log(xp.sum(groups.weights[s])) for s in groups.slices])
 
 
+def weight_totals(kernel: LogKernel, groups: Groups) -> Array:
+    """Total weights, sums of squared weights, and the same times each row's similarity to itself, by group (3 x G)."""
+    xp, diagonal = kernel.backend.xp, kernel.diagonal()
+    weights = xp.ones_like(kernel.left[0][:, 0]) if groups.weights is None else groups.weights
+    squares = weights**2
+    parts = (weights, squares, squares if diagonal is None else squares * xp.exp(diagonal))
+    return xp.stack([xp.stack([xp.sum(part[s]) for s in groups.slices]) for part in parts])
+
+
 def predictor_divergence(backend: Backend, log_sums: list[Array], weights: Array | None, form: str) -> Array:
     """Prop. 4 from the log row sums of the kernels K1, K1 L, K1 K2 and K1 K2 L."""
     a1, b1, a12, b12 = log_sums
@@ -186,3 +198,150 @@ def linear_predictor_divergence(
     """Prop. 4 for masses with rows on the last axis."""
     first = (b1**2 / (a1**2 * b12)).sum(-1) if form == "corrected" else (b1 / a1**2).sum(-1)
     return np.asarray(np.log(first) + np.log((b12 / a12**2).sum(-1)) - 2 * np.log((b1 / (a1 * a12)).sum(-1)))
+
+
+# The same as sums over rows, for suppliers that see only some of the rows.
+
+
+class RowSums(Protocol):
+    r"""A divergence :math:`D = c + \sum_k a_k \phi(S_k)` of sums over rows, :math:`\phi` a logarithm or nothing."""
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """The numbers a (K)."""
+        ...
+
+    @property
+    def logs(self) -> bool:
+        """Whether the function of a sum is its logarithm."""
+        ...
+
+    def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
+        """Return what rows of a group add to the sums (rows x K), from their log masses (products x rows x G)."""
+        ...
+
+    def value(self, sums: FloatArray) -> float:
+        """Return D."""
+        ...
+
+
+@dataclass(frozen=True)
+class ConditionalSums:
+    """Prop. 2: four sums, T[p,p], T[p,q], T[q,p], T[q,q]."""
+
+    estimator: str = "paper"
+    logs = True
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """Derivatives of the divergence by the logarithms of the sums."""
+        return np.array({"paper": [1, -1, -1, 1], "p": [1, -2, 0, 1], "q": [1, 0, -2, 1]}[self.estimator], float)
+
+    def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
+        """Return what rows of a group add to the sums."""
+        log_a, log_b = _present(log_sums)
+        added = np.zeros((len(log_weights), 4))
+        terms = conditional_terms(log_b - log_a, log_a[:, group : group + 1])
+        added[:, 2 * group : 2 * group + 2] = np.exp(terms + log_weights[:, None])
+        return added
+
+    def value(self, sums: FloatArray) -> float:
+        """Return the divergence."""
+        with np.errstate(divide="ignore"):
+            log_t = checked_overlap(NUMPY, np.log(sums.reshape(2, 2)))
+        return float(contrast(log_t, self.estimator)[0, 1])
+
+
+@dataclass(frozen=True)
+class LinearSums(ConditionalSums):
+    """The same sums with the linear contrast."""
+
+    logs = False
+
+    def value(self, sums: FloatArray) -> float:
+        """Return the divergence."""
+        return float(contrast(sums.reshape(2, 2))[0, 1])
+
+
+@dataclass(frozen=True)
+class PooledSums:
+    """The pooled estimator: three sums over both groups."""
+
+    logs = True
+    coefficients = np.array([1.0, 1.0, -2.0])
+
+    def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
+        """Return what rows of a group add to the sums."""
+        log_a, log_b = _present(log_sums)
+        ratio, log_r = log_b - log_a, np.logaddexp(log_b[:, 0], log_b[:, 1])
+        pairs = ((0, 0), (1, 1), (0, 1))
+        terms = [pooled_terms(ratio[:, a], ratio[:, b], log_r) + log_weights for a, b in pairs]
+        return np.asarray(np.exp(np.stack(terms, axis=1)))
+
+    def value(self, sums: FloatArray) -> float:
+        """Return the divergence."""
+        with np.errstate(divide="ignore"):
+            return float(self.coefficients @ checked_overlap(NUMPY, np.log(sums)))
+
+
+@dataclass(frozen=True)
+class PredictorSums:
+    """Prop. 4: three sums over one group, of the products K1, K1 L, K1 K2 and K1 K2 L."""
+
+    form: str = "corrected"
+    logs = True
+    coefficients = np.array([1.0, 1.0, -2.0])
+
+    def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
+        """Return what rows add to the sums."""
+        a1, b1, a12, b12 = log_sums[:, :, 0]
+        terms = [t + log_weights for _, t in predictor_terms(a1, b1, a12, b12, self.form)]
+        return np.asarray(np.exp(np.stack(terms, axis=1)))
+
+    def value(self, sums: FloatArray) -> float:
+        """Return the divergence."""
+        return float(self.coefficients @ np.log(sums))
+
+
+class MarginalSums:
+    """Mean kernel values between two groups: four sums, of which the log or the linear contrast is taken.
+
+    Parameters
+    ----------
+    totals : array, shape (2,)
+        Total weight of each group.
+    logs : bool
+        Whether the contrast is that of logarithms.
+    within : tuple of (float, float), optional
+        What the mean within each group is diminished by, and then divided by: the unbiased estimate.
+    """
+
+    def __init__(
+        self, totals: FloatArray, *, logs: bool, within: tuple[tuple[float, float], ...] = ((0.0, 1.0),) * 2
+    ) -> None:
+        self.logs, self._within = logs, within
+        self._log_totals = np.log(totals)
+        self.coefficients = np.array([1 / within[0][1], -1.0, -1.0, 1 / within[1][1]])
+
+    def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
+        """Return what rows of a group add to the sums."""
+        added = np.zeros((len(log_weights), 4))
+        logs = log_sums[0] - self._log_totals - self._log_totals[group] + log_weights[:, None]
+        added[:, 2 * group : 2 * group + 2] = np.exp(logs)
+        return added
+
+    def value(self, sums: FloatArray) -> float:
+        """Return the divergence."""
+        t = sums.reshape(2, 2)
+        if self.logs:
+            with np.errstate(divide="ignore"):
+                return float(contrast(checked_overlap(NUMPY, np.log(t)))[0, 1])
+        own = [(t[g, g] - itself) / others for g, (itself, others) in enumerate(self._within)]
+        return float(own[0] + own[1] - t[0, 1] - t[1, 0])
+
+
+def _present(log_sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return log A and log B; rows without mass in a group (an absent category) add nothing to its terms."""
+    log_a, log_b = log_sums
+    absent = log_a == -np.inf
+    return np.where(absent, 0.0, log_a), np.where(absent, -np.inf, log_b)

@@ -88,6 +88,11 @@ class ConditionalProblem:
     y: KernelVariable
     groups: Groups
 
+    @property
+    def variables(self) -> list[KernelVariable]:
+        """Both variables."""
+        return [self.x, self.y]
+
 
 def conditional_problem(
     x_parts: Parts,
@@ -116,6 +121,11 @@ class MarginalProblem:
     widths: np.ndarray[Any, Any] | None
     groups: Groups
     y: KernelVariable
+
+    @property
+    def variables(self) -> list[KernelVariable]:
+        """The variable."""
+        return [self.y]
 
 
 def marginal_problem(

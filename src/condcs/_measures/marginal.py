@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from condcs._core.arrays import Array
+from condcs._core.arrays import NUMPY, Array, Backend
 from condcs._core.errors import DataError, public
 from condcs._core.groups import Groups
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, LogKernel, product
+from condcs._kernels.row_chunks import RowSource
 from condcs._kernels.row_sums import log_row_sums
-from condcs._measures.formulas import contrast, log_totals, marginal_interaction
-from condcs._measures.inputs import (
-    ConditionalProblem,
-    KernelVariable,
-    MarginalProblem,
-    conditional_problem,
-    marginal_problem,
-)
-from condcs._measures.pooled_rows import PooledRows
-from condcs._measures.sampled import Method, Sampled, SampledFloat, sampled_value, sampling_of
-from condcs._measures.sampled_forms import MarginalSums
+from condcs._measures.formulas import MarginalSums, RowSums, contrast, marginal_interaction, weight_totals
+from condcs._measures.inputs import ConditionalProblem, MarginalProblem, conditional_problem, marginal_problem
+from condcs._measures.sampled import Method, PooledRows, sampled_value, sampling_of
 
 
 @public
@@ -78,14 +71,14 @@ def cs(
         estimator=estimator,
     )
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
-        return sampled_cs(problem, sampled)
+        rows = PooledRows(problem.variables, ((0,),), problem.groups)
+        return sampled_value(sampled, rows, cs_sums(rows))
     return problem.inputs.result(cs_pairs(problem)[0, 1])
 
 
-def sampled_cs(problem: MarginalProblem, sampled: Sampled) -> SampledFloat:
-    """CS divergence between two groups, from anchors."""
-    rows = PooledRows([problem.y], ((0,),), problem.groups)
-    return sampled_value(sampled, rows, MarginalSums(problem.groups, logs=True))
+def cs_sums(rows: RowSource) -> RowSums:
+    """CS divergence between two groups as sums over rows."""
+    return MarginalSums(rows.weights(), logs=True)
 
 
 def cs_pairs(problem: MarginalProblem) -> Array:
@@ -145,21 +138,16 @@ def mmd(
         bandwidth=bandwidth,
     )
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
-        return sampled_mmd(problem, sampled, unbiased=unbiased)
+        rows = PooledRows(problem.variables, ((0,),), problem.groups)
+        return sampled_value(sampled, rows, mmd_sums(rows, unbiased=unbiased))
     return problem.inputs.result(mmd_pairs(problem, unbiased=unbiased)[0, 1])
 
 
-def sampled_mmd(problem: MarginalProblem, sampled: Sampled, *, unbiased: bool = False) -> SampledFloat:
-    """Squared MMD between two groups, from anchors."""
-    return _sampled_mmd(problem.kernel, [problem.y], problem.groups, unbiased, sampled)
-
-
-def _sampled_mmd(
-    kernel: LogKernel, variables: list[KernelVariable], groups: Groups, unbiased: bool, sampled: Sampled
-) -> SampledFloat:
-    rows = PooledRows(variables, (tuple(range(len(variables))),), groups)
-    within = _within(kernel, groups) if unbiased else ((0.0, 1.0), (0.0, 1.0))
-    return sampled_value(sampled, rows, MarginalSums(groups, logs=False, within=within))
+def mmd_sums(rows: RowSource, *, unbiased: bool = False) -> RowSums:
+    """Squared MMD between two groups as sums over rows."""
+    if not unbiased:
+        return MarginalSums(rows.weights(), logs=False)
+    return MarginalSums(rows.weights(), logs=False, within=_within(NUMPY, rows.totals()))
 
 
 def mmd_pairs(problem: MarginalProblem, *, unbiased: bool = False) -> Array:
@@ -219,14 +207,9 @@ def joint_mmd(
         bandwidth_y=bandwidth_y,
     )
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
-        return sampled_joint_mmd(problem, sampled, unbiased=unbiased)
+        rows = PooledRows(problem.variables, ((0, 1),), problem.groups)
+        return sampled_value(sampled, rows, mmd_sums(rows, unbiased=unbiased))
     return problem.inputs.result(joint_mmd_pairs(problem, unbiased=unbiased)[0, 1])
-
-
-def sampled_joint_mmd(problem: ConditionalProblem, sampled: Sampled, *, unbiased: bool = False) -> SampledFloat:
-    """Squared MMD between the joint distributions of two groups, from anchors."""
-    kernel = product([problem.x.kernel, problem.y.kernel])
-    return _sampled_mmd(kernel, [problem.x, problem.y], problem.groups, unbiased, sampled)
 
 
 def joint_mmd_pairs(problem: ConditionalProblem, *, unbiased: bool = False) -> Array:
@@ -238,26 +221,24 @@ def _squared_mmd(kernel: LogKernel, groups: Groups, unbiased: bool) -> Array:
     xp, t = kernel.backend.xp, kernel.backend.xp.exp(_interaction(kernel, groups))
     if not unbiased:
         return contrast(t)
-    own = [(t[g, g] - itself) / others for g, (itself, others) in enumerate(_within(kernel, groups))]
+    own = [
+        (t[g, g] - itself) / others
+        for g, (itself, others) in enumerate(_within(kernel.backend, weight_totals(kernel, groups)))
+    ]
     within = xp.stack(own)
     return within[:, None] + within[None, :] - t - t.T
 
 
-def _within(kernel: LogKernel, groups: Groups) -> tuple[tuple[Array, Array], ...]:
+def _within(backend: Backend, totals: Array) -> tuple[tuple[Array, Array], ...]:
     """Return, for each group, what rows' similarities to themselves add to its mean, and the weight of all others."""
-    backend, xp = kernel.backend, kernel.backend.xp
-    totals = xp.exp(log_totals(backend, groups, kernel.left[0]))
-    diagonal = kernel.diagonal()
     found = []
-    for g, span in enumerate(groups.slices):
-        weights = xp.ones_like(kernel.left[0][span, 0]) if groups.weights is None else groups.weights[span]
-        squares = (weights / totals[g]) ** 2
-        itself = xp.sum(squares if diagonal is None else squares * xp.exp(diagonal[span]))
-        others = 1 - xp.sum(squares)
+    for g in range(totals.shape[1]):
+        total, squares, itself = totals[:, g]
+        others = 1 - squares / total**2
         if not backend.is_traced(others) and not float(backend.detach(others)) > 0:
             raise DataError(
                 f"`weights_{'pq'[g]}` must be positive for at least two rows: the unbiased estimate leaves out each "
                 "row's similarity to itself, and nothing else is left. Pass unbiased=False."
             )
-        found.append((itself, others))
+        found.append((itself / total**2, others))
     return tuple(found)

@@ -11,30 +11,30 @@ from typing import Any
 
 from condcs._core.arrays import Array
 from condcs._core.checks import Parts, check_choice
+from condcs._kernels.row_chunks import PAIRS
 from condcs._measures.bregman import conditional_bregman, conditional_bregman_pairs
 from condcs._measures.conditional import (
     conditional_cs,
     conditional_cs_pairs,
+    conditional_cs_sums,
     conditional_euclidean,
     conditional_euclidean_pairs,
-    sampled_conditional_cs,
-    sampled_conditional_euclidean,
+    conditional_euclidean_sums,
 )
+from condcs._measures.formulas import RowSums
 from condcs._measures.inputs import Problem, conditional_problem, marginal_problem, numeric_problem
 from condcs._measures.marginal import (
     cs,
     cs_pairs,
+    cs_sums,
     joint_mmd,
     joint_mmd_pairs,
     mmd,
     mmd_pairs,
-    sampled_cs,
-    sampled_joint_mmd,
-    sampled_mmd,
+    mmd_sums,
 )
 from condcs._measures.neighbours import conditional_kl, conditional_kl_pairs
 from condcs._measures.operator import conditional_mmd, conditional_mmd_pairs
-from condcs._measures.sampled import SampledFloat
 
 _KERNELS_WITH_X = {"kernel_x": "gaussian", "kernel_y": "gaussian", "bandwidth_x": "median", "bandwidth_y": "median"}
 _KERNEL_WITHOUT_X = {"kernel": "gaussian", "bandwidth": "median"}
@@ -66,8 +66,8 @@ class Measure:
         Whether the estimate, not only its limit, is never negative (with default options).
     gram : bool
         Whether it is made of Gram matrices, so that it has kernels and bandwidths of x and y.
-    sampled : callable, optional
-        ``f(problem, sampled, **options)``: the divergence of two groups from anchors.
+    row_sums : callable, optional
+        ``f(rows, **options)``: the divergence of two groups as sums over rows, for suppliers that see only some.
     """
 
     name: str
@@ -80,7 +80,12 @@ class Measure:
     weighted: bool = True
     nonnegative: bool = False
     gram: bool = True
-    sampled: Callable[..., SampledFloat] | None = None
+    row_sums: Callable[..., RowSums] | None = None
+
+    @property
+    def products(self) -> tuple[tuple[int, ...], ...]:
+        """Which variables enter the products of kernels whose masses `row_sums` is made of."""
+        return PAIRS if self.conditional else (tuple(range(1 + self.takes_x)),)
 
     @cached_property
     def options(self) -> frozenset[str]:
@@ -110,15 +115,15 @@ class Measure:
 
 
 _ALL = (
-    Measure("cs", cs, cs_pairs, takes_x=False, conditional=False, nonnegative=True, sampled=sampled_cs),
-    Measure("mmd", mmd, mmd_pairs, takes_x=False, conditional=False, nonnegative=True, sampled=sampled_mmd),
-    Measure("joint_mmd", joint_mmd, joint_mmd_pairs, conditional=False, nonnegative=True, sampled=sampled_joint_mmd),
-    Measure("conditional_cs", conditional_cs, conditional_cs_pairs, sampled=sampled_conditional_cs),
+    Measure("cs", cs, cs_pairs, takes_x=False, conditional=False, nonnegative=True, row_sums=cs_sums),
+    Measure("mmd", mmd, mmd_pairs, takes_x=False, conditional=False, nonnegative=True, row_sums=mmd_sums),
+    Measure("joint_mmd", joint_mmd, joint_mmd_pairs, conditional=False, nonnegative=True, row_sums=mmd_sums),
+    Measure("conditional_cs", conditional_cs, conditional_cs_pairs, row_sums=conditional_cs_sums),
     Measure(
         "conditional_euclidean",
         conditional_euclidean,
         conditional_euclidean_pairs,
-        sampled=sampled_conditional_euclidean,
+        row_sums=conditional_euclidean_sums,
     ),
     Measure("conditional_mmd", conditional_mmd, conditional_mmd_pairs, weighted=False, nonnegative=True),
     Measure(

@@ -1,20 +1,58 @@
-"""How a divergence is computed: exactly, or from anchors to a given error. The option `method` of public functions."""
+r"""The sampled supplier: divergences of millions of rows, with a standard error, in O(rows) time; the option `method`.
+
+A divergence is a smooth function of a few sums over rows, :math:`S_k = \sum_j v_{jk}`, and what a row adds to them
+needs its kernel masses, sums over all rows again. Here the inner sums are exact, but for few rows only:
+
+1. Landmarks and pilot rows are drawn, a share from each group and category, and their masses found exactly.
+2. The masses of all rows are approximated from the landmarks (Nystrom). What rows add to the sums by these masses is
+   *known for all rows*: a control variate. Wide kernels leave hardly anything to correct; narrow ones leave it all.
+3. Anchor rows are drawn with probabilities that follow what a row is expected to add, and to leave uncorrected, as
+   learned from the pilot rows; their masses are found exactly, and correct the sums. This is priority sampling
+   (Duffield, Lund and Thorup, 2007): a row that is expected to add more than an anchor's share is always taken.
+4. Twice as many anchors are drawn, from what all rows known so far have taught, until the standard error is small
+   enough. Rows of known masses are summed exactly, so that the value is exact when all rows are known.
+
+Every step is a sum over chunks of rows, so that it does not matter where they are.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from scipy import special
 
 from condcs._core.arrays import Backend
 from condcs._core.checks import check_positive
 from condcs._core.errors import ParameterError, PrecisionWarning, warn_caller
+from condcs._core.groups import Groups
 from condcs._core.random import check_rng
-from condcs._kernels.row_chunks import RowSource
-from condcs._measures.sampled_forms import RowSums
-from condcs._measures.sampling import sampled_divergence
+from condcs._kernels.log_kernels import EXACT_EXPONENT, product
+from condcs._kernels.row_chunks import (
+    PAIRS,
+    FarSums,
+    RowChunk,
+    RowKernels,
+    RowSource,
+    chunk_far_sums,
+    chunk_log_sums,
+    chunk_sums,
+    joined_far_ratios,
+    joined_log_sums,
+    joined_rows,
+    rounded_centre,
+)
+from condcs._measures.anchor_model import TINY, Known, Model, added_by, fitted_model, low_rank_of, weighted_regression
+from condcs._measures.formulas import RowSums, weight_totals
+from condcs._measures.inputs import KernelVariable
+from condcs._parallel.threads import on_threads
+
+FloatArray = np.ndarray[Any, Any]
 
 AUTO_ROWS = 20_000
 """Up to this many pooled rows ``method="auto"`` is exact: about a second of one core."""
@@ -173,3 +211,369 @@ def sampled_value(sampled: Sampled, source: RowSource, measure: RowSums) -> Samp
             PrecisionWarning,
         )
     return SampledFloat(found.value, error, found.n_anchors, met)
+
+
+# Rows in memory, in chunks, on threads.
+
+T = TypeVar("T")
+
+CHUNK = 8_192
+"""Rows of a chunk. Chunks do not depend on threads, so that sums do not either."""
+
+
+class PooledRows:
+    """The rows of a pool, ordered by category within each group so that a chunk meets few of them.
+
+    Parameters
+    ----------
+    variables : sequence of KernelVariable
+        The variables with their kernels.
+    products : tuple of tuple of int
+        Which of them enter each product of kernels.
+    groups : Groups
+        Groups of the pool, and weights of its rows.
+    """
+
+    def __init__(
+        self, variables: Sequence[KernelVariable], products: tuple[tuple[int, ...], ...], groups: Groups
+    ) -> None:
+        self._values = [v.variable.values for v in variables]
+        centres = tuple(rounded_centre(v.mean(axis=0, dtype=np.float64)) for v in self._values)
+        self.kernels = RowKernels(
+            tuple(v.option for v in variables), tuple(v.widths for v in variables), centres, products
+        )
+        self._weights = np.ones(groups.n) if groups.weights is None else groups.weights.astype(np.float64)
+        # Before equal rows become one: that one is not similar to itself alone.
+        self._totals = partial(weight_totals, product([v.kernel for v in variables]), groups)
+        if self.kernels.labels_only([v.shape[1] for v in self._values]):
+            groups = self._keep_distinct(groups)
+        self.sizes = groups.sizes
+        self._codes = self.kernels.codes(self._values[0])
+        order = [s.start + np.argsort(self._codes[s], kind="stable") for s in groups.slices]
+        self._spans = [
+            (g, groups.slices[g].start, rows[start : start + CHUNK])
+            for g, rows in enumerate(order)
+            for start in range(0, len(rows), CHUNK)
+        ]
+        codes, places = np.unique(self._codes, return_inverse=True)
+        counts = [np.bincount(places[s], minlength=len(codes)) for s in groups.slices]
+        self.categories = codes, np.stack(counts, axis=1)
+
+    def _keep_distinct(self, groups: Groups) -> Groups:
+        """Keep one of all equal rows of a group, with the sum of their weights: labels have few combinations."""
+        rows, weights = [], []
+        for span in groups.slices:
+            table = np.concatenate([v[span] for v in self._values], axis=1)
+            _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
+            rows.append(span.start + first)
+            weights.append(np.bincount(place.reshape(-1), self._weights[span]))
+        self._values = [v[np.concatenate(rows)] for v in self._values]
+        self._weights = np.concatenate(weights)
+        return Groups(tuple(len(w) for w in weights))
+
+    def count_absent(self) -> int:
+        """Return how many rows have a category that some group does not have."""
+        codes, _ = self.categories
+        spans = Groups(self.sizes).slices
+        present = [np.bincount(np.searchsorted(codes, self._codes[s]), self._weights[s], len(codes)) > 0 for s in spans]
+        absent = np.logical_not(np.all(present, axis=0))
+        return int((absent[np.searchsorted(codes, self._codes)] & (self._weights > 0)).sum())
+
+    def weights(self) -> FloatArray:
+        """Return the total weight of each group."""
+        return np.array([self._weights[s].sum() for s in Groups(self.sizes).slices])
+
+    def totals(self) -> FloatArray:
+        """Return total weights, sums of squared weights, and the same times each row's own similarity (3 x G)."""
+        return np.asarray(self._totals())
+
+    def _chunk(self, group: int, start: int, rows: FloatArray) -> RowChunk:
+        values = tuple(np.ascontiguousarray(v[rows], np.float64) for v in self._values)
+        return RowChunk(values, self._weights[rows], np.full(len(rows), group), rows - start, self._codes[rows])
+
+    def map(self, function: Callable[[RowChunk], T]) -> Iterator[T]:
+        """Yield what a function makes of each chunk, in the order of the chunks."""
+        yield from on_threads(lambda *span: function(self._chunk(*span)), self._spans)
+
+
+# How anchors are drawn, and what they say.
+
+LANDMARKS, PILOTS = 200, 200
+"""Rows of known masses, in each group: those that approximate the masses of others, and those that say how well."""
+
+FIRST_ANCHORS, MOST_ANCHORS = 256, 50_000
+"""Anchors of the first draw, and of the largest."""
+
+_LOST = 1e-290
+_FAR_AT_ONCE = 1_024
+
+
+@dataclass(frozen=True)
+class SampledSums:
+    """A divergence from anchors: its value, its standard error, and how many rows had exact masses: perhaps all."""
+
+    value: float
+    standard_error: float
+    n_anchors: int
+    exact: bool
+
+
+def sampled_divergence(
+    source: RowSource, measure: RowSums, *, enough: Callable[[float, float], bool], max_seconds: float, seed: int
+) -> SampledSums:
+    """Add anchors until `enough(value, standard error)`, or until the next ones would take too long."""
+    started = time.monotonic()
+    known = _known_rows(source, measure, seed)
+    low_rank, sums, wanted, stage = low_rank_of(source, known), known.expansion @ known.added, FIRST_ANCHORS, 0
+    while True:
+        before, stage = time.monotonic(), stage + 1
+        model = fitted_model(source, measure, low_rank, known, sums)
+        draw = _drawn(source, model, known, wanted, seed, stage)
+        added = added_by(measure, _log_masses(source, draw.rows), draw.rows)
+        sums, standard_error = _estimate(measure, model, known, draw, added)
+        known = known.with_anchors(draw.rows, draw.chances, added)
+        found = SampledSums(measure.value(sums), standard_error, len(known.rows), draw.complete)
+        # The first anchors tell where the next ones are needed; their own error is not to be relied on.
+        if draw.complete or (stage > 1 and enough(found.value, standard_error)):
+            return found
+        now = time.monotonic()
+        affordable = int((max_seconds - (now - started)) / (now - before) * wanted)
+        if affordable < wanted or wanted == MOST_ANCHORS:
+            return found
+        wanted = min(2 * wanted, affordable, MOST_ANCHORS)
+
+
+# Rows that are drawn: by numbers that depend on the seed and the row's place alone, not on how rows are chunked.
+
+
+def _uniform(seed: int, stream: int, rows: RowChunk) -> FloatArray:
+    """Return a number in (0, 1) for each row: its place, mixed (splitmix64)."""
+    start = np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64)
+    z = start + rows.index.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z += rows.groups.astype(np.uint64) * np.uint64(0xA0761D6478BD642F)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (30, 0xBF58476D1CE4E5B9)):
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    z ^= z >> np.uint64(31)
+    return ((z >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+
+def _known_rows(source: RowSource, measure: RowSums, seed: int) -> Known:
+    """Draw landmarks and pilot rows, a share from each group and category."""
+    codes, counts = source.categories
+    block = counts.sum(axis=1, keepdims=True)
+    landmarks = np.minimum(counts, np.minimum(LANDMARKS, np.ceil(2 * np.sqrt(block)))).astype(np.int64)
+    landmarks = np.where(block <= LANDMARKS, counts, landmarks)
+    pilots = np.minimum(counts - landmarks, np.maximum(2, np.ceil(PILOTS * counts / counts.sum(axis=0)))).astype(int)
+
+    def ranked(rows: RowChunk) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Order rows by group, category and a number of their own; return the order, places in it, and categories."""
+        category = np.searchsorted(codes, rows.codes)
+        order = np.lexsort((_uniform(seed, 0, rows), category, rows.groups))
+        key = rows.groups[order].astype(np.int64) * len(codes) + category[order]
+        first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+        place = np.arange(len(key)) - np.repeat(first, np.diff(np.append(first, len(key))))
+        return order, place, category[order]
+
+    def drawn(rows: RowChunk) -> RowChunk:
+        order, place, category = ranked(rows)
+        return rows.take(order[place < (landmarks + pilots)[category, rows.groups[order]]])
+
+    found: RowChunk | None = None
+    for some in source.map(drawn):
+        found = some if found is None else drawn(joined_rows(found, some))
+    assert found is not None
+    order, place, category = ranked(found)
+    rows = found.take(order)
+    here = category, rows.groups
+    is_landmark = place < landmarks[here]
+    share = np.where(is_landmark, 0.0, (counts - landmarks)[here] / np.maximum(pilots[here], 1))
+    log_masses = _log_masses(source, rows)
+    draw = np.zeros(len(rows), np.int64)
+    return Known(rows, is_landmark, share, draw, log_masses, added_by(measure, log_masses, rows))
+
+
+def _log_masses(source: RowSource, rows: RowChunk) -> FloatArray:
+    """Return the exact log masses of some rows in every group: products x rows x G."""
+    kernels, n_groups = source.kernels, len(source.sizes)
+    sums = np.zeros((len(kernels.products), len(rows), n_groups))
+    if len(rows) == 0:
+        return sums
+    for group, part in source.map(lambda chunk: (chunk.groups[0], chunk_sums(kernels, rows, chunk))):
+        sums[:, :, group] += part
+    with np.errstate(divide="ignore"):
+        logs = np.log(sums)
+    lost = np.flatnonzero((sums < _LOST).any(axis=(0, 2)))
+    if len(lost):
+        few = rows.take(lost)
+        for g, (peaks, totals) in _log_sums_by_group(source, few).items():
+            with np.errstate(divide="ignore"):
+                logs[:, lost, g] = peaks + np.log(totals)
+        if kernels.products == PAIRS:
+            _mend_far_rows(source, rows, logs)
+    return logs
+
+
+def _mend_far_rows(source: RowSource, rows: RowChunk, logs: FloatArray) -> None:
+    """Find log(B / A) anew where log A is too large to leave digits for it; A itself is then as good as 0."""
+    limit = EXACT_EXPONENT[64]
+    far = np.flatnonzero(((logs[0] < -limit) & (logs[0] > -np.inf)).any(axis=1))
+    for start in range(0, len(far), _FAR_AT_ONCE):
+        _mend_some_rows(source, rows, logs, far[start : start + _FAR_AT_ONCE])
+
+
+def _mend_some_rows(source: RowSource, rows: RowChunk, logs: FloatArray, far: FloatArray) -> None:
+    limit, kernels, few = EXACT_EXPONENT[64], source.kernels, rows.take(far)
+    found: dict[int, list[FarSums]] = {}
+    for group, part in source.map(lambda chunk: (int(chunk.groups[0]), chunk_far_sums(kernels, few, chunk))):
+        found.setdefault(group, []).append(part)
+    for g, parts in found.items():
+        these = (logs[0, far, g] < -limit) & (logs[0, far, g] > -np.inf)
+        logs[0, far[these], g] = -limit
+        logs[1, far[these], g] = -limit + joined_far_ratios(kernels, few, parts)[these]
+
+
+def _log_sums_by_group(source: RowSource, rows: RowChunk) -> dict[int, tuple[FloatArray, FloatArray]]:
+    kernels = source.kernels
+    found: dict[int, tuple[FloatArray, FloatArray]] = {}
+    for group, part in source.map(lambda chunk: (int(chunk.groups[0]), chunk_log_sums(kernels, rows, chunk))):
+        found[group] = joined_log_sums(found[group], part) if group in found else part
+    return found
+
+
+# Anchors, and what they say.
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """Anchors, and totals over all rows whose masses are not known.
+
+    Attributes
+    ----------
+    rows, features, chances : rows and arrays
+        Anchors, with their features and the probabilities with which they were drawn.
+    totals : array, shape (G, features)
+        Sums of the features over all unknown rows of each group.
+    threshold, everybody : float
+        What relative probabilities are multiplied by, and the probability of any row.
+    """
+
+    rows: RowChunk
+    features: FloatArray
+    chances: FloatArray
+    totals: FloatArray
+    threshold: float
+    everybody: float
+
+    @property
+    def complete(self) -> bool:
+        """Whether all unknown rows are among the anchors."""
+        return self.threshold == np.inf
+
+    def probability(self, chances: FloatArray) -> FloatArray:
+        """Return the probabilities of rows to be drawn, from their relative probabilities by the model."""
+        return np.asarray(1 - (1 - np.minimum(1.0, chances * self.threshold)) * (1 - self.everybody))
+
+
+def _drawn(source: RowSource, model: Model, known: Known, wanted: int, seed: int, stage: int) -> _Draw:
+    """Visit all unknown rows once: add up their features, and draw about as many anchors as are wanted.
+
+    Most are drawn by what the model expects of them, some without a look at it: whatever it overlooks, every row has a
+    chance. The two draws are independent, and a row is an anchor if either takes it.
+    """
+    n = sum(source.sizes) - len(known.rows)
+    everybody = min(1.0, _BLIND * wanted / max(n, 1))
+    by_model = max(1, round((1 - _BLIND) * wanted))
+    # Only rows that may be among the first need be kept; relative probabilities are 1 on average.
+    cut = np.inf if n <= MOST_ANCHORS else 8.0 * by_model / n
+    keys = [np.sort(known.rows.index[known.rows.groups == g]) for g in range(len(source.sizes))]
+
+    def visit(chunk: RowChunk) -> tuple[int, FloatArray, RowChunk, FloatArray, FloatArray, FloatArray, FloatArray]:
+        group = int(chunk.groups[0])
+        place = np.searchsorted(keys[group], chunk.index)
+        rows = chunk.take((np.append(keys[group], -1)[place] != chunk.index) & (chunk.weights > 0))
+        features, chances = model.features(rows)
+        chances = np.maximum(chances, TINY)
+        order, blind = _uniform(seed, 2 * stage, rows) / chances, _uniform(seed, 2 * stage + 1, rows) <= everybody
+        kept = (order <= cut) | blind
+        return group, features.sum(axis=0), rows.take(kept), features[kept], chances[kept], order[kept], blind[kept]
+
+    totals, found = np.zeros((len(source.sizes), len(model.gradient) + 2)), []
+    for group, total, *candidates in source.map(visit):
+        totals[group] += total
+        found.append(candidates)
+    rows, features, chances, order, blind = _joined(found)
+    ranked = np.sort(order[order <= cut])
+    threshold = ranked[by_model] if by_model < len(ranked) else cut
+    taken = np.flatnonzero((order < threshold) | blind)
+    draw = _Draw(rows.take(taken), features[taken], chances[taken], totals, float(threshold), everybody)
+    return replace(draw, chances=draw.probability(draw.chances))
+
+
+_BLIND = 0.2
+
+
+def _joined(found: list[list[Any]]) -> tuple[Any, ...]:
+    rows, *arrays = zip(*found, strict=True)
+    names = ("weights", "groups", "index", "codes")
+    values = tuple(np.concatenate([r.values[i] for r in rows]) for i in range(len(rows[0].values)))
+    joined = RowChunk(values, *(np.concatenate([getattr(r, name) for r in rows]) for name in names))
+    return joined, *(np.concatenate(a) for a in arrays)
+
+
+def _estimate(measure: RowSums, model: Model, known: Known, draw: _Draw, exact: FloatArray) -> tuple[FloatArray, float]:
+    """Return sums over all rows and the standard error of the divergence.
+
+    Sums over known rows, plus a regression on features of all others, plus what anchors correct.
+    """
+    spread = (1 - draw.chances) / draw.chances**2
+    # Rows that were certain to be drawn have no error to be made small, but keep the regression on the ground.
+    roots = np.sqrt(spread + 0.01 * spread.mean()) if len(spread) else spread
+    known_sums = known.added.sum(axis=0)
+    sums, residuals, leverages = known_sums, exact.copy(), np.zeros(len(exact))
+    coefficients = np.zeros((len(draw.totals), draw.totals.shape[1], len(sums)))
+    if not draw.complete:
+        for g, total in enumerate(draw.totals):
+            mine = draw.rows.groups == g
+            coefficients[g], leverages[mine] = weighted_regression(draw.features[mine], exact[mine], roots[mine])
+            residuals[mine] -= draw.features[mine] @ coefficients[g]
+            sums = sums + total @ coefficients[g]
+    sums = sums + (residuals / draw.chances[:, None]).sum(axis=0)
+    if measure.logs and not (sums > 0).all():
+        # A regression knows no sign. Without it, sums are of positive terms.
+        residuals, leverages, coefficients = exact, np.zeros(len(exact)), 0 * coefficients
+        sums = known_sums + (exact / draw.chances[:, None]).sum(axis=0)
+    gradient = measure.coefficients / np.maximum(sums, TINY) if measure.logs else measure.coefficients
+    variances = spread * (residuals @ gradient / (1 - leverages)) ** 2
+    if draw.complete:
+        return sums, 0.0
+    # Rows that are known already had no part in the regression. If they would have been worse to draw from, the anchors
+    # have missed something.
+    others = _variance_by_known_rows(model, known, draw, coefficients, gradient)
+    return sums, max(_standard_error(variances), math.sqrt(others))
+
+
+def _variance_by_known_rows(
+    model: Model, known: Known, draw: _Draw, coefficients: FloatArray, gradient: FloatArray
+) -> float:
+    """Return the variance of the divergence as estimated from pilot rows and earlier anchors."""
+    mine = ~known.landmark & (known.rows.weights > 0)
+    rows, exact, share, which = known.rows.take(mine), known.added[mine], known.share[mine], known.draw[mine]
+    if len(rows) == 0:
+        return 0.0
+    features, chances = model.features(rows)
+    chances = draw.probability(chances)
+    residuals = (exact - np.einsum("jf,jfk->jk", features, coefficients[rows.groups])) @ gradient
+    # Each draw has its own estimate; larger ones count for more.
+    return float(share * np.bincount(which)[which] / len(which) @ ((1 - chances) / chances * residuals**2))
+
+
+def _standard_error(variances: FloatArray) -> float:
+    """Return a standard error of which two on either side cover at least 95%.
+
+    By Student's t, for as many anchors as make up most of it, and a tenth wider than that: what anchors add is skewed.
+    """
+    total = float(variances.sum())
+    if total == 0.0:
+        return 0.0
+    effective = total**2 / float((variances**2).sum())
+    return math.sqrt(total) * float(special.stdtrit(max(effective, 2.0), special.ndtr(2.2))) / 2.0

@@ -1,12 +1,12 @@
 """Samples that are larger than memory, part by part: arrays on disk, Parquet and Arrow datasets, Dask collections.
 
-A part is a function without arguments that returns x, y and weights of some rows (weights may be None), and can be sent
-to another process; or, of a generator, the rows themselves.
+A part is a function without arguments that returns the variables of some rows, such as x and y, and their weights or
+None, and can be sent to another process; or, of a generator, the rows themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from condcs._core.errors import DataError, ParameterError, ShapeError
 
-Rows = tuple[Any, Any, Any]
+Rows = tuple[list[Any], Any]
 Part = Callable[[], Rows] | Rows
 
 PART_ROWS = 65_536
@@ -23,7 +23,7 @@ PART_ROWS = 65_536
 
 
 def sample_parts(
-    name: str, source: Any, x: Sequence[str] | None, y: Sequence[str] | None, weights: str | None
+    name: str, source: Any, variables: Mapping[str, Sequence[str] | None], weights: str | None
 ) -> Callable[[], Iterable[Part]]:
     """Return a function that makes the parts of a sample anew, for each time that it is read.
 
@@ -32,19 +32,23 @@ def sample_parts(
     name : str
         What the caller calls the sample.
     source
-        A pair of arrays (x, y), or (x, y, weights); a path or a dataset of pyarrow; a Dask DataFrame; or a function
-        without arguments that makes an iterator of such pairs, or of tables.
-    x, y, weights
-        Columns of tables.
+        A tuple of arrays, one per variable, with or without weights, or a single array; a path or a dataset of pyarrow;
+        a Dask DataFrame; or a function without arguments that makes an iterator of such tuples, or of tables.
+    variables : mapping of str to sequence of str
+        The variables, "x" and "y" or "y" alone, and their columns in tables.
+    weights
+        The column of tables that holds weights.
     """
-    columns = None if x is None or y is None else _Columns(name, tuple(x), tuple(y), weights)
+    given = {which: tuple(columns) for which, columns in variables.items() if columns is not None}
+    columns = _Columns(name, given, weights) if len(given) == len(variables) else None
     if callable(source):
-        return lambda: (_rows_of(name, chunk, columns) for chunk in source())
-    if isinstance(source, tuple | list):
-        parts = _array_parts(name, tuple(source))
+        return lambda: (_rows_of(name, chunk, tuple(variables), columns) for chunk in source())
+    if isinstance(source, tuple | list) or (len(variables) == 1 and _is_array(source)):
+        parts = _array_parts(name, _as_tuple(source), tuple(variables))
     elif columns is None:
+        options = " and ".join(f"`{which}`" for which in variables)
         raise ParameterError(
-            f"`x` and `y` must name columns where `{name}` is a table or a dataset. Pass e.g. x=['age'], y='price'."
+            f"{options} must name columns where `{name}` is a table or a dataset. Pass e.g. x=['age'], y='price'."
         )
     elif isinstance(source, str | Path) or type(source).__module__.startswith("pyarrow"):
         parts = _arrow_parts(name, source, columns)
@@ -53,31 +57,45 @@ def sample_parts(
         parts = [partial(_computed_frame, chosen.partitions[i], columns) for i in range(source.npartitions)]
     else:
         raise DataError(
-            f"`{name}` must be a pair of arrays (x, y), the path of a Parquet dataset, a dataset of pyarrow, a Dask "
-            f"DataFrame, or a function that makes an iterator of chunks, got {type(source).__name__}."
+            f"`{name}` must be {_expected(tuple(variables))}, the path of a Parquet dataset, a dataset of pyarrow, a "
+            f"Dask DataFrame, or a function that makes an iterator of chunks, got {type(source).__name__}."
         )
     return lambda: parts
 
 
-class _Columns:
-    """The columns of a table that are x, y and weights."""
+def _expected(variables: tuple[str, ...]) -> str:
+    return "an array, or a pair (y, weights)" if len(variables) == 1 else "a pair (x, y), or (x, y, weights)"
 
-    def __init__(self, sample: str, x: tuple[str, ...], y: tuple[str, ...], weights: str | None) -> None:
-        self.sample, self.x, self.y, self.weights = sample, x, y, weights
+
+def _is_array(source: Any) -> bool:
+    """Whether this can be sliced by rows: an array, not a table with columns of its own."""
+    return hasattr(source, "shape") and hasattr(source, "dtype")
+
+
+def _as_tuple(source: Any) -> tuple[Any, ...]:
+    return tuple(source) if isinstance(source, tuple | list) else (source,)
+
+
+class _Columns:
+    """The columns of a table that are variables and weights."""
+
+    def __init__(self, sample: str, variables: dict[str, tuple[str, ...]], weights: str | None) -> None:
+        self.sample, self.variables, self.weights = sample, variables, weights
 
     @property
     def names(self) -> list[str]:
         """All of them, each once."""
-        return list(dict.fromkeys([*self.x, *self.y, *([] if self.weights is None else [self.weights])]))
+        chosen = [name for names in self.variables.values() for name in names]
+        return list(dict.fromkeys([*chosen, *([] if self.weights is None else [self.weights])]))
 
     def of(self, table: Any) -> Rows:
-        """Return x, y and weights of a table: of pandas, pyarrow, polars, or a dictionary of columns."""
+        """Return the variables and the weights of a table: of pandas, pyarrow, polars, or a dictionary of columns."""
         try:
-            x, y = ([np.asarray(table[name]) for name in names] for names in (self.x, self.y))
+            found = [[np.asarray(table[name]) for name in names] for names in self.variables.values()]
             weights = None if self.weights is None else np.asarray(table[self.weights])
         except (KeyError, LookupError) as error:
             raise DataError(f"`{self.sample}` must have the columns {', '.join(self.names)}: {error}.") from None
-        return _table(x), _table(y), weights
+        return [_table(columns) for columns in found], weights
 
 
 def _table(columns: list[Any]) -> Any:
@@ -89,32 +107,35 @@ def _plain(column: Any) -> Any:
     return column if column.dtype.kind in "fiub" else column.astype(object)
 
 
-def _rows_of(name: str, chunk: Any, columns: _Columns | None) -> Rows:
-    if isinstance(chunk, tuple | list) and len(chunk) in (2, 3):
-        return chunk[0], chunk[1], chunk[2] if len(chunk) == 3 else None
+def _rows_of(name: str, chunk: Any, variables: tuple[str, ...], columns: _Columns | None) -> Rows:
+    count = len(variables)
+    if isinstance(chunk, tuple | list) or (count == 1 and _is_array(chunk)):
+        arrays = _as_tuple(chunk)
+        if len(arrays) in (count, count + 1):
+            return list(arrays[:count]), arrays[count] if len(arrays) > count else None
     if columns is None:
         raise ParameterError(
-            f"`{name}` must yield pairs (x, y), or (x, y, weights), where `x` and `y` name no columns, got "
-            f"{type(chunk).__name__}. Pass e.g. x=['age'], y='price'."
+            f"`{name}` must yield {_expected(variables)}, where no columns are named, got {type(chunk).__name__}. Pass "
+            "e.g. x=['age'], y='price'."
         )
     return columns.of(chunk)
 
 
-def _array_parts(name: str, arrays: tuple[Any, ...]) -> list[Part]:
-    if len(arrays) not in (2, 3):
-        raise ShapeError(f"`{name}` must be a pair (x, y), or (x, y, weights), got {len(arrays)} entries.")
+def _array_parts(name: str, arrays: tuple[Any, ...], variables: tuple[str, ...]) -> list[Part]:
+    if len(arrays) not in (len(variables), len(variables) + 1):
+        raise ShapeError(f"`{name}` must be {_expected(variables)}, got {len(arrays)} entries.")
     lengths = [a.shape[0] for a in arrays]
     if any(np.isnan(n) for n in lengths):
         raise ShapeError(f"`{name}` must have known lengths. Call `.compute_chunk_sizes()` of its Dask arrays first.")
     if len(set(lengths)) != 1:
         raise ShapeError(f"`{name}` must hold arrays of the same number of rows, got {lengths}.")
     spans = [slice(start, start + PART_ROWS) for start in range(0, int(lengths[0]), PART_ROWS)]
-    return [partial(_computed_arrays, tuple(a[span] for a in arrays)) for span in spans]
+    return [partial(_computed_arrays, tuple(a[span] for a in arrays), len(variables)) for span in spans]
 
 
-def _computed_arrays(arrays: tuple[Any, ...]) -> Rows:
+def _computed_arrays(arrays: tuple[Any, ...], count: int) -> Rows:
     found = [np.asarray(_computed(a)) for a in arrays]
-    return found[0], found[1], found[2] if len(found) == 3 else None
+    return found[:count], found[count] if len(found) > count else None
 
 
 def _computed_frame(frame: Any, columns: _Columns) -> Rows:
