@@ -13,8 +13,8 @@ from scipy.stats import t as student
 from condcs._core.errors import CondcsError
 from condcs._inference.witness import witness
 from condcs._measures.conditional import conditional_cs
-from condcs.drift._betting import LEVEL, SLOPE, Bets
-from condcs.drift._cells import Cells
+from condcs.drift._betting import LEVEL, SPREAD, Bets, Sums, bet_kinds
+from condcs.drift._cells import Regions
 from condcs.drift._scores import ScoreModel, design
 
 FloatArray = np.ndarray[Any, Any]
@@ -26,7 +26,8 @@ COMPARED_ROWS = 300
 """Most rows of each side that enter the divergence."""
 
 _FEWEST_ROWS = 5
-_KINDS = ("level", "spread", "slope")
+_KINDS = ("level", "spread", "slope", "interaction")
+SLOPE, INTERACTION = 2, 3
 
 
 class Summary(NamedTuple):
@@ -50,7 +51,8 @@ class Alarm:
     label : str or None
         The label whose probability changed.
     kind : str
-        "level", "spread", or "slope": opposite changes at the two ends of a column.
+        "level", "spread", "slope" (opposite changes at the two ends of a column) or "interaction" (in opposite corners
+        of two columns).
     change : str
         The change in words.
     region : str
@@ -143,37 +145,46 @@ class KeptRows(NamedTuple):
     normal_scores: FloatArray
 
 
-class Evidence(NamedTuple):
-    """What has been bet when the alarm came: values of shape (s, f), and the sums that they are made of."""
-
-    values: FloatArray
-    shared_sums: FloatArray
-    local_sums: FloatArray
-    threshold: float
-
-
 def describe_alarm(
     model: ScoreModel,
-    cells: Cells,
+    regions: Regions,
     bets: Bets,
-    evidence: Evidence,
+    sums: Sums,
     kept: KeptRows,
     reference: tuple[FloatArray, FloatArray],
+    threshold: float,
     scale: float,
 ) -> Alarm:
-    """Return what the alarm after the last of the rows kept says; `scale` turns values into the public statistic."""
-    s, f = map(int, np.unravel_index(int(np.argmax(evidence.values)), evidence.values.shape))
-    cell, kind, sign, densities = _winner(bets, cells, evidence, s, f)
-    places = cells.locate(kept.x)[:, f] - cells.first[f]
-    since, since_range, earliest = _change_point(densities, places, kept.normal_scores[:, s, f], kept.numbers)
+    """Explain an alarm.
+
+    Parameters
+    ----------
+    model : ScoreModel
+        How rows were scored.
+    regions : Regions
+        Regions of x.
+    bets, sums : Bets and Sums
+        What was bet, and what has been won.
+    kept : KeptRows
+        The last rows; the last one raised the alarm.
+    reference : pair of arrays
+        Rows of the reference.
+    threshold, scale : float
+        What the evidence had to reach, and what it is divided by in what is said.
+    """
+    s, f = map(int, np.unravel_index(int(np.argmax(sums.won)), sums.won.shape))
+    winner = _winner(bets, regions, sums, s, f)
+    densities = winner.densities(bets, regions, kept.x, f)
+    since, since_range, earliest = _change_point(densities, kept.normal_scores[:, s, f], kept.numbers)
     recent = kept.numbers >= since
-    if kind == SLOPE:
+    region, sign = winner.region, winner.sign
+    if winner.kind == SLOPE:
         # Of the two ends of the column, the one with more rows.
-        ends = (int(cells.first[f]), int(cells.first[f]) + cells.sizes[f] - 1)
-        cell = max(ends, key=lambda end: int(np.sum(cells.holds(kept.x[recent], end))))
-        sign = sign if cell == ends[1] else -sign
-    inside, there = recent & cells.holds(kept.x, cell), cells.holds(reference[0], cell)
-    response, label, change = _words(model, s, kind, sign)
+        ends = (int(regions.first[f]), int(regions.first[f + 1]) - 1)
+        region = max(ends, key=lambda end: int(np.sum(regions.holds(kept.x[recent], end))))
+        sign = sign if region == ends[1] else -sign
+    inside, there = recent & regions.holds(kept.x, region), regions.holds(reference[0], region)
+    response, label, change = _words(model, s, winner.kind, sign, regions.families[f])
     place = s if s < len(model.targets) else model.pairs[s - len(model.targets)][0]
     before, _ = _summary(model, place, reference[0][there], reference[1][there])
     after, left = _summary(model, place, kept.x[inside], kept.y[inside])
@@ -182,10 +193,10 @@ def describe_alarm(
         row=int(kept.numbers[-1]),
         response=response,
         label=label,
-        kind=_KINDS[kind],
+        kind=_KINDS[winner.kind],
         change=change,
-        region=cells.words(cell),
-        bounds=cells.bounds(cell),
+        region=regions.words(region),
+        bounds=regions.bounds(region),
         since=since,
         since_range=since_range,
         at_least=earliest,
@@ -196,42 +207,59 @@ def describe_alarm(
         divergence=divergence,
         witness_at=at,
         witness_value=largest,
-        statistic=float(evidence.values[s, f]) / scale,
-        threshold=evidence.threshold / scale,
+        statistic=float(sums.won[s, f]) / scale,
+        threshold=threshold / scale,
     )
 
 
-def _winner(bets: Bets, cells: Cells, evidence: Evidence, s: int, f: int) -> tuple[int, int, int, FloatArray]:
-    """Return cell (0: all rows), kind, sign and densities (j, cells, 3) of the bets that have won most."""
-    shared = bets.shared_weights[f] * evidence.shared_sums[s, f]
-    best, found = -1.0, (0, LEVEL, 1, bets.shared[f])
-    for kind in range(len(_KINDS)):
-        own = bets.kinds == kind
-        if shared[own].sum() > best:
-            best = float(shared[own].sum())
-            found = (0, kind, int(bets.signs[np.argmax(np.where(own, shared, -1))]), bets.shared[f, own])
-    first = int(cells.first[f])
-    for cell in range(first, first + cells.sizes[f]):
-        local = bets.local_weights[f] * evidence.local_sums[s, cell]
-        for kind in range(len(_KINDS)):
-            own = bets.local_kinds == kind
-            if local[own].sum() > best:
-                best = float(local[own].sum())
-                densities = np.full((int(own.sum()), cells.sizes[f], 3), np.nan)
-                densities[:, cell - first] = bets.local[own]
-                found = (cell, kind, int(bets.local_signs[np.argmax(np.where(own, local, -1))]), densities)
-    return found
+class _Winner(NamedTuple):
+    """The bets of a family that have won most: of one kind, on all rows (region 0), a region, or its pattern."""
+
+    won: float
+    kind: int
+    sign: int
+    region: int
+    coefficients: FloatArray
+
+    def densities(self, bets: Bets, regions: Regions, x: FloatArray, f: int) -> FloatArray:
+        """Return coefficients of 1, z and z^2 in the logarithms of the densities, (bets, rows, 3); NaN where asleep."""
+        if self.kind in (LEVEL, SPREAD):
+            return np.asarray(self.coefficients[:, None] * np.where(regions.holds(x, self.region), 1.0, np.nan)[:, None])
+        heights = bets.heights[regions.locate(x)[:, f]]
+        means = self.coefficients[:, None] * np.where(heights == 0, np.nan, heights)
+        return np.stack([-0.5 * means**2, means, 0 * means], axis=-1)
+
+
+def _winner(bets: Bets, regions: Regions, sums: Sums, s: int, f: int) -> _Winner:
+    kinds = bet_kinds()
+    found = []
+    for kind in (LEVEL, SPREAD):
+        if f == 0:
+            own = kinds.overall == kind
+            won, sign = sums.overall[s, own], kinds.overall_signs[own]
+            found.append(_Winner(bets.overall_weight * won.sum(), kind, sign[np.argmax(won)], 0, bets.overall[own]))
+        elif bets.local_weights[f] > 0:
+            own = kinds.local == kind
+            for region in range(regions.first[f], regions.first[f + 1]):
+                won, sign = sums.local[s, region, own], kinds.local_signs[own]
+                weighted = bets.local_weights[f] * won.sum()
+                found.append(_Winner(weighted, kind, sign[np.argmax(won)], region, bets.local[own]))
+    if bets.pattern_weights[f] > 0:
+        won, sign = sums.patterns[s, f], np.sign(bets.means)
+        kind = SLOPE if regions.families[f, 1] < 0 else INTERACTION
+        found.append(_Winner(bets.pattern_weights[f] * won.sum(), kind, int(sign[np.argmax(won)]), 0, bets.means))
+    return max(found, key=lambda winner: winner.won)
 
 
 def _change_point(
-    densities: FloatArray, places: FloatArray, z: FloatArray, numbers: FloatArray
+    densities: FloatArray, z: FloatArray, numbers: FloatArray
 ) -> tuple[int, tuple[int, int], bool]:
     r"""Return the estimate, the range, and whether the change may lie before the first row kept.
 
     A Shiryaev-Roberts sum is a sum over beginnings, :math:`R = \sum_\nu \prod_{t \ge \nu} b(z_t)`: the share of
     each of them is its posterior probability under a flat prior.
     """
-    logs = densities[:, places, 0] + z * (densities[:, places, 1] + z * densities[:, places, 2])
+    logs = densities[..., 0] + z * (densities[..., 1] + z * densities[..., 2])
     awake = np.isfinite(logs).all(axis=0)
     logs, at = logs[:, awake], numbers[awake]
     tails = np.cumsum(logs[:, ::-1], axis=1)[:, ::-1]
@@ -244,7 +272,7 @@ def _change_point(
     return int(at[best]), bounds, bool(best == 0 and numbers[0] > 1)
 
 
-def _words(model: ScoreModel, s: int, kind: int, sign: int) -> tuple[str, str | None, str]:
+def _words(model: ScoreModel, s: int, kind: int, sign: int, family: FloatArray) -> tuple[str, str | None, str]:
     if s >= len(model.targets):
         a, b = (model.responses[model.targets[place].column].name for place in model.pairs[s - len(model.targets)])
         more = "more" if sign > 0 else "less"
@@ -253,6 +281,10 @@ def _words(model: ScoreModel, s: int, kind: int, sign: int) -> tuple[str, str | 
         return f"{a}, {b}", None, f"{a} and {b} move together {more} than before"
     target = model.targets[s]
     column = model.responses[target.column]
+    if kind == INTERACTION:
+        a, b = (model.inputs[place].name for place in family)
+        sign_words = "rises" if sign > 0 else "falls"
+        return column.name, None, f"{column.name} {sign_words} with the product of {a} and {b} as it did not before"
     if target.label >= 0:
         label = column.labels[target.label]
         often = "is more or less often" if kind == 1 else "is more often" if sign > 0 else "is less often"

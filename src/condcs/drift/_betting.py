@@ -1,22 +1,22 @@
 r"""Conformal ranks and what is bet on them: the compiled loop of the drift detector.
 
-A *score* of a row is a number that has the same distribution in all rows of a cell of x while p(y|x) stays. Cells come
-in families, each of which divides all rows: one family of a single cell, and one for each column of x. In each cell the
-score of a row is ranked among all scores seen there so far, ties broken at random. While the scores of a cell are
-exchangeable these ranks, divided by their number, are independent and uniform (see docs/guide/drift.md).
+A *score* of a row is a number that has the same distribution in all rows of a cell of x while p(y|x) stays. There are
+several *families* of cells, each of which divides the space of x: into regions (of a column, say), and every region
+into small cells. In each family the score of a row is ranked among all scores seen so far in its cell, ties broken at
+random. While the scores of every cell are exchangeable, the ranks of a family, divided by their number, are independent
+and uniform (see docs/guide/drift.md).
 
 A bet is a density on (0, 1): here, that of a normal variable of mean m and standard deviation s at the normal score z
 of the rank, relative to the standard normal density. Each bet has a Shiryaev-Roberts sum,
-:math:`R \leftarrow (R + 1) b(z)`, whose expectation after n bets is n under the hypothesis. Bets on a pattern have a
-mean that depends on the cell (the level of all cells, or opposite signs at the two ends of a column); local bets look
-at one cell.
+:math:`R \leftarrow (R + 1) b(z)`, whose expectation after n bets is n under the hypothesis. There are bets on all
+rows; on single regions, which are fifths of a column of numbers or the labels of another one; and on patterns, with
+opposite signs at the two ends of a column of numbers, or in opposite corners of two of them.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,88 +24,143 @@ from condcs._core.compiling import njit
 
 FloatArray = np.ndarray[Any, Any]
 
-LEVELS = 1024
+LEVELS = 256
 """Scores are rounded to so many levels, so that memory is constant; rounded scores are exchangeable too."""
 
-_LEVEL_MEANS = (0.35, 0.8, 1.6, 2.6)
-_SPREADS = (0.3, 0.6, 1.6, 2.5)
-_SLOPES = (0.6, 1.3, 2.4)
-_LOCAL_MEANS = (0.8, 1.6, 2.6)
+_LEVEL_MEANS = (0.18, 0.35, 0.8, 1.6, 2.6)
+_SPREADS = (0.3, 0.6, 1.3, 1.8, 2.6)
+_PATTERN_MEANS = (0.6, 1.3, 2.4)
+_LOCAL_MEANS = (0.5, 1.1, 2.2)
 _LOCAL_SPREADS = (0.3, 0.6, 1.8)
 
-LEVEL, SPREAD, SLOPE = 0, 1, 2
-"""What a bet is on."""
+LEVEL, SPREAD = 0, 1
+"""What a bet on all rows or on a region is on."""
 
 
-@dataclass(frozen=True)
-class Bets:
-    """The bets of all families.
+class Bets(NamedTuple):
+    """The bets and their weights.
 
     Attributes
     ----------
-    shared : array, shape (families, j, cells of a family, 3)
-        Coefficients of 1, z and z^2 in the logarithm of a density; NaN where a bet sleeps.
-    shared_weights : array, shape (families, j)
-        Weights.
+    overall : array, shape (j, 3)
+        Bets on all rows, in the first family: coefficients of 1, z and z^2 in the logarithms of their densities.
     local : array, shape (l, 3)
-        Bets in each single cell.
-    local_weights : array, shape (families, l)
-        Weights. With those of the shared bets they add up to 1 in each family.
-    kinds, local_kinds : arrays of int
-        What the bets are on.
-    signs, local_signs : arrays of int
-        1 for a rise, -1 for a fall.
+        Bets on every single region.
+    means : array, shape (k,)
+        Means of the bets on a pattern, where its height is 1.
+    heights : array, shape (regions,)
+        Heights of the patterns: from -1 to 1 along a column, products of these for two of them; 0 where there is none.
+    overall_weight : float
+        Weight of each bet on all rows.
+    local_weights, pattern_weights : array, shape (f,)
+        Weight of each bet of a family on a region and on its pattern. A row takes part in the bets of one region of
+        a family, so that the weights of its bets add up to at most 1 over all families.
     """
 
-    shared: FloatArray
-    shared_weights: FloatArray
+    overall: FloatArray
     local: FloatArray
+    means: FloatArray
+    heights: FloatArray
+    overall_weight: float
     local_weights: FloatArray
-    kinds: FloatArray
-    signs: FloatArray
-    local_kinds: FloatArray
+    pattern_weights: FloatArray
+
+
+class BetKinds(NamedTuple):
+    """What bets are on, and their signs: 1 for a rise, -1 for a fall."""
+
+    overall: FloatArray
+    overall_signs: FloatArray
+    local: FloatArray
     local_signs: FloatArray
 
 
-def make_bets(sizes: list[int], ordered: list[bool]) -> Bets:
-    """Return the bets for families of so many cells; slopes are for those whose cells have an order."""
-    rows: list[tuple[int, int, float]] = [(LEVEL, sign, m) for m in _LEVEL_MEANS for sign in (1, -1)]
-    rows += [(SPREAD, 1 if s > 1 else -1, s) for s in _SPREADS]
-    rows += [(SLOPE, sign, m) for m in _SLOPES for sign in (1, -1)]
-    shared = np.full((len(sizes), len(rows), max(sizes), 3), np.nan)
-    weights = np.zeros((len(sizes), len(rows)))
-    for f, (size, in_order) in enumerate(zip(sizes, ordered, strict=True)):
-        for j, (kind, sign, value) in enumerate(rows):
-            if kind == SLOPE:
-                if not in_order or size < 2:
-                    continue
-                along = np.linspace(-1, 1, size)
-                for k in np.flatnonzero(np.abs(along) > 1e-9):
-                    shared[f, j, k] = _normal(sign * value * along[k], 1.0)
-            else:
-                shared[f, j, :size] = _normal(sign * value, 1.0) if kind == LEVEL else _normal(0.0, value)
-            weights[f, j] = 1.0
-    local_rows = [(LEVEL, sign, m) for m in _LOCAL_MEANS for sign in (1, -1)]
-    local_rows += [(SPREAD, 1 if s > 1 else -1, s) for s in _LOCAL_SPREADS]
-    local = np.array([_normal(s * v, 1.0) if kind == LEVEL else _normal(0.0, v) for kind, s, v in local_rows])
-    several = np.array([size > 1 for size in sizes], float)[:, None]
-    local_weights = several * np.ones((len(sizes), len(local)))
-    total = weights.sum(axis=1, keepdims=True) + local_weights.sum(axis=1, keepdims=True)
+class Sums(NamedTuple):
+    """What has been seen and won; changed by `bet`.
+
+    Attributes
+    ----------
+    trees, totals : arrays of int, shape (s, cells, LEVELS + 1) and (s, cells)
+        Counts of the levels seen in every cell, as binary indexed trees.
+    overall, local, patterns : arrays, shape (s, j), (s, regions, l) and (s, f, k)
+        Shiryaev-Roberts sums.
+    won : array, shape (s, f)
+        Weighted sums of the bets of each family; an alarm is one that reaches the threshold.
+    """
+
+    trees: FloatArray
+    totals: FloatArray
+    overall: FloatArray
+    local: FloatArray
+    patterns: FloatArray
+    won: FloatArray
+
+
+def make_bets(first: FloatArray, heights: FloatArray, shares: FloatArray, singles: int) -> Bets:
+    """Return the bets.
+
+    Parameters
+    ----------
+    first : array, shape (f + 1,)
+        First region of each family, and their number.
+    heights : array, shape (regions,)
+        Of the patterns.
+    shares : array, shape (f,)
+        Weights of the families.
+    singles : int
+        Families up to this one, of a single column, have bets on their regions.
+    """
+    patterned = np.logical_or.reduceat(heights != 0, first[:-1])
+    local = (np.diff(first) > 1) & (np.arange(len(shares)) <= singles)
+    weights = shares / np.maximum(len(_LOCAL_BETS) * local + len(_PATTERN_BETS) * patterned, 1)
     return Bets(
-        shared,
-        weights / total,
-        local,
-        local_weights / total,
-        np.array([kind for kind, _, _ in rows]),
-        np.array([sign for _, sign, _ in rows]),
-        np.array([kind for kind, _, _ in local_rows]),
-        np.array([sign for _, sign, _ in local_rows]),
+        _densities(_OVERALL_BETS),
+        _densities(_LOCAL_BETS),
+        np.array(_PATTERN_BETS),
+        heights,
+        shares[0] / len(_OVERALL_BETS),
+        np.where(local, weights, 0.0),
+        np.where(patterned, weights, 0.0),
+    )
+
+
+def bet_kinds() -> BetKinds:
+    """Return what the bets of `make_bets` are on."""
+    return BetKinds(
+        *(np.array([bet[part] for bet in bets]) for bets in (_OVERALL_BETS, _LOCAL_BETS) for part in (0, 1))
+    )
+
+
+def no_sums(scores: int, cells: int, bets: Bets) -> Sums:
+    """Return the sums of a stream that has not begun."""
+    families = len(bets.local_weights)
+    return Sums(
+        np.zeros((scores, cells, LEVELS + 1), np.int64),
+        np.zeros((scores, cells), np.int64),
+        np.zeros((scores, len(bets.overall))),
+        np.zeros((scores, len(bets.heights), len(bets.local))),
+        np.zeros((scores, families, len(bets.means))),
+        np.zeros((scores, families)),
     )
 
 
 def _normal(mean: float, deviation: float) -> tuple[float, float, float]:
     precision = deviation**-2
     return -math.log(deviation) - 0.5 * mean**2 * precision, mean * precision, 0.5 * (1 - precision)
+
+
+def _densities(bets: list[tuple[int, int, float]]) -> FloatArray:
+    return np.array([_normal(s * v, 1.0) if kind == LEVEL else _normal(0.0, v) for kind, s, v in bets])
+
+
+def _levels_and_spreads(means: tuple[float, ...], spreads: tuple[float, ...]) -> list[tuple[int, int, float]]:
+    found = [(LEVEL, sign, m) for m in means for sign in (1, -1)]
+    return found + [(SPREAD, 1 if s > 1 else -1, s) for s in spreads]
+
+
+_OVERALL_BETS = _levels_and_spreads(_LEVEL_MEANS, _SPREADS)
+_LOCAL_BETS = _levels_and_spreads(_LOCAL_MEANS, _LOCAL_SPREADS)
+_PATTERN_BETS = [sign * m for m in _PATTERN_MEANS for sign in (1, -1)]
 
 
 def to_levels(scores: FloatArray) -> FloatArray:
@@ -164,21 +219,25 @@ def _normal_score(p: float) -> float:
 
 
 @njit(nogil=True)
+def _grow(sums: Any, densities: Any, z: float) -> float:
+    """Take a bet at each of some densities, and return the sum of what they have won."""
+    total = 0.0
+    for j in range(len(sums)):
+        sums[j] = (sums[j] + 1) * math.exp(densities[j, 0] + z * (densities[j, 1] + z * densities[j, 2]))
+        total += sums[j]
+    return total
+
+
+@njit(nogil=True)
 def bet(
     levels: Any,
     cells: Any,
+    regions: Any,
     uniforms: Any,
-    first_cells: Any,
-    trees: Any,
-    totals: Any,
-    shared: Any,
-    shared_weights: Any,
-    local: Any,
-    local_weights: Any,
-    shared_sums: Any,
-    local_sums: Any,
+    first_regions: Any,
+    bets: Any,
+    sums: Any,
     normal_scores: Any,
-    values: Any,
     threshold: float,
 ) -> int:
     """Take in rows until an alarm, and return how many were taken in.
@@ -187,62 +246,52 @@ def bet(
     ----------
     levels : array, shape (n, s)
         Scores.
-    cells : array, shape (n, f)
-        The cell of each row in each family, counted through all families.
+    cells, regions : arrays, shape (n, f)
+        The cell and the region of each row in each family, counted through all families.
     uniforms : array, shape (n, s, f)
         For ties.
-    first_cells : array, shape (f,)
-        First cell of each family.
-    trees, totals : arrays, shape (s, cells, LEVELS + 1) and (s, cells)
-        Counts of the levels seen; changed.
-    shared, shared_weights, local, local_weights : arrays
-        See `Bets`.
-    shared_sums, local_sums : arrays, shape (s, f, j) and (s, cells, l)
-        Shiryaev-Roberts sums; changed.
+    first_regions : array, shape (f + 1,)
+        First region of each family, and their number.
+    bets : Bets
+        The bets.
+    sums : Sums
+        Changed.
     normal_scores : array, shape (n, s, f)
         Written: normal scores of the ranks.
-    values : array, shape (s, f)
-        Written: weighted sum of each family after the last row; an alarm is a value of at least `threshold`.
+    threshold : float
+        An alarm is a weighted sum of the bets of a family of at least this.
     """
     n, n_scores = levels.shape
-    families = cells.shape[1]
     for t in range(n):
         alarm = False
         for s in range(n_scores):
             level = levels[t, s]
-            for f in range(families):
-                cell = cells[t, f]
-                tree = trees[s, cell]
+            for f in range(cells.shape[1]):
+                cell, region = cells[t, f], regions[t, f]
+                tree = sums.trees[s, cell]
                 below = _below(tree, level)
                 equal = _below(tree, level + 1) - below
-                p = (below + uniforms[t, s, f] * (equal + 1)) / (totals[s, cell] + 1)
+                p = (below + uniforms[t, s, f] * (equal + 1)) / (sums.totals[s, cell] + 1)
                 z = _normal_score(min(max(p, 1e-12), 1 - 1e-12))
                 normal_scores[t, s, f] = z
                 _insert(tree, level)
-                totals[s, cell] += 1
-                k = cell - first_cells[f]
-                for j in range(shared.shape[1]):
-                    a = shared[f, j, k, 0]
-                    if a == a:
-                        grown = (shared_sums[s, f, j] + 1) * math.exp(
-                            a + z * (shared[f, j, k, 1] + z * shared[f, j, k, 2])
-                        )
-                        shared_sums[s, f, j] = grown
-                value = 0.0
-                for j in range(shared.shape[1]):
-                    value += shared_weights[f, j] * shared_sums[s, f, j]
-                if local_weights[f, 0] > 0:
-                    for j in range(local.shape[0]):
-                        grown = (local_sums[s, cell, j] + 1) * math.exp(
-                            local[j, 0] + z * (local[j, 1] + z * local[j, 2])
-                        )
-                        local_sums[s, cell, j] = grown
-                    last = first_cells[f + 1] if f + 1 < families else local_sums.shape[1]
-                    for c in range(first_cells[f], last):
-                        for j in range(local.shape[0]):
-                            value += local_weights[f, j] * local_sums[s, c, j]
-                values[s, f] = value
-                if value >= threshold:
+                sums.totals[s, cell] += 1
+                won = 0.0
+                if f == 0:
+                    won = bets.overall_weight * _grow(sums.overall[s], bets.overall, z)
+                elif bets.local_weights[f] > 0:
+                    _grow(sums.local[s, region], bets.local, z)
+                    # Added up anew every time, so that no rounding error can pile up.
+                    won = bets.local_weights[f] * sums.local[s, first_regions[f] : first_regions[f + 1]].sum()
+                if bets.pattern_weights[f] > 0:
+                    height, sums_of = bets.heights[region], sums.patterns[s, f]
+                    if height != 0:
+                        for j in range(len(sums_of)):
+                            mean = height * bets.means[j]
+                            sums_of[j] = (sums_of[j] + 1) * math.exp(mean * (z - 0.5 * mean))
+                    won += bets.pattern_weights[f] * sums_of.sum()
+                sums.won[s, f] = won
+                if won >= threshold:
                     alarm = True
         if alarm:
             return t + 1

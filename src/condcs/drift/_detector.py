@@ -13,10 +13,10 @@ from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, public, warn_caller
 from condcs._core.random import check_rng
 from condcs._core.stateful import State, Stateful
-from condcs.drift._alarm import Alarm, Evidence, KeptRows, describe_alarm
-from condcs.drift._betting import LEVELS, bet, count_levels, make_bets, to_levels
-from condcs.drift._cells import Cells
-from condcs.drift._scores import FEWEST_ROWS, ScoreModel, fit_scores
+from condcs.drift._alarm import Alarm, KeptRows, describe_alarm
+from condcs.drift._betting import Sums, bet, count_levels, make_bets, no_sums, to_levels
+from condcs.drift._cells import Cells, Regions, parts_from_state, parts_state
+from condcs.drift._scores import FEWEST_ROWS, ScoreModel, design, fit_scores
 from condcs.drift._stream_columns import StreamColumns, read_reference
 
 FloatArray = np.ndarray[Any, Any]
@@ -33,7 +33,7 @@ PENDING_ROWS = 10_000
 WARNING_SHARE = 0.1
 """A warning is given at this share of the threshold."""
 
-_CHUNK = 1 << 21
+_CHUNK = 1024
 _UNUSABLE = ("gaps", "unseen labels")
 
 
@@ -125,7 +125,7 @@ class ConditionalDriftDetector(Stateful):
     @property
     def statistic(self) -> float:
         """The evidence for a change, which is compared with `threshold`."""
-        return float(self._values.max()) / self._scale
+        return float(self._sums.won.max()) / self._scale
 
     @property
     def score(self) -> float:
@@ -220,8 +220,9 @@ class ConditionalDriftDetector(Stateful):
 
     def reset(self) -> None:
         """Forget the stream; the reference is kept."""
-        self._trees, self._totals = (self._base[0].copy(), self._base[1].copy())
         self._forget()
+        for counts, base in zip(self._sums[:2], self._base, strict=True):
+            counts[:] = base
 
     def state_dict(self) -> State:
         """Return the whole state as plain arrays."""
@@ -240,10 +241,12 @@ class ConditionalDriftDetector(Stateful):
             "learning": self._learning,
             "generator": self._generator.bit_generator.state,
         }
-        arrays = {name: getattr(self, f"_{name}") for name in _ARRAYS}
+        arrays = {name: getattr(self, f"_{name}") for name in _KEPT}
+        arrays |= {f"sums_{name}": array for name, array in self._sums._asdict().items()}
         arrays |= {"base_trees": self._base[0], "base_totals": self._base[1]}
         arrays |= {"reference_x": self._reference[0], "reference_y": self._reference[1]}
-        return {"settings": np.array(json.dumps(settings)), **arrays, **self._cells.state(), **self._model.state()}
+        parts = parts_state(self._cells, self._regions)
+        return {"settings": np.array(json.dumps(settings)), **arrays, **parts, **self._model.state()}
 
     @classmethod
     @public
@@ -265,7 +268,7 @@ class ConditionalDriftDetector(Stateful):
         self.learning_rows = check_integer("learning_rows", settings["learning_rows"], FEWEST_ROWS)
         self._x, self._y = (StreamColumns.from_description(settings[name]) for name in ("x", "y"))
         self._model = ScoreModel.from_state(state, settings["model"], self._x.columns, self._y.columns)
-        self._cells = Cells.from_state(state, self._x.columns)
+        self._cells, self._regions = parts_from_state(state, self._x.columns, self._model.fitted.shape[1])
         self._set_bets()
         self._counts = {name: int(settings["counts"][name]) for name in ("rows", "watched", "outside", "learned")}
         self._counts |= {name: int(settings["counts"][name]) for name in ("expired", *_UNUSABLE)}
@@ -278,19 +281,18 @@ class ConditionalDriftDetector(Stateful):
         self._generator = np.random.Generator(np.random.PCG64())
         self._generator.bit_generator.state = settings["generator"]
         self._forget_arrays()
-        shapes = {name: getattr(self, f"_{name}").shape for name in _ARRAYS if name not in ("trees", "totals")}
-        trees = (self._model.n_scores, sum(self._cells.sizes), LEVELS + 1)
-        totals = trees[:2]
-        shapes |= {"trees": trees, "totals": totals, "base_trees": trees, "base_totals": totals}
+        due = {name: getattr(self, f"_{name}") for name in _KEPT}
+        due |= {f"sums_{name}": array for name, array in self._sums._asdict().items()}
+        due |= {"base_trees": self._sums.trees, "base_totals": self._sums.totals}
         found = {}
-        for name, shape in shapes.items():
+        for name, like in due.items():
             array = np.asarray(state[name])
-            kind = "i" if name.endswith(("trees", "totals", "kept_numbers")) else "f"
-            if array.shape != shape or array.dtype.kind != kind or np.isnan(array).any():
-                raise ValueError(f"{name} of type {array.dtype} and shape {array.shape} where {shape} is due")
+            if array.shape != like.shape or array.dtype != like.dtype or np.isnan(array).any():
+                raise ValueError(f"{name} of type {array.dtype} and shape {array.shape} where {like.shape} is due")
             found[name] = array.copy()
-        for name in _ARRAYS:
+        for name in _KEPT:
             setattr(self, f"_{name}", found[name])
+        self._sums = Sums(*(found[f"sums_{name}"] for name in Sums._fields))
         self._base = found["base_trees"], found["base_totals"]
         self._reference = (np.asarray(state["reference_x"], np.float64), np.asarray(state["reference_y"], np.float64))
         widths = tuple(part.shape[1] for part in self._reference)
@@ -307,35 +309,39 @@ class ConditionalDriftDetector(Stateful):
             )
         uniforms = self._generator.random((len(x), len(self._y.columns) * _MOST_UNIFORMS))
         self._model, ranked, scores = fit_scores(x, y, self._x.columns, self._y.columns, uniforms)
-        self._cells = Cells.of(x, self._x.columns)
+        inputs = design(x[ranked], self._x.columns)
+        self._regions = Regions.of(x, self._x.columns)
+        regions = self._regions.locate(x[ranked])
+        self._cells = Cells.of(inputs, self._model.features(inputs), regions, int(self._regions.first[-1]))
         self._set_bets()
-        shape = self._model.n_scores, sum(self._cells.sizes)
-        self._base = np.zeros((*shape, LEVELS + 1), np.int64), np.zeros(shape, np.int64)
-        count_levels(to_levels(scores), self._cells.locate(x[ranked]), *self._base)
+        self._base = self._no_sums()[:2]
+        count_levels(to_levels(scores), self._cells.locate(inputs, regions), *self._base)
         sample = np.flatnonzero(ranked)
         sample = sample[np.linspace(0, len(sample) - 1, min(KEPT_ROWS, len(sample))).astype(int)]
         self._reference = x[sample], y[sample]
         self.reset()
 
     def _set_bets(self) -> None:
-        self._bets = make_bets(self._cells.sizes, self._cells.ordered)
-        # The bound of the probability of an alarm is the sum over scores and families.
-        self._scale = 2.0 * self._model.n_scores * len(self._cells.sizes)
+        regions = self._regions
+        self._first_regions = regions.first
+        self._bets = make_bets(regions.first, regions.heights, regions.shares, len(self._x.columns))
+        # The bound of the probability of an alarm is the sum over scores.
+        self._scale = 2.0 * self._model.n_scores
+
+    def _no_sums(self) -> Sums:
+        return no_sums(self._model.n_scores, self._cells.count, self._bets)
 
     def _forget(self) -> None:
         self._drift, self._kept_count, self._learning, self._score = False, 0, None, float("nan")
         self._forget_arrays()
 
     def _forget_arrays(self) -> None:
-        scores, families = self._model.n_scores, len(self._cells.sizes)
-        self._values = np.zeros((scores, families))
-        self._shared_sums = np.zeros((scores, families, self._bets.shared.shape[1]))
-        self._local_sums = np.zeros((scores, sum(self._cells.sizes), len(self._bets.local)))
+        self._sums = self._no_sums()
         self._history = self._model.no_history()
         self._kept_numbers = np.zeros(KEPT_ROWS, np.int64)
         self._kept_x = np.zeros((KEPT_ROWS, len(self._x.columns)))
         self._kept_y = np.zeros((KEPT_ROWS, len(self._y.columns)))
-        self._kept_scores = np.zeros((KEPT_ROWS, scores, families))
+        self._kept_scores = np.zeros((KEPT_ROWS, *self._sums.won.shape))
 
     def _take(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """Take in encoded rows and return which raised an alarm."""
@@ -349,7 +355,7 @@ class ConditionalDriftDetector(Stateful):
         self._drift, self._score = False, float("nan")
         start = 0
         while start < len(usable):
-            part = usable[start : start + max(64, _CHUNK // int(self._scale * 40))]
+            part = usable[start : start + _CHUNK]
             if self._learning is not None:
                 part = part[: self.learning_rows - len(self._learning)]
                 self._collect(x[part], y[part])
@@ -363,31 +369,26 @@ class ConditionalDriftDetector(Stateful):
 
     def _watch(self, x: FloatArray, y: FloatArray, numbers: FloatArray) -> tuple[int, bool]:
         """Bet on rows until an alarm; return how many were taken in, and whether there was one."""
-        scores, families = self._model.n_scores, len(self._cells.sizes)
+        shape, threshold = self._sums.won.shape, self.expected_run_length * self._scale
+        ties = shape[0] * shape[1]
         generator = self._generator.bit_generator.state
-        uniforms = self._generator.random((len(x), scores * families + len(self._model.targets)))
-        found, history = self._model.score(x, y, uniforms[:, scores * families :], self._history)
+        uniforms = self._generator.random((len(x), ties + len(self._model.targets)))
+        found, history = self._model.score(x, y, uniforms[:, ties:], self._history)
         known = np.flatnonzero(self._model.known(x))
-        normal_scores = np.empty((len(known), scores, families))
-        bets = self._bets
+        normal_scores = np.empty((len(known), *shape))
+        regions = self._regions.locate(x[known])
         taken = bet(
             to_levels(found[known]),
-            self._cells.locate(x[known]),
-            uniforms[known, : scores * families].reshape(-1, scores, families),
-            self._cells.first,
-            self._trees,
-            self._totals,
-            bets.shared,
-            bets.shared_weights,
-            bets.local,
-            bets.local_weights,
-            self._shared_sums,
-            self._local_sums,
+            self._cells.locate(design(x[known], self._x.columns), regions),
+            regions,
+            uniforms[known, :ties].reshape(-1, *shape),
+            self._first_regions,
+            self._bets,
+            self._sums,
             normal_scores,
-            self._values,
-            self.expected_run_length * self._scale,
+            threshold,
         )
-        alarm = bool(self._values.max() >= self.expected_run_length * self._scale)
+        alarm = bool(self._sums.won.max() >= threshold)
         used, rows = known[:taken], int(known[taken - 1]) + 1 if alarm else len(x)
         self._keep(numbers[used], x[used], y[used], normal_scores[:taken])
         self._counts["watched"] += len(used)
@@ -396,7 +397,7 @@ class ConditionalDriftDetector(Stateful):
             # As if the rows after the alarm had not been looked at yet.
             self._generator.bit_generator.state = generator
             self._generator.random(rows * uniforms.shape[1])
-            history = self._model.score(x[:rows], y[:rows], uniforms[:rows, scores * families :], self._history)[1]
+            history = self._model.score(x[:rows], y[:rows], uniforms[:rows, ties:], self._history)[1]
         self._history = history
         if len(used) and used[-1] == rows - 1:
             self._score = float(found[rows - 1, 0])
@@ -406,9 +407,8 @@ class ConditionalDriftDetector(Stateful):
 
     def _raise_alarm(self) -> None:
         threshold = self.expected_run_length * self._scale
-        evidence = Evidence(self._values, self._shared_sums, self._local_sums, threshold)
         self.alarm = describe_alarm(
-            self._model, self._cells, self._bets, evidence, self._kept(), self._reference, self._scale
+            self._model, self._regions, self._bets, self._sums, self._kept(), self._reference, threshold, self._scale
         )
         history = self._history
         self.reset()
@@ -440,18 +440,7 @@ class ConditionalDriftDetector(Stateful):
 
 
 _MOST_UNIFORMS = 8
-_ARRAYS = (
-    "trees",
-    "totals",
-    "values",
-    "shared_sums",
-    "local_sums",
-    "history",
-    "kept_numbers",
-    "kept_x",
-    "kept_y",
-    "kept_scores",
-)
+_KEPT = ("history", "kept_numbers", "kept_x", "kept_y", "kept_scores")
 
 
 def _check_same_length(first: str, x: FloatArray, second: str, y: FloatArray) -> None:

@@ -41,6 +41,7 @@ _NEGLIGIBLE = 1e-6
 _NEIGHBOURS = 3
 _UNKNOWN_SHARE = 1.2
 """Of m fitted rows, this over the square root of m is the share that is farthest from the others."""
+_INPUTS_COUNT = 0.5
 _LAGS, _MOST_ORDER = 10, 10
 _RECOGNISED, _LEFT_OVER = 0.01, 0.0003
 _LONGEST_MEMORY = 0.9
@@ -136,6 +137,16 @@ class ScoreModel:
         chances = np.where(labels, np.clip(expected, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY), 0.0)
         left = aims - np.where(labels, chances, expected)
         return left / np.where(labels, _deviation(chances), self.spread(inputs)), chances
+
+    def features(self, inputs: FloatArray) -> FloatArray:
+        """Return, at rows of the design, what is alike where scores are likely to have the same distribution.
+
+        That is what is expected of every target and the logarithm of its spread, in units of residuals; and, less
+        important, the inputs themselves.
+        """
+        expected = self.means.predict(inputs) / self.typical
+        spreads = np.log(self.spread(inputs) / self.typical)
+        return np.hstack([expected, spreads, _INPUTS_COUNT * inputs / self.units])
 
     def score(
         self, x: FloatArray, y: FloatArray, uniforms: FloatArray, history: FloatArray
