@@ -20,16 +20,23 @@ from condcs.causal import (
 RNG = np.random.default_rng(0)
 X, Y, Z = RNG.normal(size=(3, 100))
 TABLE = np.column_stack([X, Y, Z])
-GAP = TABLE.copy()
-GAP[7, 1] = np.nan
+INFINITE = TABLE.copy()
+INFINITE[7, 1] = np.inf
+MOSTLY_GAPS = TABLE.copy()
+MOSTLY_GAPS[::2, 1] = np.nan
 CONSTANT = TABLE.copy()
 CONSTANT[:, 2] = 3.0
 
 CASES = {
     "constant column": (lambda: causal_graph(CONSTANT), "must vary, but column 'x3' is constant. Drop it"),
     "constant x": (lambda: causal_score(np.ones(100), Y), "causal_score: `x` must vary, but column 'x' is constant"),
-    "gap": (lambda: causal_graph(GAP), r"no gaps, got 1 NaN .* row 7, column 'x2'. Interpolate"),
-    "gap in y": (lambda: causal_test(X, GAP[:, 1]), "causal_test: `y` must have no gaps"),
+    "infinite": (lambda: causal_graph(INFINITE), r"finite values, got 1 infinite .* row 7, column 'x2'. Use NaN"),
+    "infinite in y": (lambda: causal_test(X, INFINITE[:, 1]), "causal_test: `y` must have finite values"),
+    "every other value is missing": (
+        lambda: causal_graph(MOSTLY_GAPS),
+        "`x2` and `x1` must have at least 20 times with a complete past .* got 0 of 100",
+    ),
+    "nothing but gaps": (lambda: causal_score(X, Y * np.nan), "`y` must have values, but column 'y' is NaN"),
     "duplicated column": (
         lambda: causal_graph(TABLE[:, [0, 1, 0]]),
         "`x1` and `x3` must be different series",
@@ -51,7 +58,10 @@ CASES = {
     "words": (lambda: causal_score(["a"] * 100, Y), "`x` must hold numbers only"),
     "none": (lambda: causal_graph(None), "`series` must be an array, got NoneType"),
     "one series by name": (lambda: causal_graph({"a": X}), "`series` must hold at least two series, got 1"),
-    "gap by name": (lambda: causal_graph({"a": X, "b": GAP[:, 1]}), "`series` must have no gaps, got 1 .* column 'b'"),
+    "infinite by name": (
+        lambda: causal_graph({"a": X, "b": INFINITE[:, 1]}),
+        "`series` must have finite values, got 1 .* column 'b'",
+    ),
     "lengths by name": (lambda: causal_graph({"a": X, "b": Y[1:]}), "`a` and `b` must have the same number of times"),
     "copies by name": (lambda: causal_graph({"a": X, "b": X}), "`a` and `b` must be different series"),
     "measure": (lambda: causal_score(X, Y, measure="pearson"), "`measure` must be one of 'conditional_cs'"),

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from condcs.causal import CausalGraph, Embedding, causal_graph, causal_score, causal_test, select_embeddings
+from condcs.causal import (
+    CausalGraph,
+    ConditionalCS,
+    Embedding,
+    causal_graph,
+    causal_score,
+    causal_test,
+    select_embeddings,
+)
 from condcs.datasets import make_henon_chain, make_nlvar3
 from condcs.exceptions import ParameterError
 
@@ -152,9 +160,11 @@ def test_each_target_has_an_embedding_of_its_own():
     given = causal_graph(series, embedding=dict(zip(series, found.embeddings, strict=True)), n_resamples=5, rng=0)
     assert given == found
     # Links of both targets see the rows from 2 on.
+    own = {"measure": ConditionalCS(bandwidth=0.5)}
+    found = causal_graph(series, n_resamples=5, rng=0, **own)
     later = {name: values[1:] for name, values in series.items()}
-    assert found.scores[0, 1] == causal_score(later["map"], later["slow"], embedding=Embedding(1, delay=1))
-    assert found.scores[1, 0] == causal_score(series["slow"], series["map"], embedding=Embedding(2, delay=1))
+    assert found.scores[0, 1] == causal_score(later["map"], later["slow"], embedding=Embedding(1, delay=1), **own)
+    assert found.scores[1, 0] == causal_score(series["slow"], series["map"], embedding=Embedding(2, delay=1), **own)
     with pytest.raises(ParameterError, match="'slow'"):
         causal_graph(series, embedding={"map": Embedding(2)})
 

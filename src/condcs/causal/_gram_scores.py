@@ -1,8 +1,8 @@
 r"""The causal score on many windows or orders at once, from one Gram matrix per series.
 
-Kernel values are visited in bands of diagonals, K[a, a + d]: a past of several values is then a product of shifted rows
-of the same band, a pair of windows is a pair of row ranges, and no n x n matrix is ever held. Every exponential is
-computed once for all links and all surrogates; kernels of smaller bandwidths are squares.
+Kernel values are visited in bands of diagonals, K[a, a + d]: a pair of windows is a pair of row ranges, and no n x n
+matrix is ever held. Every exponential is computed once for all links and all surrogates; kernels of smaller bandwidths
+are squares.
 """
 
 from __future__ import annotations
@@ -103,25 +103,20 @@ def _bands(
     """Yield (first diagonal, bands of all kernels that the links need)."""
     from condcs.causal._gram_loops import band_exponents
 
-    e, n = problem.embedding, problem.rows
-    used = sorted({v for link in links for v in (link.source, link.target, *link.given)})
+    e = problem.embedding
     for first in range(1 - window, window, BAND):
         diagonals = min(BAND, window - first)
-        grams = {}
-        for v in used:
-            values = problem.series[v].values
-            gram = np.empty((len(values), diagonals))
-            band_exponents(values, 1 / (2 * bandwidths[v] ** 2), first, gram)
-            exp_in_place(gram)
-            grams[v] = gram
         kept: dict[Any, FloatArray] = {}
 
-        def past(v: int, steps: tuple[int, ...], grams: Any = grams, kept: Any = kept) -> FloatArray:
+        def past(
+            v: int, steps: tuple[int, ...], first: int = first, diagonals: int = diagonals, kept: Any = kept
+        ) -> FloatArray:
             if (v, steps) not in kept:
-                made = grams[v][e.reach - steps[0] : e.reach - steps[0] + n].copy()
-                for s in steps[1:]:
-                    made *= grams[v][e.reach - s : e.reach - s + n]
-                kept[v, steps] = made
+                values = problem.past(v, steps)
+                gram = np.empty((len(values), diagonals))
+                band_exponents(values, 1 / (2 * bandwidths[v] ** 2), first, gram)
+                exp_in_place(gram)
+                kept[v, steps] = gram
             return np.asarray(kept[v, steps])
 
         bands = Bands()
@@ -134,7 +129,7 @@ def _bands(
                 K1 = past(link.target, e.own_steps)
                 for z in link.given:
                     K1 = K1 * past(z, e.source_steps)
-                K1L = K1 * grams[link.target][e.reach :]
+                K1L = K1 * past(link.target, (0,))
                 bands.condition[key] = _narrowed(K1, level), _narrowed(K1L, level)
         yield first, bands
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,11 @@ class CausalGraph(ByValue):
     measure, null : str
         What was computed, and how surrogates were made.
     window : int
-        Rows of a window; of the whole series for other nulls.
+        Rows of a window; of the whole series for other nulls. If links differ by missing values, the fewest.
+    times : int
+        Length of the series, holes included.
+    complete : array of int
+        Number of times at which the target and both pasts were measured: the rows that each link was tested on.
     bandwidths : array or None
         Bandwidth on the source's and on the target's values (last axis), for conditional CS.
     """
@@ -64,6 +68,8 @@ class CausalGraph(ByValue):
     measure: str
     null: str
     window: int
+    times: int
+    complete: np.ndarray[Any, Any] = field(repr=False)
     bandwidths: FloatArray | None = field(repr=False, default=None)
 
     def links(self, alpha: float = 0.05, *, adjusted: bool = True) -> list[tuple[str, str]]:
@@ -133,7 +139,22 @@ class CausalGraph(ByValue):
         lines.append(
             f"{self.measure}, {self.null} null, {self.window} rows, {self.embedding_words()}; * adjusted p <= 0.05"
         )
+        if self.missing_words():
+            lines.append(self.missing_words())
         return "\n".join(lines)
+
+    def missing_words(self) -> str:
+        """Say how many times were left out because of missing values; empty if there were none."""
+        count, reach = len(self.names), max(e.reach for e in self.embeddings)
+        rows = self.complete[~np.eye(count, dtype=bool)]
+        possible = self.times - reach
+        if rows.min() == possible:
+            return ""
+        words = f"{rows.min():,}" if rows.min() == rows.max() else f"{rows.min():,} to {rows.max():,}"
+        return (
+            f"Missing values: {words} of {possible:,} times have a complete past and were used; no past reaches across "
+            "a hole."
+        )
 
     def embedding_words(self) -> str:
         """Say lag and order, for each target if they differ."""
@@ -165,8 +186,10 @@ def causal_graph(
     Parameters
     ----------
     series : array, shape (n, variables), DataFrame, or mapping from names to series
-        Rows are equally spaced times; an index, if there is one, must be increasing. The columns of an array are called
-        x1, x2, ...
+        Rows are equally spaced times. The columns of an array are called x1, x2, ... Of pandas objects the index must
+        be increasing; dates and numbers in it show where times are absent. A time counts for a link if the target and
+        both pasts were measured: around holes and NaN rows are left out, and no past reaches across them
+        (`CausalGraph.complete` says how many are left).
     embedding : "auto", int, Embedding, or mapping from names of targets to Embedding
         As in `causal_test`: by default lag and order of each target are those that predict it best
         (`select_embeddings` says how). With too short an own past, the reverse of a true link looks significant.
@@ -204,15 +227,22 @@ def causal_graph(
         if i != j
     )
     generator = check_rng(rng)
+    problems = _problems(tuple(variables), embeddings, links)
+    found = [tested_links(p, measure, null, n_resamples, generator, n_jobs, progress=progress) for p in problems]
+    return _graph([one.name for one in variables], embeddings, problems, joined_tests(found))
+
+
+def _problems(
+    variables: tuple[Series, ...], embeddings: tuple[Embedding, ...], links: tuple[Link, ...]
+) -> list[CausalProblem]:
+    """Put links with the same embedding and the same complete rows together; they share all matrices."""
+    # Without gaps all links have the same rows, those with a complete past of the longest.
     furthest = max(e.reach for e in embeddings)
-    problems, found = [], []
-    for e in dict.fromkeys(embeddings):
-        # All targets have the same rows, those with a complete past of the longest.
-        series = tuple(replace(one, values=one.values[furthest - e.reach :]) for one in variables)
-        problems.append(CausalProblem(series, e, tuple(link for link in links if embeddings[link.target] == e)))
-        found.append(tested_links(problems[-1], measure, null, n_resamples, generator, n_jobs, progress=progress))
-    together = [link for problem in problems for link in problem.links]
-    return _graph([one.name for one in variables], embeddings, together, joined_tests(found))
+    alike: dict[Any, list[Link]] = {}
+    for link in links:
+        e = embeddings[link.target]
+        alike.setdefault((e, CausalProblem(variables, e, (link,), furthest).times.tobytes()), []).append(link)
+    return [CausalProblem(variables, e, tuple(own), furthest) for (e, _), own in alike.items()]
 
 
 def _embeddings(given: GivenEmbedding | Mapping[str, Embedding], targets: list[Series]) -> tuple[Embedding, ...]:
@@ -228,10 +258,17 @@ def _embeddings(given: GivenEmbedding | Mapping[str, Embedding], targets: list[S
     return tuple(embeddings_of(targets, [place], given[targets[place].name])[0] for place in every)
 
 
-def _graph(names: list[str], embeddings: tuple[Embedding, ...], links: list[Link], found: LinkTests) -> CausalGraph:
+def _graph(
+    names: list[str], embeddings: tuple[Embedding, ...], problems: list[CausalProblem], found: LinkTests
+) -> CausalGraph:
     from scipy.stats import false_discovery_control
 
     count = len(names)
+    links = [link for problem in problems for link in problem.links]
+    complete = np.zeros((count, count), np.int64)
+    for problem in problems:
+        for link in problem.links:
+            complete[link.source, link.target] = problem.rows
     sources, targets = (np.array([link[k] for link in links]) for k in (0, 1))
 
     def matrix(values: FloatArray) -> FloatArray:
@@ -254,6 +291,8 @@ def _graph(names: list[str], embeddings: tuple[Embedding, ...], links: list[Link
         measure=found.measure,
         null=found.null,
         window=found.window,
+        times=len(problems[0].series[0]),
+        complete=complete,
         bandwidths=bandwidths,
     )
 

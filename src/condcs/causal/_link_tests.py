@@ -33,6 +33,7 @@ from condcs.causal._series import (
     check_flag,
     check_kind,
     check_one_series,
+    check_rows,
     check_same_length,
     in_common_unit,
     in_ranks,
@@ -123,6 +124,7 @@ def joined_tests(parts: Sequence[LinkTests]) -> LinkTests:
     bandwidths = [part.bandwidths for part in parts if part.bandwidths is not None]
     return replace(
         parts[0],
+        window=min(part.window for part in parts),
         scores=np.concatenate([part.scores for part in parts]),
         statistics=np.concatenate([part.statistics for part in parts]),
         nulls=np.concatenate([part.nulls for part in parts]),
@@ -178,6 +180,7 @@ def causal_score(
     True
     """
     problem = _two_series_problem(x, y, given, ranks, embedding)
+    check_rows(problem)
     return float(Scorer(problem, check_measure(measure)).on_everything()[0])
 
 
@@ -296,6 +299,7 @@ def tested_links(
         )
     count = check_integer("n_resamples", n_resamples, 1)
     generator = check_rng(rng)
+    check_rows(problem)
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
         scorer = Scorer(problem, chosen)
         if surrogates is None:

@@ -68,7 +68,7 @@ PSEUDO_COUNT = 0.1
 def base_bandwidths(problem: CausalProblem, bandwidth: BandwidthRule | float) -> tuple[FloatArray, bool]:
     """Return the bandwidth of each series, in its unit, and whether the predictive rule has yet to reduce it."""
     if isinstance(bandwidth, str):
-        medians = np.array([median_bandwidth(s.values) for s in problem.series])
+        medians = np.array([median_bandwidth(s.measured) for s in problem.series])
         return (LARGEST * medians, True) if bandwidth == "predictive" else (medians, False)
     return np.array([bandwidth_in_unit(bandwidth, s.exponent) for s in problem.series]), False
 
@@ -188,12 +188,9 @@ def embeddings_of(variables: Sequence[Series], targets: Sequence[int], given: Gi
     length = len(variables[0])
     if not isinstance(given, str) or given != "auto":
         return (check_embedding(given, length),) * len(targets)
-    room = length // _TIMES_PER_STEP
-    orders = [order for order in ORDERS if 1 + LAGS[-1] * (order - 1) <= room]
-    if len(orders) < 2:
-        return (check_embedding(Embedding(1, delay=1), length),) * len(targets)
-    search = EmbeddingSearch(variables, orders=orders)
-    return tuple(search.choice(target).embedding for target in targets)
+    check_embedding(Embedding(1, delay=1), length)
+    search = EmbeddingSearch(variables)
+    return tuple(search.embedding(target) for target in targets)
 
 
 class EmbeddingSearch:
@@ -202,37 +199,59 @@ class EmbeddingSearch:
     def __init__(
         self, variables: Sequence[Series], *, lags: Sequence[int] = LAGS, orders: Sequence[int] = ORDERS
     ) -> None:
-        reach = 1 + lags[-1] * (orders[-1] - 1)
-        self.variables, self.rows = variables, min(len(variables[0]) - reach, _ROWS_OF_CHOICE)
-        if self.rows < FEWEST_ROWS:
-            raise ShapeError(
-                f"the series must be at least {FEWEST_ROWS + reach} long to choose among lags up to {lags[-1]} and "
-                f"orders up to {orders[-1]}, got {len(variables[0])}. Use a longer series, or pass an `Embedding`."
-            )
-        # All candidates predict the same targets: those with a complete past of the longest.
-        widest = CausalProblem(tuple(variables), Embedding(1, 1, delay=reach), ())
-        self._grams = DenseGrams(widest, base_bandwidths(widest, "predictive")[0], self.rows)
-        # Of a single past value, the lag has no meaning.
-        self.candidates = [(lag, order) for order in orders for lag in (lags if order > 1 else lags[:1])]
+        self.variables, self.lags, self.orders = variables, lags, orders
+        self._grams: dict[bytes, DenseGrams] = {}
 
-    def choice(self, target: int) -> EmbeddingChoice:
+    def embedding(self, target: int) -> Embedding:
+        """Choose the embedding of one series among those that look back over at most a tenth of it."""
+        room = [order for order in self.orders if self._has_room(target, order)]
+        if len(room) < min(2, len(self.orders)):
+            return Embedding(1, delay=1)
+        return self.choice(target, room).embedding
+
+    def _has_room(self, target: int, order: int) -> bool:
+        reach = 1 + self.lags[-1] * (order - 1)
+        return (self._problem(target, reach).rows + reach) // _TIMES_PER_STEP >= reach
+
+    def _problem(self, target: int, reach: int) -> CausalProblem:
+        """All candidates predict the same targets: those with a complete past of the longest."""
+        links = tuple(Link(i, target) for i in range(len(self.variables)) if i != target)
+        return CausalProblem(tuple(self.variables), Embedding((1, reach)), links)
+
+    def choice(self, target: int, orders: Sequence[int] | None = None) -> EmbeddingChoice:
         """Choose lag and order of one series."""
-        grams, fit = self._grams, _Fit(self._grams.shifted(target, 0), self.variables[target].values.shape[1])
-        pasts = {c: grams.past(target, tuple(1 + k * c[0] for k in range(c[1]))) for c in self.candidates}
+        orders, lags = orders or self.orders, self.lags
+        problem = self._problem(target, 1 + lags[-1] * (orders[-1] - 1))
+        rows = min(problem.rows, _ROWS_OF_CHOICE)
+        if rows < FEWEST_ROWS:
+            reach = problem.embedding.reach
+            raise ShapeError(
+                f"the series must be at least {FEWEST_ROWS + reach} long, without gaps, to choose among lags up to "
+                f"{lags[-1]} and orders up to {orders[-1]}, got {len(self.variables[0])} times, {problem.rows} of them "
+                "with a complete past. Use a longer series, or pass an `Embedding`."
+            )
+        key = problem.times.tobytes()
+        if key not in self._grams:
+            self._grams[key] = DenseGrams(problem, base_bandwidths(problem, "predictive")[0], rows)
+        grams = self._grams[key]
+        # Of a single past value, the lag has no meaning.
+        candidates = [(lag, order) for order in orders for lag in (lags if order > 1 else lags[:1])]
+        fit = _Fit(grams.past(target, (0,)), self.variables[target].values.shape[1])
+        pasts = {c: grams.past(target, tuple(1 + k * c[0] for k in range(c[1]))) for c in candidates}
         fits = {c: fit(past) for c, past in pasts.items()}
-        simplest = pasts[self.candidates[0]]
+        simplest = pasts[candidates[0]]
         others = {i: fit(simplest * grams.past(i, (1,))) for i in range(len(self.variables)) if i != target}
         best_other = max(others, key=lambda i: float(others[i].mean()), default=None)
         companion = None
-        if best_other is not None and others[best_other].mean() > fits[self.candidates[0]].mean():
+        if best_other is not None and others[best_other].mean() > fits[candidates[0]].mean():
             companion = self.variables[best_other].name
             for c, past in pasts.items():
                 both = fit(past * grams.past(best_other, (1,)))
                 fits[c] = both if both.mean() > fits[c].mean() else fits[c]
-        best = max(self.candidates, key=lambda c: float(fits[c].mean()))
-        errors = {c: float(np.std(fits[best] - fits[c], ddof=1) / np.sqrt(self.rows)) for c in self.candidates}
-        likelihoods = {c: float(fits[c].mean()) for c in self.candidates}
-        good = [c for c in self.candidates if likelihoods[c] >= likelihoods[best] - errors[c]]
+        best = max(candidates, key=lambda c: float(fits[c].mean()))
+        errors = {c: float(np.std(fits[best] - fits[c], ddof=1) / np.sqrt(rows)) for c in candidates}
+        likelihoods = {c: float(fits[c].mean()) for c in candidates}
+        good = [c for c in candidates if likelihoods[c] >= likelihoods[best] - errors[c]]
         lag, order = min(good, key=lambda c: (c[1], c[0]))
         return EmbeddingChoice(lag, order, companion, likelihoods, errors)
 
@@ -266,41 +285,26 @@ class _Fit:
 
 
 class DenseGrams:
-    """One Gram matrix per series; pasts and targets are products of its sub-blocks."""
+    """Gram matrices of targets and pasts, of the first `rows` rows of a problem."""
 
     def __init__(self, problem: CausalProblem, bandwidths: FloatArray, rows: int, level: int = 0) -> None:
         self.problem, self.rows, self._bandwidths, self._level = problem, rows, bandwidths, level
-        self._grams: dict[int, FloatArray] = {}
         self._pasts: dict[tuple[int, tuple[int, ...]], FloatArray] = {}
 
-    def _gram(self, v: int) -> FloatArray:
-        if v not in self._grams:
-            values = self.problem.series[v].values[: self.problem.embedding.reach + self.rows]
-            gram = np.zeros((len(values), len(values)))
-            for column in values.T:
+    def past(self, v: int, steps: tuple[int, ...]) -> FloatArray:
+        """Gram matrix of the values of a series so many steps before the targets."""
+        if (v, steps) not in self._pasts:
+            gram = np.zeros((self.rows, self.rows))
+            for column in self.problem.past(v, steps)[: self.rows].T:
                 gram -= (column[:, None] - column) ** 2
             gram *= 2.0**self._level / (2 * self._bandwidths[v] ** 2)
             exp_in_place(gram)
-            self._grams[v] = gram
-        return self._grams[v]
-
-    def shifted(self, v: int, steps: int) -> FloatArray:
-        """Gram matrix of the values so many steps before the targets."""
-        start = self.problem.embedding.reach - steps
-        return self._gram(v)[start : start + self.rows, start : start + self.rows]
-
-    def past(self, v: int, steps: tuple[int, ...]) -> FloatArray:
-        """Gram matrix of past values: the product of the shifted ones."""
-        if (v, steps) not in self._pasts:
-            made = self.shifted(v, steps[0]).copy()
-            for s in steps[1:]:
-                made *= self.shifted(v, s)
-            self._pasts[v, steps] = made
+            self._pasts[v, steps] = gram
         return self._pasts[v, steps]
 
     def target(self, link: Link) -> FloatArray:
         """Gram matrix of the targets."""
-        return self.shifted(link.target, 0)
+        return self.past(link.target, (0,))
 
     def condition(self, link: Link) -> FloatArray:
         """Gram matrix of what is conditioned on."""

@@ -1,9 +1,14 @@
-"""Time series, checked once, and the past values that predict them."""
+"""Time series, checked once, and the past values that predict them.
+
+A series has a value for every step of a grid of equally spaced times; where none was measured it is NaN. A target is
+used if it and its whole past were measured, so that no past reaches across a hole.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +20,16 @@ from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeErr
 from condcs._core.ranks import ranked
 
 FloatArray = np.ndarray[Any, Any]
+IntArray = np.ndarray[Any, Any]
 
 FEWEST_ROWS = 20
 """Fewest rows (target, past) that a score is computed on."""
+
+_UNEVEN, _MOST_UNEVEN = 0.25, 0.05
+"""A step that differs from a multiple of the median by more than a quarter of it is uneven; one in 20 may be."""
+
+_MOST_TIMES_PER_ROW = 1000
+"""A grid of so many times per row is a sign that the steps are not what they seem."""
 
 _MOST_ABOVE = 1000
 """Binary digits that the largest value may lie above the unit: 2**1024 is not a double any more."""
@@ -32,7 +44,7 @@ class Series(ByValue):
     name : str
         Name in messages, tables and figures.
     values : array, shape (n, columns), float64
-        One row per time, in units of 2**exponent.
+        One row per time, in units of 2**exponent; NaN where there is none.
     exponent : int
         Of the unit, in which the median magnitude of a checked series is about 1: squares of values near 1e-160 or
         1e160 would underflow or overflow, and a power of two changes no digit.
@@ -46,10 +58,19 @@ class Series(ByValue):
         """Return the number of times."""
         return len(self.values)
 
+    @property
+    def measured(self) -> FloatArray:
+        """Rows without a missing value."""
+        return self.values[self.is_measured]
+
+    @property
+    def is_measured(self) -> FloatArray:
+        """Whether each row has all its values."""
+        return np.asarray(np.isfinite(self.values).all(axis=1))
+
 
 def check_one_series(argument: str, value: Array, name: str) -> Series:
     """Check a variable of one or more columns."""
-    check_time_order(argument, value)
     values = _as_floats(argument, value)
     if values.ndim == 1:
         values = values[:, None]
@@ -60,19 +81,19 @@ def check_one_series(argument: str, value: Array, name: str) -> Series:
         )
     columns = [name] if values.shape[1] == 1 else column_names(value) or range(values.shape[1])
     _check_values(argument, values, [str(c) for c in columns])
-    return _in_own_unit(name, values)
+    return _in_own_unit(name, on_grid(index_places(argument, value), values))
 
 
 def check_series_table(argument: str, value: Array | Mapping[str, Array]) -> list[Series]:
     """Check an array (time, variables), a DataFrame, or a mapping from names to series: one variable per column."""
     if isinstance(value, Mapping):
+        value = _aligned(value)
         series = [check_one_series(argument, part, str(name)) for name, part in value.items()]
         if len(series) < 2:
             raise ShapeError(f"`{argument}` must hold at least two series, got {len(series)}. Add another.")
         check_same_length(*series)
         check_different(series)
         return series
-    check_time_order(argument, value)
     table = _as_floats(argument, value)
     if table.ndim != 2 or table.shape[1] < 2:
         raise ShapeError(
@@ -91,16 +112,17 @@ def check_series_table(argument: str, value: Array | Mapping[str, Array]) -> lis
             f"`{argument}` must have columns with different names, got {repeated!r} twice. Rename one of them."
         )
     _check_values(argument, table, titles)
+    table = on_grid(index_places(argument, value), table)
     series = [_in_own_unit(title, np.ascontiguousarray(table[:, [j]])) for j, title in enumerate(titles)]
     check_different(series)
     return series
 
 
-def check_time_order(argument: str, value: Any) -> None:
-    """Refuse a pandas index that is not increasing: rows are taken as equally spaced times."""
+def index_places(argument: str, value: Any) -> IntArray | None:
+    """Return the places on a grid of equally spaced times of the rows of a pandas object, None without an index."""
     index = getattr(value, "index", None)
     if index is None or not hasattr(index, "is_monotonic_increasing"):
-        return
+        return None
     if not index.is_monotonic_increasing:
         raise DataError(
             f"`{argument}` must be in time order, but its index goes backwards. Sort it: `{argument}.sort_index()`."
@@ -111,6 +133,55 @@ def check_time_order(argument: str, value: Any) -> None:
             f"`{argument}` must have one row per time, but its index holds {twice!s} more than once. Average or drop "
             "the repeated rows."
         )
+    times = np.asarray(index.asi8 if hasattr(index, "asi8") else index)
+    return grid_places(times.astype(np.float64), f"`{argument}`") if times.dtype.kind in "iuf" else None
+
+
+def grid_places(times: FloatArray, what: str) -> IntArray:
+    """Return the place of each time on a grid of equally spaced times; they increase.
+
+    The step of the grid is the median step. A step of 1.5 times that and more is a hole, and as long as the number of
+    steps that it is nearest to.
+
+    Examples
+    --------
+    >>> grid_places(np.array([0.0, 0.25, 0.5, 0.76, 1.75]), "the series").tolist()
+    [0, 1, 2, 3, 7]
+    """
+    steps = np.diff(times)
+    if not len(steps):
+        return np.zeros(len(times), np.int64)
+    lengths = np.maximum(np.rint(steps / np.median(steps)), 1)
+    places = np.concatenate([[0], np.cumsum(lengths)])
+    uneven = float(np.mean(np.abs(steps / np.median(steps) - lengths) > _UNEVEN))
+    if uneven > _MOST_UNEVEN or places[-1] > _MOST_TIMES_PER_ROW * len(times):
+        raise DataError(
+            f"{what} must have equally spaced times, holes apart, but {uneven:.0%} of the steps are no multiple of the "
+            f"median step, {np.median(steps):g}, and {places[-1] + 1:,.0f} times would hold {len(times):,} rows. "
+            "Resample it to equal steps, or leave the times out to take every row as the step after the one before."
+        )
+    return places.astype(np.int64)
+
+
+def on_grid(places: IntArray | None, values: FloatArray) -> FloatArray:
+    """Put rows in their places; rows in between are NaN."""
+    if places is None or len(values) == 0 or places[-1] == len(values) - 1:
+        return values
+    made = np.full((places[-1] + 1, *values.shape[1:]), np.nan)
+    made[places] = values
+    return made
+
+
+def _aligned(series: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Give pandas series the times of all of them; NaN where one has none."""
+    indices: list[Any] = [getattr(one, "index", None) for one in series.values()]
+    if not indices or not all(hasattr(index, "union") for index in indices):
+        return series
+    together = indices[0]
+    for index in indices[1:]:
+        if not together.equals(index):
+            together = together.union(index)
+    return {name: one if one.index.equals(together) else one.reindex(together) for name, one in series.items()}
 
 
 def check_kind(argument: str, value: Any, kinds: Sequence[Any], *others: str) -> Any:
@@ -141,7 +212,12 @@ def in_common_unit(series: Sequence[Series]) -> tuple[Series, ...]:
 
 def in_ranks(series: list[Series]) -> list[Series]:
     """Replace the values of each series by their ranks."""
-    return [Series(one.name, ranked(one.values)) for one in series]
+    found = []
+    for one in series:
+        values = np.full_like(one.values, np.nan)
+        values[one.is_measured] = ranked(one.measured)
+        found.append(Series(one.name, values))
+    return found
 
 
 def check_same_length(first: Series, *others: Series) -> None:
@@ -158,7 +234,7 @@ def check_different(series: Sequence[Series]) -> None:
     """Check that no series is a copy of another."""
     for j, b in enumerate(series):
         for a in series[:j]:
-            if a.exponent == b.exponent and np.array_equal(a.values, b.values):
+            if a.exponent == b.exponent and np.array_equal(a.values, b.values, equal_nan=True):
                 raise DataError(
                     f"`{a.name}` and `{b.name}` must be different series, but they are equal. Drop one of them: copies "
                     "cannot be told apart."
@@ -166,7 +242,7 @@ def check_different(series: Sequence[Series]) -> None:
 
 
 def _in_own_unit(name: str, values: FloatArray) -> Series:
-    sizes = np.abs(values[values != 0])
+    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
     middle, largest = np.frexp([np.partition(sizes, len(sizes) // 2)[len(sizes) // 2], sizes.max()])[1]
     # Not the largest value but the median counts, so that one outlier does not push the others out of range.
     exponent = int(max(middle, largest - _MOST_ABOVE))
@@ -195,15 +271,17 @@ def _as_floats(argument: str, value: Any) -> FloatArray:
 def _check_values(argument: str, values: FloatArray, names: Sequence[str]) -> None:
     if not len(values):
         raise ShapeError(f"`{argument}` must have rows, got none. Pass one row per time.")
-    bad = ~np.isfinite(values)
+    bad = np.isinf(values)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
         raise DataError(
-            f"`{argument}` must have no gaps, got {int(bad.sum())} NaN or infinite value(s), first in row {row}, "
-            f"column {names[column]!r}. Interpolate them, or use the longest stretch without gaps: dropping rows "
-            "would make distant times neighbours."
+            f"`{argument}` must have finite values, got {int(bad.sum())} infinite one(s), first in row {row}, column "
+            f"{names[column]!r}. Use NaN where there is no value."
         )
-    constant = np.flatnonzero(values.max(axis=0) == values.min(axis=0))
+    absent = np.isnan(values).all(axis=0)
+    if absent.any():
+        raise DataError(f"`{argument}` must have values, but column {names[int(np.argmax(absent))]!r} is NaN. Drop it.")
+    constant = np.flatnonzero(np.nanmax(values, axis=0) == np.nanmin(values, axis=0))
     if len(constant):
         raise DataError(
             f"`{argument}` must vary, but column {names[int(constant[0])]!r} is constant. Drop it: a constant "
@@ -267,19 +345,6 @@ class Embedding:
         """How many times at the start have no complete past."""
         return max(*self.own_steps, *self.source_steps)
 
-    def rows(self, length: int) -> int:
-        """Return the number of targets with a complete past in a series of this length."""
-        return length - self.reach
-
-    def past(self, series: Series, steps: Sequence[int]) -> FloatArray:
-        """Return past values as columns, one row per target."""
-        n = self.rows(len(series))
-        return np.concatenate([series.values[self.reach - s : self.reach - s + n] for s in steps], axis=1)
-
-    def target(self, series: Series) -> FloatArray:
-        """Return the targets."""
-        return series.values[self.reach :]
-
 
 def check_embedding(given: Any, length: int) -> Embedding:
     """Check an embedding, or a number of past values, against the length of the series."""
@@ -290,7 +355,7 @@ def check_embedding(given: Any, length: int) -> Embedding:
             "embedding=Embedding(order=2, lag=1)."
         )
     embedding: Embedding = Embedding(int(given)) if is_order else given
-    if embedding.rows(length) < FEWEST_ROWS:
+    if length - embedding.reach < FEWEST_ROWS:
         raise ShapeError(
             f"the series must be at least {FEWEST_ROWS + embedding.reach} long for {embedding}, which looks "
             f"{embedding.reach} step(s) back, got {length}. Use a longer series, or fewer or shorter lags."
@@ -308,21 +373,55 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class CausalProblem:
-    """Series of equal length, their embedding, and the links to test."""
+    """Series of equal length, their embedding, and the links to test.
+
+    All links have the same rows: targets, not before `first`, that were measured together with every past value that
+    any of the links looks at.
+    """
 
     series: tuple[Series, ...]
     embedding: Embedding
     links: tuple[Link, ...]
+    first: int = 0
+
+    @cached_property
+    def times(self) -> IntArray:
+        """Times of the targets."""
+        n, reach = len(self.series[0]), self.embedding.reach
+        complete = np.arange(n) >= max(self.first, reach)
+        for v, steps in {part for link in self.links for part in self._looked_at(link)} if reach < n else ():
+            is_measured = self.series[v].is_measured
+            for s in steps:
+                complete[reach:] &= is_measured[reach - s : n - s]
+        return np.flatnonzero(complete)
+
+    def _looked_at(self, link: Link) -> list[tuple[int, tuple[int, ...]]]:
+        e = self.embedding
+        return [(link.target, (0, *e.own_steps)), *((v, e.source_steps) for v in (link.source, *link.given))]
 
     @property
     def rows(self) -> int:
-        """Number of targets with a complete past."""
-        return self.embedding.rows(len(self.series[0]))
+        """Number of targets."""
+        return len(self.times)
+
+    def past(self, v: int, steps: Sequence[int]) -> FloatArray:
+        """Return the values of a series so many steps before the targets, as columns; step 0 is the target itself."""
+        return np.concatenate([self.series[v].values[self.times - s] for s in steps], axis=1)
 
     def parts(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the targets, what is conditioned on (own past, then pasts of `given`), and the past of the source."""
         e = self.embedding
-        own = [e.past(self.series[link.target], e.own_steps)]
-        given = [e.past(self.series[z], e.source_steps) for z in link.given]
-        target = e.target(self.series[link.target])
-        return target, np.concatenate([*own, *given], axis=1), e.past(self.series[link.source], e.source_steps)
+        own = [self.past(link.target, e.own_steps), *(self.past(z, e.source_steps) for z in link.given)]
+        return self.past(link.target, (0,)), np.concatenate(own, axis=1), self.past(link.source, e.source_steps)
+
+
+def check_rows(problem: CausalProblem) -> None:
+    """Refuse links of which too few targets were measured together with their past."""
+    if problem.rows < FEWEST_ROWS:
+        link = problem.links[0]
+        source, target = (problem.series[v].name for v in link[:2])
+        raise ShapeError(
+            f"`{source}` and `{target}` must have at least {FEWEST_ROWS} times with a complete past for "
+            f"{problem.embedding}, got {problem.rows} of {len(problem.series[0]):,} because of missing values. Use "
+            "fewer or shorter lags, or leave out the series with most gaps."
+        )

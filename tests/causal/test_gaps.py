@@ -1,0 +1,104 @@
+"""Missing values and holes in time: a row counts if its target and its whole past were measured."""
+
+import numpy as np
+import pytest
+
+import condcs
+from condcs._core.errors import DataError
+from condcs.causal import ConditionalCS, Embedding, causal_graph, causal_score, causal_test, select_embeddings
+from condcs.causal._series import grid_places
+from condcs.datasets import make_henon_chain, make_nlvar3
+
+CS = ConditionalCS(bandwidth=0.7)
+
+
+@pytest.fixture
+def series():
+    return make_nlvar3(160, rng=4).series.copy()
+
+
+def test_rows_around_a_gap_are_left_out(series):
+    """Order 2, lag 2: y_t needs y_{t-1}, y_{t-3}, x_{t-2}, x_{t-4}; the rows are found here by a loop."""
+    x, y = series[:, 0], series[:, 1]
+    x[50], y[80], y[120:124] = np.nan, np.nan, np.nan
+    rows = [
+        (y[t], y[t - 1], y[t - 3], x[t - 2], x[t - 4])
+        for t in range(4, 160)
+        if np.isfinite([y[t], y[t - 1], y[t - 3], x[t - 2], x[t - 4]]).all()
+    ]
+    assert len(rows) == 156 - 2 - 3 - 7  # x is looked at twice, y three times; four in a row: 4 + 1 + 2 targets
+    target, own, source = np.split(np.array(rows), [1, 3], axis=1)
+    expected = condcs.conditional_cs_predictors(target, own, source, **dict.fromkeys(WIDTHS, 0.7))
+    got = causal_score(x, y, embedding=Embedding(2, 2), measure=CS)
+    assert got == pytest.approx(expected, rel=1e-10)
+    graph = causal_graph({"x": x, "y": y}, embedding=Embedding(2, 2), n_resamples=5, rng=0)
+    assert graph.complete[0, 1] == len(rows)
+    assert graph.times == 160
+
+
+WIDTHS = ("bandwidth_y", "bandwidth_x1", "bandwidth_x2")
+
+
+def test_without_gaps_every_row_with_a_past_counts(series):
+    graph = causal_graph(series, embedding=3, n_resamples=5, rng=0)
+    assert set(graph.complete[~np.eye(3, dtype=bool)]) == {157}
+    assert graph.missing_words() == ""
+
+
+@pytest.mark.parametrize("null", ["windows", "circular", "local"])
+def test_a_hole_in_the_index_was_ignored(series, null):
+    """Rows 60 to 79 are absent: the same as NaN in their place, and not the same as joining what is left."""
+    pandas = pytest.importorskip("pandas")
+    hours = pandas.date_range("2024-01-01", periods=160, freq="h")
+    frame = pandas.DataFrame(series, columns=["a", "b", "c"], index=hours).drop(hours[60:80])
+    options = {"embedding": 2, "null": null, "n_resamples": 9, "rng": 0}
+    found = causal_graph(frame, **options)
+    in_place = series.copy()
+    in_place[60:80] = np.nan
+    np.testing.assert_array_equal(found.pvalues, causal_graph(in_place, **options).pvalues)
+    assert set(found.complete[~np.eye(3, dtype=bool)]) == {160 - 2 - 20 - 2}
+    assert "136 of 158 times" in str(found)
+    joined = causal_graph(frame.to_numpy(), **options)
+    assert joined.missing_words() == ""
+    assert found.scores[0, 1] != joined.scores[0, 1]
+
+
+def test_links_without_the_gap_keep_all_their_rows(series):
+    series[70, 2] = np.nan
+    graph = causal_graph(series, embedding=1, n_resamples=9, rng=0)
+    # As a target the third series lacks two rows, its own and the next; as a source one.
+    assert graph.complete.tolist() == [[0, 159, 157], [159, 0, 157], [158, 158, 0]]
+    whole = causal_graph(series[:, :2], embedding=1, n_resamples=9, rng=0)
+    assert graph.scores[0, 1] == whole.scores[0, 1]
+    assert "157 to 159 of 159" in str(graph)
+
+
+def test_series_of_different_times_are_aligned(series):
+    pandas = pytest.importorskip("pandas")
+    a, b = (pandas.Series(column) for column in series[:, :2].T)
+    graph = causal_graph({"a": a[10:], "b": b[:-15]}, embedding=1, n_resamples=5, rng=0)
+    assert graph.times == 160
+    assert graph.complete[0, 1] == len(range(11, 145))
+
+
+def test_the_embedding_of_a_map_is_found_in_spite_of_gaps():
+    series = make_henon_chain(700, n_maps=2, rng=3).series.copy()
+    series[np.random.default_rng(0).choice(700, 20, replace=False), 0] = np.nan
+    assert {(c.lag, c.order) for c in select_embeddings(series).values()} == {(1, 2)}
+    assert causal_test(series[:, 0], series[:, 1], n_resamples=39, rng=0).pvalue <= 0.05
+
+
+def test_ranks_are_those_of_the_measured_values(series):
+    series[5, 0] = np.nan
+    options = {"embedding": 1, "ranks": True, "n_resamples": 5, "rng": 0}
+    plain, stretched = causal_graph(series, **options), causal_graph(np.exp(3 * series), **options)
+    np.testing.assert_allclose(plain.scores, stretched.scores, rtol=1e-12)
+
+
+def test_places_on_the_grid():
+    """Months have 28 to 31 days, and are one step each; a jitter below a quarter of a step does not matter."""
+    months = np.arange("2021-01", "2023-01", dtype="datetime64[M]").astype("datetime64[D]").astype(float)
+    assert grid_places(months, "x").tolist() == list(range(24))
+    assert grid_places(np.delete(months, [5, 6, 7]), "x").tolist() == [*range(5), *range(8, 24)]
+    with pytest.raises(DataError, match="`x` must have equally spaced times, holes apart"):
+        grid_places(np.cumsum(np.random.default_rng(0).exponential(size=100)), "`x`")
