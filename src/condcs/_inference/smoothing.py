@@ -317,7 +317,7 @@ def _cubic_splines(values: FloatArray, knots: FloatArray) -> FloatArray:
         rising = (x - first) / (knots[degree:-1] - first)
         falling = (last - x) / (last - knots[1:-degree])
         found = rising * found[:, :-1] + falling * found[:, 1:]
-    return found[:, :-1]
+    return np.asarray(found[:, :-1])
 
 
 def _inner(columns: FloatArray) -> FloatArray:

@@ -99,7 +99,8 @@ def compare(
         The same for a column that holds the loss of every row.
     tolerance : float, optional
         Changes of y for equal inputs, in its units (for labels, in shares), that are too small to matter. The answer is
-        then "changed" only if mean or spread of y changed by more, and "same" if both did by less, with confidence.
+        then "changed" only if mean or spread of y changed by more, over all inputs (in root mean square) or in a
+        region, and "same" only if both did by less, with confidence.
     min_effect : float, optional
         The same as a loss of overlap: with 0.05, overlaps above 0.95 are too small a change to matter.
     category, number : str, int or sequence of them

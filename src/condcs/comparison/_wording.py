@@ -169,6 +169,7 @@ def _range(found: Comparison, *, only_most: bool = False) -> str:
             of = _what(column) if column.is_category else f"mean and spread of {column.name}"
             least = f"{_amount(column, low)} to " if low > 0 and not only_most else "at most "
             words.append(f"for equal inputs, {of} differ by {least}{_amount(column, high)}")
+        words += [f"where {region.words} by {interval_words(region.changes[0])}" for region in found.regions[:1]]
     if found.limits.min_effect is not None:
         words.append("the overlap is {:.3f} to {:.3f}".format(*found.relation.overlap_interval))
     return ", and ".join(words)
