@@ -11,12 +11,10 @@ import numpy as np
 from condcs._core.equality import ByValue
 from condcs._core.errors import DataError, OverlapError, ParameterError
 from condcs._tables.column_choice import choose_x_and_y, select_columns, select_one
-from condcs._tables.decimals import same_decimals
 from condcs._tables.derived_columns import Derived, derive_inputs
-from condcs._tables.kinds import Column, as_number, label_of
-from condcs._tables.samples import Sample, sample_rows
+from condcs._tables.kinds import Column, as_number, label_of, tell_kind
+from condcs._tables.samples import Sample, same_decimals, sample_rows
 from condcs._tables.sources import FileOptions, Table, open_table
-from condcs._tables.telling import tell_kind
 
 FloatArray = np.ndarray[Any, Any]
 
