@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 import condcs
 from condcs._core.errors import CondcsError
+from condcs._inference.input_changes import holm
 from condcs.cli.app import app
-from condcs.comparison._groups import holm
 from tests.house_prices import house_prices
 
 QUICK = {"n_resamples": 79, "n_jobs": 1}

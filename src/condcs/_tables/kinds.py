@@ -68,9 +68,6 @@ Where = Callable[[int, int], str]
 GAP_LABEL = "missing"
 """The category of gaps."""
 
-LABEL_WIDTH = 0.5
-"""Bandwidth for 0/1 columns: two labels, sqrt(2) apart, have a similarity of exp(-4)."""
-
 
 def is_missing(cell: Any) -> bool:
     """Whether a cell is a gap: nothing, NaN or infinity, or a text that says so."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
@@ -14,6 +14,7 @@ from condcs._core.checks import check_choice
 from condcs._core.equality import ByValue
 from condcs._core.errors import DataError, OverlapError, ParameterError, public
 from condcs._core.printable import harmless
+from condcs._inference.input_changes import holm
 from condcs._tables.grouped_table import GroupedTable, read_groups
 from condcs._tables.in_memory import as_table, column_patterns
 from condcs._tables.pair import Missing
@@ -218,22 +219,6 @@ class GroupComparison(ByValue, Reported):
 def place_words(region: str) -> str:
     """Return a region as a place in a sentence: "where area > 100", or "everywhere"."""
     return region if region == "everywhere" else f"where {region}"
-
-
-def holm(pvalues: Sequence[float]) -> tuple[float, ...]:
-    """Adjust p-values for their number: the smallest times n, the next times n - 1, ..., and never falling.
-
-    Examples
-    --------
-    >>> holm([0.01, 0.04, 0.03])
-    (0.03, 0.06, 0.06)
-    """
-    p = np.asarray(pvalues, float)
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(stepped, 1.0)
-    return tuple(float(value) for value in adjusted)
 
 
 def _about_group(page: Page, title: str, found: Comparison) -> None:
