@@ -43,10 +43,8 @@ if TYPE_CHECKING:
     from condcs import report as report
     from condcs import timeseries as timeseries
     from condcs._tables.sources import FileOptions
-    from condcs.comparison._asserting import assert_same_relation
-    from condcs.comparison._comparing import compare
-    from condcs.comparison._comparing_groups import compare_groups
-    from condcs.comparison._group_comparison import GroupComparison
+    from condcs.comparison._comparing import assert_same_relation, compare
+    from condcs.comparison._groups import GroupComparison, compare_groups
     from condcs.comparison._result import Comparison
 
 __version__ = "0.1.0"
@@ -111,10 +109,10 @@ _SUBPACKAGES = (
 _HOMES = {
     "Comparison": "comparison._result",
     "FileOptions": "_tables.sources",
-    "GroupComparison": "comparison._group_comparison",
-    "assert_same_relation": "comparison._asserting",
+    "GroupComparison": "comparison._groups",
+    "assert_same_relation": "comparison._comparing",
     "compare": "comparison._comparing",
-    "compare_groups": "comparison._comparing_groups",
+    "compare_groups": "comparison._groups",
 }
 """Names that are imported when they are first used, and the modules that define them."""
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 import condcs
 from condcs._core.errors import CondcsError
+from condcs._inference.input_changes import holm
 from condcs.cli.app import app
-from condcs.comparison._group_comparison import holm
 from tests.house_prices import house_prices
 
 QUICK = {"n_resamples": 79, "n_jobs": 1}
@@ -62,8 +62,8 @@ def test_each_pair_is_what_compare_finds(table, found):
 def test_what_each_group_is_compared_with(table, against, names, used, monkeypatch):
     """The rest is all other groups together, in the table's order: a running number is no input of any pair."""
     seen = []
-    monkeypatch.setattr("condcs.comparison._comparing_groups.compare_pair", lambda pair, **o: seen.append(pair) or pair)
-    monkeypatch.setattr("condcs.comparison._comparing_groups.GroupComparison", lambda **made: made)
+    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, **o: seen.append(pair) or pair)
+    monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     made = condcs.compare_groups(table.assign(number=np.arange(280)), group="month", y="price", against=against)
     assert {tuple(column.name for column in pair.x) for pair in seen} == {("area", "district", "sold")}
     assert len(made["names"]) == names
@@ -105,8 +105,8 @@ def test_holm_by_hand():
 def test_enough_resamples_for_the_adjustment(table, monkeypatch):
     """With k groups the smallest adjusted p-value is k / (1 + resamples)."""
     given = []
-    monkeypatch.setattr("condcs.comparison._comparing_groups.compare_pair", lambda pair, **o: given.append(o) or pair)
-    monkeypatch.setattr("condcs.comparison._comparing_groups.GroupComparison", lambda **made: made)
+    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, **o: given.append(o) or pair)
+    monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     condcs.compare_groups(table, group="month", y="price", alpha=0.01)
     assert {o["n_resamples"] for o in given} == {799}
     with pytest.raises(CondcsError, match=r"`n_resamples` must be at least 400 .*got 398"):
@@ -114,8 +114,8 @@ def test_enough_resamples_for_the_adjustment(table, monkeypatch):
 
 
 def test_small_groups_and_rows_without_a_group_are_said(table, monkeypatch):
-    monkeypatch.setattr("condcs.comparison._comparing_groups.compare_pair", lambda pair, **o: pair)
-    monkeypatch.setattr("condcs.comparison._comparing_groups.GroupComparison", lambda **made: made)
+    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, **o: pair)
+    monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     odd = table.astype({"month": object})
     odd.loc[odd.index[:3], "month"] = None
     odd.loc[odd.index[3:8], "month"] = "test"

@@ -46,6 +46,19 @@ def test_the_bound_decides_not_the_pvalue(tolerance, decision, words):
     assert found.verdict in str(found)
 
 
+def test_a_change_in_a_region_was_lost_in_the_mean_over_all_inputs():
+    """A fifth of the rows changed by 1: 0.45 in root mean square over all of them, which is less than what matters."""
+    before, now = month(0), month(1)
+    now["price"] += 1.0 * (now.area > 0.84)
+    found = condcs.compare(before, now, tolerance=0.7, **OPTIONS)
+    assert found.effects[0].size.high < 0.7
+    assert found.decision == "changed"
+    assert condcs.compare(before, now, tolerance=1.2, **OPTIONS).decision == "same"
+    undecided = condcs.compare(before, now, tolerance=1.0, **OPTIONS)
+    assert undecided.decision == "undecided"
+    assert "where area > 0.8" in undecided.verdict
+
+
 def test_overlap_that_is_too_large_to_matter():
     tables = month(0), month(1, shift=0.1)
     assert condcs.compare(*tables, min_effect=0.5, **OPTIONS).decision == "same"
@@ -57,6 +70,31 @@ def test_no_evidence_does_not_read_as_no_change():
     assert found.decision == "undecided"
     assert "does not rule out small changes: in these rows a shift of price by less than 0.0" in found.verdict
     assert "everywhere" in found.verdict
+
+
+def test_copies_of_rows_were_evidence_for_effects():
+    """Every row five times, as a cluster: intervals are those of the rows, up to the bootstrap's error of a tenth."""
+    tables = month(0, rows=150), month(1, rows=150)
+    copies = [pd.concat([t.assign(who=np.arange(150))] * 5, ignore_index=True) for t in tables]
+    once, by_cluster = condcs.compare(*tables, **OPTIONS), condcs.compare(*copies, cluster="who", **OPTIONS)
+    by_row = condcs.compare(*copies, **OPTIONS)
+    lengths = [found.effects[0].average.high - found.effects[0].average.low for found in (once, by_cluster, by_row)]
+    assert lengths[1] == pytest.approx(lengths[0], rel=0.25)
+    assert lengths[2] < 0.6 * lengths[0]
+    assert by_row.inputs.pvalue <= by_cluster.inputs.pvalue
+
+
+def test_weights_count_in_effects():
+    """Rows of weight 3 that stand for three rows each: those of the south, where the change is."""
+    tables = [month(s) for s in (0, 1)]
+    tables[1]["price"] += 0.5 * (tables[1].district == "south")
+    weighted = [t.assign(w=np.where(t.district == "south", 3.0, 1.0)) for t in tables]
+    repeated = [pd.concat([t, *[t[t.district == "south"]] * 2], ignore_index=True) for t in tables]
+    with_weights = condcs.compare(*weighted, weights="w", **OPTIONS).effects[0]
+    as_rows, plain = (condcs.compare(*both, **OPTIONS).effects[0] for both in (repeated, tables))
+    assert with_weights.average.value == pytest.approx(as_rows.average.value, abs=0.03)
+    assert plain.average.value == pytest.approx(0.25, abs=0.04)
+    assert with_weights.average.value == pytest.approx(0.375, abs=0.04)
 
 
 def test_a_relation_that_is_the_same_for_a_model_that_is_used_elsewhere():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import condcs
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._comparing import STEPS
-from condcs.comparison._shifts import compare_inputs, compare_relation, standardised
+from condcs.comparison._shifts import compare_inputs, compare_relation, known_rows, standardised
 from tests.house_prices import house_prices
 
 
@@ -31,17 +32,50 @@ def test_the_tests_are_those_of_the_library():
     np.testing.assert_allclose(np.concatenate([zp, zq]).std(axis=0), 1)
     sp, sq = standardised(pair.y, yp, yq)
     options = {"resamples": 59, "seed": 3, "jobs": 1, "tell": lambda step: None}
-    ours = compare_relation(pair, **options)
+    ground = known_rows(pair, 3)
+    ours = compare_relation(pair, ground, **options)
     width = condcs.bandwidth(zp, zq)
-    theirs = condcs.conditional_test(zp, sp, zq, sq, bandwidth_x=width, n_resamples=59, rng=3)
+    theirs = condcs.conditional_test(
+        zp, sp, zq, sq, bandwidth_x=width, n_resamples=59, rng=3, propensity=ground.propensity
+    )
     assert ours.pvalue == theirs.pvalue
     assert ours.divergence == pytest.approx(theirs.divergence)
     assert ours.overlap == pytest.approx(min(1.0, np.exp(-(ours.divergence - ours.by_chance) / 2)))
     # With as many landmarks as rows the kernel is exact, but for the smallest eigenvalues.
-    inputs = compare_inputs(pair, resamples=59, seed=3, tell=lambda step: None)
+    inputs = compare_inputs(pair, ground, resamples=59, seed=3)
     at_twice = condcs.two_sample_test(zp, zq, bandwidth=2 * width, n_resamples=59, rng=3)
-    assert inputs.views[-1] == "bandwidth 2 x median"
-    assert inputs.pvalues[-1] == pytest.approx(at_twice.pvalue, abs=0.1)
+    assert inputs.views[-3:] == ("bandwidth 2 x median", "each input", "pairs of inputs")
+    assert inputs.pvalues[-3] == pytest.approx(at_twice.pvalue, abs=0.1)
+
+
+def test_a_shift_of_one_of_many_inputs_was_lost_in_distances():
+    """One of 12 inputs moves by half a deviation, 9 standard errors; a pair's correlation rises from 0 to 0.6."""
+    rng = np.random.default_rng(5)
+    xp, xq = rng.normal(size=(2, 400, 12))
+    shapes = rng.normal(size=(2, 400, 1))
+    moved, turned = xq.copy(), xq.copy()
+    moved[:, 3] += 0.5
+    turned[:, 4] = 0.6 * turned[:, 5] + 0.8 * turned[:, 4]
+    for x, view in ((moved, "each input"), (turned, "pairs of inputs")):
+        pair = numbers_pair(xp, shapes[0], x, shapes[1])
+        found = compare_inputs(pair, known_rows(pair, 0), resamples=199, seed=0)
+        assert found.pvalue == dict(zip(found.views, found.pvalues, strict=True))[view] == 1 / 200
+
+
+def test_rows_of_a_cluster_were_taken_for_evidence_of_a_shift():
+    """Ten rows of each of 30 clusters share their inputs: by row, most unchanged tables would seem to have shifted.
+
+    At the level 0.05, more than 7 of 40 have probability 0.0004.
+    """
+    shifted = 0
+    for seed in range(40):
+        rng = np.random.default_rng([3, seed])
+        xp, xq = (np.repeat(rng.normal(size=(30, 2)), 10, axis=0) for _ in range(2))
+        yp, yq = rng.normal(size=(2, 300, 1))
+        who = np.repeat(np.arange(30), 10)
+        pair = replace(numbers_pair(xp, yp, xq, yq), clusters_p=who, clusters_q=who)
+        shifted += compare_inputs(pair, known_rows(pair, seed), resamples=39, seed=seed).pvalue <= 0.05
+    assert shifted <= 7
 
 
 @pytest.mark.parametrize("change", [0.0, 1.5, 3.0])
@@ -58,7 +92,7 @@ def test_overlap_lies_inside_its_own_interval(change):
         yp, yq = xp[:, :1] + rng.normal(size=(50, 1)), xq[:, :1] + rng.normal(size=(60, 1))
         yq += change * (xq[:, :1] > 0)
         pair = numbers_pair(xp, yp, xq, yq)
-        found = compare_relation(pair, resamples=39, seed=seed, jobs=1, tell=lambda step: None)
+        found = compare_relation(pair, known_rows(pair, seed), resamples=39, seed=seed, jobs=1, tell=lambda step: None)
         low, high = found.overlap_interval
         assert 0 <= low <= found.overlap <= high <= 1
         reached += high == 1

@@ -11,11 +11,10 @@ import pytest
 from condcs._core.errors import DataError, OverlapError, ParameterError
 from condcs._tables.cycles import CYCLES
 from condcs._tables.in_memory import as_table
-from condcs._tables.kinds import as_day, describe_columns
+from condcs._tables.kinds import MOST_LABELS, as_day, describe_columns, tell_kind
 from condcs._tables.pair import ReadOptions, read_pair
 from condcs._tables.samples import RowSampler, together
 from condcs._tables.sources import FileOptions
-from condcs._tables.telling import MOST_LABELS, tell_kind
 
 
 def frame(rows=60, seed=0, **columns):

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
-from condcs._inference.propensities import Propensity, fitted_propensity
-from condcs._inference.smoothing import MOST_FREEDOM, Design, Smoother
+from condcs._inference.propensities import Propensity, chosen_propensity
+from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoother
 
 FloatArray = np.ndarray[Any, Any]
 IntArray = np.ndarray[Any, Any]
@@ -30,9 +30,52 @@ _LEAST_LEFT = 0.05
 _LEAST_SHARE = 1e-3
 
 
+class Units:
+    """What is drawn, and left out, as a whole: rows, or clusters of them.
+
+    Parameters
+    ----------
+    rows : int
+        How many rows there are.
+    clusters : array of int, shape (rows,), optional
+        Cluster 0, 1, ... of each row.
+    """
+
+    def __init__(self, rows: int, clusters: IntArray | None = None) -> None:
+        self.means = None if clusters is None else ClusterMeans(clusters)
+        self.numbers = np.arange(rows) if clusters is None else clusters
+        self.count = rows if self.means is None else len(self.means.sizes)
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Sum columns over the rows of each unit."""
+        return values if self.means is None else np.asarray(self.means.sums @ values)
+
+    def of_rows(self, values: FloatArray) -> FloatArray:
+        """Return for each row what its unit has."""
+        return values if self.means is None else np.asarray(values[self.means.of_rows])
+
+    def left_out(self, residuals: FloatArray, basis: FloatArray, shrinkages: FloatArray) -> FloatArray:
+        """Return residuals of ridge regressions (rows x penalties) with each unit left out of the fit.
+
+        The basis is orthonormal over these rows. Of a cluster, the hat matrix is taken as in `Smoother.residuals`.
+        """
+        leverage = 1 / len(basis) + basis**2 @ shrinkages
+        if self.means is None:
+            return np.asarray(residuals / np.maximum(1 - leverage, _LEAST_LEFT))
+        mean = self.means(residuals)
+        common = 1 / len(basis) + self.means(basis) ** 2 @ shrinkages
+        own = (residuals - self.of_rows(mean)) / np.maximum(1 - leverage + self.of_rows(common), _LEAST_LEFT)
+        together = mean / np.maximum(1 - self.means.sizes[:, None] * common, _LEAST_LEFT)
+        return np.asarray(own + self.of_rows(together))
+
+    def among(self, rows: FloatArray) -> Units:
+        """Return the units of some rows, given as flags."""
+        return Units(int(rows.sum()), None if self.means is None else self.numbers[rows])
+
+
 @dataclass(frozen=True, eq=False)
 class LeftOutFit:
-    """A linear fit at all rows, each left out of its own, and what it would be with other weights of the rows.
+    """A linear fit at all rows, each unit left out of its own, and what it would be with other weights of the rows.
 
     Attributes
     ----------
@@ -40,15 +83,18 @@ class LeftOutFit:
         The fit.
     left, right : array, shape (n, p)
         If the weights of the rows change by v, the fit changes by ``left @ (right.T @ v)``, to first order.
+    units : Units
+        What is left out as a whole.
     """
 
     values: FloatArray
     left: FloatArray
     right: FloatArray
+    units: Units
 
     def redrawn(self, change: FloatArray) -> FloatArray:
-        """Return the fit (n x B) for changes of the weights (n x B), each row still left out of its own fit."""
-        own = np.einsum("ij,ij->i", self.left, self.right)
+        """Return the fit (n x B) for changes of the weights (n x B), each unit still left out of its own fit."""
+        own = np.einsum("ij,ij->i", self.left, self.units.of_rows(self.units.sums(self.right)))
         return np.asarray(self.values[:, None] + self.left @ (self.right.T @ change) - own[:, None] * change)
 
 
@@ -66,41 +112,30 @@ class CommonSupport:
         Log-odds of the second sample at each row's x, if both samples weighed the same.
     weights : array, shape (n,)
         Weights of the rows, such that the samples weigh the same; their sum is 1.
-    units : array of int, shape (n,)
-        What is drawn as a whole: the number of the row, or of the cluster that it belongs to.
+    units : Units
+        What is drawn as a whole; the units of the first sample have the lower numbers.
     """
 
     smoother: Smoother
     second: FloatArray
     odds: LeftOutFit
     weights: FloatArray
-    units: IntArray
+    units: Units
 
     def design(self, target: FloatArray) -> Design:
         """Return the functions of x that do best for a target and for its difference between the samples."""
-        both = np.column_stack([target, (self.second - self.second.mean()) * (target - target.mean())])
+        left = self.smoother.residuals(target[:, None])[1][:, 0]
+        # What is left of the target, with the sign of the sample, follows the difference; both errors are in one unit.
+        sign = (self.second - self.second.mean()) / self.second.std()
+        both = np.column_stack([target, sign * left])
         with one_blas_thread():
-            return min(self.smoother.designs, key=lambda design: _error(design, both))
+            return min(self.smoother.designs, key=lambda design: _error(design, both, self.units))
 
     def regressions(self, target: FloatArray, design: Design) -> tuple[LeftOutFit, LeftOutFit]:
         """Regress a target on x in each sample: two fits at all rows, the one of the first sample first."""
         with one_blas_thread():
             functions = design.functions
-            return _ridge(functions, target, ~self.second), _ridge(functions, target, self.second)
-
-    def by_unit(self, values: FloatArray) -> FloatArray:
-        """Sum values of the rows (n, or n x c) over the rows of each unit: what is independent of what."""
-        if sum(self._sizes) == len(self.units):
-            return values
-        return np.asarray(np.add.reduceat(values[self._order], self._starts, axis=0))
-
-    @cached_property
-    def _order(self) -> IntArray:
-        return np.argsort(self.units, kind="stable")
-
-    @cached_property
-    def _starts(self) -> IntArray:
-        return np.unique(self.units[self._order], return_index=True)[1]
+            return tuple(_ridge(functions, target, own, self.units) for own in (~self.second, self.second))  # type: ignore[return-value]
 
     def difference(self, target: FloatArray, design: Design, folds: FloatArray) -> FloatArray:
         """Regress a target in each sample, and return the difference of both, rows of a fold from all other rows."""
@@ -109,25 +144,26 @@ class CommonSupport:
             functions = design.functions
             for fold in np.unique(folds):
                 own = folds != fold
-                fits = (_ridge(functions, target, own & self.second), _ridge(functions, target, own & ~self.second))
-                found[~own] = (fits[0].values - fits[1].values)[~own]
+                second, first = (_ridge(functions, target, own & of, self.units) for of in (self.second, ~self.second))
+                found[~own] = (second.values - first.values)[~own]
         return found
 
     def folds(self, count: int, rng: np.random.Generator) -> IntArray:
         """Deal the units of each sample out to so many folds, and return the fold of each row."""
         first, second = self._sizes
-        return np.concatenate([rng.permutation(n) % count for n in (first, second)])[self.units]
+        return np.concatenate([rng.permutation(n) % count for n in (first, second)])[self.units.numbers]
 
     def redrawn_weights(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Return how often each row is drawn (n x count) if units of each sample are drawn again with replacement."""
         drawn = [rng.multinomial(size, np.full(size, 1 / size), count).T for size in self._sizes]
-        return np.concatenate(drawn).astype(np.float64)[self.units]
+        return np.concatenate(drawn).astype(np.float64)[self.units.numbers]
 
     @cached_property
     def _sizes(self) -> tuple[int, int]:
         """Units of each sample; those of the first come first."""
-        first = int(self.units[~self.second].max()) + 1
-        return first, int(self.units.max()) + 1 - first
+        numbers = self.units.numbers
+        first = int(numbers[~self.second].max()) + 1
+        return first, int(numbers.max()) + 1 - first
 
 
 def common_support(
@@ -141,38 +177,43 @@ def common_support(
 ) -> CommonSupport:
     """Estimate where two samples, one after the other in the pool, both have rows.
 
-    A propensity of rows that has been fitted before is used as it is. Rows may have weights, and belong to clusters 0,
-    1, ..., those of the first sample first.
+    A propensity that has been fitted before is used as it is. Rows may have weights, and belong to clusters 0, 1, ...,
+    those of the first sample first.
     """
     second = np.repeat([False, True], sizes)
-    found = propensity if propensity is not None and propensity.units is None else None
-    if found is None:
-        found = fitted_propensity(smoother.designs, second.astype(np.int8), 2, rng)
-    design = next(d for d in smoother.designs if d.name == found.design)
-    # From shares of the pool to shares of two samples of equal weight.
-    balanced = np.log(sizes[1] / sizes[0])
+    if propensity is None:
+        labels = second.astype(np.int8)
+        propensity = chosen_propensity(None, smoother.numbers, smoother, clusters, labels, 2, rng)
+    units = Units(len(second), clusters)
     with one_blas_thread():
-        fit = _left_out_odds(design.functions, found.probabilities[:, 1], found._fits[0].penalty, second)
+        fit = _odds(propensity, second, units)
     own = np.ones(len(second)) if weights is None else np.asarray(weights, np.float64)
     return CommonSupport(
         smoother,
         second,
-        LeftOutFit(fit.values - balanced, fit.left, fit.right),
+        fit,
         own / np.where(second, 2 * own[second].sum(), 2 * own[~second].sum()),
-        np.arange(len(second)) if clusters is None else clusters,
+        units,
     )
 
 
-def _left_out_odds(functions: FloatArray, fitted: FloatArray, penalty: float, second: FloatArray) -> LeftOutFit:
-    """Log-odds of a fitted ridge logistic regression, each row left out of the fit, to first order."""
-    p = np.clip(fitted, 1e-6, 1 - 1e-6)
+def _odds(propensity: Propensity, second: FloatArray, units: Units) -> LeftOutFit:
+    """Log-odds of a fitted ridge logistic regression of units, each left out of the fit, to first order."""
+    (fit,) = propensity._fits
+    first = slice(None) if units.means is None else units.means.first
+    second = second[first]
+    p = np.clip(propensity.probabilities[:, 1], 1e-6, 1 - 1e-6)
     variance = p * (1 - p)
-    terms = np.column_stack([np.ones(len(p)), functions])
-    ridge = np.diag(np.r_[0.0, np.full(functions.shape[1], penalty)])
-    solved = np.linalg.solve((terms * variance[:, None]).T @ terms + ridge, terms.T).T
+    terms = fit.design.terms(slice(None))
+    solved = terms @ fit.inverse
     leverage = np.minimum(variance * np.einsum("ij,ij->i", terms, solved), 1 - _LEAST_LEFT)
     values = np.log(p / (1 - p)) - (second - p) / variance * leverage / (1 - leverage)
-    return LeftOutFit(values, terms, solved * (second - p)[:, None])
+    # From shares of the pool to shares of two samples of equal weight.
+    values -= np.log(second.sum() / (~second).sum())
+    right = solved * (second - p)[:, None]
+    if units.means is not None:
+        right /= units.means.sizes[:, None]
+    return LeftOutFit(units.of_rows(values), units.of_rows(terms), units.of_rows(right), units)
 
 
 def share(odds: FloatArray) -> FloatArray:
@@ -182,27 +223,25 @@ def share(odds: FloatArray) -> FloatArray:
     return np.asarray(np.clip(expit(odds), _LEAST_SHARE, 1 - _LEAST_SHARE))
 
 
-def _error(design: Design, targets: FloatArray) -> float:
-    """Sum over targets of the least share of the variance that a ridge regression leaves, each row left out."""
-    n = len(targets)
+def _error(design: Design, targets: FloatArray, units: Units) -> float:
+    """Sum the least squared errors of ridge regressions of some targets, each unit left out of its own fit."""
     centred = targets - targets.mean(axis=0)
-    shrinkages = _shrinkages(design.spectrum, n)
-    left = np.maximum(1 - 1 / n - design.basis**2 @ shrinkages, _LEAST_LEFT)
+    shrinkages = _shrinkages(design.spectrum, units.count)
     total = 0.0
     for target, along in zip(centred.T, (design.basis.T @ centred).T, strict=True):
-        errors = (((target[:, None] - design.basis @ (shrinkages * along[:, None])) / left) ** 2).sum(axis=0)
-        total += float(errors.min()) / max(float(target @ target), np.finfo(float).tiny)
+        residuals = target[:, None] - design.basis @ (shrinkages * along[:, None])
+        total += float((units.left_out(residuals, design.basis, shrinkages) ** 2).sum(axis=0).min())
     return total
 
 
-def _shrinkages(spectrum: FloatArray, rows: int) -> FloatArray:
+def _shrinkages(spectrum: FloatArray, units: int) -> FloatArray:
     """Return what each ridge penalty keeps along each direction (p x penalties); the last one keeps nothing."""
     found = spectrum[:, None] / (spectrum[:, None] + _PENALTIES)
-    return np.column_stack([found[:, found.sum(axis=0) <= MOST_FREEDOM * rows], np.zeros(len(spectrum))])
+    return np.column_stack([found[:, found.sum(axis=0) <= MOST_FREEDOM * units], np.zeros(len(spectrum))])
 
 
-def _ridge(functions: FloatArray, target: FloatArray, own: FloatArray) -> LeftOutFit:
-    """Regress on some functions of x over the own rows; a fit everywhere, own rows left out of their own."""
+def _ridge(functions: FloatArray, target: FloatArray, own: FloatArray, units: Units) -> LeftOutFit:
+    """Regress on some functions of x over the own rows; a fit everywhere, own units left out of their own."""
     n, level = int(own.sum()), float(target[own].mean())
     functions = functions - functions[own].mean(axis=0)
     inner, response = functions[own], target[own] - level
@@ -210,9 +249,10 @@ def _ridge(functions: FloatArray, target: FloatArray, own: FloatArray) -> LeftOu
     kept = spectrum > 1e-9 * max(spectrum[-1], np.finfo(float).tiny)
     spectrum, basis = spectrum[kept], functions @ (turn[:, kept] / np.sqrt(spectrum[kept]))
     inner = basis[own]
-    along, shrinkages = inner.T @ response, _shrinkages(spectrum, n)
-    leverage = np.minimum(1 / n + inner**2 @ shrinkages, 1 - _LEAST_LEFT)
-    left_out = (response[:, None] - inner @ (shrinkages * along[:, None])) / (1 - leverage)
+    among = units.among(own)
+    along, shrinkages = inner.T @ response, _shrinkages(spectrum, among.count)
+    residuals = response[:, None] - inner @ (shrinkages * along[:, None])
+    left_out = among.left_out(residuals, inner, shrinkages)
     best = int(np.argmin((left_out**2).sum(axis=0)))
     values = level + basis @ (shrinkages[:, best] * along)
     values[own] = target[own] - left_out[:, best]
@@ -221,7 +261,7 @@ def _ridge(functions: FloatArray, target: FloatArray, own: FloatArray) -> LeftOu
     left = np.column_stack([np.full(len(values), 1 / np.sqrt(n)), basis * np.sqrt(shrinkages[:, best])])
     right = np.zeros_like(left)
     right[own] = left[own] * (target[own] - values[own])[:, None]
-    return LeftOutFit(values, left, right)
+    return LeftOutFit(values, left, right, units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +296,7 @@ class MeansOnSupport:
         terms = _terms(support, column, support.weights[:, None], *(fit.values[:, None] for fit in fits))
         observed = np.array([above.sum(axis=0) / below.sum(axis=0) for above, below in terms])
         influence = [
-            support.by_unit((a - m * b)[:, 0] / b.sum()) for (a, b), m in zip(terms, observed[:, 0], strict=True)
+            support.units.sums((a - m * b)[:, 0] / b.sum()) for (a, b), m in zip(terms, observed[:, 0], strict=True)
         ]
         drawn = support.redrawn_weights(count, rng)
         redrawn = [

@@ -190,7 +190,7 @@ class _Residuals:
     def averages(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean change of each column, and its standard error."""
         averages = (self.surprises * self.left).sum(axis=0)
-        influence = self.support.by_unit(self.surprises * (self.left - averages * self.surprises))
+        influence = self.support.units.sums(self.surprises * (self.left - averages * self.surprises))
         return averages, np.sqrt((influence**2).sum(axis=0))
 
     def length(self) -> float:
@@ -205,7 +205,7 @@ class _Residuals:
             return 0.0
         # Two rows that agree by chance count twice, each in what is aimed at for the other; of a change only once.
         twice = 2 - min(max(along, 0.0) / length**2, 1.0)
-        errors = self.support.by_unit((self.aimed * (self.left - self.aimed)).sum(axis=1))
+        errors = self.support.units.sums((self.aimed * (self.left - self.aimed)).sum(axis=1))
         error = float(np.sqrt(twice * (errors**2).sum()))
         return max((along - z * error) / length, 0.0)
 

@@ -25,8 +25,7 @@ from condcs._inference.boxes import Bound
 from condcs._inference.input_changes import InputChange, deviation, input_changes
 from condcs._inference.propensities import warn_if_unreliable
 from condcs._inference.region_effects import Change, RegionEffects
-from condcs._inference.region_features import Feature, Kind, response_features
-from condcs._inference.regions import FoundBox, Ground, honest_boxes
+from condcs._inference.regions import Feature, FoundBox, Ground, Kind, honest_boxes, response_features
 from condcs._inference.statistics import as_numpy
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._kernels.log_kernels import Kernel, check_kernel

@@ -67,7 +67,7 @@ def input_changes(
     involved = involvements(ground, found)
     parts = [np.flatnonzero(ground.labels == group) for group in (0, 1)]
     columns = [_Column(ground.x[:, c], parts, ground, known) for c, known in enumerate(labels)]
-    adjusted = _holm([column.p_value for column in columns])
+    adjusted = holm([column.p_value for column in columns])
     return tuple(
         InputChange(name, float(share), p, column.summaries, column.bins, *column.shares)
         for name, share, p, column in zip(names, involved, adjusted, columns, strict=True)
@@ -201,11 +201,17 @@ def _edges(values: FloatArray) -> FloatArray:
     return np.linspace(low, high, _BINS + 1) if low < high else np.array([low, low + 1.0])
 
 
-def _holm(pvalues: Sequence[float]) -> list[float]:
-    """Adjust p-values for their number by Holm's method."""
-    values = np.asarray(pvalues)
-    order = np.argsort(values, kind="stable")
-    adjusted = np.minimum(1.0, np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1)))
-    found = np.empty(len(values))
-    found[order] = adjusted
-    return [float(v) for v in found]
+def holm(pvalues: Sequence[float]) -> tuple[float, ...]:
+    """Adjust p-values for their number: the smallest times n, the next times n - 1, ..., and never falling.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03])
+    (0.03, 0.06, 0.06)
+    """
+    p = np.asarray(pvalues, float)
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return tuple(float(value) for value in adjusted)

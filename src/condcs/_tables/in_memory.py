@@ -34,8 +34,7 @@ class TableInMemory:
         self.title = title
         self.names = check_names([_name(key) for key in columns], title)
         self._by_key = dict(zip(columns, self.names, strict=True))
-        # Of pandas the values themselves: slices of a Series may go by its index.
-        self._columns = [column.array if hasattr(column, "iloc") else column for column in columns.values()]
+        self._columns = [_without_index(column) for column in columns.values()]
         for name, column in zip(self.names, self._columns, strict=True):
             _check_column(title, name, column)
             if len(column) != len(self):
@@ -148,6 +147,13 @@ def _name(key: Hashable) -> str:
 def _named_once(title: str, columns: Sequence[tuple[Hashable, Any]]) -> TableInMemory:
     check_names([_name(key) for key, _ in columns], title)
     return TableInMemory(title, dict(columns))
+
+
+def _without_index(column: Any) -> Any:
+    """Return a column as it is; of pandas the values themselves, since slices of a Series may go by its index."""
+    if not hasattr(column, "iloc"):
+        return column
+    return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
 
 
 def _check_column(title: str, name: str, column: Any) -> None:

@@ -11,12 +11,10 @@ import numpy as np
 from condcs._core.equality import ByValue
 from condcs._core.errors import DataError, OverlapError, ParameterError
 from condcs._tables.column_choice import choose_x_and_y, select_columns, select_one
-from condcs._tables.decimals import same_decimals
 from condcs._tables.derived_columns import Derived, derive_inputs
-from condcs._tables.kinds import Column, as_number, label_of
-from condcs._tables.samples import Sample, sample_rows
+from condcs._tables.kinds import Column, as_number, label_of, tell_kind
+from condcs._tables.samples import Sample, same_decimals, sample_rows
 from condcs._tables.sources import FileOptions, Table, open_table
-from condcs._tables.telling import tell_kind
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -193,10 +191,8 @@ def read_sample(
     )
     check_gaps(table.title, names, sample, options, as_values=may_lack is not None)
     if len(sample.rows) < FEWEST_ROWS:
-        whole = (
-            f"{sample.seen:,} rows"
-            if not sample.gaps
-            else f"{sample.seen:,} rows, {sample.gaps:,} of them with missing values"
+        whole = f"{sample.seen:,} row{'' if sample.seen == 1 else 's'}" + (
+            f", {sample.gaps:,} of them with missing values" if sample.gaps else ""
         )
         raise DataError(f"{table.title} must have at least {FEWEST_ROWS} rows to compare, got {whole}. Collect more.")
     return sample
@@ -224,7 +220,7 @@ def check_gaps(
         worst = sorted(zip(names, sample.gaps_by_column, strict=True), key=lambda pair: -pair[1])
         told = ", ".join(f"{name!r} ({count:,})" for name, count in worst[:_SHOWN] if count)
         raise DataError(
-            f"{title} must have no missing values in the columns compared, got {sample.gaps:,} of "
+            f"{title} must have no missing or infinite values in the columns compared, got {sample.gaps:,} of "
             f"{sample.seen:,} rows with one: {told}. Drop such rows with missing='drop', "
             f"{'let gaps count as values with missing=' + repr('as-value') + ', ' if as_values else ''}"
             "or fill them in first."
@@ -276,11 +272,6 @@ def make_pair(wanted: Wanted, told: Sequence[Column], reference: Encoded, curren
             " ".join(["every column of `x` has the same value in all rows: there is nothing to condition on.", *notes])
         )
     _check_overlap(inputs)
-    if reference.weights is not None or reference.clusters is not None:
-        notes.append(
-            "Weights and clusters count in the test of the relation and in the regions, and weights in means over all "
-            "rows; the test of the inputs and the sizes of changes take rows as they are."
-        )
     xp, xq = (np.column_stack([derived.values[table] for derived in inputs]) for table in (0, 1))
     yp, yq = (np.column_stack([derived.values[table] for derived in responses]) for table in (0, 1))
     return Pair(

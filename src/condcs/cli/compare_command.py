@@ -17,9 +17,8 @@ from condcs.cli.boundary import CHANGED
 from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.comparison import _comparing
-from condcs.comparison._comparing_groups import compare_groups
 from condcs.comparison._formats import Found, as_junit, as_markdown
-from condcs.comparison._group_comparison import GroupComparison
+from condcs.comparison._groups import GroupComparison, compare_groups
 from condcs.comparison._result import Comparison
 from condcs.comparison._wording import Lines, answers, effects, loss_parts, responses, sizes, variables, where
 from condcs.report._page import as_json, write_whole

@@ -22,6 +22,7 @@ from condcs.comparison._wording import (
     effects,
     interval_words,
     loss_parts,
+    show_level,
     show_number,
     show_p,
     unseen,
@@ -160,8 +161,8 @@ def _regions(page: Page, found: Comparison) -> None:
                 f"{region.share_p:.0%}",
                 f"{region.share_q:.0%}",
                 change.words,
-                change.before.value,
-                change.now.value,
+                show_level(change, change.before.value),
+                show_level(change, change.now.value),
                 interval_words(change),
                 show_p(region.p_value),
             ]

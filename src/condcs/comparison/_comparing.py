@@ -1,7 +1,11 @@
-"""The comparison of two tables: read, test the inputs, test the relation, measure its change, find the regions."""
+"""The comparison of two tables: read, test the inputs, test the relation, measure its change, find the regions.
+
+And the same as an assertion, for the tests of a pipeline.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -11,6 +15,7 @@ import numpy as np
 
 from condcs._core.checks import check_alpha, check_choice, check_integer, check_positive
 from condcs._core.errors import DataError, ParameterError, public
+from condcs._core.printable import harmless
 from condcs._core.random import check_rng
 from condcs._tables.in_memory import TableInMemory, as_table, column_patterns
 from condcs._tables.pair import FEWEST_ROWS, Missing, Pair, ReadOptions, read_pair
@@ -20,6 +25,7 @@ from condcs.comparison._regions import Places, find_places
 from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._shifts import Shift, Tell, collected_warnings, compare_inputs, compare_relation, known_rows
 from condcs.comparison._sizes import Losses, Sizes, measure_sizes
+from condcs.comparison._wording import responses, set_lines, sizes, where
 
 STEPS = {"reading": 0.1, "inputs": 0.1, "relation": 0.5, "how sure": 0.1, "how large": 0.1, "where": 0.1}
 """The steps that `compare` tells of as they begin, and about how much of the time each takes."""
@@ -99,7 +105,8 @@ def compare(
         The same for a column that holds the loss of every row.
     tolerance : float, optional
         Changes of y for equal inputs, in its units (for labels, in shares), that are too small to matter. The answer is
-        then "changed" only if mean or spread of y changed by more, and "same" if both did by less, with confidence.
+        then "changed" only if mean or spread of y changed by more, over all inputs (in root mean square) or in a
+        region, and "same" only if both did by less, with confidence.
     min_effect : float, optional
         The same as a loss of overlap: with 0.05, overlaps above 0.95 are too small a change to matter.
     category, number : str, int or sequence of them
@@ -294,3 +301,71 @@ def check_level(alpha: Any, n_resamples: Any) -> None:
             f"`n_resamples` must be at least {least} for a p-value to reach alpha={alpha:g}, got {n_resamples}. "
             f"Pass n_resamples={2 * least}."
         )
+
+
+@public
+def assert_same_relation(
+    reference: Any,
+    current: Any,
+    *,
+    y: Columns,
+    x: Columns | None = None,
+    alpha: float = 0.01,
+    tolerance: float | None = None,
+    **options: Any,
+) -> Comparison:
+    """Raise an AssertionError if the relation of y to x changed between two tables.
+
+    The same tables with the same `rng` always pass or always fail. Where nothing changed, an assertion on new tables
+    fails with probability alpha; that the inputs shifted is no failure.
+
+    Parameters
+    ----------
+    reference, current : DataFrame, pyarrow Table, dict of columns, 2-d array, str or Path
+        The two tables, as in `condcs.compare`.
+    y, x : str, int or sequence of them
+        Response and inputs, as in `condcs.compare`.
+    alpha : float
+        Level of the test: how often an unchanged relation fails.
+    tolerance : float, optional
+        A change that does not matter, in the units of y, as in `condcs.compare`.
+    **options
+        Further keywords of `condcs.compare`, such as ``missing="drop"``.
+
+    Returns
+    -------
+    Comparison
+        What was found, if the relation did not change.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> def month(slope):
+    ...     area = rng.normal(100, 20, size=120)
+    ...     return {"area": area, "price": slope * area + rng.normal(0, 10, size=120)}
+    >>> checked = assert_same_relation(month(2), month(2), y="price")
+    >>> assert_same_relation(month(2), month(3), y="price")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    AssertionError: The relation of price to the inputs changed...
+    """
+    __tracebackhide__ = True  # pytest then shows the line of the test, not this one
+    if tolerance is not None:
+        options["tolerance"] = tolerance
+    # Unwrapped, so that errors name this function.
+    found: Comparison = inspect.unwrap(compare)(reference, current, y=y, x=x, alpha=alpha, **options)
+    if found.relation_changed:
+        raise AssertionError(failure_words(found))
+    return found
+
+
+def failure_words(found: Comparison) -> str:
+    """Say what changed and where, the answer first: pytest shows the first line in its summary."""
+    blocks = [
+        [found.verdict, *responses(found)],
+        set_lines(where(found)) if found.regions else [],
+        [f"{role}: {title}, {rows}" for role, title, rows in sizes(found).rows],
+        [f"- {note}" for note in found.notes],
+    ]
+    return "\n\n".join("\n".join(map(harmless, lines)) for lines in blocks if lines)

@@ -7,8 +7,8 @@ import re
 from xml.etree import ElementTree
 
 from condcs._core.printable import harmless
-from condcs.comparison._asserting import failure_words
-from condcs.comparison._group_comparison import GroupComparison, place_words
+from condcs.comparison._comparing import failure_words
+from condcs.comparison._groups import GroupComparison, place_words
 from condcs.comparison._result import Comparison
 from condcs.comparison._wording import Lines, answers, effects, loss_parts, responses, sizes, where
 

@@ -87,14 +87,15 @@ class Comparison(ByValue, Reported):
 
         Without `tolerance` and `min_effect`, "changed" means that the test rejects at the level alpha, and everything
         else is undecided: samples do not show that nothing changed at all. With one of them, "changed" means that the
-        test rejects and the confidence interval lies beyond it, "same" that the interval lies within.
+        test rejects and a confidence interval lies beyond it, that of the whole or, for `tolerance`, that of a region;
+        "same" that all of them lie within.
         """
         rejected = self.relation.pvalue <= self.alpha
         if not self.limits.given:
             return "changed" if rejected else "undecided"
         beyond, within = [], []
         if self.limits.tolerance is not None:
-            bounds = [effect.bounds for effect in self.effects]
+            bounds = [effect.bounds for effect in self.effects] + [_local_bounds(region) for region in self.regions]
             beyond.append(any(low > self.limits.tolerance for low, _ in bounds))
             within.append(all(high < self.limits.tolerance for _, high in bounds))
         if self.limits.min_effect is not None:
@@ -224,6 +225,15 @@ class Comparison(ByValue, Reported):
         from condcs.comparison._compare_page import compare_page
 
         return compare_page(self, command)
+
+
+def _local_bounds(region: Region) -> tuple[float, float]:
+    """Bounds of the size of what changed in a region, in units of y."""
+    change = region.changes[0]
+    low, high = change.change.low, change.change.high
+    if change.quantity == "spread":
+        low, high = (change.before.value * (factor - 1) for factor in (low, high))
+    return max(low, -high, 0.0), max(-low, high)
 
 
 def _column(column: Column) -> dict[str, Any]:

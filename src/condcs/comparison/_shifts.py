@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ LANDMARKS = 100
 INPUT_ROWS = 50_000
 """Rows of each table by which the inputs are compared; of longer ones a uniform sample."""
 _SMALLEST_EIGENVALUE = 1e-6
+_MOST_PAIRS = 600
+"""Products of pairs of inputs beyond which none are looked at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +98,7 @@ def known_rows(pair: Pair, seed: int) -> Ground:
         sizes,
         np.random.default_rng(seed),
         weights=weights,
-        clusters=checked_clusters([("clusters_p", pair.clusters_p), ("clusters_q", pair.clusters_q)], sizes),
+        clusters=checked_clusters([("cluster", pair.clusters_p), ("cluster", pair.clusters_q)], sizes),
     )
 
 
@@ -117,10 +120,13 @@ def compare_inputs(pair: Pair, ground: Ground, *, resamples: int, seed: int) -> 
     features = _low_rank(pair.x, pool, median_widths(pair.x, xp, xq), multiples, rng)
     features = [ground.weights[rows, None] * own for own in features]
     with one_blas_thread():
-        values = np.array([_by_label(own, every) for own in features])
-        # The same permuted labels at every bandwidth, so that they can share one p-value.
+        kernels_only = np.array([_by_label(own, every) for own in features])
+        # Among many inputs, distances hardly notice that one of them moved.
+        few = _inputs_and_pairs(pair.x, pool, ground.weights[rows])
+        values = np.array([*kernels_only, *(_largest_square(own, every) for own in few.values())])
+        # The same permuted labels in every view, so that they can share one p-value.
         combined = largest_studentised(values[:, 0], values[:, 1:])
-        telling = combined.most_telling
+        telling = largest_studentised(kernels_only[:, 0], kernels_only[:, 1:]).most_telling
         draws = _redrawn_divergences(features[telling], units, len(xp), rng)
     divergence, by_chance = float(values[telling, 0]), float(values[telling, 1:].mean())
     low, middle, high = np.quantile(draws, [0.025, 0.5, 0.975])
@@ -130,13 +136,44 @@ def compare_inputs(pair: Pair, ground: Ground, *, resamples: int, seed: int) -> 
         pvalue=combined.pvalue,
         statistic=combined.statistic,
         null_distribution=combined.null_distribution,
-        views=tuple(f"bandwidth {m:g} x median" for m in multiples),
+        views=(*(f"bandwidth {m:g} x median" for m in multiples), *few),
         pvalues=tuple(pvalue(float(row[0]), row[1:], rounding=ROUNDING) for row in values),
         divergence=divergence,
         by_chance=by_chance,
         estimate=Estimate(*(max(0.0, float(v)) for v in ends)),
         diagnostics={},
     )
+
+
+def _inputs_and_pairs(columns: Sequence[Column], pool: FloatArray, weights: FloatArray) -> dict[str, FloatArray]:
+    """Return functions of single inputs and of pairs of them, by view, times the weights of the rows."""
+    blocks = [_labels_of(own) if c.is_category else _scores(own) for c, own in zip(columns, pool.T, strict=True)]
+    squares = [block**2 for c, block in zip(columns, blocks, strict=True) if not c.is_category]
+    found = {"each input": np.hstack([*blocks, *squares])}
+    pairs = [(a[:, :, None] * b[:, None, :]).reshape(len(pool), -1) for a, b in combinations(blocks, 2)]
+    if pairs and sum(own.shape[1] for own in pairs) <= _MOST_PAIRS:
+        found["pairs of inputs"] = np.hstack(pairs)
+    return {name: weights[:, None] * (own - np.average(own, axis=0, weights=weights)) for name, own in found.items()}
+
+
+def _scores(values: FloatArray) -> FloatArray:
+    """Return normal scores of the ranks, which no outlier can dominate."""
+    from scipy.special import ndtri
+
+    ordered = np.sort(values)
+    ranks = np.searchsorted(ordered, values, side="left") + np.searchsorted(ordered, values, side="right")
+    return np.asarray(ndtri((ranks + 1) / (2 * len(values) + 2)))[:, None]
+
+
+def _labels_of(codes: FloatArray) -> FloatArray:
+    return np.asarray((codes[:, None] == np.unique(codes)[1:]).astype(np.float64))
+
+
+def _largest_square(functions: FloatArray, labels: FloatArray) -> FloatArray:
+    """Largest squared sum of any function over the rows with label 1, in deviations, for each column of labels."""
+    sums = functions.T @ labels
+    deviation = sums.std(axis=1, keepdims=True)
+    return np.asarray(((sums / np.where(deviation > 0, deviation, 1.0)) ** 2).max(axis=0))
 
 
 def _low_rank(

@@ -123,13 +123,12 @@ def effect_words(column: Column, effect: Effect) -> list[str]:
         uneven = size.low > max(abs(average.low), abs(average.high))
         found.append(
             f"{_what(column)} is {_amount(column, abs(average.value))} {'higher' if average.value > 0 else 'lower'} on "
-            f"average ({_between(column, average)})"
-            + (f", unevenly (by {_amount(column, size.value)} in root mean square)" if uneven else "")
+            f"average ({_between(column, average)})" + (", but not by as much everywhere" if uneven else "")
         )
     elif size.low > 0:
         found.append(
-            f"{_what(column)} differs by {_amount(column, size.value)} in root mean square ({_between(column, size)}), "
-            "not in the same direction everywhere"
+            f"{_what(column)} differ{'' if _is_plural(column) else 's'} by about {_amount(column, size.value)} "
+            f"({_between(column, size)}), up in some places and down in others"
         )
     spread = effect.spread
     if spread is not None and _sure(spread.change):
@@ -152,8 +151,8 @@ def _mostly(found: Comparison) -> str:
         return ""
     region = found.regions[0]
     change = region.changes[0]
-    before, now = show_number(change.before.value), show_number(change.now.value)
-    return f", most clearly where {region.words} ({change.words} {before} before, {now} now)"
+    before, now = show_level(change, change.before.value), show_level(change, change.now.value)
+    return f", most clearly where {region.words} ({change.words}: {before} before, {now} now)"
 
 
 def _limit(found: Comparison) -> str:
@@ -170,6 +169,7 @@ def _range(found: Comparison, *, only_most: bool = False) -> str:
             of = _what(column) if column.is_category else f"mean and spread of {column.name}"
             least = f"{_amount(column, low)} to " if low > 0 and not only_most else "at most "
             words.append(f"for equal inputs, {of} differ by {least}{_amount(column, high)}")
+        words += [f"where {region.words} by {interval_words(region.changes[0])}" for region in found.regions[:1]]
     if found.limits.min_effect is not None:
         words.append("the overlap is {:.3f} to {:.3f}".format(*found.relation.overlap_interval))
     return ", and ".join(words)
@@ -178,7 +178,11 @@ def _range(found: Comparison, *, only_most: bool = False) -> str:
 def _what(column: Column) -> str:
     if not column.is_category:
         return column.name
-    return f"the share of {column.name} = {column.labels[1]}" if len(column.labels) == 2 else f"shares of {column.name}"
+    return f"shares of {column.name}" if _is_plural(column) else f"the share of {column.name} = {column.labels[1]}"
+
+
+def _is_plural(column: Column) -> bool:
+    return column.is_category and len(column.labels) > 2
 
 
 def _amount(column: Column, value: float) -> str:
@@ -257,13 +261,17 @@ def decision_words(found: Comparison) -> str:
 def responses(found: Comparison) -> tuple[str, ...]:
     """Say what y does over all rows, and the loss."""
     lines = [
-        f"Overall, {words}: {show_number(before)} before, {show_number(after)} now."
-        for words, before, after in found.response
+        f"Overall, {words}: {_overall(column, before)} before, {_overall(column, after)} now."
+        for column, (words, before, after) in zip(found.pair.y, found.response, strict=True)
     ]
     if found.loss_change is not None:
         loss = found.loss_change
         lines.append(f"Mean loss: {show_short(loss.before)} before, {show_short(loss.now)} now.")
     return tuple(lines)
+
+
+def _overall(column: Column, value: float) -> str:
+    return f"{100 * value:.3g}%" if column.is_category else show(column, value)
 
 
 def where(found: Comparison) -> Lines:
@@ -280,7 +288,7 @@ def where(found: Comparison) -> Lines:
             region.words,
             f"{region.share_p:.0%} → {region.share_q:.0%}",
             ("" if what else f"{change.words}: ")
-            + f"{show_number(change.before.value)} → {show_number(change.now.value)}",
+            + f"{show_level(change, change.before.value)} → {show_level(change, change.now.value)}",
             interval_words(change),
             show_p(region.p_value),
         )
@@ -292,8 +300,15 @@ def where(found: Comparison) -> Lines:
 
 def interval_words(change: Change) -> str:
     """Write the interval of a change: of a difference, or of a factor."""
+    if change.quantity == "share":
+        return f"{100 * change.change.low:+.0f} to {100 * change.change.high:+.0f} points"
     low, high = show_number(change.change.low), show_number(change.change.high)
     return f"{'times ' if change.quantity == 'spread' else ''}{low} to {high}"
+
+
+def show_level(change: Change, value: float) -> str:
+    """Write what y is in a region: shares in percent."""
+    return f"{100 * value:.3g}%" if change.quantity == "share" else show_number(value)
 
 
 NOWHERE = "No region by itself shows the change clearly enough to be named."
