@@ -85,6 +85,8 @@ class Job:
         Kernel bandwidths for all pairs; None stands for the medians of each pair.
     factor : float
         Multiplies the bandwidths.
+    n_factors : int
+        If more than 1, `block` returns as many blocks, each with half the factor of the one before; only if `compiled`.
     compiled, wide : bool
         Whether the engine computes it, and whether by matrix products.
     """
@@ -93,6 +95,7 @@ class Job:
     options: Mapping[str, Any] = field(default_factory=dict)
     bandwidths: Bandwidths | None = None
     factor: float = 1.0
+    n_factors: int = 1
     compiled: bool = True
     wide: bool = False
 
@@ -113,20 +116,20 @@ class Job:
 
         With `above_diagonal` the two are the same series, and only i < j is computed (i != j if not symmetric).
         """
-        out = np.zeros((a.count, b.count))
+        out = np.zeros((self.n_factors, a.count, b.count))
         wanted = np.ones(out.shape, bool)
         if above_diagonal:
-            wanted = np.triu(wanted, 1) if self.symmetric else ~np.eye(a.count, dtype=bool)
+            wanted = np.triu(wanted, 1) if self.symmetric else wanted & ~np.eye(a.count, dtype=bool)
         fallbacks = Fallbacks()
         if self.compiled:
             fallbacks = self._compiled(a, b, above_diagonal, out)
             # A bandwidth so small that exponents overflow: the core estimator works in units of the bandwidth.
             wanted &= ~np.isfinite(out)
-        for i, j in np.argwhere(wanted):
-            out[i, j], fallback = self._pair(a.sample(int(i)), b.sample(int(j)))
+        for f, i, j in np.argwhere(wanted).tolist():
+            out[f, i, j], fallback = self._pair(a.sample(i), b.sample(j), self.factor / 2**f)
             if not self.compiled:
                 fallbacks += fallback
-        return out, fallbacks
+        return (out[0] if self.n_factors == 1 else out), fallbacks
 
     def _compiled(self, a: Windowed, b: Windowed, above_diagonal: bool, out: FloatArray) -> Fallbacks:
         from condcs.timeseries._engine import Series, block_divergences
@@ -143,13 +146,15 @@ class Job:
         )
         return Fallbacks(int(counts[0] + counts[1]), int(counts[2] + counts[3]))
 
-    def _pair(self, p: tuple[FloatArray, FloatArray], q: tuple[FloatArray, FloatArray]) -> tuple[float, Fallbacks]:
+    def _pair(
+        self, p: tuple[FloatArray, FloatArray], q: tuple[FloatArray, FloatArray], factor: float
+    ) -> tuple[float, Fallbacks]:
         measure, options, fallbacks = MEASURES[self.measure], dict(self.options), Fallbacks()
         if measure.gram:
             used = self.bandwidths
             if used is None:
                 used, fallbacks = _median_bandwidths(np.concatenate([p[0], q[0]]), np.concatenate([p[1], q[1]]))
-            options |= {"bandwidth_x": used.x * self.factor, "bandwidth_y": used.y * self.factor}
+            options |= {"bandwidth_x": used.x * factor, "bandwidth_y": used.y * factor}
         return float(measure.function(*p, *q, **options)), fallbacks
 
 
@@ -167,7 +172,7 @@ def make_job(
         # Distances do not depend on the origin, but products of frames lose fewer digits around the mean.
         origin = np.nanmean(sides[0].collection.frames, axis=0)
         sides = [side.shifted(origin) for side in sides]
-    return Job(measure, dict(options), bandwidths, factor, compiled, wide), sides, fallbacks
+    return Job(measure, dict(options), bandwidths, factor, compiled=compiled, wide=wide), sides, fallbacks
 
 
 def _check_measure(name: Any) -> Measure:

@@ -73,58 +73,84 @@ def power_of_two(exponent: Any) -> Any:
 _SAFE_SUM = 1e-290
 
 
+# A power is not raised to the fourth below this: the result would be below the smallest one.
+_SMALLEST_ROOT = 2.0 ** (_SMALLEST / 4)
+
+
 # Inlined, because of a function that stands alone, a first run and one that loads the cache may use different copies:
 # the compiler may reorder sums, and does not do it alike in each.
 @numba.njit(forceinline=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
-def _cross_masses(X: Any, Y: Any, y_start: int, y_step: int, n: int, m: int, cx: float, cy: float, masses: Any) -> None:
-    """Kernel masses of the rows over the columns, and of the columns over the rows: each cell is visited once."""
+def _add_row(row: Any, count: int, column: Any, first: int) -> float:
+    """Add a row of kernel values to the sums of its columns, and return its own sum."""
+    total = 0.0
+    for j in range(count):
+        value = row[uintp(j)]
+        total += value
+        column[uintp(first + j)] += value
+    return total
+
+
+@numba.njit(forceinline=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
+def _halve_bandwidth(row: Any, count: int) -> None:
+    """Turn kernel values into those of half the bandwidth: their fourth powers."""
+    for j in range(count):
+        value = max(row[uintp(j)], _SMALLEST_ROOT)
+        value *= value
+        row[uintp(j)] = value * value
+
+
+@numba.njit(forceinline=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
+def _cross_masses(
+    X: Any, Y: Any, y_start: int, y_step: int, n: int, m: int, cx: float, cy: float, k: Any, kl: Any, masses: Any
+) -> None:
+    """Kernel masses of the rows over the columns, and of the columns over the rows: each cell is visited once.
+
+    ``masses[f]`` holds, at the f-th halving of the bandwidths, A and B of the rows and A and B of the columns.
+    """
     width = padded(m)
-    a_row, b_row, a_column, b_column = masses[0], masses[1], masses[2], masses[3]
-    a_column[:width] = 0.0
-    b_column[:width] = 0.0
+    masses[:, 2:, :width] = 0.0
     sx, sy = LOG2_E * cx, LOG2_E * cy
     for i in range(n):
         start, y_row = i * width, y_start + i * y_step
         # One loop for each exponential: both in one need more registers than there are.
-        a_total, b_total = 0.0, 0.0
         for j in range(width):
-            k = power_of_two(sx * X[uintp(start + j)])
-            a_total += k
-            a_column[j] += k
+            k[j] = power_of_two(sx * X[uintp(start + j)])
         for j in range(width):
-            kl = power_of_two(sx * X[uintp(start + j)] + sy * Y[uintp(y_row + j)])
-            b_total += kl
-            b_column[j] += kl
-        a_row[i], b_row[i] = a_total, b_total
+            kl[j] = power_of_two(sx * X[uintp(start + j)] + sy * Y[uintp(y_row + j)])
+        for f in range(len(masses)):
+            if f > 0:
+                _halve_bandwidth(k, width)
+                _halve_bandwidth(kl, width)
+            masses[f, 0, i] = _add_row(k, width, masses[f, 2], 0)
+            masses[f, 1, i] = _add_row(kl, width, masses[f, 3], 0)
 
 
 @numba.njit(forceinline=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
-def _own_masses(x: Any, y: Any, n: int, cx: float, cy: float, masses: Any) -> float:
+def _own_masses(x: Any, y: Any, n: int, cx: float, cy: float, k: Any, kl: Any, masses: Any, totals: Any) -> None:
     """Kernel masses of a series' windows over the series itself, and the sum of B / A^2 over its windows."""
-    a, b = masses[0], masses[1]
     # Every window with itself.
-    a[:n] = 1.0
-    b[:n] = 1.0
+    masses[:, :, :n] = 1.0
     sx, sy = LOG2_E * cx, LOG2_E * cy
     start = 0
     for i in range(n - 1):
-        count, rest = padded(n - 1 - i), i + 1
-        a_total, b_total = 0.0, 0.0
+        count = padded(n - 1 - i)
         for j in range(count):
-            k = power_of_two(sx * x[uintp(start + j)])
-            a_total += k
-            a[uintp(rest + j)] += k
+            k[j] = power_of_two(sx * x[uintp(start + j)])
         for j in range(count):
-            kl = power_of_two(sx * x[uintp(start + j)] + sy * y[uintp(start + j)])
-            b_total += kl
-            b[uintp(rest + j)] += kl
-        a[i] += a_total
-        b[i] += b_total
+            kl[j] = power_of_two(sx * x[uintp(start + j)] + sy * y[uintp(start + j)])
+        for f in range(len(masses)):
+            if f > 0:
+                _halve_bandwidth(k, count)
+                _halve_bandwidth(kl, count)
+            masses[f, 0, i] += _add_row(k, count, masses[f, 0], i + 1)
+            masses[f, 1, i] += _add_row(kl, count, masses[f, 1], i + 1)
         start += count
-    total = 0.0
-    for i in range(n):
-        total += b[i] / (a[i] * a[i])
-    return total
+    for f in range(len(masses)):
+        a, b = masses[f, 0], masses[f, 1]
+        total = 0.0
+        for i in range(n):
+            total += b[i] / (a[i] * a[i])
+        totals[f] = total
 
 
 @njit(nogil=True)
@@ -220,7 +246,7 @@ class _Own(NamedTuple):
         The same grouped by magnitude, for medians of pairs.
     successors : array, shape (count, :)
         In place of the last two if there is one channel: the successors in ascending order.
-    masses, totals : array, shape (count, 2, :) and (count,)
+    masses, totals : array, shape (count, factors, 2, :) and (count, factors)
         Kernel masses of the windows over their own series, and the sum of B / A^2.
     """
 
@@ -238,7 +264,7 @@ class _Own(NamedTuple):
 
 @njit(nogil=True)
 def _prepare(
-    series: Any, order: int, wide: bool, cx: float, cy: float, n_max: int, scratch: Any, X: Any, Y: Any
+    series: Any, order: int, wide: bool, cx: float, cy: float, n_max: int, scratch: Any, X: Any, Y: Any, rows: Any, n_factors: int
 ) -> Any:
     """Find the distances of each series' windows among themselves.
 
@@ -258,8 +284,8 @@ def _prepare(
         np.empty((several, size)),
         np.empty((several, GROUP_ENDS), np.int64),
         np.empty((kept if one_channel else 0, n_max)),
-        np.empty((count, 2, stride + LANES)),
-        np.empty(count),
+        np.empty((count, n_factors, 2, stride + LANES)),
+        np.empty((count, n_factors)),
     )
     for i in range(count):
         frames, norms, windows = _one(series, i)
@@ -273,7 +299,7 @@ def _prepare(
         triangle(X, n, x)
         triangle(Y, n, y)
         if not pair_bandwidths:
-            own.totals[i] = _own_masses(x, y, n, cx, cy, own.masses[i])
+            _own_masses(x, y, n, cx, cy, rows[0], rows[1], own.masses[i], own.totals[i])
             continue
         used = triangle_size(n)
         group(x[:used], own.grouped_x[i], own.ends_x[i])
@@ -329,7 +355,7 @@ def block_divergences(
     wide: bool,
     out: Any,
 ) -> Any:
-    """Fill ``out[i, j]`` with the divergence between series i of a and series j of b.
+    """Fill ``out[f, i, j]`` with the divergence between series i of a and series j of b at the f-th factor.
 
     Parameters
     ----------
@@ -342,7 +368,7 @@ def block_divergences(
     bandwidth_x, bandwidth_y : float
         Bandwidths of the kernels; 0 means the median distance of the windows of each pair.
     factor : float
-        Multiplies the bandwidths.
+        Multiplies the bandwidths. ``out[f]`` has half the factor of ``out[f - 1]``: the exponentials are shared.
     logarithmic : bool
         Log contrast (conditional CS), or linear contrast (conditional Euclidean).
     wide : bool
@@ -367,9 +393,13 @@ def block_divergences(
     cx, cy = 0.0, 0.0
     if not pair_bandwidths:
         cx, cy = -0.5 / (bandwidth_x * factor) ** 2, -0.5 / (bandwidth_y * factor) ** 2
-    p = _prepare(a, order, wide, cx, cy, n_max, scratch, X, Y)
-    q = p if above_diagonal else _prepare(b, order, wide, cx, cy, n_max, scratch, X, Y)
-    masses = np.empty((4, stride))
+    n_factors = len(out)
+    # Kernel values between one window and all others.
+    kernels = np.empty((2, stride + LANES))
+    k, kl = kernels[0], kernels[1]
+    p = _prepare(a, order, wide, cx, cy, n_max, scratch, X, Y, kernels, n_factors)
+    q = p if above_diagonal else _prepare(b, order, wide, cx, cy, n_max, scratch, X, Y, kernels, n_factors)
+    masses = np.empty((n_factors, 4, stride))
     merged = np.empty(2 * n_max)
     candidates = np.empty((2 * n_max**2 + 512) if pair_bandwidths else 0)
     fallbacks = np.zeros(4, np.int64)
@@ -394,19 +424,22 @@ def block_divergences(
                 if kind_y > 0:
                     fallbacks[2 * (kind_y - 1) + 1] += 1
                 cx, cy = -0.5 / (median_x * factor**2), -0.5 / (median_y * factor**2)
-                p.totals[i] = _own_masses(p.x[i], p.y[i], n, cx, cy, p.masses[i])
-                q.totals[j] = _own_masses(q.x[j], q.y[j], m, cx, cy, q.masses[j])
+                _own_masses(p.x[i], p.y[i], n, cx, cy, k, kl, p.masses[i], p.totals[i])
+                _own_masses(q.x[j], q.y[j], m, cx, cy, k, kl, q.masses[j], q.totals[j])
             if copied or n < p_frames.shape[0] - order or m < q_frames.shape[0] - order:
-                _cross_masses(X, Y, 0, width, n, m, cx, cy, masses)
+                _cross_masses(X, Y, 0, width, n, m, cx, cy, k, kl, masses)
             else:
                 y_start, y_step = successors_at(m, order)
-                _cross_masses(X, scratch[0], y_start, y_step, n, m, cx, cy, masses)
-                if _underflows(masses, n, m):
+                _cross_masses(X, scratch[0], y_start, y_step, n, m, cx, cy, k, kl, masses)
+                # Masses only shrink with the bandwidth.
+                if _underflows(masses[n_factors - 1], n, m):
                     copy_successors(scratch[0], n, m, order, Y)
-            pq = _log_interaction(p.masses[i, 0], masses[0], masses[1], n, X, Y, width, 1, m, cx, cy)
-            qp = _log_interaction(q.masses[j, 0], masses[2], masses[3], m, X, Y, 1, width, n, cx, cy)
-            if logarithmic:
-                out[i, j] = math.log(p.totals[i]) + math.log(q.totals[j]) - pq - qp
-            else:
-                out[i, j] = p.totals[i] + q.totals[j] - math.exp(pq) - math.exp(qp)
+            for f in range(n_factors):
+                fx, fy, of = cx * 4.0**f, cy * 4.0**f, masses[f]
+                pq = _log_interaction(p.masses[i, f, 0], of[0], of[1], n, X, Y, width, 1, m, fx, fy)
+                qp = _log_interaction(q.masses[j, f, 0], of[2], of[3], m, X, Y, 1, width, n, fx, fy)
+                if logarithmic:
+                    out[f, i, j] = math.log(p.totals[i, f]) + math.log(q.totals[j, f]) - pq - qp
+                else:
+                    out[f, i, j] = p.totals[i, f] + q.totals[j, f] - math.exp(pq) - math.exp(qp)
     return fallbacks
