@@ -11,11 +11,9 @@ import math
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-from condcs._core.compiling import njit
+from condcs._core.compiling import bits_of_double, double_of_bits, njit
 
 _LOG2_E = 1.4426950408889634
 # ln 2 in two parts: the first has trailing zeros, so that k * _LN2_HIGH is exact for every exponent k.
@@ -25,26 +23,6 @@ _ROUNDING = 6755399441055744.0
 # The reduced argument lies within ln(2) / 2 of 0, where the Taylor polynomial of degree 13 is exact to rounding.
 _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1 / math.factorial(i) for i in range(2, 14))
 _SMALLEST = -708.0
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def bits_of_double(context: Any, x: Any) -> Any:
-    """Reinterpret a double as an integer."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def double_of_bits(context: Any, x: Any) -> Any:
-    """Reinterpret an integer as a double."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
 
 
 @njit("void(float64[::1])", nogil=True, fastmath={"contract"})

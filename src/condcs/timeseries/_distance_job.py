@@ -35,6 +35,9 @@ WIDE_CHANNELS = 48
 # Between these magnitudes squared distances neither overflow nor underflow; beyond, the core estimator takes over.
 _SMALLEST, _LARGEST = 1e-140, 1e140
 
+FALLBACK_PERCENT = 51
+"""Where the median is 0, the lowest positive percentile from this one up is used instead, here and in the engine."""
+
 
 @dataclass(frozen=True)
 class Bandwidths:
@@ -86,7 +89,7 @@ class Job:
     factor : float
         Multiplies the bandwidths.
     n_factors : int
-        If more than 1, `block` returns as many blocks, each with half the factor of the one before; only if `compiled`.
+        If more than 1, `block` returns as many blocks, each with half the factor of the one before.
     compiled, wide : bool
         Whether the engine computes it, and whether by matrix products.
     """
@@ -132,17 +135,31 @@ class Job:
         return (out[0] if self.n_factors == 1 else out), fallbacks
 
     def _compiled(self, a: Windowed, b: Windowed, above_diagonal: bool, out: FloatArray) -> Fallbacks:
-        from condcs.timeseries._engine import Series, block_divergences
+        from condcs.timeseries._engine import Series, block_divergences, prepare
 
         def series(s: Windowed) -> Series:
-            frames = s.collection.frames
+            frames = np.ascontiguousarray(s.collection.frames)
             norms = np.einsum("ij,ij->i", frames, frames) if self.wide else np.zeros(len(frames))
-            return Series(np.ascontiguousarray(frames), s.collection.starts, norms, s.windows, s.ends)
+            successors = np.zeros(0)
+            if self.bandwidths is None and s.collection.channels == 1:
+                owned = np.repeat(s.collection.starts[:-1], np.diff(s.ends))
+                successors = frames[owned + s.windows + s.order, 0]
+                for first, last in zip(s.ends[:-1], s.ends[1:], strict=True):
+                    successors[first:last].sort()
+            return Series(frames, s.collection.starts, norms, s.windows, s.ends, successors)
 
         x, y = (self.bandwidths.x, self.bandwidths.y) if self.bandwidths else (0.0, 0.0)
+        bandwidths = (x * self.factor, y * self.factor)
+        longest = int(max(a.collection.lengths.max(), b.collection.lengths.max()))
+        first = series(a)
+        p = prepare(first, a.order, self.wide, bandwidths, longest, self.n_factors)
+        second, q = first, p
+        if not above_diagonal:
+            second = series(b)
+            q = prepare(second, a.order, self.wide, bandwidths, longest, self.n_factors)
         logarithmic = self.measure == "conditional_cs"
         counts = block_divergences(
-            series(a), series(b), a.order, above_diagonal, x, y, self.factor, logarithmic, self.wide, out
+            first, p, second, q, a.order, above_diagonal, bandwidths, self.factor, longest, logarithmic, self.wide, out
         )
         return Fallbacks(int(counts[0] + counts[1]), int(counts[2] + counts[3]))
 
@@ -159,7 +176,13 @@ class Job:
 
 
 def make_job(
-    measure: str, bandwidth: SeriesBandwidth, factor: float, options: Mapping[str, Any], sides: list[Windowed]
+    measure: str,
+    bandwidth: SeriesBandwidth,
+    factor: float,
+    options: Mapping[str, Any],
+    sides: list[Windowed],
+    *,
+    n_factors: int = 1,
 ) -> tuple[Job, list[Windowed], Fallbacks]:
     """Check the settings and choose how to compute; also return the sides in the form that the job expects."""
     chosen = _check_measure(measure)
@@ -172,7 +195,7 @@ def make_job(
         # Distances do not depend on the origin, but products of frames lose fewer digits around the mean.
         origin = np.nanmean(sides[0].collection.frames, axis=0)
         sides = [side.shifted(origin) for side in sides]
-    return Job(measure, dict(options), bandwidths, factor, compiled=compiled, wide=wide), sides, fallbacks
+    return Job(measure, dict(options), bandwidths, factor, n_factors, compiled, wide), sides, fallbacks
 
 
 def _check_measure(name: Any) -> Measure:
@@ -257,7 +280,6 @@ def median_bandwidth(values: FloatArray) -> tuple[float, int]:
     and 1 is returned. Exact for any number of rows, as in the engine, whose results it must match.
     """
     from condcs._kernels.compiled import squared_distances
-    from condcs.timeseries._medians import GROUP_ENDS, median_of
 
     peak = float(np.max(np.abs(values)))
     if peak == 0.0:
@@ -265,6 +287,11 @@ def median_bandwidth(values: FloatArray) -> tuple[float, int]:
     # In units of the largest value (a power of two is exact) no square overflows.
     unit = float(2.0 ** np.floor(np.log2(peak)))
     squared = squared_distances(np.ascontiguousarray(values / unit))
-    none, ends = squared[:0], np.zeros(GROUP_ENDS, np.int64)
-    median, kind = median_of(none, ends, none, ends, squared, len(squared), np.empty(len(squared) + 512))
-    return (1.0 if kind == 2 else float(np.sqrt(median)) * unit), int(kind)
+    median = float(np.median(squared))
+    if median > 0.0:
+        return float(np.sqrt(median)) * unit, 0
+    for percent in range(FALLBACK_PERCENT, 101):
+        above = float(np.quantile(squared, percent / 100, method="higher"))
+        if above > 0.0:
+            return float(np.sqrt(above)) * unit, 1
+    return 1.0, 2

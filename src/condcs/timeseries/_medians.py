@@ -10,8 +10,7 @@ from typing import Any
 
 from numba import uintp
 
-from condcs._core.compiling import njit
-from condcs._kernels.compiled import bits_of_double
+from condcs._core.compiling import bits_of_double, inner
 
 FALLBACK_PERCENT = 51
 """Where the median is 0, the lowest positive percentile from this one up is used instead."""
@@ -33,13 +32,13 @@ GROUP_ENDS = _GROUPS + 2
 """Room for where the groups start, for where padding starts, and for the code of the first group."""
 
 
-@njit(nogil=True)
+@inner()
 def _code(value: float) -> Any:
     # The bits of positive doubles, read as integers, are in the order of the doubles.
     return bits_of_double(value) >> _GROUP_SHIFT
 
 
-@njit(nogil=True, fastmath={"nnan", "nsz"})
+@inner(fastmath={"nnan", "nsz"})
 def _largest(values: Any) -> float:
     largest = 0.0
     for value in values:
@@ -47,7 +46,7 @@ def _largest(values: Any) -> float:
     return largest
 
 
-@njit(nogil=True)
+@inner()
 def group(values: Any, out: Any, ends: Any) -> None:
     """Copy numbers that are not negative, smaller groups first, and padding after them.
 
@@ -71,12 +70,12 @@ def group(values: Any, out: Any, ends: Any) -> None:
     ends[_GROUPS + 1] = first
 
 
-@njit(nogil=True)
+@inner()
 def _group_of(value: float, ends: Any) -> Any:
     return min(max(_code(value) - ends[_GROUPS + 1], 0), _GROUPS - 1)
 
 
-@njit(nogil=True)
+@inner()
 def _count_grouped(values: Any, ends: Any, limit: float) -> Any:
     """How many of the grouped numbers lie below `limit`."""
     g = _group_of(limit, ends)
@@ -86,14 +85,14 @@ def _count_grouped(values: Any, ends: Any, limit: float) -> Any:
     return below
 
 
-@njit(nogil=True)
+@inner()
 def _collect_grouped(values: Any, ends: Any, low: float, high: float, out: Any, found: int) -> Any:
     first, last = _group_of(low, ends), _group_of(high, ends)
     found, below = _collect(values[ends[first] : ends[last + 1]], low, high, out, found)
     return found, below + ends[first]
 
 
-@njit(nogil=True)
+@inner()
 def _count_three(values: Any, low: float, middle: float, high: float) -> Any:
     below_low, below_middle, below_high = 0, 0, 0
     for i in range(values.size):
@@ -104,7 +103,7 @@ def _count_three(values: Any, low: float, middle: float, high: float) -> Any:
     return below_low, below_middle, below_high
 
 
-@njit(nogil=True)
+@inner()
 def _collect(values: Any, low: float, high: float, out: Any, found: int) -> Any:
     """Append the values in [low, high) to `out`; return how many there are now, and how many lie below `low`.
 
@@ -128,7 +127,7 @@ def _collect(values: Any, low: float, high: float, out: Any, found: int) -> Any:
     return found, below
 
 
-@njit(nogil=True)
+@inner()
 def select(values: Any, rank: int) -> Any:
     """Return the value with `rank` others before it (quickselect, in place: none after it is smaller)."""
     left, right = 0, values.size
@@ -157,7 +156,7 @@ def select(values: Any, rank: int) -> Any:
     return values[rank]
 
 
-@njit(nogil=True)
+@inner()
 def _sample(first: Any, second: Any, third: Any, scratch: Any) -> Any:
     """Fill `scratch` with a sample and return its size; from each array in proportion.
 
@@ -175,12 +174,12 @@ def _sample(first: Any, second: Any, third: Any, scratch: Any) -> Any:
     return found
 
 
-@njit(nogil=True)
+@inner()
 def _count_below(limit: float, first: Any, first_ends: Any, second: Any, second_ends: Any) -> Any:
     return _count_grouped(first, first_ends, limit) + _count_grouped(second, second_ends, limit)
 
 
-@njit(nogil=True)
+@inner()
 def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third: Any, count: int, scratch: Any) -> Any:
     """Median of the `count` numbers below 1e290 in three arrays, and how it was found.
 
@@ -250,7 +249,7 @@ def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third:
     return smallest_positive(scratch[:found])
 
 
-@njit(nogil=True)
+@inner()
 def _collect_all(
     first: Any, first_ends: Any, second: Any, second_ends: Any, third: Any, low: float, high: float, out: Any
 ) -> Any:
@@ -260,7 +259,7 @@ def _collect_all(
     return found, below + below_too + below_third
 
 
-@njit(nogil=True)
+@inner()
 def middle_of(values: Any, lower: int, upper: int) -> Any:
     """Mean of the values of ranks `lower` and `upper`, which are the same or neighbours; reorders the values."""
     middle = select(values, upper)
@@ -272,7 +271,7 @@ def middle_of(values: Any, lower: int, upper: int) -> Any:
     return 0.5 * (middle + largest)
 
 
-@njit(nogil=True)
+@inner()
 def smallest_positive(values: Any) -> Any:
     """Lowest positive percentile above the median, with 1; if all values are 0, 1 with 2. Reorders the values."""
     found = 0
@@ -298,7 +297,7 @@ _EXPECTED = _QUANTILES * (_QUANTILES - 2) // 4
 _REACHES = (3, 12, 48)
 
 
-@njit(nogil=True)
+@inner()
 def merge(first: Any, second: Any, out: Any) -> None:
     """Merge two sorted arrays."""
     i, j = 0, 0
@@ -311,7 +310,7 @@ def merge(first: Any, second: Any, out: Any) -> None:
             j += 1
 
 
-@njit(nogil=True)
+@inner()
 def _collect_differences(values: Any, low: float, high: float, out: Any) -> Any:
     """Write the squared differences in [low, high); return how many there are, and how many lie below `low`.
 
@@ -334,7 +333,7 @@ def _collect_differences(values: Any, low: float, high: float, out: Any) -> Any:
     return found, below
 
 
-@njit(nogil=True)
+@inner()
 def median_squared_difference(values: Any, scratch: Any) -> Any:
     """Median of the squared differences over all pairs of sorted numbers, and how it was found.
 
@@ -371,6 +370,6 @@ def median_squared_difference(values: Any, scratch: Any) -> Any:
     return smallest_positive(candidates[:found])
 
 
-@njit(nogil=True)
+@inner()
 def _quantile(values: Any, i: int) -> Any:
     return values[(2 * i + 1) * values.size // (2 * _QUANTILES)]
