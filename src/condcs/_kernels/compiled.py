@@ -10,13 +10,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-from condcs._core.compiling import njit
+from condcs._core.compiling import bits_of_double, double_of_bits, inner, njit
 
 LOG2_E = 1.0 / math.log(2.0)
 """exp(x) is the power of two of x times this."""
@@ -24,7 +21,7 @@ LOG2_E = 1.0 / math.log(2.0)
 # Adding 1.5 * 2^52 rounds to the nearest integer and leaves it in the low bits of the double.
 _ROUNDING = 6755399441055744.0
 # Sums of powers this small are flagged as underflowing anyway.
-_SMALLEST = -1020.0
+SMALLEST_EXPONENT = -1020.0
 # 2^f = 1 + f q(f) with q a Chebyshev fit of degree 8 for |f| <= 1/2: off by at most 2e-14, and exact at 0.
 _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9 = (
     0.6931471805599453,
@@ -39,31 +36,11 @@ _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9 = (
 )
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def bits_of_double(context: Any, x: Any) -> Any:
-    """Reinterpret a double as an integer."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def double_of_bits(context: Any, x: Any) -> Any:
-    """Reinterpret an integer as a double."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
-
-
 # Inlined by LLVM, not by numba: so it keeps flags of its own, and no caller's "reassoc" undoes the rounding trick.
-@numba.njit(forceinline=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
+@inner(forceinline=True, fastmath={"contract"})
 def power_of_two(exponent: Any) -> Any:
     """2 to the power of a number that is not positive, to a relative error of 2e-14; below -1020, 2 to the -1020."""
-    x = max(exponent, _SMALLEST)
+    x = max(exponent, SMALLEST_EXPONENT)
     shifted = x + _ROUNDING
     f = x - (shifted - _ROUNDING)
     p = _C9
@@ -89,7 +66,7 @@ def exp_in_place(tile: np.ndarray[Any, Any]) -> None:
     for i in range(tile.size):
         exponent = tile[i] * LOG2_E
         power = power_of_two(exponent)
-        tile[i] = power if exponent > _SMALLEST else 0.0
+        tile[i] = power if exponent > SMALLEST_EXPONENT else 0.0
 
 
 # Read-only arrays are welcome: that is what JAX, memory maps and careful callers hand over.

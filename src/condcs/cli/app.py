@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from importlib.metadata import entry_points
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
@@ -171,52 +172,69 @@ def compare_tables(
 
 @app.command()
 def cluster(
-    file: Annotated[Path, typer.Argument(help="Series: .csv or .tsv (one per row), .npz (X, y) or .ts.")],
-    k: Annotated[int, typer.Option(min=2, help="Number of clusters.")],
+    file: Annotated[
+        Path, typer.Argument(help="Series: a table (csv, tsv, parquet, ...), .npy, .npz (X, y), .ts, or a folder.")
+    ],
+    k: Annotated[str, typer.Option(help="Number of clusters, or auto.")],
     labels: Annotated[
-        str | None, typer.Option(help="Column of a csv or tsv file with known classes: its name or number.")
+        str | None,
+        typer.Option(help="Column of a table with known classes: its name or number; none if there is no such column."),
     ] = None,
+    arrangement: Annotated[
+        str,
+        typer.Option(help="Series of a table: in rows, in columns, or long (a row per series and time); auto: by look."),
+    ] = "auto",
+    id_: Annotated[
+        str | None, typer.Option("--id", help="Column of a long table that tells the series apart.")
+    ] = None,
+    time: Annotated[str | None, typer.Option(help="Column with the times (numbers or ISO dates).")] = None,
     measure: Annotated[str, typer.Option(help="conditional_cs, dtw, msm, twed or tck.")] = "conditional_cs",
     method: Annotated[str, typer.Option(help="spectral or k_medoids.")] = "spectral",
-    order: Annotated[
-        int | None, typer.Option(min=1, help="Window length; by default 10, or 1 for several channels.")
-    ] = None,
+    order: Annotated[str, typer.Option(help="Window length; auto: chosen without labels.")] = "auto",
     factor: Annotated[
-        float | None,
-        typer.Option(help="Bandwidth as a multiple of the median distance; by default chosen by self-prediction."),
-    ] = None,
+        str, typer.Option(help="Bandwidth as a multiple of the median distance; auto: chosen without labels.")
+    ] = "auto",
     scaling: Annotated[
         str,
-        typer.Option(help="Standardisation: raw (none), global (over all series) or series (within each)."),
-    ] = "raw",
+        typer.Option(
+            help="Standardisation: global (over all series), series (within each) or raw (none); auto: chosen."
+        ),
+    ] = "auto",
     layout: Annotated[
-        str, typer.Option(help="Axes of a three-dimensional array: ntc (series, times, channels) or nct.")
-    ] = "ntc",
-    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Drop windows with missing values.")] = False,
+        str, typer.Option(help="Axes of a three-dimensional array: nct (series, channels, times) or ntc.")
+    ] = "nct",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the clustering.")] = 0,
     jobs: Jobs = None,
     dask: Dask = None,
     out: Annotated[Path, typer.Option(help="Folder for labels.csv and clusters.html.")] = Path("condcs-clusters"),
 ) -> None:
-    """Cluster time series by their dynamics; write the labels and an HTML report with figures to a folder."""
-    from condcs.cli.cluster_command import ClusterMeasure, ClusterMethod, ClusterOptions, Scaling, run
-    from condcs.cli.series_files import Layout
+    """Cluster time series by their dynamics; write the labels and an HTML report with figures to a folder.
+
+    The settings of the distance are chosen without labels unless they are given.
+    """
+    from condcs.cli.cluster_command import ClusterMeasure, ClusterMethod, ClusterOptions, ClusterScaling, run
+    from condcs.cli.series_files import Arrangement, Layout, SeriesOptions
     from condcs.cli.workers import on_workers
 
     options = ClusterOptions(
-        k=k,
+        k=_number_or_auto(k),
         measure=_one_of(ClusterMeasure, "measure", measure),
         method=_one_of(ClusterMethod, "method", method),
-        order=order,
-        factor=factor,
-        scaling=_one_of(Scaling, "scaling", scaling),
-        missing="drop" if drop_missing else "error",
+        order=_number_or_auto(order),
+        factor=_number_or_auto(factor),
+        scaling=_one_of(ClusterScaling, "scaling", scaling),
         seed=seed,
         jobs=jobs,
+        reading=SeriesOptions(
+            arrangement=_one_of(Arrangement, "arrangement", arrangement),
+            labels=labels,
+            id=id_,
+            time=time,
+            layout=_one_of(Layout, "layout", layout),
+        ),
     )
-    axes = _one_of(Layout, "layout", layout)
     with on_workers(dask):
-        run(file, options, labels=labels, layout=axes, out=out, command=_command_line())
+        run(file, options, out=out, command=_command_line())
 
 
 @app.command()
@@ -366,7 +384,10 @@ def _one_of(choices: Any, name: str, value: str) -> Any:
 
 def _number_or_auto(value: str) -> Any:
     """Return a number, or the text as it is for the library to judge."""
-    return int(value) if value.isdecimal() else value
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(value)
+    return value
 
 
 def _file_options(form: Any, encoding: str, decimal: Any, gaps: list[str] | None, memory: int = 500) -> FileOptions:

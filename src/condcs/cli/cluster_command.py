@@ -1,35 +1,32 @@
-"""``condcs cluster``: read series, measure all pairs, cluster, print a table and write labels and a page."""
+"""``condcs cluster``: read series, choose the settings, cluster, print a table and write labels and a page."""
 
 from __future__ import annotations
 
 import csv
 import io
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from rich.table import Table
 
-from condcs._core.errors import BandwidthWarning
+from condcs._core.errors import ParameterError
 from condcs.cli.outputs import check_folder
-from condcs.cli.series_files import Layout, SeriesFile, read_series
+from condcs.cli.series_files import SeriesFile, SeriesOptions, read_series
 from condcs.cli.terminal import Terminal, foreign
 from condcs.report._cluster_page import Clustering, cluster_page
 from condcs.report._page import write_whole
 from condcs.timeseries._baseline_distances import baseline_pairwise_distance
-from condcs.timeseries._clustering import cluster
-from condcs.timeseries._collection import Missing
-from condcs.timeseries._distances import ccs_pairwise_distance
-from condcs.timeseries._tuning import choose_factor
+from condcs.timeseries._clustering import cluster_distances
+from condcs.timeseries._collection import check_collection
+from condcs.timeseries._series_clusters import Scaling, SeriesClusters, Setting, cluster, scaled
 
 FloatArray = np.ndarray[Any, Any]
 
 ClusterMeasure = Literal["conditional_cs", "dtw", "msm", "twed", "tck"]
 ClusterMethod = Literal["spectral", "k_medoids"]
-Scaling = Literal["raw", "global", "series"]
+ClusterScaling = Literal["auto", "global", "series", "raw"]
 
 
 @dataclass(frozen=True)
@@ -38,38 +35,36 @@ class ClusterOptions:
 
     Attributes
     ----------
-    k : int
+    k : int or "auto"
         Clusters.
     measure, method : str
         Distance and algorithm.
-    order, factor : int and float, or None
-        Window length and bandwidth factor of conditional CS; None means a choice without labels.
-    scaling : {"raw", "global", "series"}
-        As they are, each channel standardised over all series, or within each.
-    missing : {"error", "drop"}
-        What to do about gaps.
+    order, factor, scaling : int, float and str, or "auto"
+        Window length, bandwidth factor and standardisation for conditional CS; "auto" means a choice without labels.
     seed : int
-        Seed of the starts.
+        Seed of the draw and the starts.
     jobs : int, optional
         Threads.
+    reading : SeriesOptions
+        How the series are read.
     """
 
-    k: int
+    k: int | Literal["auto"]
     measure: ClusterMeasure = "conditional_cs"
     method: ClusterMethod = "spectral"
-    order: int | None = None
-    factor: float | None = None
-    scaling: Scaling = "raw"
-    missing: Missing = "error"
+    order: int | Literal["auto"] = "auto"
+    factor: float | Literal["auto"] = "auto"
+    scaling: ClusterScaling = "auto"
     seed: int = 0
     jobs: int | None = None
+    reading: SeriesOptions = field(default_factory=SeriesOptions)
 
 
-def run(path: Path, options: ClusterOptions, *, labels: str | None, layout: Layout, out: Path, command: str) -> None:
+def run(path: Path, options: ClusterOptions, *, out: Path, command: str) -> None:
     """Cluster a file, print a table and write the folder."""
     check_folder("--out", out)
-    file = read_series(path, labels=labels, layout=layout)
-    with Terminal(stderr=True).working(f"Measuring {len(file.X) * (len(file.X) - 1) // 2:,} pairs of series ..."):
+    file = read_series(path, options.reading)
+    with Terminal(stderr=True).working(f"Clustering {file.summary()} ..."):
         found = cluster_file(file, options)
     out.mkdir(exist_ok=True)
     write_whole(out / "labels.csv", labels_table(found))
@@ -81,61 +76,99 @@ def run(path: Path, options: ClusterOptions, *, labels: str | None, layout: Layo
 
 
 def cluster_file(file: SeriesFile, options: ClusterOptions) -> Clustering:
-    """Measure all pairs of series and cluster them."""
-    X = scaled(file.X, options.scaling)
-    settings: dict[str, str] = {"measure": options.measure, "data": options.scaling}
-    if options.measure == "conditional_cs":
-        order = options.order if options.order is not None else default_order(file)
-        with warnings.catch_warnings():
-            # A still series falls back on a quantile; the page says nothing that depends on it.
-            warnings.simplefilter("ignore", BandwidthWarning)
-            factor = options.factor
-            if factor is None:
-                factor = choose_factor(X, order=order, missing=options.missing)
-            D = ccs_pairwise_distance(X, order=order, factor=factor, missing=options.missing, n_jobs=options.jobs)
-        how = "chosen by self-prediction" if options.factor is None else "as given"
-        settings |= {"window": str(order), "bandwidth": f"{factor:g} times each pair's median distance, {how}"}
-    else:
-        D = baseline_pairwise_distance(X, measure=options.measure, n_jobs=options.jobs or 1)
-    scale: Literal["silhouette", "median"] = "silhouette" if 2 <= options.k < len(X) else "median"
-    clusters = cluster(D, options.k, method=options.method, scale=scale, rng=options.seed)
-    if clusters.scale is not None:
-        settings["clustering"] = f"spectral, A = exp(-D / b), b = {clusters.scale:.4g} by the silhouette"
-    else:
-        settings["clustering"] = "k-medoids"
-    return Clustering(file.title, file.X, file.labels, D, clusters, settings)
+    """Cluster the series of a file."""
+    read = {"read": file.summary(), "measure": options.measure}
+    if options.measure != "conditional_cs":
+        clusters, words = _by_baseline(file, options)
+        return Clustering(file.title, file.X, file.labels, clusters, read | words, file.names)
+    clusters = cluster(
+        file.X,
+        options.k,
+        method=options.method,
+        order=options.order,
+        factor=options.factor,
+        scaling=options.scaling,
+        n_jobs=options.jobs,
+        rng=options.seed,
+    )
+    return Clustering(file.title, file.X, file.labels, clusters, read | chosen_words(clusters, options), file.names)
 
 
-def default_order(file: SeriesFile) -> int:
-    """Return 10 for univariate and 1 for multivariate series, as the paper has it; at most a quarter of the length."""
-    return max(1, min(10 if file.channels == 1 else 1, min(file.lengths) // 4))
+def chosen_words(found: SeriesClusters, options: ClusterOptions) -> dict[str, str]:
+    """Say what was tried and chosen, and how firm the result is."""
+    words = {}
+    if found.k_marks:
+        best = sorted(found.k_marks, key=lambda k: -found.k_marks[k])
+        words["clusters"] = f"{best[0]}, chosen (mark {found.k_marks[best[0]]:.2f}; next {best[1]}: " + (
+            f"{found.k_marks[best[1]]:.2f})" if len(best) > 1 else ")"
+        )
+    if not found.tried:
+        return words | {"setting": setting_words(found.setting), "clustering": options.method.replace("_", "-")}
+    marks = {trial.setting: trial.mark for trial in found.tried}
+    return words | {
+        "tried": f"{len(found.tried)} settings",
+        "chosen": "; ".join(f"{setting_words(vote)} (mark {marks[vote]:.2f})" for vote in found.votes),
+        "clustering": f"{options.method.replace('_', '-')} on the votes of these settings",
+        "firmness": f"{found.firmness:.2f}: {firmness_words(found.firmness)}",
+    }
 
 
-def scaled(X: Sequence[FloatArray], scaling: Scaling) -> list[FloatArray]:
-    """Return the series as they are, each channel standardised over all series, or within each series."""
-    if scaling == "raw":
-        return list(X)
-    if scaling == "global":
-        pool = np.concatenate(list(X), axis=1)
-        return [_standardised(series, pool) for series in X]
-    return [_standardised(series, series) for series in X]
+def setting_words(setting: Setting) -> str:
+    """Return a setting in words."""
+    return f"window {setting.order}, factor {setting.factor:g}, {setting.scaling}"
 
 
-def _standardised(series: FloatArray, pool: FloatArray) -> FloatArray:
-    deviation = np.nanstd(pool, axis=1, keepdims=True)
-    return np.asarray((series - np.nanmean(pool, axis=1, keepdims=True)) / np.where(deviation > 0, deviation, 1.0))
+def firmness_words(firmness: float) -> str:
+    """Say what a firmness means."""
+    if firmness >= 0.8:
+        return "the settings and both algorithms find nearly the same clusters"
+    if firmness >= 0.5:
+        return "the settings agree on most series"
+    return "the clusters depend on the settings; take them as a suggestion"
+
+
+def _by_baseline(file: SeriesFile, options: ClusterOptions) -> tuple[SeriesClusters, dict[str, str]]:
+    """Cluster by an established measure, on standardised data and by the same algorithms."""
+    if options.k == "auto":
+        raise ParameterError(f"`--k` must be a number for --measure {options.measure}, got 'auto'. Pass e.g. --k 3.")
+    scaling: Scaling = "global" if options.scaling == "auto" else options.scaling
+    collection = scaled(check_collection("X", file.X, "nct", "drop"), scaling)
+    X = [collection.series(i).T for i in range(collection.count)]
+    if options.measure != "tck":
+        X = [_without_gaps(series) for series in X]
+    D = baseline_pairwise_distance(X, measure=options.measure, n_jobs=options.jobs or 1)
+    found = cluster_distances(D, options.k, method=options.method, rng=options.seed)
+    one = np.ones(len(D))
+    clusters = SeriesClusters(
+        found.labels, found.medoids, D, Setting(0, 0.0, scaling), (), (), one, 1.0, found.silhouette, {}
+    )
+    gaps = ", gaps interpolated" if collection.has_gaps and options.measure != "tck" else ""
+    return clusters, {"data": f"{scaling}{gaps}", "clustering": options.method.replace("_", "-")}
+
+
+def _without_gaps(series: FloatArray) -> FloatArray:
+    filled = series.copy()
+    times = np.arange(series.shape[1])
+    for channel in filled:
+        gaps = np.isnan(channel)
+        if gaps.any() and not gaps.all():
+            channel[gaps] = np.interp(times[gaps], times[~gaps], channel[~gaps])
+    return filled
 
 
 def labels_table(found: Clustering) -> str:
-    """Return a line per series: its number, cluster, distance from the cluster's most central series, and class."""
+    """Return a line per series: number, name, cluster, how many votes support it, distance from the medoid, class."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    known = found.classes
-    writer.writerow(["series", "cluster", "distance_to_most_central", *(["label"] if known is not None else [])])
-    centres = dict(zip(np.unique(found.clusters.labels).tolist(), found.clusters.medoids.tolist(), strict=True))
-    for i, c in enumerate(found.clusters.labels.tolist()):
+    known, clusters = found.classes, found.clusters
+    columns = ["series", *(["name"] if found.names else []), "cluster", "support", "distance_to_most_central"]
+    writer.writerow([*columns, *(["label"] if known is not None else [])])
+    centres = dict(zip(np.unique(clusters.labels).tolist(), clusters.medoids.tolist(), strict=True))
+    for i, c in enumerate(clusters.labels.tolist()):
+        name = [_harmless(found.names[i])] if found.names else []
         extra = [_harmless(str(known[i]))] if known is not None else []
-        writer.writerow([i + 1, c + 1, f"{found.D[i, centres[c]]:.6g}", *extra])
+        distance = f"{clusters.distances[i, centres[c]]:.6g}"
+        writer.writerow([i + 1, *name, c + 1, f"{clusters.support[i]:.3f}", distance, *extra])
     return text.getvalue()
 
 

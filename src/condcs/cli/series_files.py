@@ -1,44 +1,92 @@
-"""Collections of series from files: tables with a row per series, arrays, and aeon's format."""
+"""Collections of series from files and folders: tables in any arrangement, arrays, and aeon's format."""
 
 from __future__ import annotations
 
 import csv
-import math
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from condcs._core.errors import CondcsError, DataError, ShapeError
-from condcs._tables.kinds import as_number, is_missing
-from condcs.datasets._npz_files import read_arrays
+from condcs._tables.kinds import as_day, as_number, is_missing, label_of, reads
+from condcs._tables.sources import FileOptions, open_table
+from condcs.datasets._npz_files import read_array, read_arrays
 
 FloatArray = np.ndarray[Any, Any]
 
-Layout = Literal["ntc", "nct"]
-"""Axes of an array: n series, t times, c channels."""
+Layout = Literal["nct", "ntc"]
+"""Axes of an array: n series, c channels, t times."""
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
+Arrangement = Literal["auto", "rows", "columns", "long"]
+"""Where the series of a table are: one per row, one per column, or one row per series and time."""
+
+TEXT_ENDINGS = (".csv", ".tsv", ".txt")
+TABLE_ENDINGS = (*TEXT_ENDINGS, ".parquet", ".pq", ".arrow", ".feather", ".jsonl", ".ndjson", ".xlsx")
+ENDINGS = (*TABLE_ENDINGS, ".npy", ".npz", ".ts")
+
+NO_LABELS = "none"
+"""Value of ``--labels`` that keeps every column as values."""
+
+_SEPARATORS = ",;\t|"
+_IDS = ("id", "series", "series_id", "unique_id", "unit", "subject", "item", "case", "name")
+_TIMES = ("time", "timestamp", "t", "date", "datetime", "ds", "step", "index", "")
+_CLASSES = ("class", "label", "labels", "target", "y", "kind", "group")
+# A column of whole numbers beside values that are not: so many different ones still look like classes.
+_MOST_CLASSES = 60
+
+
+@dataclass(frozen=True)
+class SeriesOptions:
+    """How series are read.
+
+    Attributes
+    ----------
+    arrangement : {"auto", "rows", "columns", "long"}
+        Where the series of a table are.
+    labels : str, optional
+        Column with classes: its name, or its number counted from 1; "none" for no such column.
+    id, time : str, optional
+        Columns of a long table, or the time column of series in columns.
+    layout : {"nct", "ntc"}
+        Order of the axes of an array.
+    files : FileOptions
+        How tables are read.
+    """
+
+    arrangement: Arrangement = "auto"
+    labels: str | None = None
+    id: str | None = None
+    time: str | None = None
+    layout: Layout = "nct"
+    files: FileOptions = field(default_factory=FileOptions)
 
 
 @dataclass(frozen=True, eq=False)
 class SeriesFile:
-    """Series of a file.
+    """Series of a file or folder.
 
     Attributes
     ----------
     X : list of arrays, shape (channels, times)
-        The series.
+        The series; NaN marks gaps.
     labels : array of str or None
         Known classes.
     title : str
         Name of the file.
+    names : tuple of str
+        Names of the series; empty if they have none.
+    how : str
+        How the file was understood.
     """
 
     X: list[FloatArray]
     labels: FloatArray | None
     title: str
+    names: tuple[str, ...] = ()
+    how: str = ""
 
     @property
     def channels(self) -> int:
@@ -50,131 +98,408 @@ class SeriesFile:
         """Number of time points of each series."""
         return [series.shape[1] for series in self.X]
 
+    def summary(self) -> str:
+        """Say what was read: sizes, gaps, and where it was found."""
+        short, long = min(self.lengths), max(self.lengths)
+        times = f"{short:,}" if short == long else f"{short:,} to {long:,}"
+        words = f"{len(self.X):,} series of {times} time points"
+        if self.channels > 1:
+            words += f", {self.channels:,} channels"
+        gaps = sum(int(np.isnan(series).sum()) for series in self.X)
+        parts = [words, self.how, f"{gaps:,} values missing" if gaps else ""]
+        return "; ".join(part for part in parts if part)
 
-def read_series(path: Path, *, labels: str | None = None, layout: Layout = "ntc") -> SeriesFile:
-    """Read a collection; the ending of the name says how.
+
+@dataclass(frozen=True)
+class _Found:
+    """Series as a reader leaves them, with all that is known about them."""
+
+    X: list[FloatArray]
+    labels: Sequence[str] | None = None
+    names: Sequence[str] = ()
+    how: str = ""
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """A table in memory: its header, if it has one, and its rows, each with the number of its line."""
+
+    title: str
+    names: tuple[str, ...] | None
+    rows: list[Sequence[Any]]
+    lines: list[int]
+
+    @property
+    def width(self) -> int:
+        return max(map(len, self.rows), default=0)
+
+    def column(self, c: int) -> list[Any]:
+        return [row[c] if c < len(row) else None for row in self.rows]
+
+    def place(self, option: str, name: str) -> int:
+        """Return the index of a column given by its name or its number."""
+        titles = self.names or ()
+        if name in titles:
+            return titles.index(name)
+        if name.isdecimal() and 1 <= int(name) <= self.width:
+            return int(name) - 1
+        known = f" It has the columns {', '.join(titles[:6])}." if titles else " It has no header."
+        raise DataError(
+            f"`{option}` must be the title of a column of {self.title} or its number from 1 to {self.width}, got "
+            f"{name!r}.{known}"
+        )
+
+    def named(self, known: Sequence[str]) -> int | None:
+        """Return the index of the first column whose title is one of the known words."""
+        titles = [name.strip().lower() for name in self.names or ()]
+        return next((titles.index(word) for word in known if word in titles), None)
+
+    def says(self, c: int) -> str:
+        return f"{self.names[c]!r}" if self.names and c < len(self.names) and self.names[c] else f"column {c + 1}"
+
+
+def read_series(path: Path, options: SeriesOptions | None = None) -> SeriesFile:
+    """Read a collection of series; the ending of the name says how.
 
     Parameters
     ----------
     path : Path
-        ``.csv`` or ``.tsv``: a row per series, empty cells at its end make it shorter; ``.npz``: an array ``X`` of
-        shape (series, times), or with three axes, and perhaps labels ``y``; ``.ts``: aeon's format.
-    labels : str, optional
-        Column of a table that holds classes: its name in the first row, or its number, counted from 1.
-    layout : {"ntc", "nct"}
-        Order of the axes of an array: (series, times, channels) or (series, channels, times).
+        A table (csv, tsv, parquet, arrow, jsonl, xlsx): series in rows, whose lengths may differ, in columns, or one
+        row per series and time; an array (.npy; .npz with ``X`` and perhaps ``y``, or one array per series) of shape
+        (series, times) or with three axes; aeon's .ts; or a folder with one file per series, whose subfolders, if
+        there are any, are the classes.
+    options : SeriesOptions
+        How they are read.
     """
+    options = options or SeriesOptions()
+    if path.is_dir():
+        found = _from_folder(path, options)
+    else:
+        ending = path.suffix.lower()
+        if ending not in ENDINGS:
+            raise DataError(f"`FILE` must be a folder or end in one of {', '.join(ENDINGS)}, got {path.name!r}.")
+        if not path.is_file():
+            raise DataError(f"`FILE` must be an existing file or folder, got {path}. Check the path.")
+        if options.labels is not None and ending not in TABLE_ENDINGS:
+            raise DataError(
+                "`--labels` names a column of a table; arrays and .ts files bring their labels along. Leave it out."
+            )
+        found = _from_file(path, options)
+    X, title = found.X, path.name or str(path)
+    for i, series in enumerate(X):
+        if series.ndim != 2 or 0 in series.shape or np.isnan(series).all():
+            name = found.names[i] if found.names else f"number {i + 1}"
+            raise ShapeError(f"{path} must hold values of every series, got none of series {name}. Leave it out.")
+    if len(X) < 3:
+        raise ShapeError(f"{path} must hold at least 3 series, got {len(X)} ({found.how or 'one per row'}).")
+    labels = None if found.labels is None else np.array([str(label) for label in found.labels])
+    return SeriesFile(X, labels, title, tuple(found.names), found.how)
+
+
+def _from_file(path: Path, options: SeriesOptions) -> _Found:
     ending = path.suffix.lower()
-    if ending not in (*SEPARATORS, ".npz", ".ts"):
-        raise DataError(f"`FILE` must end in .csv, .tsv, .npz or .ts, got {path.name!r}. Convert it first.")
-    if not path.is_file():
-        raise DataError(f"`FILE` must be an existing file, got {path}. Check the path.")
-    if labels is not None and ending not in SEPARATORS:
-        raise DataError(
-            "`--labels` names a column of a table; .npz and .ts files bring their labels along. Leave it out."
-        )
     try:
-        if ending in SEPARATORS:
-            X, y = _from_table(path, SEPARATORS[ending], labels)
-        elif ending == ".npz":
-            X, y = _from_arrays(path, layout)
-        else:
-            X, y = _from_ts(path)
+        if ending == ".ts":
+            return _from_ts(path)
+        if ending in (".npy", ".npz"):
+            return _from_arrays(path, options.layout)
+        return _from_table(_cells(path, options), options)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} could not be read: {error}. Check the file.") from error
-    if any(series.ndim != 2 or 0 in series.shape for series in X):
-        raise ShapeError(f"{path} must hold values of every series, got an empty one. Leave it out.")
-    if len(X) < 3:
-        raise ShapeError(f"{path} must hold at least 3 series, got {len(X)}. Rows are series, columns are times.")
-    return SeriesFile(X, y, path.name)
 
 
-def _from_table(path: Path, separator: str, labels: str | None) -> tuple[list[FloatArray], FloatArray | None]:
-    series, found = [], []
-    column: int | None = None
-    first = True
-    with path.open(newline="", encoding="utf-8-sig") as file:
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _cells(path: Path, options: SeriesOptions) -> _Cells:
+    """Read a table. Text may lack a header, and its rows may differ in length: series often come like that."""
+    if path.suffix.lower() not in TEXT_ENDINGS:
+        with open_table(str(path), options.files) as table:
+            batches = list(table.batches(range(len(table.names))))
+        rows = [row for batch in batches for row in batch]
+        return _Cells(path.name, table.names, rows, [line for batch in batches for line in batch.lines])
+    encoding = "utf-8-sig" if options.files.encoding == "utf-8" else options.files.encoding
+    with path.open(newline="", encoding=encoding) as file:
+        first = next((line for line in file if line.strip()), "")
+        file.seek(0)
+        separator = max(_SEPARATORS, key=first.count)
+        if separator not in first and first.split():
+            separator = " "
         # Strict: a quote that is never closed would otherwise swallow the rest of the file as one cell.
-        reader = csv.reader(file, delimiter=separator, strict=True)
-        for row in reader:
-            if not any(row):
-                continue
-            if first:
-                first = False
-                column = _label_column(path, row, labels)
-                named = any(not _is_number(cell) for c, cell in enumerate(row) if cell.strip() and c != column)
-                if named or (labels is not None and column is not None and row[column].strip() == labels):
-                    continue
-            series.append(_series(path, [cell for c, cell in enumerate(row) if c != column], reader.line_num))
-            found.append(row[column].strip() if column is not None and column < len(row) else "")
-    if first:
-        raise DataError(f"{path} must hold a row for each series, got none. Check the file.")
-    return series, np.array(found) if column is not None else None
+        reader = csv.reader(file, delimiter=separator, strict=True, skipinitialspace=True)
+        kept = [([cell.strip() for cell in row], reader.line_num) for row in reader if any(row)]
+    if not kept:
+        raise DataError(f"{path} must hold series, got an empty table. Check the file.")
+    names = tuple(kept[0][0]) if _is_header(kept[0][0], [row for row, _ in kept[1:6]], options) else None
+    kept = kept[1:] if names is not None else kept
+    return _Cells(path.name, names, [row for row, _ in kept], [line for _, line in kept])
 
 
-def _series(path: Path, row: list[str], line: int) -> FloatArray:
-    cells = [cell.strip() for cell in row]
-    while cells and not cells[-1]:
-        cells.pop()
-    bad = next((cell for cell in cells if cell and not _is_number(cell)), None)
+def _is_header(first: list[str], following: list[list[str]], options: SeriesOptions) -> bool:
+    """Whether the first row holds titles: text above numbers, or times that are counted through beside some text."""
+    if any(given is not None and given in first for given in (options.labels, options.id, options.time)):
+        return True
+    if not following:
+        return False
+    for c, cell in enumerate(first):
+        below = [row[c] for row in following if c < len(row) and row[c]]
+        if cell and not _is_number(cell) and not _is_day(cell) and below and all(map(_is_number, below)):
+            return True
+    numbers = [as_number(cell) for cell in first[1:] if cell and _is_number(cell)]
+    counted = len(numbers) > 2 and numbers == [numbers[0] + i for i in range(len(numbers))] and numbers[0] in (0, 1)
+    return (counted and not _is_number(first[0])) or all(not _is_number(c) and not _is_day(c) for c in first)
+
+
+def _from_table(cells: _Cells, options: SeriesOptions) -> _Found:
+    arrangement = options.arrangement
+    if arrangement == "auto":
+        arrangement = _arrangement(cells, options)
+    read: Callable[[_Cells, SeriesOptions], _Found] = {"rows": _rows, "columns": _columns, "long": _long}[arrangement]
+    return read(cells, options)
+
+
+def _arrangement(cells: _Cells, options: SeriesOptions) -> Arrangement:
+    if options.id is not None:
+        return "long"
+    known = cells.named(_IDS)
+    time = cells.place("--time", options.time) if options.time is not None else cells.named(_TIMES)
+    if known is not None and len({label_of(cell) for cell in cells.column(known)}) < len(cells.rows):
+        return "long"
+    if options.time is not None or (time is not None and _increases(cells.column(time))):
+        return "columns"
+    # Without any other sign: a titled table much longer than wide has times below one another.
+    if cells.names is not None and options.labels is None and cells.named(_CLASSES) is None:
+        return "columns" if len(cells.rows) > 3 * cells.width and _all_numbers(cells) else "rows"
+    return "rows"
+
+
+def _rows(cells: _Cells, options: SeriesOptions) -> _Found:
+    label, name, told = _special_columns(cells, options)
+    aside = {c for c in (label, name) if c is not None}
+    X = []
+    for row, line in zip(cells.rows, cells.lines, strict=True):
+        kept = [cell for c, cell in enumerate(row) if c not in aside]
+        while kept and is_missing(kept[-1]):
+            kept.pop()
+        X.append(_numbers(kept, cells.title, line)[None])
+    classes = None if label is None else [label_of(cell) for cell in cells.column(label)]
+    names = [] if name is None else [label_of(cell) for cell in cells.column(name)]
+    return _Found(X, classes, names, f"one per row{told}")
+
+
+def _special_columns(cells: _Cells, options: SeriesOptions) -> tuple[int | None, int | None, str]:
+    """Find the columns of classes and of names among series in rows, and say so."""
+    texts = [c for c in range(cells.width) if not _numeric(cells.column(c))]
+    label, noticed = None, False
+    if options.labels is not None and options.labels != NO_LABELS:
+        label = cells.place("--labels", options.labels)
+    elif options.labels is None:
+        repeated = [c for c in texts if len({label_of(v) for v in cells.column(c)}) < len(cells.rows)]
+        whole = cells.column(repeated[0]) if repeated else []
+        if repeated and not any(_is_number(cell) for cell in whole):
+            label, noticed = repeated[0], True
+        elif (titled := cells.named(_CLASSES)) is not None:
+            label, noticed = titled, True
+        elif (coded := _coded_column(cells)) is not None:
+            label, noticed = coded, True
+    name = next(
+        (c for c in texts if c != label and len({label_of(v) for v in cells.column(c)}) == len(cells.rows)), None
+    )
+    told = f", classes in {cells.says(label)}" if label is not None else ""
+    told += f", names in {cells.says(name)}" if name is not None else ""
+    return label, name, told + (" (--labels none if they are values)" if noticed else "")
+
+
+def _coded_column(cells: _Cells) -> int | None:
+    """Return the first or last column if it alone holds few different whole numbers: classes without a name."""
+    for c in (0, cells.width - 1):
+        values = [as_number(v) for v in cells.column(c) if not is_missing(v) and _is_number(v)]
+        others = [as_number(v) for row in cells.rows for d, v in enumerate(row) if d != c and _is_number(v)]
+        whole = len(values) == len(cells.rows) and all(v == int(v) for v in values)
+        few = 2 <= len(set(values)) <= min(_MOST_CLASSES, len(values) // 2)
+        # Most of the other values must not be whole: else these are counts like all the rest.
+        if whole and few and sum(v != int(v) for v in others) > len(others) / 2:
+            return c
+    return None
+
+
+def _columns(cells: _Cells, options: SeriesOptions) -> _Found:
+    table, places, time = _values_by_time(cells, options)
+    names = [cells.names[c] if cells.names else f"column {c + 1}" for c in places]
+    told = f", times in {cells.says(time)}" if time is not None else ""
+    return _Found([_trimmed(values[None]) for values in table], None, names, f"one per column{told}")
+
+
+def _values_by_time(cells: _Cells, options: SeriesOptions) -> tuple[FloatArray, list[int], int | None]:
+    """Return the columns of values (columns, times) in the order of time, their places, and that of the times."""
+    time = cells.place("--time", options.time) if options.time is not None else cells.named(_TIMES)
+    if options.time is None and time is not None and not _increases(cells.column(time)):
+        time = None
+    order = _time_order(cells, time) if time is not None else np.arange(len(cells.rows))
+    places = [c for c in range(cells.width) if c != time]
+    return np.stack([_column_numbers(cells, c)[order] for c in places]), places, time
+
+
+def _trimmed(series: FloatArray) -> FloatArray:
+    """Cut off the times before the first value and after the last: shorter series are padded with empty cells."""
+    present = np.flatnonzero(~np.isnan(series).all(axis=0))
+    return series[:, present[0] : present[-1] + 1] if len(present) else series
+
+
+def _long(cells: _Cells, options: SeriesOptions) -> _Found:
+    known = cells.named(_IDS)
+    if options.id is None and known is None:
+        raise DataError(f"`--id` must name the column of {cells.title} that tells series apart. Pass e.g. --id id.")
+    series = cells.place("--id", options.id) if options.id is not None else known
+    time = cells.place("--time", options.time) if options.time is not None else cells.named(_TIMES)
+    label = None
+    if options.labels is not None and options.labels != NO_LABELS:
+        label = cells.place("--labels", options.labels)
+    elif options.labels is None:
+        label = cells.named([word for word in _CLASSES if word != "y"])
+    assert series is not None
+    values = [c for c in range(cells.width) if c not in (series, time, label)]
+    if not values:
+        raise DataError(f"{cells.title} must have a column of values beside the series and times. Check its columns.")
+    order = _time_order(cells, time) if time is not None else np.arange(len(cells.rows))
+    table = np.stack([_column_numbers(cells, c) for c in values])
+    owners = np.array([label_of(cell) for cell in cells.column(series)])
+    names = list(dict.fromkeys(owners.tolist()))
+    X = [np.ascontiguousarray(table[:, order[owners[order] == name]]) for name in names]
+    classes = None
+    if label is not None:
+        of = dict(zip(owners.tolist(), map(label_of, cells.column(label)), strict=True))
+        classes = [of[name] for name in names]
+    told = f", times in {cells.says(time)}" if time is not None else ""
+    told += f", classes in {cells.says(label)}" if label is not None else ""
+    return _Found(X, classes, names, f"one row per time, series in {cells.says(series)}{told}")
+
+
+def _time_order(cells: _Cells, time: int) -> FloatArray:
+    stamps = cells.column(time)
+    read = as_number if all(map(_is_number, stamps)) else as_day
+    bad = next((i for i, stamp in enumerate(stamps) if not reads(read, stamp)), None)
     if bad is not None:
         raise DataError(
-            f"{path} must hold numbers, got {bad!r} in line {line}. If that column holds classes, name it with "
+            f"The times in {cells.says(time)} of {cells.title} must be numbers or ISO dates, got {stamps[bad]!r} in "
+            f"line {cells.lines[bad]}. Correct it, or leave the row out."
+        )
+    return np.argsort([read(stamp) for stamp in stamps], kind="stable")
+
+
+def _column_numbers(cells: _Cells, c: int) -> FloatArray:
+    values = cells.column(c)
+    bad = next((i for i, cell in enumerate(values) if not _is_number(cell)), None)
+    if bad is not None:
+        raise DataError(
+            f"{cells.title} must hold numbers, got {values[bad]!r} in line {cells.lines[bad]}, {cells.says(c)}. Name "
+            "columns that hold something else with --labels, --id or --time, or leave them out."
+        )
+    return np.array([np.nan if is_missing(cell) else as_number(cell) for cell in values])
+
+
+def _numbers(row: Sequence[Any], title: str, line: int) -> FloatArray:
+    bad = next((cell for cell in row if not _is_number(cell)), None)
+    if bad is not None:
+        raise DataError(
+            f"{title} must hold numbers, got {bad!r} in line {line}. If that column holds classes, name it with "
             "--labels (its title, or its number counted from 1)."
         )
-    if not cells:
-        raise DataError(f"{path} must have values in every row, got none in line {line}. Leave that row out.")
-    return np.array([[np.nan if is_missing(cell) else as_number(cell) for cell in cells]])
+    return np.array([np.nan if is_missing(cell) else as_number(cell) for cell in row])
 
 
-def _label_column(path: Path, header: list[str], labels: str | None) -> int | None:
-    if labels is None:
-        return None
-    titles = [cell.strip() for cell in header]
-    if labels in titles:
-        return titles.index(labels)
-    if labels.isdecimal() and 1 <= int(labels) <= len(header):
-        return int(labels) - 1
-    raise DataError(
-        f"`--labels` must be the title of a column of {path.name} or its number from 1 to {len(header)}, got "
-        f"{labels!r}. The first row starts with {', '.join(titles[:3])}."
-    )
+def _is_number(cell: Any) -> bool:
+    return is_missing(cell) or reads(as_number, cell)
 
 
-def _is_number(cell: str) -> bool:
-    try:
-        return is_missing(cell) or math.isfinite(as_number(cell))
-    except ValueError:
-        return False
+def _is_day(cell: Any) -> bool:
+    return reads(as_day, cell)
 
 
-def _from_arrays(path: Path, layout: Layout) -> tuple[list[FloatArray], FloatArray | None]:
+def _numeric(column: Sequence[Any]) -> bool:
+    return all(map(_is_number, column))
+
+
+def _all_numbers(cells: _Cells) -> bool:
+    return all(_numeric(row) for row in cells.rows[:50])
+
+
+def _increases(column: Sequence[Any]) -> bool:
+    """Whether a column holds times: numbers or dates that only grow."""
+    for read in (as_number, as_day):
+        if all(reads(read, cell) for cell in column):
+            return bool(np.all(np.diff([read(cell) for cell in column]) > 0))
+    return False
+
+
+# --- arrays, folders and .ts ------------------------------------------------------------------------------------------
+
+
+def _from_arrays(path: Path, layout: Layout) -> _Found:
+    if path.suffix.lower() == ".npy":
+        return _from_array(read_array(path), None, None, path.name, layout)
     arrays = read_arrays(path)
-    if "X" not in arrays:
-        raise DataError(f"{path} must hold an array X, got {', '.join(sorted(arrays)) or 'nothing'}. Rename it.")
-    X, y = arrays["X"], arrays.get("y")
+    if "X" in arrays:
+        return _from_array(arrays["X"], arrays.get("y"), arrays.get("classes"), f"`X` in {path.name}", layout)
+    if not arrays or any(a.ndim not in (1, 2) or a.dtype.kind not in "fiub" for a in arrays.values()):
+        raise DataError(
+            f"{path} must hold an array X, or one array per series, got {', '.join(sorted(arrays)) or 'nothing'}. "
+            "Save it again, e.g. with np.savez(path, X=X)."
+        )
+    X = [_one_series(array, layout) for array in arrays.values()]
+    return _Found(X, None, list(arrays), "one per array of the file")
+
+
+def _from_array(
+    X: FloatArray, y: FloatArray | None, classes: FloatArray | None, title: str, layout: Layout
+) -> _Found:
     if X.dtype.kind not in "fiub" or X.ndim not in (2, 3) or 0 in X.shape:
         raise ShapeError(
-            f"`X` in {path.name} must hold numbers of shape (series, times) or with three axes, got {X.dtype} of shape "
-            f"{X.shape}. Reshape it."
+            f"{title} must hold numbers of shape (series, times) or with three axes, got {X.dtype} of shape {X.shape}. "
+            "Reshape it."
         )
     if y is not None and y.shape != (len(X),):
-        raise ShapeError(f"`y` in {path.name} must hold a label for each of {len(X)} series, got shape {y.shape}.")
-    ordered = X[:, None, :] if X.ndim == 2 else X if layout == "nct" else np.moveaxis(X, 2, 1)
-    names = arrays.get("classes")
-    if (
-        y is not None
-        and names is not None
-        and names.ndim == 1
-        and y.dtype.kind in "iu"
-        and y.min() >= 0
-        and y.max() < len(names)
-    ):
-        y = names[y]
-    return [np.asarray(series, dtype=float) for series in ordered], None if y is None else y.astype(str)
+        raise ShapeError(f"`y` beside {title} must hold a label for each of {len(X)} series, got shape {y.shape}.")
+    names = classes
+    if y is not None and names is not None and names.ndim == 1 and y.dtype.kind in "iu":
+        y = names[y] if y.min() >= 0 and y.max() < len(names) else y
+    axes = {"nct": "(series, channels, times)", "ntc": "(series, times, channels)"}[layout]
+    how = f"axes {axes}" if X.ndim == 3 else "axes (series, times)"
+    if X.ndim == 3 and layout == "nct" and X.shape[1] > X.shape[2]:
+        how += f", though {X.shape[1]} channels at {X.shape[2]} times is unusual (--layout ntc if it is the reverse)"
+    return _Found([_one_series(series, layout) for series in X], None if y is None else y.astype(str).tolist(), (), how)
 
 
-def _from_ts(path: Path) -> tuple[list[FloatArray], FloatArray | None]:
+def _one_series(array: FloatArray, layout: Layout) -> FloatArray:
+    values = np.asarray(array, dtype=float)
+    return values[None] if values.ndim == 1 else values if layout == "nct" else values.T
+
+
+def _from_folder(path: Path, options: SeriesOptions) -> _Found:
+    """Read one series per file; a folder of folders has its classes in their names."""
+    endings = tuple(e for e in ENDINGS if e not in (".npz", ".ts"))
+    files = sorted(f for f in path.rglob("*") if f.is_file() and f.suffix.lower() in endings)
+    if not files:
+        raise DataError(f"{path} must hold a file for each series ({', '.join(endings)}), got none. Check the folder.")
+    X: list[FloatArray] = []
+    for file in files:
+        if file.suffix.lower() == ".npy":
+            array = read_array(file)
+            if array.ndim not in (1, 2) or array.dtype.kind not in "fiub":
+                raise ShapeError(f"{file} must hold one series, an array with one or two axes, got {array.shape}.")
+            X.append(_one_series(array, options.layout))
+            continue
+        try:
+            X.append(_trimmed(_values_by_time(_cells(file, options), options)[0]))
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise DataError(f"{file} could not be read: {error}. Check the file.") from error
+    parents = [file.parent.relative_to(path).as_posix() for file in files]
+    classes = parents if len(set(parents)) > 1 and "." not in parents else None
+    how = "one per file" + (", classes are the folders" if classes else "")
+    return _Found(X, classes, [file.relative_to(path).as_posix() for file in files], how)
+
+
+def _from_ts(path: Path) -> _Found:
     try:
         from aeon.datasets import load_from_ts_file
     except ModuleNotFoundError as error:
@@ -191,4 +516,4 @@ def _from_ts(path: Path) -> tuple[list[FloatArray], FloatArray | None]:
         raise DataError(f"{path} must be a .ts file that aeon can read: {error}. Check the file.") from error
     X, y = content if isinstance(content, tuple) else (content, None)
     has_labels = y is not None and len(y) == len(X)
-    return [np.asarray(series, dtype=float) for series in X], np.asarray(y).astype(str) if has_labels else None
+    return _Found([np.asarray(series, dtype=float) for series in X], [str(label) for label in y] if has_labels else None)

@@ -1,4 +1,4 @@
-"""Arrays from .npz files: no pickles, no unlimited decompression, and one error for any kind of damage."""
+"""Arrays from .npz and .npy files: no pickles, no unlimited decompression, and one error for any kind of damage."""
 
 from __future__ import annotations
 
@@ -58,3 +58,15 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> FloatArray:
         raise ValueError(f"{member.filename} says that its shape is {shape}, but is shorter")
     with archive.open(member) as file:
         return np.asarray(form.read_array(file, allow_pickle=False))
+
+
+def read_array(path: Path) -> FloatArray:
+    """Return the array of a .npy file; `DataError` if it is damaged or holds objects."""
+    try:
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    except Exception as error:
+        # On damaged files numpy raises errors of many kinds.
+        words = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(
+            f"{path} must be a .npy file of a plain array, but: {words}. Save it again with np.save."
+        ) from error

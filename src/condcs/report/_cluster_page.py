@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from condcs.report._page import Page
-from condcs.timeseries._clustering import Clusters, adjusted_rand_index, normalized_mutual_information
+from condcs.timeseries._clustering import adjusted_rand_index, normalized_mutual_information
+from condcs.timeseries._series_clusters import SeriesClusters, Setting, Trial
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -36,26 +38,26 @@ class Clustering:
         The series.
     classes : array or None
         Known classes.
-    D : array, shape (n, n)
-        Distances.
-    clusters : Clusters
-        Labels, medoids and silhouette.
+    clusters : SeriesClusters
+        Labels, medoids, distances, and how the settings were chosen.
     settings : dict
-        What was used, in words.
+        What was read and used, in words.
+    names : tuple of str
+        Names of the series; empty if they have none.
     """
 
     title: str
     X: list[FloatArray]
     classes: FloatArray | None
-    D: FloatArray
-    clusters: Clusters
+    clusters: SeriesClusters
     settings: dict[str, str]
+    names: tuple[str, ...] = ()
 
     columns = ("cluster", "series", "most central", "mean distance inside", "to the nearest cluster")
 
     def rows(self) -> list[list[Any]]:
         """Return a line per cluster: number, size, medoid, mean distances inside and to the nearest other cluster."""
-        labels, D = self.clusters.labels, self.D
+        labels, D = self.clusters.labels, self.clusters.distances
         present = np.unique(labels)
         lines: list[list[Any]] = []
         for c in present:
@@ -94,10 +96,11 @@ def cluster_page(found: Clustering, command: str) -> Page:
     page = Page(
         f"Clusters of {found.title}",
         f"{len(found.X):,} series in {len(rows)} clusters by "
-        + ("the divergence between their dynamics." if "window" in found.settings else f"{found.settings['measure']}."),
+        + (f"{found.settings['measure']}." if not clusters.votes else "the divergence between their dynamics."),
     )
     page.section("Clusters")
     page.table(found.columns, rows, "Series are numbered from 1, in the order of the file")
+    _firmness(page, clusters)
     page.text(
         f"Mean silhouette {clusters.silhouette:.3f}: 1 means tight clusters far apart, 0 clusters that touch, and "
         "values below 0 series that are closer to another cluster than to their own."
@@ -107,15 +110,17 @@ def cluster_page(found: Clustering, command: str) -> Page:
         page.section("Against the labels of the file")
         page.facts({name: f"{value:.3f}" for name, value in agreement.items()})
         page.table(*found.crossing(), "Series of each class in each cluster")
+    if clusters.tried:
+        _choice(page, clusters)
     page.section("Distances")
     sampled = f" {MOST_SHOWN} of {len(found.X):,} series are shown." if len(found.X) > MOST_SHOWN else ""
     page.figure(
-        draw_distances(found.D, clusters.labels),
+        draw_distances(clusters.distances, clusters.labels),
         "Matrix of the distances between series, sorted by cluster",
         f"All pairs, sorted by cluster: dark blocks on the diagonal are clusters.{sampled}",
     )
     page.figure(
-        draw_map(found.D, clusters.labels, clusters.medoids),
+        draw_map(clusters.distances, clusters.labels, clusters.medoids),
         "Series as points in a plane, coloured by cluster",
         "A map of the same distances (classical scaling); the numbers mark the most central series.",
     )
@@ -130,6 +135,74 @@ def cluster_page(found: Clustering, command: str) -> Page:
     page.facts(found.settings)
     page.command(command)
     return page
+
+
+def _firmness(page: Page, clusters: SeriesClusters) -> None:
+    """Say how many of the votes agree with the result."""
+    if len(clusters.votes) > 1:
+        unsure = int((clusters.support < 0.5).sum())
+        page.text(
+            f"Firmness {clusters.firmness:.2f}: the mean agreement (adjusted mutual information) between these clusters "
+            f"and those of the {len(clusters.votes)} settings that voted, each by two algorithms; 1 means that all find "
+            f"the same. {unsure:,} of {len(clusters.labels):,} series share a cluster with less than half of the votes "
+            "(column support of labels.csv)."
+        )
+
+
+def _choice(page: Page, clusters: SeriesClusters) -> None:
+    """Show what was tried and what was chosen."""
+    page.section("Choice of the settings")
+    page.text(
+        f"{len(clusters.tried)} settings were tried without labels. A setting's mark is the agreement of spectral "
+        "clustering and k-medoids under its distances, times the balance of their cluster sizes: two algorithms that "
+        "look for different things agree where there is something to be found. The settings with a frame voted."
+    )
+    page.figure(
+        draw_choice(clusters.tried, clusters.votes),
+        "Mark of each setting, by window, scaling and bandwidth factor",
+        "Marks; 1 is perfect agreement on clusters of equal size.",
+    )
+    if clusters.k_marks:
+        page.table(
+            ["clusters", *map(str, clusters.k_marks)],
+            [["mean mark of the best settings", *(f"{mark:.3f}" for mark in clusters.k_marks.values())]],
+            "The number of clusters was chosen by the highest mark",
+        )
+
+
+def draw_choice(tried: Sequence[Trial], votes: Sequence[Setting]) -> Any:
+    """Draw the marks as a table of colours, a panel per scaling; frames mark the settings that voted."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    settings = [trial.setting for trial in tried]
+    scalings = sorted({s.scaling for s in settings})
+    orders, factors = sorted({s.order for s in settings}), sorted({s.factor for s in settings})
+    figure = Figure(figsize=(1.3 + 0.72 * len(factors) * len(scalings), 1.1 + 0.45 * len(orders)), layout="constrained")
+    axes = figure.subplots(1, len(scalings), squeeze=False, sharey=True)[0]
+    for axis, scaling in zip(axes, scalings, strict=True):
+        marks = np.full((len(orders), len(factors)), np.nan)
+        for trial in tried:
+            if trial.setting.scaling == scaling:
+                marks[orders.index(trial.setting.order), factors.index(trial.setting.factor)] = trial.mark
+        axis.imshow(marks, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+        for (row, column), mark in np.ndenumerate(marks):
+            axis.text(
+                column, row, f"{mark:.2f}", ha="center", va="center", fontsize=8,
+                color="white" if mark > 0.55 else "#1a202c",
+            )  # fmt: skip
+        for vote in votes:
+            if vote.scaling == scaling:
+                place = (factors.index(vote.factor) - 0.47, orders.index(vote.order) - 0.46)
+                axis.add_patch(Rectangle(place, 0.94, 0.92, fill=False, ec="#dd6b20", lw=2.2))
+        axis.set_xticks(range(len(factors)), [f"{f:g}" for f in factors])
+        axis.set_yticks(range(len(orders)), [str(o) for o in orders])
+        axis.set_xlabel("bandwidth factor")
+        axis.set_title(f"scaling: {scaling}", fontsize=10)
+        axis.tick_params(length=0)
+        axis.spines[:].set_visible(False)
+    axes[0].set_ylabel("window")
+    return figure
 
 
 def colour_of(c: int) -> str:

@@ -5,18 +5,22 @@ from condcs.timeseries._clustering import (
     Clusters,
     adjusted_rand_index,
     choose_scale,
-    cluster,
+    cluster_distances,
     normalized_mutual_information,
     silhouette,
 )
 from condcs.timeseries._collection import embed
 from condcs.timeseries._distance_matrix import MatrixOutput
 from condcs.timeseries._distances import ccs_distance, ccs_pairwise_distance, choose_order
+from condcs.timeseries._series_clusters import SeriesClusters, Setting, Trial, cluster
 from condcs.timeseries._tuning import choose_factor, false_neighbours, self_prediction
 
 __all__ = [
     "Clusters",
     "MatrixOutput",
+    "SeriesClusters",
+    "Setting",
+    "Trial",
     "adjusted_rand_index",
     "baseline_pairwise_distance",
     "ccs_distance",
@@ -25,6 +29,7 @@ __all__ = [
     "choose_order",
     "choose_scale",
     "cluster",
+    "cluster_distances",
     "embed",
     "false_neighbours",
     "normalized_mutual_information",

@@ -21,6 +21,9 @@ Criterion = Literal["silhouette", "eigengap"]
 SCALES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 """Candidates for the scale b, in units of the median distance."""
 
+NEIGHBOUR = 7
+"""Whose distance is an object's scale, as Zelnik-Manor and Perona have it."""
+
 DENSE_SIZE = 1_200
 """Up to this many series all eigenvectors are computed; for more, only those that are needed."""
 
@@ -36,7 +39,7 @@ class Clusters(ByValue):
     medoids : array of int, shape (k,)
         The most central series of each cluster: the one with the smallest sum of distances to the others in it.
     scale : float or None
-        The b of ``exp(-D / b)``; None for k-medoids.
+        The b of ``exp(-D / b)``; None for k-medoids, and if each pair has a scale of its own.
     silhouette : float
         Mean silhouette under the distances; between -1 and 1, large when clusters are tight and far apart.
     """
@@ -48,12 +51,12 @@ class Clusters(ByValue):
 
 
 @public
-def cluster(
+def cluster_distances(
     D: Any,
     n_clusters: int,
     *,
     method: Method = "spectral",
-    scale: float | Literal["median"] | Criterion = "median",
+    scale: float | Literal["local", "median"] | Criterion = "local",
     rng: int | np.random.Generator | None = 0,
 ) -> Clusters:
     """Cluster n objects by their distances.
@@ -69,9 +72,11 @@ def cluster(
         Number of clusters k.
     method : {"spectral", "k_medoids"}
         The algorithm.
-    scale : float, "median", "silhouette" or "eigengap"
-        The b of the adjacency. "median" is the median distance; "silhouette" and "eigengap" choose among multiples of
-        it, without labels: see `choose_scale`. Not used by k-medoids.
+    scale : float, "local", "median", "silhouette" or "eigengap"
+        The b of the adjacency. "local": for each pair the geometric mean of the two objects' distances to their seventh
+        neighbours (Zelnik-Manor and Perona), so that dense and sparse clusters are treated alike. "median" is the
+        median distance; "silhouette" and "eigengap" choose among multiples of it, without labels: see `choose_scale`.
+        Not used by k-medoids.
     rng : int or Generator
         Random generator for the starts, or its seed.
 
@@ -83,7 +88,7 @@ def cluster(
     Examples
     --------
     >>> points = np.array([0.0, 0.1, 0.2, 5.0, 5.1])
-    >>> found = cluster(abs(points[:, None] - points), 2)
+    >>> found = cluster_distances(abs(points[:, None] - points), 2)
     >>> found.labels.tolist()
     [0, 0, 0, 1, 1]
     """
@@ -91,13 +96,14 @@ def cluster(
     k = check_integer("n_clusters", n_clusters, 2, len(D), " (the number of series)")
     check_choice("method", method, get_args(Method))
     generator = check_rng(rng)
+    b: float | None = None
     if method == "k_medoids":
-        from condcs.timeseries._k_medoids import best_medoids
-
-        labels, b = _labels_in_order(best_medoids(D, k, generator)), None
+        labels = labels_by_medoids(D, k, generator)
+    elif scale == "local":
+        labels = labels_by_affinity(local_affinity(D), k, generator)
     else:
         b = choose_scale(D, k, criterion=scale) if scale in ("silhouette", "eigengap") else _scale(D, scale)
-        labels = _spectral(D, k, b, generator)
+        labels = labels_by_affinity(_affinity(D, b), k, generator)
     return Clusters(labels, medoids_of(D, labels), b, silhouette(D, labels))
 
 
@@ -134,7 +140,7 @@ def choose_scale(
     unit = _scale(D, "median")
     candidates = sorted((check_positive("scales", s) * unit for s in scales), reverse=True)
     if criterion == "silhouette":
-        marks = [silhouette(D, _spectral(D, k, b, check_rng(0))) for b in candidates]
+        marks = [silhouette(D, labels_by_affinity(_affinity(D, b), k, check_rng(0))) for b in candidates]
     else:
         marks = [_eigengap(D, k, b) for b in candidates]
     return float(candidates[int(np.argmax(np.round(marks, 12)))])
@@ -240,8 +246,8 @@ def _scale(D: FloatArray, scale: float | str) -> float:
     if scale != "median":
         if isinstance(scale, str):
             raise ParameterError(
-                f"`scale` must be a positive number, 'median', 'silhouette' or 'eigengap', got {scale!r}. "
-                "Pass scale='median'."
+                f"`scale` must be a positive number, 'local', 'median', 'silhouette' or 'eigengap', got {scale!r}. "
+                "Pass scale='local'."
             )
         return check_positive("scale", scale)
     return median_distance(D)
@@ -259,9 +265,24 @@ def median_distance(D: FloatArray) -> float:
     return middle
 
 
-def _adjacency(D: FloatArray, b: float) -> FloatArray:
-    """Return D^-1/2 A D^-1/2 of the adjacency A = exp(-D / b), without loops, as Ng, Jordan and Weiss do."""
-    A = np.exp(-np.maximum(D, 0.0) / b)
+def _affinity(D: FloatArray, b: float) -> FloatArray:
+    return np.asarray(np.exp(-np.maximum(D, 0.0) / b))
+
+
+def local_affinity(D: FloatArray) -> FloatArray:
+    """Return exp(-D_ij / b_ij) with b_ij the geometric mean of the two distances to the seventh neighbour."""
+    D = np.maximum(D, 0.0)
+    place = min(NEIGHBOUR, len(D) - 1)
+    # The object itself, at a distance of 0, comes first.
+    reach = np.partition(D, place, axis=1)[:, place]
+    # Copies of one series have no reach of their own.
+    reach = np.sqrt(np.maximum(reach, 1e-12 * median_distance(D)))
+    return np.asarray(np.exp(-D / (reach[:, None] * reach)))
+
+
+def _normalised(A: FloatArray) -> FloatArray:
+    """Return D^-1/2 A D^-1/2 of an adjacency, without loops, as Ng, Jordan and Weiss do."""
+    A = A.copy()
     np.fill_diagonal(A, 0.0)
     # An object without neighbours keeps a degree: it is a component of its own.
     degrees = np.maximum(A.sum(axis=1), 1e-300)
@@ -288,14 +309,22 @@ def _leading(M: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     return values[::-1], vectors[:, ::-1]
 
 
-def _spectral(D: FloatArray, k: int, b: float, rng: np.random.Generator) -> FloatArray:
+def labels_by_affinity(A: FloatArray, k: int, rng: np.random.Generator, starts: int = 10) -> FloatArray:
+    """Return the clusters by spectral clustering of an adjacency."""
     from sklearn.cluster import KMeans
 
-    vectors = _leading(_adjacency(D, b), k)[1]
+    vectors = _leading(_normalised(A), k)[1]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     rows = vectors / np.where(lengths > 0, lengths, 1.0)
-    means = KMeans(k, n_init=10, random_state=int(rng.integers(2**31)))
+    means = KMeans(k, n_init=starts, random_state=int(rng.integers(2**31)))
     return _labels_in_order(_quietly(means, rows))
+
+
+def labels_by_medoids(D: FloatArray, k: int, rng: np.random.Generator) -> FloatArray:
+    """Return the clusters by k-medoids."""
+    from condcs.timeseries._k_medoids import best_medoids
+
+    return _labels_in_order(best_medoids(D, k, rng))
 
 
 def _quietly(means: Any, rows: FloatArray) -> FloatArray:
@@ -310,7 +339,7 @@ def _quietly(means: Any, rows: FloatArray) -> FloatArray:
 
 
 def _eigengap(D: FloatArray, k: int, b: float) -> float:
-    values = _leading(_adjacency(D, b), k + 1)[0]
+    values = _leading(_normalised(_affinity(D, b)), k + 1)[0]
     return float(values[k - 1] - values[k])
 
 

@@ -35,6 +35,9 @@ WIDE_CHANNELS = 48
 # Between these magnitudes squared distances neither overflow nor underflow; beyond, the core estimator takes over.
 _SMALLEST, _LARGEST = 1e-140, 1e140
 
+FALLBACK_PERCENT = 51
+"""Where the median is 0, the lowest positive percentile from this one up is used instead, here and in the engine."""
+
 
 @dataclass(frozen=True)
 class Bandwidths:
@@ -85,6 +88,8 @@ class Job:
         Kernel bandwidths for all pairs; None stands for the medians of each pair.
     factor : float
         Multiplies the bandwidths.
+    n_factors : int
+        If more than 1, `block` returns as many blocks, each with half the factor of the one before.
     compiled, wide : bool
         Whether the engine computes it, and whether by matrix products.
     """
@@ -93,6 +98,7 @@ class Job:
     options: Mapping[str, Any] = field(default_factory=dict)
     bandwidths: Bandwidths | None = None
     factor: float = 1.0
+    n_factors: int = 1
     compiled: bool = True
     wide: bool = False
 
@@ -113,48 +119,70 @@ class Job:
 
         With `above_diagonal` the two are the same series, and only i < j is computed (i != j if not symmetric).
         """
-        out = np.zeros((a.count, b.count))
+        out = np.zeros((self.n_factors, a.count, b.count))
         wanted = np.ones(out.shape, bool)
         if above_diagonal:
-            wanted = np.triu(wanted, 1) if self.symmetric else ~np.eye(a.count, dtype=bool)
+            wanted = np.triu(wanted, 1) if self.symmetric else wanted & ~np.eye(a.count, dtype=bool)
         fallbacks = Fallbacks()
         if self.compiled:
             fallbacks = self._compiled(a, b, above_diagonal, out)
             # A bandwidth so small that exponents overflow: the core estimator works in units of the bandwidth.
             wanted &= ~np.isfinite(out)
-        for i, j in np.argwhere(wanted):
-            out[i, j], fallback = self._pair(a.sample(int(i)), b.sample(int(j)))
+        for f, i, j in np.argwhere(wanted).tolist():
+            out[f, i, j], fallback = self._pair(a.sample(i), b.sample(j), self.factor / 2**f)
             if not self.compiled:
                 fallbacks += fallback
-        return out, fallbacks
+        return (out[0] if self.n_factors == 1 else out), fallbacks
 
     def _compiled(self, a: Windowed, b: Windowed, above_diagonal: bool, out: FloatArray) -> Fallbacks:
-        from condcs.timeseries._engine import Series, block_divergences
+        from condcs.timeseries._engine import Series, block_divergences, prepare
 
         def series(s: Windowed) -> Series:
-            frames = s.collection.frames
+            frames = np.ascontiguousarray(s.collection.frames)
             norms = np.einsum("ij,ij->i", frames, frames) if self.wide else np.zeros(len(frames))
-            return Series(np.ascontiguousarray(frames), s.collection.starts, norms, s.windows, s.ends)
+            successors = np.zeros(0)
+            if self.bandwidths is None and s.collection.channels == 1:
+                owned = np.repeat(s.collection.starts[:-1], np.diff(s.ends))
+                successors = frames[owned + s.windows + s.order, 0]
+                for first, last in zip(s.ends[:-1], s.ends[1:], strict=True):
+                    successors[first:last].sort()
+            return Series(frames, s.collection.starts, norms, s.windows, s.ends, successors)
 
         x, y = (self.bandwidths.x, self.bandwidths.y) if self.bandwidths else (0.0, 0.0)
+        bandwidths = (x * self.factor, y * self.factor)
+        longest = int(max(a.collection.lengths.max(), b.collection.lengths.max()))
+        first = series(a)
+        p = prepare(first, a.order, self.wide, bandwidths, longest, self.n_factors)
+        second, q = first, p
+        if not above_diagonal:
+            second = series(b)
+            q = prepare(second, a.order, self.wide, bandwidths, longest, self.n_factors)
         logarithmic = self.measure == "conditional_cs"
         counts = block_divergences(
-            series(a), series(b), a.order, above_diagonal, x, y, self.factor, logarithmic, self.wide, out
+            first, p, second, q, a.order, above_diagonal, bandwidths, self.factor, longest, logarithmic, self.wide, out
         )
         return Fallbacks(int(counts[0] + counts[1]), int(counts[2] + counts[3]))
 
-    def _pair(self, p: tuple[FloatArray, FloatArray], q: tuple[FloatArray, FloatArray]) -> tuple[float, Fallbacks]:
+    def _pair(
+        self, p: tuple[FloatArray, FloatArray], q: tuple[FloatArray, FloatArray], factor: float
+    ) -> tuple[float, Fallbacks]:
         measure, options, fallbacks = MEASURES[self.measure], dict(self.options), Fallbacks()
         if measure.gram:
             used = self.bandwidths
             if used is None:
                 used, fallbacks = _median_bandwidths(np.concatenate([p[0], q[0]]), np.concatenate([p[1], q[1]]))
-            options |= {"bandwidth_x": used.x * self.factor, "bandwidth_y": used.y * self.factor}
+            options |= {"bandwidth_x": used.x * factor, "bandwidth_y": used.y * factor}
         return float(measure.function(*p, *q, **options)), fallbacks
 
 
 def make_job(
-    measure: str, bandwidth: SeriesBandwidth, factor: float, options: Mapping[str, Any], sides: list[Windowed]
+    measure: str,
+    bandwidth: SeriesBandwidth,
+    factor: float,
+    options: Mapping[str, Any],
+    sides: list[Windowed],
+    *,
+    n_factors: int = 1,
 ) -> tuple[Job, list[Windowed], Fallbacks]:
     """Check the settings and choose how to compute; also return the sides in the form that the job expects."""
     chosen = _check_measure(measure)
@@ -167,7 +195,7 @@ def make_job(
         # Distances do not depend on the origin, but products of frames lose fewer digits around the mean.
         origin = np.nanmean(sides[0].collection.frames, axis=0)
         sides = [side.shifted(origin) for side in sides]
-    return Job(measure, dict(options), bandwidths, factor, compiled, wide), sides, fallbacks
+    return Job(measure, dict(options), bandwidths, factor, n_factors, compiled, wide), sides, fallbacks
 
 
 def _check_measure(name: Any) -> Measure:

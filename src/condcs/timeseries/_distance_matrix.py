@@ -115,7 +115,8 @@ def distance_matrix(
             kept = stack.enter_context(MatrixStore.open(output.store, job, a, b, output.dtype, side))
             kept.forget_damaged()
             side = kept.side
-        out = np.zeros(shape, output.dtype) if kept is None else kept.values
+        factors = (job.n_factors,) if job.n_factors > 1 else ()
+        out = np.zeros(factors + shape, output.dtype) if kept is None else kept.values
         blocks = _blocks(job, a, b, side)
         if kept is not None:
             blocks = (block for block in blocks if not kept.is_done(block[0] // side, block[1] // side))
@@ -129,17 +130,18 @@ def distance_matrix(
             fallbacks += fell_back
             if kept is not None:
                 kept.mark(row // side, column // side)
-            advance(values.size if row != column else values.size // 2)
+            pairs = values.shape[-2] * values.shape[-1]
+            advance(pairs if row != column else pairs // 2)
     return (out if kept is None else kept.matrix()), fallbacks
 
 
 def _write(out: FloatArray, row: int, column: int, values: FloatArray, *, mirrored: bool) -> None:
     if mirrored and row == column:
-        values = values + values.T
-    rows, columns = slice(row, row + values.shape[0]), slice(column, column + values.shape[1])
-    out[rows, columns] = values
+        values = values + values.swapaxes(-1, -2)
+    rows, columns = slice(row, row + values.shape[-2]), slice(column, column + values.shape[-1])
+    out[..., rows, columns] = values
     if mirrored:
-        out[columns, rows] = values.T
+        out[..., columns, rows] = values.swapaxes(-1, -2)
 
 
 def _blocks(job: Job, a: Windowed, b: Windowed | None, side: int) -> Iterator[tuple[int, int]]:

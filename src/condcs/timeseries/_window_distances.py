@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numba import uintp
 
-from condcs._core.compiling import njit
+from condcs._core.compiling import inner
 
 LANES = 8
 """Rows of distances are padded to a multiple of this, so that no loop has a scalar remainder."""
@@ -23,13 +22,13 @@ _FAR_SQUARED = 1e300
 _CANCELLED = 1e-2
 
 
-@njit(nogil=True)
+@inner()
 def padded(n: int) -> int:
     """Round up to whole vectors."""
     return (n + LANES - 1) // LANES * LANES
 
 
-@njit(nogil=True)
+@inner()
 def triangle_size(n: int) -> int:
     """Room for the pairs i < j of n windows, row by row, each row padded."""
     total = 0
@@ -38,7 +37,7 @@ def triangle_size(n: int) -> int:
     return total
 
 
-@njit(nogil=True)
+@inner()
 def pack(frames: Any, order: int, out: Any) -> None:
     """Turn frames (time x channels) into padded channels; gaps become 0, and no window that touches one is used."""
     length, channels = frames.shape
@@ -52,7 +51,7 @@ def pack(frames: Any, order: int, out: Any) -> None:
             row[t] = _FAR
 
 
-@njit(nogil=True)
+@inner()
 def _frame_distances(a: Any, first: int, last: int, a_stride: int, b: Any, stride: int, channels: int, s: Any) -> None:
     """Fill the rows of s from `first` to `last` with the squared distances between packed frames."""
     for i in range(first, last):
@@ -69,7 +68,7 @@ def _frame_distances(a: Any, first: int, last: int, a_stride: int, b: Any, strid
 
 
 # Inlined for the same digits at the first run and later: see the masses of the engine.
-@numba.njit(forceinline=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
+@inner(forceinline=True, fastmath={"contract", "reassoc", "nsz"})
 def _direct(a: Any, b: Any) -> float:
     total = 0.0
     for c in range(a.size):
@@ -78,7 +77,7 @@ def _direct(a: Any, b: Any) -> float:
     return total
 
 
-@njit(nogil=True)
+@inner()
 def _wide_frame_distances(a: Any, a_norms: Any, b: Any, b_norms: Any, stride: int, s: Any) -> None:
     """Fill s (rows x stride) by one matrix product of the frames (time x channels)."""
     products = np.dot(a, b.T)
@@ -93,7 +92,7 @@ def _wide_frame_distances(a: Any, a_norms: Any, b: Any, b_norms: Any, stride: in
             row[j] = _FAR_SQUARED
 
 
-@njit(nogil=True)
+@inner()
 def _diagonal_sums(s: Any, stride: int, order: int, n: int, width: int, rest: Any, out: Any) -> None:
     """Sum `order` terms down the diagonals of s, into out (n x width).
 
@@ -126,19 +125,19 @@ def _diagonal_sums(s: Any, stride: int, order: int, n: int, width: int, rest: An
 
 # Offsets instead of slices, which cost more than a short row's work; unsigned, because numba looks after negative
 # indices, and a loop with such a test does not become a vector loop.
-@njit(nogil=True)
+@inner()
 def _copy(a: Any, a_start: int, out: Any, out_start: int, count: int) -> None:
     for j in range(count):
         out[uintp(out_start + j)] = a[uintp(a_start + j)]
 
 
-@njit(nogil=True)
+@inner()
 def _add(a: Any, a_start: int, b: Any, b_start: int, out: Any, out_start: int, count: int) -> None:
     for j in range(count):
         out[uintp(out_start + j)] = a[uintp(a_start + j)] + b[uintp(b_start + j)]
 
 
-@njit(nogil=True)
+@inner()
 def _add_reached(s: Any, s_start: int, rest: Any, ahead: int, behind: int, out: Any, at: int, count: int) -> None:
     for j in range(count):
         reached = rest[uintp(ahead + j)] + s[uintp(s_start + j)]
@@ -146,7 +145,7 @@ def _add_reached(s: Any, s_start: int, rest: Any, ahead: int, behind: int, out: 
         out[uintp(at + j)] = rest[uintp(behind + j)] + reached
 
 
-@njit(nogil=True)
+@inner()
 def _keep(full: Any, full_width: int, rows: Any, columns: Any, out: Any) -> None:
     """Copy the wanted rows and columns of a padded matrix, and pad again."""
     width = padded(columns.size)
@@ -158,14 +157,14 @@ def _keep(full: Any, full_width: int, rows: Any, columns: Any, out: Any) -> None
             target[j] = _FAR_SQUARED
 
 
-@njit(nogil=True)
+@inner()
 def successors_at(m: int, order: int) -> tuple[int, int]:
     """Where the distances between successors start among those of all frames, and how far apart their rows are."""
     stride = order + padded(m)
     return order * stride + order, stride
 
 
-@njit(nogil=True)
+@inner()
 def copy_successors(s: Any, n: int, m: int, order: int, Y: Any) -> None:
     """Copy the distances between successors from those of all frames, row by row."""
     width = padded(m)
@@ -174,7 +173,7 @@ def copy_successors(s: Any, n: int, m: int, order: int, Y: Any) -> None:
         _copy(s, start + i * stride, Y, i * width, width)
 
 
-@njit(nogil=True)
+@inner()
 def pair_distances(
     a: Any,
     a_frames: Any,
@@ -220,7 +219,7 @@ def pair_distances(
         _keep(s[order * stride + order :], stride, a_windows, b_windows, Y)
 
 
-@njit(nogil=True)
+@inner()
 def triangle(square: Any, n: int, out: Any) -> None:
     """Copy the cells above the diagonal, row by row, each row padded."""
     width = padded(n)

@@ -1,0 +1,382 @@
+"""Clusters of time series by their dynamics, with the settings of the distance chosen without labels.
+
+No single setting serves all series: smooth ones want long windows and narrow kernels, short noisy ones the reverse, and
+whether level and spread count is for the data to say. So a grid of windows, bandwidth factors and scalings is tried on
+a part of the series. Where two algorithms that look for different things, spectral clustering and k-medoids, find the
+same clusters, the distance has structure in it; the best settings then vote on which series belong together.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from condcs._core.checks import check_choice, check_integer, check_positive
+from condcs._core.equality import ByValue
+from condcs._core.errors import BandwidthWarning, ShapeError, public
+from condcs._core.random import check_rng
+from condcs.timeseries._clustering import (
+    Method,
+    check_distances,
+    labels_by_affinity,
+    labels_by_medoids,
+    local_affinity,
+    medoids_of,
+    silhouette,
+)
+from condcs.timeseries._collection import (
+    MIN_WINDOWS,
+    Collection,
+    FloatArray,
+    Layout,
+    Missing,
+    check_collection,
+    whole_windows,
+    windowed,
+)
+from condcs.timeseries._distance_job import make_job
+from condcs.timeseries._distance_matrix import IN_MEMORY, distance_matrix
+
+Scaling = Literal["global", "series", "raw"]
+"""Each channel standardised over all series, or within each series, or the values as they are."""
+
+Auto = Literal["auto"]
+
+ORDERS = (1, 2, 5, 10, 20)
+"""Windows that are tried, up to a third of the shortest series."""
+
+FACTORS = (1.6, 0.8, 0.4, 0.2, 0.1)
+"""Bandwidth factors that are tried; each is half of the one before, so that one pass over the pairs serves them all."""
+
+SCALINGS: tuple[Scaling, ...] = ("global", "series")
+"""Scalings that are tried. For one channel, "raw" gives the same distances as "global"."""
+
+MOST_DRAWN = 100
+"""Settings are tried on at most this many series."""
+
+VOTES = 5
+"""Settings that vote, each by two algorithms."""
+
+MOST_CLUSTERS = 10
+"""Largest number of clusters that is tried if the number is to be chosen."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a distance between series depends on.
+
+    Attributes
+    ----------
+    order : int
+        Length of the window.
+    factor : float
+        Bandwidths as a multiple of each pair's median distances.
+    scaling : {"global", "series", "raw"}
+        How the values were standardised.
+    """
+
+    order: int
+    factor: float
+    scaling: Scaling
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A setting and how it did on the series drawn for the choice.
+
+    Attributes
+    ----------
+    setting : Setting
+        What was tried.
+    agreement : float
+        Adjusted mutual information of spectral clustering and k-medoids: 1 if they agree, about 0 by chance.
+    balance : float
+        Entropy of the cluster sizes over that of equal sizes, the lower of the two clusterings. Two algorithms that
+        both put nearly all series into one cluster agree for no good reason.
+    """
+
+    setting: Setting
+    agreement: float
+    balance: float
+
+    @property
+    def mark(self) -> float:
+        """Agreement times balance: what settings are chosen by."""
+        return max(self.agreement, 0.0) * self.balance
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesClusters(ByValue):
+    """A clustering of time series, and how its settings were chosen.
+
+    Attributes
+    ----------
+    labels : array of int, shape (n,)
+        Cluster of each series, numbered by its first member.
+    medoids : array of int, shape (k,)
+        The most central series of each cluster under `distances`.
+    distances : array, shape (n, n)
+        Distances under the best setting, or the given one.
+    setting : Setting
+        That setting.
+    votes : tuple of Setting
+        The settings that voted; one if it was given.
+    tried : tuple of Trial
+        All settings that were tried, best first; empty if the setting was given.
+    support : array, shape (n,)
+        Share of the votes that put a series together with the others of its cluster, on average.
+    firmness : float
+        Mean adjusted mutual information between the result and the votes: 1 if all settings and both algorithms find
+        the same clusters, near 0 if the clusters are arbitrary.
+    silhouette : float
+        Mean silhouette under `distances`.
+    k_marks : dict
+        Mean mark of the best settings for each number of clusters; empty if the number was given.
+    """
+
+    labels: FloatArray
+    medoids: FloatArray
+    distances: FloatArray
+    setting: Setting
+    votes: tuple[Setting, ...]
+    tried: tuple[Trial, ...]
+    support: FloatArray
+    firmness: float
+    silhouette: float
+    k_marks: dict[int, float]
+
+
+@public
+def cluster(
+    X: Any,
+    k: int | Auto,
+    *,
+    method: Method = "spectral",
+    order: int | Auto = "auto",
+    factor: float | Auto = "auto",
+    scaling: Scaling | Auto = "auto",
+    layout: Layout = "nct",
+    missing: Missing = "drop",
+    n_jobs: int | None = None,
+    rng: int | np.random.Generator | None = 0,
+) -> SeriesClusters:
+    """Cluster time series by their dynamics; what is not given is chosen without labels.
+
+    Windows of 1, 2, 5, 10 and 20 values, bandwidth factors from 0.1 to 1.6 and two scalings are tried on at most 100
+    series drawn at random. A setting's mark is the adjusted mutual information of spectral clustering and k-medoids
+    under its distances, times the balance of their cluster sizes. The five best settings then cluster all series by
+    both algorithms, and the result is a clustering of their votes: of the share of the ten clusterings in which two
+    series are together. If all three of `order`, `factor` and `scaling` are given, the distances are clustered as they
+    are.
+
+    Parameters
+    ----------
+    X : array, shape (n_series, n_channels, n_timepoints) or (n_series, n_timepoints), or list of arrays
+        The series; lengths may differ within a list. With ``layout="ntc"``, (n_series, n_timepoints, n_channels).
+    k : int or "auto"
+        Number of clusters. "auto": from 2 to 10, the number at which the best settings have the highest marks.
+    method : {"spectral", "k_medoids"}
+        The algorithm that clusters the votes, or the distances.
+    order, factor : int and float, or "auto"
+        As in `ccs_pairwise_distance`.
+    scaling : {"auto", "global", "series", "raw"}
+        "global" standardises each channel over all series, "series" within each series.
+    layout : {"nct", "ntc"}
+        Order of the axes.
+    missing : {"drop", "error"}
+        Whether windows that contain a NaN are dropped, or a NaN raises an error.
+    n_jobs : int, optional
+        Number of threads, as in `ccs_pairwise_distance`.
+    rng : int or Generator
+        Random generator for the draw and the starts, or its seed.
+
+    Returns
+    -------
+    SeriesClusters
+        Labels, what was tried and chosen, and how firm the result is.
+
+    Notes
+    -----
+    From a few hundred series on, the choice takes about as long as one or two matrices of distances, and the votes as
+    long as at most five.
+
+    Examples
+    --------
+    >>> t = np.arange(80)
+    >>> rng = np.random.default_rng(0)
+    >>> X = [np.sin(speed * t + phase) + 0.1 * rng.normal(size=80) for speed in (0.3, 0.7) for phase in range(6)]
+    >>> found = cluster(np.stack(X), 2)
+    >>> found.labels.tolist()
+    [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]
+    """
+    collection = check_collection("X", X, layout, missing)
+    n = collection.count
+    if n < 3:
+        raise ShapeError(f"`X` must hold at least 3 series, got {n}. Pass more of them.")
+    check_choice("method", method, get_args(Method))
+    if not (isinstance(k, str) and k == "auto"):
+        k = check_integer("k", k, 2, n, " (the number of series)")
+    elif n < 6:
+        raise ShapeError(f"`X` must hold at least 6 series for `k` to be chosen, got {n}. Pass k=2.")
+    generator = check_rng(rng)
+    seed = int(generator.integers(2**31))
+    grid = _grid(collection, order, factor, scaling)
+    with warnings.catch_warnings():
+        # Of many settings some meet series at rest; their bandwidths fall back on a percentile.
+        warnings.simplefilter("ignore", BandwidthWarning)
+        if len(grid) == 1 and k != "auto":
+            (D,) = _matrices(collection, grid, n_jobs)
+            return _result([D], grid, (), k, method, seed, {})
+        drawn = np.sort(generator.choice(n, min(n, MOST_DRAWN), replace=False))
+        part = collection.chosen(drawn) if len(drawn) < n else collection
+        known = dict(zip(grid, _matrices(part, grid, n_jobs), strict=True))
+        numbers = range(2, min(MOST_CLUSTERS, len(drawn) // 3) + 1) if k == "auto" else [min(k, len(drawn) - 1)]
+        marks = {number: _trials(known, number, seed) for number in numbers}
+        k_marks = {number: float(np.mean([t.mark for t in tried[:VOTES]])) for number, tried in marks.items()}
+        # The larger of equally good numbers: fewer clusters agree more easily.
+        best = max(k_marks, key=lambda number: (round(k_marks[number], 12), number))
+        tried = marks[best]
+        votes = [trial.setting for trial in tried[:VOTES]]
+        if len(drawn) < n:
+            known = dict(zip(votes, _matrices(collection, votes, n_jobs), strict=True))
+    chosen = best if k == "auto" else int(k)
+    return _result([known[vote] for vote in votes], votes, tried, chosen, method, seed, k_marks if k == "auto" else {})
+
+
+def _grid(collection: Collection, order: Any, factor: Any, scaling: Any) -> list[Setting]:
+    """Return the settings to try: what was given is kept."""
+    shortest = int(collection.lengths.min())
+    orders: Sequence[int]
+    if isinstance(order, str):
+        check_choice("order", order, get_args(Auto))
+        fitting = [o for o in ORDERS if 3 * o <= shortest and _fits(collection, o)]
+        orders = fitting or [1]
+    else:
+        orders = [check_integer("order", order, 1)]
+    if isinstance(factor, str):
+        check_choice("factor", factor, get_args(Auto))
+        factors: Sequence[float] = FACTORS
+    else:
+        factors = [check_positive("factor", factor)]
+    check_choice("scaling", scaling, (*get_args(Scaling), "auto"))
+    scalings: Sequence[Scaling] = [scaling]
+    if scaling == "auto":
+        scalings = SCALINGS[:1] if _alike(collection) else SCALINGS
+    return [Setting(o, f, s) for s in scalings for o in orders for f in factors]
+
+
+def _fits(collection: Collection, order: int) -> bool:
+    """Whether every series with gaps has enough whole windows of this length."""
+    if not collection.has_gaps:
+        return True
+    return all(len(whole_windows(collection.series(i), order)) > MIN_WINDOWS for i in range(collection.count))
+
+
+def _alike(collection: Collection) -> bool:
+    """Whether every series has nearly the same mean and spread in each channel, so that both scalings are one."""
+    frames = scaled(collection, "global")
+    for i in range(frames.count):
+        values = frames.series(i)
+        if np.abs(np.nanmean(values, axis=0)).max() > 0.05 or np.abs(np.nanstd(values, axis=0) - 1).max() > 0.05:
+            return False
+    return True
+
+
+def scaled(collection: Collection, scaling: Scaling) -> Collection:
+    """Return the series as they are, or each channel standardised over all series or within each of them."""
+    if scaling == "raw":
+        return collection
+    if scaling == "global":
+        return Collection(_standardised(collection.frames), collection.starts)
+    parts = [_standardised(collection.series(i)) for i in range(collection.count)]
+    return Collection(np.concatenate(parts), collection.starts)
+
+
+def _standardised(frames: FloatArray) -> FloatArray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a channel without any value stays without
+        centre, spread = np.nanmean(frames, axis=0), np.nanstd(frames, axis=0)
+    # A constant channel has a spread of rounding errors.
+    still = ~(spread > 1e-12 * np.abs(centre))
+    return np.asarray((frames - centre) / np.where(still, 1.0, spread))
+
+
+def _matrices(collection: Collection, settings: Sequence[Setting], n_jobs: int | None) -> list[FloatArray]:
+    """Return the distances under each setting; those that differ in the factor alone share a pass over the pairs."""
+    found: dict[Setting, FloatArray] = {}
+    for scaling, order in dict.fromkeys((s.scaling, s.order) for s in settings):
+        wanted = [s for s in settings if (s.scaling, s.order) == (scaling, order)]
+        top = max(s.factor for s in wanted)
+        halvings = {s: round(float(np.log2(top / s.factor))) for s in wanted}
+        sides = [windowed("X", scaled(collection, scaling), order)]
+        job, sides, _ = make_job("conditional_cs", "pair-median", top, {}, sides, n_factors=1 + max(halvings.values()))
+        D, _ = distance_matrix(job, sides[0], None, n_jobs=n_jobs, output=IN_MEMORY)
+        D = D if job.n_factors > 1 else D[None]
+        found |= {s: check_distances("X", D[halving]) for s, halving in halvings.items()}
+    return [found[s] for s in settings]
+
+
+def _trials(known: dict[Setting, FloatArray], k: int, seed: int) -> list[Trial]:
+    """Try every setting for k clusters; best first."""
+    from sklearn.metrics import adjusted_mutual_info_score
+
+    tried = []
+    for setting, D in known.items():
+        a, b = _both(D, k, seed)
+        tried.append(Trial(setting, float(adjusted_mutual_info_score(a, b)), min(_balance(a, k), _balance(b, k))))
+    return sorted(tried, key=lambda trial: -round(trial.mark, 9))
+
+
+def _both(D: FloatArray, k: int, seed: int) -> tuple[FloatArray, FloatArray]:
+    return (
+        labels_by_affinity(local_affinity(D), k, check_rng(seed), starts=4),
+        labels_by_medoids(D, k, check_rng(seed)),
+    )
+
+
+def _balance(labels: FloatArray, k: int) -> float:
+    shares = np.bincount(labels) / len(labels)
+    shares = shares[shares > 0]
+    return float(-(shares * np.log(shares)).sum() / np.log(k))
+
+
+def _result(
+    matrices: Sequence[FloatArray],
+    votes: Sequence[Setting],
+    tried: Sequence[Trial],
+    k: int,
+    method: Method,
+    seed: int,
+    k_marks: dict[int, float],
+) -> SeriesClusters:
+    """Cluster the votes, or the distances if there is only one setting."""
+    from sklearn.metrics import adjusted_mutual_info_score
+
+    D = matrices[0]
+    ballots = [labels for matrix in matrices for labels in _both(matrix, k, seed)]
+    together = np.mean([ballot[:, None] == ballot for ballot in ballots], axis=0)
+    vote = len(votes) > 1
+    if method == "spectral":
+        labels = labels_by_affinity(together if vote else local_affinity(D), k, check_rng(seed))
+    else:
+        labels = labels_by_medoids(1.0 - together if vote else D, k, check_rng(seed))
+    same = labels[:, None] == labels
+    np.fill_diagonal(same, False)
+    support = (together * same).sum(axis=1) / np.maximum(same.sum(axis=1), 1)
+    firmness = float(np.mean([adjusted_mutual_info_score(labels, ballot) for ballot in ballots]))
+    return SeriesClusters(
+        labels,
+        medoids_of(D, labels),
+        D,
+        votes[0],
+        tuple(votes),
+        tuple(tried),
+        np.where(same.any(axis=1), support, 1.0),
+        firmness,
+        silhouette(D, labels),
+        k_marks,
+    )
