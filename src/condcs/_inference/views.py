@@ -5,18 +5,22 @@ Let u be the label of a row minus its probability given x, and r a function of t
 distribution of x; errors of the two regressions enter only as their product. So every statistic here is made of sums
 of u r g(x), for functions r and g chosen by what they see:
 
-============  ==========================================================================================
-view          what it sees
-============  ==========================================================================================
-mean          a shift of the response everywhere
-amplitude     a response that follows the pooled regression more, or less, than it did
-slopes        an input that has gained, lost or turned its influence
-products      a pair of inputs that acts together, or a curvature
-spread        variances, and correlations between several responses
-local         a change of the response, of any kind, in some places of x
-shape         a change of the shape of the response: modes, tails, skewness
-divergence    the measure itself, on the adjusted response (`condcs._inference.conditional_tests`)
-============  ==========================================================================================
+==============  ==========================================================================================
+view            what it sees
+==============  ==========================================================================================
+mean            a shift of the response everywhere
+amplitude       a response that follows the pooled regression more, or less, than it did
+spread          variances, and correlations between several responses
+slopes          an input that has gained, lost or turned its influence
+products        a pair of inputs that acts together, or a curvature
+spread along x  a variance that follows an input more, or less, than it did
+local           a change of the response, of any kind, in some places of x
+shape           a change of the shape of the response: modes, tails, skewness
+divergence      the measure itself, on the adjusted response (`condcs._inference.conditional_tests`)
+==============  ==========================================================================================
+
+Sums are studentised: each labelling is measured by its own sum of squares, so that probabilities which are flatter than
+the true ones, as shrunken ones are, do not make redrawn samples look more uneven than the observed ones.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ from condcs._kernels.row_sums import exp_in_place
 FloatArray = np.ndarray[Any, Any]
 IntArray = np.ndarray[Any, Any]
 
-WEIGHTS = {"mean": 6.0, "linear": 6.0, "spread": 2.0}
+WEIGHTS = {"mean": 6.0, "linear": 6.0, "spread": 2.0, "spread along x": 0.5}
 """How much a view counts in the combination, 1 if not said. Changes of the mean are what is looked for most often, and
 there single-purpose tests are sharpest; to leave nearly half of the weight to them costs the other views little."""
 
@@ -384,11 +388,7 @@ def _contrasts(
 
 
 def _studentised(functions: FloatArray, u: FloatArray) -> FloatArray:
-    """Squared sums of u times each function, in units of the sums of their squares.
-
-    Each labelling has units of its own: where the estimated probabilities are flatter than the true ones, as shrunken
-    ones are, redrawn labels would have larger sums than the observed ones.
-    """
+    """Squared sums of u times each function, in units of the sums of their squares."""
     return _in_units((functions.T @ u), (functions**2).T @ u**2)
 
 
