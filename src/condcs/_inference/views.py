@@ -206,15 +206,16 @@ class Contrasts:
         tiles = [slice(i, min(i + settings.tile, n)) for i in range(0, n, settings.tile)]
 
         def work(rows: slice) -> list[FloatArray]:
-            squared = squared_distances(self.smoother.numbers[rows], self.smoother.numbers) / (2 * self.unit)
-            same = np.ones_like(squared)
-            for codes in self.smoother.categories:
-                same *= np.where(codes[rows, None] == codes, 1.0, _OTHER_CATEGORY)
+            squared = squared_distances(self.smoother.numbers[rows], self.smoother.numbers) / (-2 * self.unit)
+            same = _same_categories(self.smoother, rows, slice(None))
             found = []
             for bandwidth, features in self.kernels.values():
-                pairs = np.exp(-squared / bandwidth**2) * same
+                pairs = squared / bandwidth**2
+                exp_in_place(pairs)
                 for own in features:
                     pairs *= own[rows] @ own.T
+                if same is not None:
+                    pairs *= same
                 pairs[np.arange(pairs.shape[0]), np.arange(rows.start, rows.stop)] = 0.0
                 found.append(np.einsum("ip,ip->p", u[rows], pairs @ u))
             return found
@@ -284,19 +285,13 @@ class AnchoredContrasts:
         """Kernels h between anchors and rows."""
         smoother, bandwidths = self.contrasts.smoother, [b for b, _ in self.contrasts.kernels.values()]
         squared = squared_distances(smoother.numbers[self.anchors], smoother.numbers[rows]) / -self.contrasts.unit
-        same = None
-        for codes in smoother.categories:
-            equal = np.where(codes[self.anchors, None] == codes[rows], 1.0, _OTHER_CATEGORY)
-            same = equal if same is None else same * equal
+        same = _same_categories(smoother, self.anchors, rows)
         found = []
         for bandwidth, (_, features), whitened in zip(
             bandwidths, self.contrasts.kernels.values(), self._whitened, strict=True
         ):
-            if np.isinf(bandwidth):
-                pairs = np.ones_like(squared)
-            else:
-                pairs = squared / bandwidth**2
-                exp_in_place(pairs)
+            pairs = squared / bandwidth**2
+            exp_in_place(pairs)
             if same is not None:
                 pairs *= same
             for own, at_anchors in zip(features, whitened, strict=True):
@@ -394,6 +389,15 @@ def _studentised(functions: FloatArray, u: FloatArray) -> FloatArray:
 
 def _in_units(sums: FloatArray, squares: FloatArray) -> FloatArray:
     return np.asarray(sums**2 / np.maximum(squares, np.finfo(float).tiny))
+
+
+def _same_categories(smoother: Smoother, rows: slice | IntArray, columns: slice) -> FloatArray | None:
+    """Kernel on the categories of rows and columns; None if there are none."""
+    same = None
+    for codes in smoother.categories:
+        equal = np.where(codes[rows][:, None] == codes[columns], 1.0, _OTHER_CATEGORY)
+        same = equal if same is None else same * equal
+    return same
 
 
 def _diagonal(features: list[FloatArray]) -> FloatArray:
