@@ -59,6 +59,12 @@ def test_surprises_of_all_samples_add_up_to_nothing(groups):
     assert len(surprises) == (1 if groups == 2 else groups)
     if groups > 2:
         np.testing.assert_allclose(sum(surprises), 0, atol=1e-12)
+    # The labels that it was fitted to need no new fit, wherever they come in a batch; redrawn ones do.
+    redrawn = found.draw(1, rng)
+    both = found.surprises(np.vstack([redrawn, labels[None]]))
+    np.testing.assert_array_equal(both[0][:, 1], surprises[0][:, 0])
+    np.testing.assert_allclose(both[0][:, 0], found.surprises(redrawn)[0][:, 0], atol=1e-12)
+    assert np.abs(both[0][:, 0] - found.surprises(redrawn, observed=True)[0][:, 0]).max() > 1e-3
 
 
 @pytest.mark.parametrize("kind", ["correlation", "wave", "category"])

@@ -58,6 +58,20 @@ def test_level_of_the_aggregate():
     assert LOW <= sum(p <= LEVEL for p in pvalues) <= HIGH
 
 
+@pytest.mark.parametrize("views", ["all", "measure"])
+def test_level_where_only_the_correlation_of_inputs_differs(views):
+    """Labels redrawn from an additive propensity rejected in every run."""
+    rejected = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(2, 100, 2))
+        x[..., 1] = 0.4 * np.array([[-1], [1]]) * x[..., 0] + np.sqrt(1 - 0.4**2) * x[..., 1]
+        y = x[..., 0] * x[..., 1] + 0.5 * rng.normal(size=(2, 100))
+        options = {"views": views, "n_resamples": RESAMPLES, "rng": seed}
+        rejected += condcs.conditional_test(x[0], y[0], x[1], y[1], **options).pvalue <= LEVEL
+    assert rejected <= binom.ppf(0.999, 60, LEVEL)
+
+
 @pytest.mark.parametrize("dependent", [False, True])
 def test_conditional_independence(dependent):
     """Level with y and x2 both driven by x1; power with a direct link."""

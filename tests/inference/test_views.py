@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs._inference.pvalues import combined_evidence
+from condcs._inference.pvalues import _chances, combined_evidence
 from condcs._inference.smoothing import Smoother
 from condcs._inference.views import _kernel_features, adjusted_response, sample_contrasts
 from condcs.exceptions import BalanceWarning, OverlapWarning
@@ -16,25 +16,24 @@ def problem():
     x = rng.normal(size=(60, 2))
     y = x[:, :1] + rng.normal(size=(60, 1))
     smoother = Smoother(x, [False, False])
-    probabilities = np.full((60, 2), 0.5)
     response = adjusted_response(y, [False], smoother)
-    return smoother, response, sample_contrasts(response, smoother, probabilities), rng
+    return smoother, response, sample_contrasts(response, smoother), rng
 
 
 def test_views_are_their_formulas(problem):
     smoother, response, contrasts, rng = problem
-    u = rng.integers(2, size=(60, 3)) - 0.5
+    u = rng.integers(2, size=(60, 3)) - rng.uniform(size=(60, 1))
     found = dict(zip(contrasts.names, contrasts([u]), strict=True))
     r = response.columns[:, 0]
-    np.testing.assert_allclose(found["mean"], (r @ u) ** 2 / (0.25 * np.sum(r**2)))
+    np.testing.assert_allclose(found["mean"], (r @ u) ** 2 / (r**2 @ u**2))
     z = np.clip(smoother.numbers, -3, 3)
-    slopes = [((r * z[:, j]) @ u) ** 2 / (0.25 * np.sum((r * z[:, j]) ** 2)) for j in range(2)]
+    slopes = [((r * z[:, j]) @ u) ** 2 / ((r * z[:, j]) ** 2 @ u**2) for j in range(2)]
     np.testing.assert_allclose(found["slopes"], np.max(slopes, axis=0))
     squared = ((smoother.numbers[:, None] - smoother.numbers) ** 2).sum(-1)
     unit = np.median(squared[squared > 1e-12])
     kernel = np.exp(-squared / (2 * unit * 0.3**2)) * (response.wide @ response.wide.T)
-    np.fill_diagonal(kernel, 0)
-    np.testing.assert_allclose(found["local"], np.einsum("ip,ij,jp->p", u, kernel, u), rtol=1e-8)
+    diagonal = np.diag(kernel) @ u**2
+    np.testing.assert_allclose(found["local"], np.einsum("ip,ij,jp->p", u, kernel, u) / diagonal - 1, rtol=1e-8)
 
 
 def test_views_do_not_depend_on_tiles_or_threads(problem):
@@ -77,6 +76,13 @@ def test_combined_pvalues_of_exchangeable_columns_are_uniform():
     values = np.random.default_rng(4).gamma(2.0, size=(3, 20))
     pvalues = [combined_evidence(np.roll(values, k, axis=1)).pvalue for k in range(20)]
     np.testing.assert_allclose(sorted(pvalues), np.arange(1, 21) / 20)
+
+
+def test_a_value_far_out_does_not_hide_behind_its_own_deviation():
+    """Among its own moments the value had a chance of 1.6e-3; under the chi-squared distribution it is 8e-6."""
+    values = np.random.default_rng(5).chisquare(1, size=(1, 200))
+    values[0, 0] = 20.0
+    assert _chances(values)[0, 0] < 1e-3
 
 
 def test_one_strong_statistic_is_enough():

@@ -48,7 +48,7 @@ def test_views_of_weighted_clusters_are_their_formulas():
     smoother = Smoother(x, [False, False])
     response = adjusted_response(x[:, :1] + rng.normal(size=(60, 1)), [False], smoother)
     clusters, weights = np.repeat(np.arange(20), 3), rng.random(60)
-    plain = sample_contrasts(response, smoother, np.full((60, 2), 0.5))
+    plain = sample_contrasts(response, smoother)
     contrasts = weighted_units(plain, weights, clusters)
     u = np.repeat(rng.integers(2, size=(20, 3)) - 0.5, 3, axis=0)
     found = dict(zip(contrasts.names, contrasts([u]), strict=True))

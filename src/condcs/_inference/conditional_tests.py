@@ -259,8 +259,8 @@ def _every_view(
     values, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))
     clusters = checked_clusters(rows.clusters, pool.sizes)
     anchors = drawn_anchors(len(values), rng)
-    if anchors is None:
-        # Measures whose terms no double can hold are refused, before any work.
+    if not measure.gram:
+        # Covariances and distances that no double can hold are refused, before any work; kernels have no such limits.
         check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
     flags = x.labels or (False,) * values.shape[1]
     smoother = Smoother(values, flags, clusters)
@@ -274,7 +274,7 @@ def _every_view(
         found = chosen_propensity(propensity, inputs, known, clusters, pool.labels, len(pool.sizes), rng)
     if not all(y.labels or (False,)):
         pool = measured_pool(measure, x_parts, _split(response.adjusted, y_parts, y.sizes), options, rows.weights)
-    contrasts = weighted_units(sample_contrasts(response, smoother, found.of_rows), weights, clusters)
+    contrasts = weighted_units(sample_contrasts(response, smoother), weights, clusters)
     return EveryView(anchored_pool(pool.with_weights(weights), rng), contrasts, found, anchors)
 
 

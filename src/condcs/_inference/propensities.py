@@ -113,6 +113,7 @@ class Propensity:
     design: str
     balance_pvalue: float
     _fits: tuple[_Logistic, ...] = ()
+    _fitted_to: Labels | None = None
     units: Labels | None = None
 
     @property
@@ -146,7 +147,8 @@ class Propensity:
         """Return indicators of the labels (P x n) minus their probabilities: an array (n x P) for each sample but one.
 
         With two samples the second's says all. Probabilities that were fitted to the observed labels are fitted to
-        redrawn ones too, to first order: what the fit uses up is then missing from both alike.
+        redrawn ones too, to first order: what the fit uses up is then missing from both alike. With `observed` they are
+        taken as they are for all labels.
         """
         return self.surprises_of(labels, observed=observed)(slice(None))
 
@@ -161,6 +163,10 @@ class Propensity:
         refitted = () if observed else self._fits
         with one_blas_thread():
             shifts = [fit.shift(partial(change, group=g)) for fit, g in zip(refitted, groups, strict=False)]
+        if self._fitted_to is not None:
+            same = (own == self._fitted_to).all(axis=1)
+            for shift in shifts:
+                shift[:, same] = 0.0
 
         def of_rows(rows: Rows) -> list[FloatArray]:
             units = rows if self.units is None else self.units[rows]
@@ -356,7 +362,7 @@ def _checked(
     else:
         probabilities = np.column_stack([fit.probabilities for fit in fits])
         probabilities /= probabilities.sum(axis=1, keepdims=True)
-    draft = Propensity(probabilities, fits[0].design.name, 1.0, fits)
+    draft = Propensity(probabilities, fits[0].design.name, 1.0, fits, labels)
     return replace(draft, balance_pvalue=_balance(draft, designs, labels, rng))
 
 

@@ -21,6 +21,8 @@ four sums of them, so equal divergences are found within four times that of one 
 (two samples that are the same under every labelling), what is left is this error alone and has no size of its own.
 """
 
+_LEAST_VARIANCE = 1e-12
+
 
 def pvalue(statistic: float, null_distribution: FloatArray, *, rounding: float = 0.0) -> float:
     """Return (1 + #{null >= statistic}) / (1 + P), ties counted as reached.
@@ -109,10 +111,10 @@ def combined_evidence(values: FloatArray, weights: FloatArray | None = None) -> 
     """Combine statistics (rows) of the data (first column) and of resamples (the other columns) in one p-value.
 
     The evidence of a column is the logarithm of the (weighted) mean over the statistics of 1/p, p being the chance of
-    its value under a gamma distribution that has the first three moments of the row: the harmonic mean of p-values,
-    which one strong statistic is enough to make small (Wilson 2019). The moments are those of all columns alike, so
-    under the null hypothesis the columns are exchangeable, and the p-value is as valid as that of a single statistic;
-    the gamma distributions only decide how the statistics are weighed against one another.
+    its value under a gamma distribution that has the first three moments of the other columns: the harmonic mean of
+    p-values, which one strong statistic is enough to make small (Wilson 2019). All columns are treated alike, so under
+    the null hypothesis they are exchangeable, and the p-value is as valid as that of a single statistic; the gamma
+    distributions only decide how the statistics are weighed against one another.
     """
     check_numbers(values[:, 0], "for the samples as given")
     check_numbers(values[:, 1:], "for some resamples")
@@ -123,14 +125,19 @@ def combined_evidence(values: FloatArray, weights: FloatArray | None = None) -> 
 
 
 def _chances(values: FloatArray) -> FloatArray:
-    """Chance of a value at least as large, by the cube root of Wilson and Hilferty."""
+    """Chance of a value at least as large, by the cube root of Wilson and Hilferty.
+
+    The moments are those of the other columns: a value far out would else hide behind the deviation that it makes.
+    """
     from scipy.special import ndtr
 
-    mean = values.mean(axis=1, keepdims=True)
     deviation = values.std(axis=1, keepdims=True)
     varies = deviation > np.maximum(TIE * np.abs(values).max(axis=1, keepdims=True), ROUNDING * 1e-3)
-    units = np.where(varies, (values - mean) / np.where(varies, deviation, 1.0), 0.0)
-    skewness = np.clip((units**3).mean(axis=1, keepdims=True), 0.05, 6.0)
+    units = np.where(varies, (values - values.mean(axis=1, keepdims=True)) / np.where(varies, deviation, 1.0), 0.0)
+    others = units.shape[1] - 1
+    first, second, third = (((units**k).sum(axis=1, keepdims=True) - units**k) / max(others, 1) for k in (1, 2, 3))
+    variance = np.maximum(second - first**2, _LEAST_VARIANCE)
+    skewness = np.clip((third - 3 * first * second + 2 * first**3) / variance**1.5, 0.05, 6.0)
     ninth = skewness**2 / 36
-    roots = np.cbrt(np.maximum(1 + units * skewness / 2, 1e-9))
+    roots = np.cbrt(np.maximum(1 + (units - first) / np.sqrt(variance) * skewness / 2, 1e-9))
     return np.asarray(np.maximum(ndtr(-(roots - 1 + ninth) / np.sqrt(ninth)), 1e-15))

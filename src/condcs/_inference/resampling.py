@@ -35,10 +35,11 @@ AGGREGATE_PAIRS = ((1.0, 1.0), (1.0, 2.0), (0.25, 2.0), (0.1, 2.0), (0.25, 0.25)
 """Multiples for x and y where both are. Changes of the mean of y want a wide kernel on y, and one on x as narrow as the
 change; changes of the shape of p(y|x) want a narrow kernel on y."""
 
-BATCH = 200
-"""Resamples at once: the kernels of the views are evaluated anew for every batch."""
+_BATCH, _SMALL_BATCH, _FEW_ROWS = 500, 200, 2_000
+"""Resamples at once, of few rows and of more. Kernels are evaluated anew for every batch; of many rows, large batches
+take memory."""
 _ANCHORED_BATCH = 250
-"""Resamples at once with anchors, whose kernels are evaluated anew for every batch."""
+"""Resamples at once with anchors."""
 _BOOTSTRAP_BATCH = 50
 
 
@@ -103,9 +104,11 @@ def relabelled_values(
 
     The labels as given head the first batch: what is compared comes of one computation.
     """
-    batches = drawn(draw, n_resamples, BATCH if anchors is None else _ANCHORED_BATCH)
+    rows = sum(pool.sizes)
+    batch = _ANCHORED_BATCH if anchors is not None else _BATCH if rows <= _FEW_ROWS else _SMALL_BATCH
+    batches = drawn(draw, n_resamples, batch)
     first = np.vstack([pool.labels[None], next(batches)])
-    title = f"the test by {pool.measure.name} with {n_resamples} resamples of {sum(pool.sizes):,} rows"
+    title = f"the test by {pool.measure.name} with {n_resamples} resamples of {rows:,} rows"
     with progress_bar(n_resamples + 1, progress, title, remedy=remedy(anchors)) as advance:
         return batch_values(statistics, chain([first], batches), n_jobs=n_jobs, advance=advance)
 

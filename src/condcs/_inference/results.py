@@ -94,6 +94,11 @@ class TestResult(ByValue):
     ) -> ConfidenceInterval:
         """Bootstrap interval of the divergence itself, that of `estimate`.
 
+        What is covered is the divergence that samples of these sizes show on average, less what they show if nothing
+        differs. Where x is bounded that hardly depends on the sizes. Where it is not, the divergence weighs all places
+        of x alike, and more rows reach further into the tails: a change of a slope, which is largest there, has a
+        divergence that grows with the samples.
+
         Rows are drawn again with replacement within each sample, bandwidths kept. The interval reaches from the
         estimate down, and from `divergence` up, as far as the quantiles of the resampled divergences lie from their
         median. Up from `divergence`, because what chance adds to it where something differs lies between nothing and

@@ -5,18 +5,22 @@ Let u be the label of a row minus its probability given x, and r a function of t
 distribution of x; errors of the two regressions enter only as their product. So every statistic here is made of sums
 of u r g(x), for functions r and g chosen by what they see:
 
-============  ==========================================================================================
-view          what it sees
-============  ==========================================================================================
-mean          a shift of the response everywhere
-amplitude     a response that follows the pooled regression more, or less, than it did
-slopes        an input that has gained, lost or turned its influence
-products      a pair of inputs that acts together, or a curvature
-spread        variances, and correlations between several responses
-local         a change of the response, of any kind, in some places of x
-shape         a change of the shape of the response: modes, tails, skewness
-divergence    the measure itself, on the adjusted response (`condcs._inference.conditional_tests`)
-============  ==========================================================================================
+==============  ==========================================================================================
+view            what it sees
+==============  ==========================================================================================
+mean            a shift of the response everywhere
+amplitude       a response that follows the pooled regression more, or less, than it did
+spread          variances, and correlations between several responses
+slopes          an input that has gained, lost or turned its influence
+products        a pair of inputs that acts together, or a curvature
+spread along x  a variance that follows an input more, or less, than it did
+local           a change of the response, of any kind, in some places of x
+shape           a change of the shape of the response: modes, tails, skewness
+divergence      the measure itself, on the adjusted response (`condcs._inference.conditional_tests`)
+==============  ==========================================================================================
+
+Sums are studentised: each labelling is measured by its own sum of squares, so that probabilities which are flatter than
+the true ones, as shrunken ones are, do not make redrawn samples look more uneven than the observed ones.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ from condcs._kernels.row_sums import exp_in_place
 FloatArray = np.ndarray[Any, Any]
 IntArray = np.ndarray[Any, Any]
 
-WEIGHTS = {"mean": 6.0, "linear": 6.0, "spread": 2.0}
+WEIGHTS = {"mean": 6.0, "linear": 6.0, "spread": 2.0, "spread along x": 0.5}
 """How much a view counts in the combination, 1 if not said. Changes of the mean are what is looked for most often, and
 there single-purpose tests are sharpest; to leave nearly half of the weight to them costs the other views little."""
 
@@ -168,8 +172,6 @@ class Contrasts:
         on the inputs times the products of each array of features.
     smoother : Smoother
         For the inputs.
-    variances : array, shape (n, G)
-        Variance of u, for each of the arrays of surprises; what sums are measured by.
     unit : float
         Median squared distance of the inputs.
     """
@@ -178,7 +180,6 @@ class Contrasts:
     largest: dict[str, FloatArray]
     kernels: dict[str, tuple[float, list[FloatArray]]]
     smoother: Smoother
-    variances: FloatArray
     unit: float
 
     @property
@@ -187,45 +188,47 @@ class Contrasts:
         return (*self.sums, *self.largest, *self.kernels)
 
     def __call__(self, surprises: Sequence[FloatArray]) -> FloatArray:
-        """Return the views (rows) for each column of the surprises: one array of n rows per column of variances."""
+        """Return the views (rows) for each column of the surprises: one array of n rows per sample, or but one."""
         found = np.zeros((len(self.names), surprises[0].shape[1]))
         with one_blas_thread():
-            for u, variances in zip(surprises, self.variances.T, strict=True):
+            for u in surprises:
                 for row, functions in enumerate(self.sums.values()):
-                    found[row] += _squares(functions, u, variances).sum(axis=0)
+                    found[row] += _studentised(functions, u).sum(axis=0)
                 for row, functions in enumerate(self.largest.values(), start=len(self.sums)):
-                    found[row] += _squares(functions, u, variances).max(axis=0)
+                    found[row] += _studentised(functions, u).max(axis=0)
                 found[len(self.sums) + len(self.largest) :] += self._kernel_sums(u)
         return found
 
     def _kernel_sums(self, u: FloatArray) -> FloatArray:
-        """Sum u_i u_j k(i, j) over all pairs i != j, tile by tile, for each kernel (rows)."""
+        """Sum u_i u_j k(i, j) over all pairs i != j, tile by tile, in units of the sum over i = j; for each kernel."""
         settings = current_settings()
         n = len(u)
         tiles = [slice(i, min(i + settings.tile, n)) for i in range(0, n, settings.tile)]
 
         def work(rows: slice) -> list[FloatArray]:
-            squared = squared_distances(self.smoother.numbers[rows], self.smoother.numbers) / (2 * self.unit)
-            same = np.ones_like(squared)
-            for codes in self.smoother.categories:
-                same *= np.where(codes[rows, None] == codes, 1.0, _OTHER_CATEGORY)
+            squared = squared_distances(self.smoother.numbers[rows], self.smoother.numbers) / (-2 * self.unit)
+            same = _same_categories(self.smoother, rows, slice(None))
             found = []
             for bandwidth, features in self.kernels.values():
-                pairs = np.exp(-squared / bandwidth**2) * same
+                pairs = squared / bandwidth**2
+                exp_in_place(pairs)
                 for own in features:
                     pairs *= own[rows] @ own.T
+                if same is not None:
+                    pairs *= same
                 pairs[np.arange(pairs.shape[0]), np.arange(rows.start, rows.stop)] = 0.0
                 found.append(np.einsum("ip,ip->p", u[rows], pairs @ u))
             return found
 
         with ThreadPoolExecutor(settings.n_threads) as threads:
-            return np.asarray(sum(np.array(part) for part in threads.map(work, tiles)))
+            pairs = np.asarray(sum(np.array(part) for part in threads.map(work, tiles)))
+        return _by_diagonal(pairs, np.array([_diagonal(features) @ u**2 for _, features in self.kernels.values()]))
 
 
 class AnchoredContrasts:
     r"""The same statistics of many rows: sums over rows in chunks, sums over pairs of rows by anchors.
 
-    A kernel view of all pairs is :math:`\sum_{i \ne j} u_i u_j k(i, j)`. With anchors a it is
+    A kernel view is made of :math:`\sum_{i \ne j} u_i u_j k(i, j)`. With anchors a that is
 
     .. math:: \sum_a \Bigl(\sum_i u_i h(a, i)\Bigr)^2 - \sum_i u_i^2 \sum_a h(a, i)^2,
 
@@ -249,32 +252,31 @@ class AnchoredContrasts:
         own = self.contrasts
         functions = [*own.sums.values(), *own.largest.values()]
         columns = [f.shape[1] for f in functions]
-        ends = np.cumsum([sum(columns), *(len(self.anchors) for _ in own.kernels)])
+        count = sum(columns)
+        # Sums of functions, of their squares, of kernels at each of the anchors, and of the kernels' diagonals.
+        ends = np.cumsum([count, count, *(len(self.anchors) for _ in own.kernels)])
         views: list[list[FloatArray]] = []
 
         def sums(rows: slice) -> FloatArray:
-            """Sum the functions, the kernels at the anchors, and the diagonal, for each array of surprises."""
             parts = []
-            chosen = np.hstack([f[rows] for f in functions])
+            chosen = np.hstack([f[rows] for f in functions]).astype(np.float64)
             pairs = self._pairs(rows)
             for u in surprises(rows):
                 squares = u**2
                 diagonal = [np.einsum("ai,ai->i", p, p) @ squares for p in pairs]
-                parts.append(np.concatenate([chosen.T @ u, *(p @ u for p in pairs), np.array(diagonal)]))
+                of_functions = [chosen.T @ u, chosen.T**2 @ squares]
+                parts.append(np.concatenate([*of_functions, *(p @ u for p in pairs), np.array(diagonal)]))
             return np.array(parts)
 
         resamples = surprises(slice(0, 1))[0].shape[1]
-        found = total(sums, own.smoother.rows, _ANCHORED_ROWS, resamples=resamples)
-        for of_sample, scales in zip(found, self._scales, strict=True):
-            squares = of_sample[: ends[0]] ** 2 / np.maximum(scales, np.finfo(float).tiny)[:, None]
-            by_function = np.split(squares, np.cumsum(columns)[:-1])
-            at_anchors = np.split(of_sample[ends[0] : ends[-1]], len(own.kernels))
-            kernels = [(part**2).sum(axis=0) for part in at_anchors]
+        for of_sample in total(sums, own.smoother.rows, _ANCHORED_ROWS, resamples=resamples):
+            plain, squares, *at_anchors, diagonals = np.split(of_sample, ends)
+            by_function = np.split(_in_units(plain, squares), np.cumsum(columns)[:-1])
             views.append(
                 [
                     *(part.sum(axis=0) for part in by_function[: len(own.sums)]),
                     *(part.max(axis=0) for part in by_function[len(own.sums) :]),
-                    *(square - diagonal for square, diagonal in zip(kernels, of_sample[ends[-1] :], strict=True)),
+                    *(_by_diagonal((p**2).sum(axis=0) - d, d) for p, d in zip(at_anchors, diagonals, strict=True)),
                 ]
             )
         return np.asarray(np.sum(views, axis=0))
@@ -283,37 +285,19 @@ class AnchoredContrasts:
         """Kernels h between anchors and rows."""
         smoother, bandwidths = self.contrasts.smoother, [b for b, _ in self.contrasts.kernels.values()]
         squared = squared_distances(smoother.numbers[self.anchors], smoother.numbers[rows]) / -self.contrasts.unit
-        same = None
-        for codes in smoother.categories:
-            equal = np.where(codes[self.anchors, None] == codes[rows], 1.0, _OTHER_CATEGORY)
-            same = equal if same is None else same * equal
+        same = _same_categories(smoother, self.anchors, rows)
         found = []
         for bandwidth, (_, features), whitened in zip(
             bandwidths, self.contrasts.kernels.values(), self._whitened, strict=True
         ):
-            if np.isinf(bandwidth):
-                pairs = np.ones_like(squared)
-            else:
-                pairs = squared / bandwidth**2
-                exp_in_place(pairs)
+            pairs = squared / bandwidth**2
+            exp_in_place(pairs)
             if same is not None:
                 pairs *= same
             for own, at_anchors in zip(features, whitened, strict=True):
                 pairs *= at_anchors @ own[rows].T
             found.append(pairs)
         return found
-
-    @cached_property
-    def _scales(self) -> FloatArray:
-        """Variance of the sum of each function under redrawn labels, for each array of surprises."""
-        functions = [*self.contrasts.sums.values(), *self.contrasts.largest.values()]
-        variances = self.contrasts.variances
-        return np.asarray(
-            total(
-                lambda rows: variances[rows].T @ np.hstack([f[rows] for f in functions]) ** 2,
-                len(variances),
-            )
-        )
 
     @cached_property
     def _whitened(self) -> list[list[FloatArray]]:
@@ -327,8 +311,8 @@ class AnchoredContrasts:
         return np.asarray(features[self.anchors] @ (turn[:, kept] / np.sqrt(spectrum[kept]) @ turn[:, kept].T))
 
 
-def sample_contrasts(response: Response, smoother: Smoother, probabilities: FloatArray) -> Contrasts:
-    """Return the views of labels minus their `probabilities` given x (n x G): whether y tells the samples apart."""
+def sample_contrasts(response: Response, smoother: Smoother) -> Contrasts:
+    """Return the views of labels minus their probabilities given x: whether y tells the samples apart."""
     columns = response.columns
     sums = {"mean": columns, "amplitude": columns * response.fitted}
     largest = {"slopes": _each_by_each(columns, _inputs(smoother))}
@@ -337,13 +321,11 @@ def sample_contrasts(response: Response, smoother: Smoother, probabilities: Floa
         largest["products"] = _each_by_each(columns, products)
     if response.numeric.any():
         sums["spread"] = smoother.residuals(_squares_and_products(response))[0]
+        largest["spread along x"] = _each_by_each(sums["spread"], _inputs(smoother))
     kernels = {"local": (_LOCAL, [response.wide])}
     if response.narrow.shape[1]:
         kernels["shape"] = (1.0, [response.narrow])
-    variances = probabilities * (1 - probabilities)
-    # Two samples have one surprise between them, that of the second.
-    variances = variances[:, 1:] if variances.shape[1] == 2 else variances
-    return _contrasts(sums, largest, kernels, smoother, variances)
+    return _contrasts(sums, largest, kernels, smoother)
 
 
 def wave_features(values: FloatArray, labels: Sequence[bool], smoother: Smoother) -> FloatArray:
@@ -380,7 +362,7 @@ def dependence_contrasts(x: Response, y: Response, waves: FloatArray, smoother: 
         "shape": (np.inf, fine),
         "waves": (np.inf, [waves, y.columns]),
     }
-    return _contrasts(sums, largest, kernels, smoother, np.ones((len(pairs), 1)))
+    return _contrasts(sums, largest, kernels, smoother)
 
 
 def _contrasts(
@@ -388,7 +370,6 @@ def _contrasts(
     largest: dict[str, FloatArray],
     kernels: dict[str, tuple[float, list[FloatArray]]],
     smoother: Smoother,
-    variances: FloatArray,
 ) -> Contrasts:
     """Lay all arrays out in rows: matrix products of another layout differ in the last digit, here and on workers."""
     rows = np.ascontiguousarray
@@ -397,15 +378,35 @@ def _contrasts(
         {name: rows(functions) for name, functions in largest.items()},
         {name: (bandwidth, [rows(own) for own in features]) for name, (bandwidth, features) in kernels.items()},
         smoother,
-        rows(variances),
         _median_square(smoother.numbers),
     )
 
 
-def _squares(functions: FloatArray, u: FloatArray, variances: FloatArray) -> FloatArray:
-    """Squared sums of u times each function, in units of their variance under redrawn labels."""
-    scale = variances @ functions**2
-    return np.asarray((functions.T @ u) ** 2 / np.maximum(scale, np.finfo(float).tiny)[:, None])
+def _studentised(functions: FloatArray, u: FloatArray) -> FloatArray:
+    """Squared sums of u times each function, in units of the sums of their squares."""
+    return _in_units((functions.T @ u), (functions**2).T @ u**2)
+
+
+def _in_units(sums: FloatArray, squares: FloatArray) -> FloatArray:
+    return np.asarray(sums**2 / np.maximum(squares, np.finfo(float).tiny))
+
+
+def _same_categories(smoother: Smoother, rows: slice | IntArray, columns: slice) -> FloatArray | None:
+    """Kernel on the categories of rows and columns; None if there are none."""
+    same = None
+    for codes in smoother.categories:
+        equal = np.where(codes[rows][:, None] == codes[columns], 1.0, _OTHER_CATEGORY)
+        same = equal if same is None else same * equal
+    return same
+
+
+def _diagonal(features: list[FloatArray]) -> FloatArray:
+    """Kernel of each row with itself: that on the inputs is 1."""
+    return np.asarray(np.prod([(own**2).sum(axis=1) for own in features], axis=0))
+
+
+def _by_diagonal(pairs: FloatArray, diagonal: FloatArray) -> FloatArray:
+    return np.asarray(pairs / np.maximum(diagonal, np.finfo(float).tiny))
 
 
 def _each_by_each(a: FloatArray, b: FloatArray) -> FloatArray:
