@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 from scipy.special import ndtri
-from scipy.stats import chi2, rankdata
+from scipy.stats import binom, chi2, rankdata
 
 from condcs._tables.kinds import Column
 from condcs.drift._reference_regression import Regression, RegressionFitter, stored
@@ -43,8 +43,10 @@ _UNKNOWN_SHARE = 1.2
 """Of m fitted rows, this over the square root of m is the share that is farthest from the others."""
 _INPUTS_COUNT = 0.5
 _LAGS, _MOST_ORDER = 10, 10
-_RECOGNISED, _LEFT_OVER = 0.01, 0.0003
+_RECOGNISED, _LEFT_OVER = 0.01, 0.003
 _LONGEST_MEMORY = 0.9
+_SHORTEST = 6.0
+"""Least square root of the number of rows, times one less the sum of the coefficients of an autoregression."""
 _FARTHEST = 6.0
 _ARRAYS = ("typical", "autoregression", "innovation", "units", "fitted")
 
@@ -281,6 +283,9 @@ def fit_scores(
     comparable = numbers & (inner > 0) & (outer > 0)
     residuals[fitted] *= np.where(comparable, outer / np.maximum(inner, np.finfo(float).tiny), 1.0)
     coefficients, notes, promises = _autoregression(residuals, ~fitted, targets, responses)
+    if _repeats(np.column_stack([x, y])):
+        promises = False
+        notes.append("The stated run length cannot be promised: rows of the reference are repeated one after the other.")
     predicted, _ = predict(residuals, coefficients, np.zeros((len(coefficients), len(targets))))
     typical_left = _spread(residuals - predicted)
     model = replace(
@@ -356,8 +361,8 @@ def _autoregression(
 ) -> tuple[FloatArray, list[str], bool]:
     """Fit an autoregression to the residuals that need one, and say in words what was found.
 
-    Whether large residuals come in clusters is asked of the rows that were not fitted: those of parts that were left
-    out of a fit differ in size from part to part.
+    Whether large residuals come in clusters is asked of the rows that were not fitted, and less sharply of all: those
+    of parts that were left out of a fit differ a little in size from part to part.
     """
     limited = np.clip(residuals, -_FARTHEST, _FARTHEST)
     fits, notes, promises = [], [], True
@@ -379,9 +384,9 @@ def _autoregression(
             faults.append("innovations are still autocorrelated")
         if fits[-1].sum() > _LONGEST_MEMORY:
             faults.append("the residuals hardly return to their mean")
-        # Their ranks, because two outliers would be a cluster of few rows.
-        sizes = rankdata(np.abs(left[others]))
-        if target.label < 0 and portmanteau(sizes - sizes.mean()) < _LEFT_OVER:
+        elif (1 - fits[-1].sum()) * np.sqrt(len(series)) < _SHORTEST:
+            faults.append("the reference is too short for residuals that depend so strongly on those before them")
+        if target.label < 0 and min(_clustered(left[others]), 10 * _clustered(left, others)) < _LEFT_OVER:
             faults.append("large residuals come in clusters")
         if faults:
             promises = False
@@ -391,6 +396,29 @@ def _autoregression(
     for place, fit in enumerate(fits):
         coefficients[: len(fit), place] = fit
     return coefficients, list(dict.fromkeys(notes)), promises
+
+
+def _clustered(residuals: FloatArray, *groups: FloatArray) -> float:
+    """Return the p-value of a test whether large residuals follow each other.
+
+    Of the ranks of their sizes, because two outliers would be a cluster of few rows: the ranks within and without a
+    group, whose sizes may differ.
+    """
+    sizes = np.abs(residuals)
+    group = groups[0] if groups else np.ones(len(sizes), bool)
+    ranks = np.empty(len(sizes))
+    for own in (group, ~group):
+        ranks[own] = (rankdata(sizes[own]) - 0.5) / max(int(own.sum()), 1) - 0.5
+    return portmanteau(ranks)
+
+
+def _repeats(rows: FloatArray) -> bool:
+    """Whether rows equal the one before them more often than two rows at random do."""
+    n = len(rows)
+    counts = np.unique(rows, axis=0, return_counts=True)[1]
+    chance = float(np.sum(counts * (counts - 1.0))) / (n * (n - 1.0))
+    equal = int(np.sum((rows[1:] == rows[:-1]).all(axis=1)))
+    return equal > 0 and float(binom.sf(equal - 1, n - 1, chance)) < _LEFT_OVER
 
 
 def portmanteau(series: FloatArray) -> float:
