@@ -127,6 +127,26 @@ def test_bad_rows_are_counted_and_named_not_fatal(reference):
     assert "312 rows, 12 that could not be read dropped" in said
 
 
+def test_a_byte_of_another_encoding_ended_the_watch(reference):
+    """In a label, in a number, in a column that is not watched: the rows that need it are counted, the others watched."""
+    frame = house_prices(40, 9)
+    frame["note"] = "x"
+    header, *rows = as_csv(frame).splitlines()
+    place = list(frame.columns).index("district")
+    cells = rows[5].split(b",")
+    cells[place] = b"\xe9" + cells[place]
+    rows[5] = b",".join(cells)
+    rows[7] = rows[7][:-1] + b"\xff"
+    rows[9] = b"\xfe\xff" + rows[9]
+    result = run(reference, given=b"\n".join([header, *rows, b""]))
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stderr.split())
+    assert "40 rows, 1 that could not be read and 1 with labels that the reference does not have dropped" in said
+    other = run(reference, given="\n".join(line.decode("latin-1") for line in (header, *rows)).encode("utf-16-le"))
+    assert other.exit_code == 2
+    assert "--encoding" in other.stderr
+
+
 def test_labels_never_seen_are_counted_not_fatal(reference):
     frame = house_prices(40, 9)
     frame.loc[5, "district"] = "elsewhere"

@@ -319,7 +319,7 @@ def test_memory_is_constant_and_sums_do_not_decay(detector_state):
     detector.update_many(*make_rows(50_000, np.random.default_rng(1)))
     state = detector.state_dict()
     assert {name: array.nbytes for name, array in state.items() if name != "settings"} == sizes
-    assert np.isfinite(state["shared_sums"]).all()
+    assert np.isfinite(state["sums_overall"]).all()
     # 1,000 normal scores have a mean of standard error 0.032, and a variance of standard error 0.045.
     assert abs(state["kept_scores"][:, 0, 0].mean()) < 0.13
     assert abs(state["kept_scores"][:, 0, 0].var() - 1) < 0.18
@@ -412,7 +412,7 @@ def test_broken_states(detector_state):
             fresh({**detector_state, "settings": np.array(json.dumps({**settings, **change}))})
 
 
-@pytest.mark.parametrize("name", ["trees", "base_totals", "kept_x", "means_coefficients", "typical", "fitted", "edges"])
+@pytest.mark.parametrize("name", ["sums_trees", "base_totals", "cell_children", "kept_x", "means_coefficients", "typical", "fitted", "edges"])
 @pytest.mark.parametrize("change", [lambda a: a[:0], lambda a: a[0], lambda a: a * np.nan, lambda a: a.astype(complex)])
 def test_damaged_arrays_of_a_state_are_refused_not_worked_with(detector_state, name, change):
     with pytest.raises(CondcsError, match="`state` must come from"):

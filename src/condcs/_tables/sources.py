@@ -112,7 +112,9 @@ class Table(Protocol):
         """Yield rows, cut down to some columns, `most` at a time (by default a few thousand)."""
 
 
-def open_table(source: str | Table, files: FileOptions) -> AbstractContextManager[Table]:
+def open_table(
+    source: str | Table, files: FileOptions, *, any_bytes: bool = False
+) -> AbstractContextManager[Table]:
     """Open a table for reading.
 
     Parameters
@@ -121,6 +123,8 @@ def open_table(source: str | Table, files: FileOptions) -> AbstractContextManage
         A file, "-" for standard input, or a table that is open already.
     files : FileOptions
         How it is read.
+    any_bytes : bool
+        Whether bytes that the encoding does not have become replacement characters, instead of an error.
 
     Returns
     -------
@@ -128,12 +132,12 @@ def open_table(source: str | Table, files: FileOptions) -> AbstractContextManage
         Gives the `Table`, and closes the file.
     """
     if isinstance(source, str):
-        return _opened(source, files)
+        return _opened(source, files, any_bytes)
     return nullcontext(_Marked(source, files.gaps) if files.gaps else source)
 
 
 @contextmanager
-def _opened(path: str, files: FileOptions) -> Iterator[Table]:
+def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
     title = "standard input" if path == "-" else path
     try:
         stream = _raw_stream(path, title)
@@ -142,7 +146,7 @@ def _opened(path: str, files: FileOptions) -> Iterator[Table]:
             f"{title} could not be read: {error.strerror or error}. Check the path and its permissions."
         ) from error
     try:
-        table = _table(stream, path, title, files)
+        table = _table(stream, path, title, files, any_bytes)
         yield _Marked(table, files.gaps) if files.gaps else table
     except UnicodeError as error:
         # Some codecs say no more than that they cannot read it: UTF-16 without a byte order mark.
@@ -173,7 +177,7 @@ def _raw_stream(path: str, title: str) -> io.BufferedReader:
     return io.BufferedReader(io.FileIO(path), 1 << 20)
 
 
-def _table(stream: io.BufferedReader, path: str, title: str, files: FileOptions) -> Table:
+def _table(stream: io.BufferedReader, path: str, title: str, files: FileOptions, any_bytes: bool) -> Table:
     head = stream.peek(8)[:8]
     if not head:
         raise DataError(f"{title} is empty. A table needs a header and rows.")
@@ -202,7 +206,8 @@ def _table(stream: io.BufferedReader, path: str, title: str, files: FileOptions)
     from condcs._tables.text import CsvTable, JsonLinesTable
 
     codec = _checked_codec(files.encoding)
-    lines = io.TextIOWrapper(cast(Any, _Unclosed(text)), encoding=codec, newline="")
+    errors = "replace" if any_bytes else "strict"
+    lines = io.TextIOWrapper(cast(Any, _Unclosed(text)), encoding=codec, errors=errors, newline="")
     return CsvTable(lines, title) if form == "csv" else JsonLinesTable(lines, title)
 
 

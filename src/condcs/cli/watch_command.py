@@ -204,7 +204,8 @@ def _watch(
     used = row = 0
     with ExitStack() as stack:
         with stops.waiting():
-            table = stack.enter_context(open_table("-", replace(options.files, format=form)))
+            # A wrong byte is a matter of one row, not the end of a watch.
+            table = stack.enter_context(open_table("-", replace(options.files, format=form), any_bytes=True))
         for row, cells in enumerate(_rows(table, watcher.names, stops), start=1):
             with nullcontext() if file is None else file.between_rows():
                 try:
@@ -223,7 +224,9 @@ def _rows(table: Table, names: list[str], stops: Stops) -> Iterator[Row | RowErr
     missing = [name for name in names if name not in table.names]
     if missing:
         lacking = ", ".join(map(repr, missing))
-        raise DataError(f"standard input must have the columns of the reference, but lacks {lacking}.")
+        unreadable = any("\ufffd" in name or "\0" in name for name in table.names)
+        hint = " Its header is not text in the encoding expected: name it with --encoding." if unreadable else ""
+        raise DataError(f"standard input must have the columns of the reference, but lacks {lacking}.{hint}")
     places = [table.names.index(name) for name in names]
     batches = table.batches(places, 1)
     while True:

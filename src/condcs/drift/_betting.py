@@ -163,19 +163,19 @@ _LOCAL_BETS = _levels_and_spreads(_LOCAL_MEANS, _LOCAL_SPREADS)
 _PATTERN_BETS = [sign * m for m in _PATTERN_MEANS for sign in (1, -1)]
 
 
-def to_levels(scores: FloatArray) -> FloatArray:
-    """Round scores, of spread about 1, to levels; the farther out, the coarser."""
-    squashed = 0.5 + 0.5 * scores / (1 + np.abs(scores))
-    return np.asarray(np.minimum((LEVELS * squashed).astype(np.int64), LEVELS - 1))
+@njit(nogil=True)
+def to_level(score: float) -> int:
+    """Round a score, of spread about 1, to a level; the farther out, the coarser."""
+    return min(int(LEVELS * (0.5 + 0.5 * score / (1 + abs(score)))), LEVELS - 1)
 
 
 @njit(nogil=True)
-def count_levels(levels: Any, cells: Any, trees: Any, totals: Any) -> None:
-    """Count rows of levels (n, s), in cells (n, f), without a bet on them."""
-    for t in range(levels.shape[0]):
-        for s in range(levels.shape[1]):
+def count_scores(scores: Any, cells: Any, trees: Any, totals: Any) -> None:
+    """Count scores (n, s) of rows in cells (n, f), without a bet on them."""
+    for t in range(scores.shape[0]):
+        for s in range(scores.shape[1]):
             for f in range(cells.shape[1]):
-                _insert(trees[s, cells[t, f]], levels[t, s])
+                _insert(trees[s, cells[t, f]], to_level(scores[t, s]))
                 totals[s, cells[t, f]] += 1
 
 
@@ -199,7 +199,7 @@ def _below(tree: Any, level: int) -> float:
 
 
 @njit(nogil=True)
-def _normal_score(p: float) -> float:
+def normal_score(p: float) -> float:
     """Quantile of the standard normal distribution (Wichura's AS 241, seven digits)."""
     q = p - 0.5
     if abs(q) <= 0.425:
@@ -230,7 +230,8 @@ def _grow(sums: Any, densities: Any, z: float) -> float:
 
 @njit(nogil=True)
 def bet(
-    levels: Any,
+    scores: Any,
+    known: Any,
     cells: Any,
     regions: Any,
     uniforms: Any,
@@ -244,8 +245,10 @@ def bet(
 
     Parameters
     ----------
-    levels : array, shape (n, s)
+    scores : array, shape (n, s)
         Scores.
+    known : array of bool, shape (n,)
+        Which rows are bet on.
     cells, regions : arrays, shape (n, f)
         The cell and the region of each row in each family, counted through all families.
     uniforms : array, shape (n, s, f)
@@ -257,22 +260,24 @@ def bet(
     sums : Sums
         Changed.
     normal_scores : array, shape (n, s, f)
-        Written: normal scores of the ranks.
+        Written: normal scores of the ranks of those rows.
     threshold : float
         An alarm is a weighted sum of the bets of a family of at least this.
     """
-    n, n_scores = levels.shape
+    n, n_scores = scores.shape
     for t in range(n):
+        if not known[t]:
+            continue
         alarm = False
         for s in range(n_scores):
-            level = levels[t, s]
+            level = to_level(scores[t, s])
             for f in range(cells.shape[1]):
                 cell, region = cells[t, f], regions[t, f]
                 tree = sums.trees[s, cell]
                 below = _below(tree, level)
                 equal = _below(tree, level + 1) - below
                 p = (below + uniforms[t, s, f] * (equal + 1)) / (sums.totals[s, cell] + 1)
-                z = _normal_score(min(max(p, 1e-12), 1 - 1e-12))
+                z = normal_score(min(max(p, 1e-12), 1 - 1e-12))
                 normal_scores[t, s, f] = z
                 _insert(tree, level)
                 sums.totals[s, cell] += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -65,7 +66,7 @@ class Regions:
                     own[: len(found)] = found
         return cls(columns, edges)
 
-    @property
+    @cached_property
     def families(self) -> FloatArray:
         """The columns of each family, -1 for none, of shape (f, 2); the first is that of all rows."""
         numbers = [c for c, size in enumerate(self._sizes(1)) if size > 1 and not self.columns[c].is_category]
@@ -77,14 +78,14 @@ class Regions:
         pairs = zip(self.columns, counts, strict=True)
         return [len(column.labels) if column.is_category else int(count) + 1 for column, count in pairs]
 
-    @property
+    @cached_property
     def first(self) -> FloatArray:
         """First region of each family, and the number of all regions."""
         whole, thirds = self._sizes(0), self._sizes(1)
         sizes = [1 if a < 0 else whole[a] if b < 0 else thirds[a] * thirds[b] for a, b in self.families]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
-    @property
+    @cached_property
     def heights(self) -> FloatArray:
         """Height of every region: -1 to 1 along a column of numbers, products of these for two, 0 where none."""
         found = [np.zeros(1)]
@@ -97,7 +98,7 @@ class Regions:
         heights = np.concatenate(found)
         return np.where(np.abs(heights) > 1e-9, heights, 0.0)
 
-    @property
+    @cached_property
     def shares(self) -> FloatArray:
         """Weight of every family; they add up to 1."""
         families, sizes = self.families, np.diff(self.first)
@@ -108,9 +109,11 @@ class Regions:
 
     def locate(self, x: FloatArray) -> FloatArray:
         """Return the region of each row in each family."""
-        labels = np.array([column.is_category for column in self.columns])
-        thirds = np.array(self._sizes(1), np.int64)
-        return np.asarray(_locate_regions(x, self.edges, labels, thirds, self.families, self.first))
+        return np.asarray(_locate_regions(x, self.edges, *self._tables, self.families, self.first))
+
+    @cached_property
+    def _tables(self) -> tuple[FloatArray, FloatArray]:
+        return np.array([column.is_category for column in self.columns]), np.array(self._sizes(1), np.int64)
 
     def holds(self, x: FloatArray, region: int) -> FloatArray:
         """Which rows are in a region."""

@@ -14,7 +14,7 @@ from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeE
 from condcs._core.random import check_rng
 from condcs._core.stateful import State, Stateful
 from condcs.drift._alarm import Alarm, KeptRows, describe_alarm
-from condcs.drift._betting import Sums, bet, count_levels, make_bets, no_sums, to_levels
+from condcs.drift._betting import Sums, bet, count_scores, make_bets, no_sums
 from condcs.drift._cells import Cells, Regions, parts_from_state, parts_state
 from condcs.drift._scores import FEWEST_ROWS, ScoreModel, design, fit_scores
 from condcs.drift._stream_columns import StreamColumns, read_reference
@@ -169,7 +169,7 @@ class ConditionalDriftDetector(Stateful):
     @public
     def update(self, x: Any, y: Any) -> ConditionalDriftDetector:
         """Add one row and return the detector; x may be a dict with the names of the reference's columns."""
-        self._take(self._x.one(x), self._y.one(y))
+        self._take_one(self._x.one(x), self._y.one(y))
         return self
 
     @public
@@ -207,7 +207,7 @@ class ConditionalDriftDetector(Stateful):
                 f"first; the last {PENDING_ROWS:,} inputs are kept."
             )
         response = self._y.one(y)
-        self._take(np.array([self._pending.pop(key)]), response)
+        self._take_one(np.array([self._pending.pop(key)]), response)
         return self
 
     @public
@@ -315,7 +315,7 @@ class ConditionalDriftDetector(Stateful):
         self._cells = Cells.of(inputs, self._model.features(inputs), regions, int(self._regions.first[-1]))
         self._set_bets()
         self._base = self._no_sums()[:2]
-        count_levels(to_levels(scores), self._cells.locate(inputs, regions), *self._base)
+        count_scores(scores, self._cells.locate(inputs, regions), *self._base)
         sample = np.flatnonzero(ranked)
         sample = sample[np.linspace(0, len(sample) - 1, min(KEPT_ROWS, len(sample))).astype(int)]
         self._reference = x[sample], y[sample]
@@ -343,15 +343,29 @@ class ConditionalDriftDetector(Stateful):
         self._kept_y = np.zeros((KEPT_ROWS, len(self._y.columns)))
         self._kept_scores = np.zeros((KEPT_ROWS, *self._sums.won.shape))
 
+    def _take_one(self, x: FloatArray, y: FloatArray) -> None:
+        """Take in one encoded row: what `_take` does, without the cost of its arrays."""
+        self._counts["rows"] += 1
+        self._drift, self._score = False, float("nan")
+        why = int(self._x.unusable(x)[0]) or int(self._y.unusable(y)[0])
+        if why:
+            self._counts[_UNUSABLE[why - 1]] += 1
+        elif self._learning is not None:
+            self._collect(x, y)
+        else:
+            self._drift = self._watch(x, y, np.array([self._counts["rows"]]))[1]
+
     def _take(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """Take in encoded rows and return which raised an alarm."""
         alarms = np.zeros(len(x), bool)
-        why = np.where(self._x.unusable(x) > 0, self._x.unusable(x), self._y.unusable(y))
-        numbers = self._counts["rows"] + 1 + np.arange(len(x))
-        for code, name in enumerate(_UNUSABLE, start=1):
-            self._counts[name] += int(np.sum(why == code))
+        why = self._x.unusable(x)
+        why = np.where(why > 0, why, self._y.unusable(y))
+        numbers = np.arange(self._counts["rows"] + 1, self._counts["rows"] + 1 + len(x))
         self._counts["rows"] += len(x)
         usable = np.flatnonzero(why == 0)
+        if len(usable) < len(x):
+            for code, name in enumerate(_UNUSABLE, start=1):
+                self._counts[name] += int(np.sum(why == code))
         self._drift, self._score = False, float("nan")
         start = 0
         while start < len(usable):
@@ -371,17 +385,18 @@ class ConditionalDriftDetector(Stateful):
         """Bet on rows until an alarm; return how many were taken in, and whether there was one."""
         shape, threshold = self._sums.won.shape, self.expected_run_length * self._scale
         ties = shape[0] * shape[1]
-        generator = self._generator.bit_generator.state
+        generator = self._generator.bit_generator.state if len(x) > 1 else None
         uniforms = self._generator.random((len(x), ties + len(self._model.targets)))
-        found, history = self._model.score(x, y, uniforms[:, ties:], self._history)
-        known = np.flatnonzero(self._model.known(x))
-        normal_scores = np.empty((len(known), *shape))
-        regions = self._regions.locate(x[known])
-        taken = bet(
-            to_levels(found[known]),
-            self._cells.locate(design(x[known], self._x.columns), regions),
+        inputs = design(x, self._x.columns)
+        found, history = self._model.score(inputs, y, uniforms[:, ties:], self._history)
+        known, regions = self._model.known(inputs), self._regions.locate(x)
+        normal_scores = np.empty((len(x), *shape))
+        rows = bet(
+            found,
+            known,
+            self._cells.locate(inputs, regions),
             regions,
-            uniforms[known, :ties].reshape(-1, *shape),
+            uniforms[:, :ties].copy().reshape(-1, *shape),
             self._first_regions,
             self._bets,
             self._sums,
@@ -389,15 +404,16 @@ class ConditionalDriftDetector(Stateful):
             threshold,
         )
         alarm = bool(self._sums.won.max() >= threshold)
-        used, rows = known[:taken], int(known[taken - 1]) + 1 if alarm else len(x)
-        self._keep(numbers[used], x[used], y[used], normal_scores[:taken])
+        used = np.flatnonzero(known[:rows])
+        self._keep(numbers[used], x[used], y[used], normal_scores[used])
         self._counts["watched"] += len(used)
         self._counts["outside"] += rows - len(used)
         if rows < len(x):
             # As if the rows after the alarm had not been looked at yet.
+            assert generator is not None
             self._generator.bit_generator.state = generator
             self._generator.random(rows * uniforms.shape[1])
-            history = self._model.score(x[:rows], y[:rows], uniforms[:rows, ties:], self._history)[1]
+            history = self._model.score(inputs[:rows], y[:rows], uniforms[:rows, ties:], self._history)[1]
         self._history = history
         if len(used) and used[-1] == rows - 1:
             self._score = float(found[rows - 1, 0])

@@ -12,17 +12,20 @@ The regressions are fitted on blocks of the reference, the others are scored lik
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
-from scipy.special import ndtri
-from scipy.stats import chi2, rankdata
+from scipy.stats import binom, chi2, rankdata
 
+from condcs._core.compiling import njit
 from condcs._tables.kinds import Column
-from condcs.drift._reference_regression import Regression, RegressionFitter, stored
+from condcs.drift._betting import normal_score
+from condcs.drift._reference_regression import Regression, RegressionFitter, predict_rows, stored
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -43,8 +46,10 @@ _UNKNOWN_SHARE = 1.2
 """Of m fitted rows, this over the square root of m is the share that is farthest from the others."""
 _INPUTS_COUNT = 0.5
 _LAGS, _MOST_ORDER = 10, 10
-_RECOGNISED, _LEFT_OVER = 0.01, 0.0003
+_RECOGNISED, _LEFT_OVER = 0.01, 0.003
 _LONGEST_MEMORY = 0.9
+_SHORTEST = 6.0
+"""Least square root of the number of rows, times one less the sum of the coefficients of an autoregression."""
 _FARTHEST = 6.0
 _ARRAYS = ("typical", "autoregression", "innovation", "units", "fitted")
 
@@ -104,7 +109,6 @@ class ScoreModel:
     farthest: float
     notes: tuple[str, ...] = ()
     promises: bool = True
-    _tree: list[cKDTree] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def n_scores(self) -> int:
@@ -115,28 +119,22 @@ class ScoreModel:
         """Return the earlier scores that a stream begins with."""
         return np.zeros((len(self.autoregression), len(self.targets)))
 
-    def known(self, x: FloatArray) -> FloatArray:
-        """Whether the reference has rows near these; elsewhere p(y|x) is unknown."""
-        if not self._tree:
-            self._tree.append(cKDTree(self.fitted))
-        distances, _ = self._tree[0].query(design(x, self.inputs) / self.units, k=_NEIGHBOURS)
-        return np.asarray(distances[:, -1] <= self.farthest)
+    def known(self, inputs: FloatArray) -> FloatArray:
+        """Whether the reference has rows near these of the design; elsewhere p(y|x) is unknown."""
+        return np.asarray(_have_neighbours(inputs, self.units, self.fitted, self.farthest))
 
     def spread(self, inputs: FloatArray) -> FloatArray:
         """Return the expected absolute residual at rows of the design."""
-        return np.clip(self.spreads.predict(inputs), self.typical / _SPREAD_RANGE, self.typical * _SPREAD_RANGE)
+        return np.asarray(_spread_rows(inputs, self.spreads, self.typical))
 
-    def residuals(self, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def residuals(self, inputs: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return residuals in units of their spread at x, and probabilities of labels (0 for numbers)."""
-        inputs = design(x, self.inputs)
-        return self.scaled(inputs, aims_of(y, self.targets), self.means.predict(inputs))
+        return self.scaled(inputs, aims_of(y, self._columns), self.means.predict(inputs))
 
     def scaled(self, inputs: FloatArray, aims: FloatArray, expected: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the same for targets whose expectations are given."""
-        labels = np.array([target.label >= 0 for target in self.targets])
-        chances = np.where(labels, np.clip(expected, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY), 0.0)
-        left = aims - np.where(labels, chances, expected)
-        return left / np.where(labels, _deviation(chances), self.spread(inputs)), chances
+        found: tuple[FloatArray, FloatArray] = _scale_rows(aims, expected, self.spread(inputs), self._columns)
+        return found
 
     def features(self, inputs: FloatArray) -> FloatArray:
         """Return, at rows of the design, what is alike where scores are likely to have the same distribution.
@@ -149,30 +147,29 @@ class ScoreModel:
         return np.hstack([expected, spreads, _INPUTS_COUNT * inputs / self.units])
 
     def score(
-        self, x: FloatArray, y: FloatArray, uniforms: FloatArray, history: FloatArray
+        self, inputs: FloatArray, y: FloatArray, uniforms: FloatArray, history: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return the scores of rows in the order of time, and of the last of them what later ones depend on."""
-        residuals, chances = self.residuals(x, y)
-        predicted, history = predict(residuals, self.autoregression, history)
-        return self.innovations(residuals, predicted, chances, uniforms), history
+        found: tuple[FloatArray, FloatArray] = _score_rows(
+            inputs, y, uniforms, history, self.means, self.spreads, self._arrays
+        )
+        return found
+
+    @cached_property
+    def _columns(self) -> FloatArray:
+        """Columns and labels of the targets."""
+        return np.array([(target.column, target.label) for target in self.targets], np.int64)
+
+    @cached_property
+    def _arrays(self) -> _Arrays:
+        pairs = np.array(self.pairs, np.int64).reshape(-1, 2)
+        return _Arrays(self._columns, pairs, self.typical, self.autoregression, self.innovation)
 
     def innovations(
         self, residuals: FloatArray, predicted: FloatArray, chances: FloatArray, uniforms: FloatArray
     ) -> FloatArray:
         """Return scores: innovations of numbers, normal scores of the randomised ranks of labels, and products."""
-        scores = (residuals - predicted) / self.innovation
-        signs = np.ones_like(scores)
-        for place, target in enumerate(self.targets):
-            if target.label >= 0:
-                before = chances[:, place]
-                chance = before + _deviation(before) * predicted[:, place]
-                chance = np.clip(chance, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
-                signs[:, place] = np.where(chance < 0.5, -1.0, 1.0)
-                u = uniforms[:, place]
-                rank = np.where(residuals[:, place] > 0, 1 - chance + chance * u, (1 - chance) * u)
-                scores[:, place] = ndtri(np.clip(rank, 1e-12, 1 - 1e-12))
-        products = [scores[:, a] * (signs[:, a] if a == b else scores[:, b]) for a, b in self.pairs]
-        return np.column_stack([scores, *products])
+        return np.asarray(_innovate(residuals, predicted, chances, uniforms, self._arrays))
 
     def state(self) -> dict[str, FloatArray]:
         """Return the arrays."""
@@ -230,8 +227,126 @@ class ScoreModel:
         return made
 
 
+class _Arrays(NamedTuple):
+    """What the compiled loops need of a model besides its regressions: columns of `Target`, and arrays of it."""
+
+    columns: FloatArray
+    pairs: FloatArray
+    typical: FloatArray
+    autoregression: FloatArray
+    innovation: FloatArray
+
+
+@njit(nogil=True)
+def aims_of(y: Any, columns: Any) -> Any:
+    """Return what is regressed on x: numbers, and indicators of labels."""
+    aims = np.empty((len(y), len(columns)))
+    for t in range(len(y)):
+        for k in range(len(columns)):
+            value, label = y[t, columns[k, 0]], columns[k, 1]
+            aims[t, k] = value if label < 0 else 1.0 if value == label else 0.0
+    return aims
+
+
+@njit(nogil=True)
+def _spread_rows(inputs: Any, spreads: Any, typical: Any) -> Any:
+    found = predict_rows(inputs, spreads)
+    for t in range(found.shape[0]):
+        for k in range(found.shape[1]):
+            found[t, k] = min(max(found[t, k], typical[k] / _SPREAD_RANGE), typical[k] * _SPREAD_RANGE)
+    return found
+
+
+@njit(nogil=True)
+def _scale_rows(aims: Any, expected: Any, spread: Any, columns: Any) -> Any:
+    residuals, chances = np.empty_like(aims), np.zeros_like(aims)
+    for t in range(aims.shape[0]):
+        for k in range(aims.shape[1]):
+            if columns[k, 1] < 0:
+                residuals[t, k] = (aims[t, k] - expected[t, k]) / spread[t, k]
+            else:
+                chance = min(max(expected[t, k], _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY)
+                chances[t, k] = chance
+                residuals[t, k] = (aims[t, k] - chance) / math.sqrt(chance * (1 - chance))
+    return residuals, chances
+
+
+@njit(nogil=True)
+def predict(residuals: Any, coefficients: Any, history: Any) -> Any:
+    """Return what the rows before each row predict of it, and the last rows; outliers count as at most six units."""
+    order, (n, targets) = len(coefficients), residuals.shape
+    before = np.empty((order + n, targets))
+    before[:order] = history
+    for t in range(n):
+        for k in range(targets):
+            before[order + t, k] = min(max(residuals[t, k], -_FARTHEST), _FARTHEST)
+    predicted = np.zeros((n, targets))
+    for t in range(n):
+        for lag in range(1, order + 1):
+            predicted[t] += coefficients[lag - 1] * before[order + t - lag]
+    return predicted, before[n:].copy()
+
+
+@njit(nogil=True)
+def _have_neighbours(inputs: Any, units: Any, fitted: Any, farthest: float) -> Any:
+    """Whether at least three fitted rows are no farther than this from each row."""
+    n, d = inputs.shape
+    found = np.zeros(n, np.bool_)
+    row = np.empty(d)
+    for t in range(n):
+        for c in range(d):
+            row[c] = inputs[t, c] / units[c]
+        near = 0
+        for m in range(len(fitted)):
+            square = 0.0
+            for c in range(d):
+                square += (row[c] - fitted[m, c]) ** 2
+            if square <= farthest * farthest:
+                near += 1
+                if near == _NEIGHBOURS:
+                    found[t] = True
+                    break
+    return found
+
+
+@njit(nogil=True)
+def _innovate(residuals: Any, predicted: Any, chances: Any, uniforms: Any, arrays: Any) -> Any:
+    n, targets = residuals.shape
+    pairs = arrays.pairs
+    scores = np.empty((n, targets + len(pairs)))
+    signs = np.ones(targets)
+    for t in range(n):
+        for k in range(targets):
+            if arrays.columns[k, 1] < 0:
+                scores[t, k] = (residuals[t, k] - predicted[t, k]) / arrays.innovation[k]
+                continue
+            before = chances[t, k]
+            deviation = math.sqrt(before * (1 - before)) if before > 0 else 1.0
+            chance = before + deviation * predicted[t, k]
+            chance = min(max(chance, _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY)
+            signs[k] = -1.0 if chance < 0.5 else 1.0
+            u = uniforms[t, k]
+            rank = 1 - chance + chance * u if residuals[t, k] > 0 else (1 - chance) * u
+            scores[t, k] = normal_score(min(max(rank, 1e-12), 1 - 1e-12))
+        for q in range(len(pairs)):
+            a, b = pairs[q]
+            scores[t, targets + q] = scores[t, a] * (signs[a] if a == b else scores[t, b])
+    return scores
+
+
+@njit(nogil=True)
+def _score_rows(inputs: Any, y: Any, uniforms: Any, history: Any, means: Any, spreads: Any, arrays: Any) -> Any:
+    aims = aims_of(y, arrays.columns)
+    spread = _spread_rows(inputs, spreads, arrays.typical)
+    residuals, chances = _scale_rows(aims, predict_rows(inputs, means), spread, arrays.columns)
+    predicted, history = predict(residuals, arrays.autoregression, history)
+    return _innovate(residuals, predicted, chances, uniforms, arrays), history
+
+
 def design(x: FloatArray, columns: Sequence[Column]) -> FloatArray:
     """Return the columns of numbers, and an indicator for every label of the others."""
+    if not any([column.is_category for column in columns]):
+        return np.ascontiguousarray(x)
     parts = [
         (values[:, None] == np.arange(len(column.labels))).astype(np.float64) if column.is_category else values[:, None]
         for column, values in zip(columns, x.T, strict=True)
@@ -246,7 +361,7 @@ def fit_scores(
     n = len(x)
     fitted = _blocks(n)
     targets = _targets(y, responses)
-    aims = aims_of(y, targets)
+    aims = np.asarray(aims_of(y, np.array([(t.column, t.label) for t in targets], np.int64)))
     X = design(x, inputs)
     fitter = RegressionFitter(X[fitted])
     means, left = fitter.fit(aims[fitted])
@@ -273,7 +388,7 @@ def fit_scores(
         fitted=rows,
         farthest=farthest * (1 + 1e-9),
     )
-    residuals, chances = independent.residuals(x, y)
+    residuals, chances = independent.residuals(X, y)
     # Of fitted rows what a fit without them would leave; it is a little larger, which is no dependence of rows.
     residuals[fitted], chances[fitted] = independent.scaled(X[fitted], aims[fitted], aims[fitted] - left)
     numbers = np.array([t.label < 0 for t in targets])
@@ -281,6 +396,9 @@ def fit_scores(
     comparable = numbers & (inner > 0) & (outer > 0)
     residuals[fitted] *= np.where(comparable, outer / np.maximum(inner, np.finfo(float).tiny), 1.0)
     coefficients, notes, promises = _autoregression(residuals, ~fitted, targets, responses)
+    if _repeats(np.column_stack([x, y])):
+        promises = False
+        notes.append("The stated run length cannot be promised: rows of the reference are repeated one after the other.")
     predicted, _ = predict(residuals, coefficients, np.zeros((len(coefficients), len(targets))))
     typical_left = _spread(residuals - predicted)
     model = replace(
@@ -290,33 +408,13 @@ def fit_scores(
         notes=tuple(notes),
         promises=promises,
     )
-    others = ~fitted & model.known(x)
+    others = ~fitted & model.known(X)
     return model, others, model.innovations(residuals, predicted, chances, uniforms)[others]
-
-
-def aims_of(y: FloatArray, targets: Sequence[Target]) -> FloatArray:
-    """Return what is regressed on x: numbers, and indicators of labels."""
-    return np.column_stack([y[:, t.column] if t.label < 0 else y[:, t.column] == t.label for t in targets]) * 1.0
-
-
-def _deviation(chances: FloatArray) -> FloatArray:
-    """Return the standard deviation of an indicator; 1 where there is none."""
-    return np.where(chances > 0, np.sqrt(chances * (1 - chances)), 1.0)
 
 
 def _spread(residuals: FloatArray) -> FloatArray:
     """Return the median absolute deviation of each column, in units of a normal standard deviation."""
     return np.asarray(1.4826 * np.median(np.abs(residuals - np.median(residuals, axis=0)), axis=0))
-
-
-def predict(residuals: FloatArray, coefficients: FloatArray, history: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return what the rows before each row predict of it, and the last rows; outliers count as at most six units."""
-    order, n = len(coefficients), len(residuals)
-    before = np.concatenate([history, np.clip(residuals, -_FARTHEST, _FARTHEST)])
-    predicted = np.zeros_like(residuals)
-    for lag in range(1, order + 1):
-        predicted += coefficients[lag - 1] * before[order - lag : order - lag + n]
-    return predicted, before[len(before) - order :]
 
 
 def _blocks(n: int) -> FloatArray:
@@ -356,8 +454,8 @@ def _autoregression(
 ) -> tuple[FloatArray, list[str], bool]:
     """Fit an autoregression to the residuals that need one, and say in words what was found.
 
-    Whether large residuals come in clusters is asked of the rows that were not fitted: those of parts that were left
-    out of a fit differ in size from part to part.
+    Whether large residuals come in clusters is asked of the rows that were not fitted, and less sharply of all: those
+    of parts that were left out of a fit differ a little in size from part to part.
     """
     limited = np.clip(residuals, -_FARTHEST, _FARTHEST)
     fits, notes, promises = [], [], True
@@ -379,9 +477,9 @@ def _autoregression(
             faults.append("innovations are still autocorrelated")
         if fits[-1].sum() > _LONGEST_MEMORY:
             faults.append("the residuals hardly return to their mean")
-        # Their ranks, because two outliers would be a cluster of few rows.
-        sizes = rankdata(np.abs(left[others]))
-        if target.label < 0 and portmanteau(sizes - sizes.mean()) < _LEFT_OVER:
+        elif (1 - fits[-1].sum()) * np.sqrt(len(series)) < _SHORTEST:
+            faults.append("the reference is too short for residuals that depend so strongly on those before them")
+        if target.label < 0 and min(_clustered(left[others]), 10 * _clustered(left, others)) < _LEFT_OVER:
             faults.append("large residuals come in clusters")
         if faults:
             promises = False
@@ -391,6 +489,29 @@ def _autoregression(
     for place, fit in enumerate(fits):
         coefficients[: len(fit), place] = fit
     return coefficients, list(dict.fromkeys(notes)), promises
+
+
+def _clustered(residuals: FloatArray, *groups: FloatArray) -> float:
+    """Return the p-value of a test whether large residuals follow each other.
+
+    Of the ranks of their sizes, because two outliers would be a cluster of few rows: the ranks within and without a
+    group, whose sizes may differ.
+    """
+    sizes = np.abs(residuals)
+    group = groups[0] if groups else np.ones(len(sizes), bool)
+    ranks = np.empty(len(sizes))
+    for own in (group, ~group):
+        ranks[own] = (rankdata(sizes[own]) - 0.5) / max(int(own.sum()), 1) - 0.5
+    return portmanteau(ranks)
+
+
+def _repeats(rows: FloatArray) -> bool:
+    """Whether rows equal the one before them more often than two rows at random do."""
+    n = len(rows)
+    counts = np.unique(rows, axis=0, return_counts=True)[1]
+    chance = float(np.sum(counts * (counts - 1.0))) / (n * (n - 1.0))
+    equal = int(np.sum((rows[1:] == rows[:-1]).all(axis=1)))
+    return equal > 0 and float(binom.sf(equal - 1, n - 1, chance)) < _LEFT_OVER
 
 
 def portmanteau(series: FloatArray) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,15 +37,19 @@ class StreamColumns:
     columns: tuple[Column, ...]
     named: bool
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Names of the columns."""
         return [column.name for column in self.columns]
 
-    @property
+    @cached_property
     def are_labels(self) -> list[bool]:
         """Which columns are labels."""
         return [column.is_category for column in self.columns]
+
+    @cached_property
+    def _has_labels(self) -> bool:
+        return any(self.are_labels)
 
     def one(self, row: Any) -> FloatArray:
         """Return one row of numbers and codes, of shape (1, d); gaps are NaN."""
@@ -59,6 +64,11 @@ class StreamColumns:
                     f"`{self.role}` must have the columns of the reference, but lacks {missing[0]!r}. Add it."
                 )
             row = [row[name] for name in self.names]
+        elif isinstance(row, np.ndarray) and row.dtype.kind in "fi" and not self._has_labels and row.ndim == 1:
+            self._check_width(len(row))
+            return row[None].astype(np.float64)
+        elif type(row) in (float, np.float64) and len(self.columns) == 1 and not self._has_labels:
+            return np.array([[row]])
         cells = np.atleast_1d(np.asarray(row, dtype=object))
         if cells.ndim != 1:
             raise ShapeError(
@@ -95,8 +105,11 @@ class StreamColumns:
 
     def unusable(self, rows: FloatArray) -> FloatArray:
         """Return for each row 0 if it can be used, 1 for a gap (or a word for a number), 2 for a label never seen."""
+        gaps = ~np.isfinite(rows).all(axis=1)
+        if not self._has_labels:
+            return gaps.astype(np.int64)
         unseen = (rows[:, self.are_labels] == UNSEEN).any(axis=1)
-        return np.where(~np.isfinite(rows).all(axis=1), 1, np.where(unseen, 2, 0))
+        return np.where(gaps, 1, np.where(unseen, 2, 0))
 
     def describe(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -138,6 +151,8 @@ def read_reference(role: str, argument: str, table: Any, category: Collection[st
 
 
 def _encode(column: Column, cell: Any) -> float:
+    if type(cell) is float and column.kind == "number":  # the commonest case
+        return cell
     if is_missing(cell):
         return float("nan")
     try:
