@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from condcs.explore._environments import EnvironmentName
-from condcs.explore._methods import METHODS
 from condcs_reproduction import table6
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
-ENVIRONMENTS = table6.ENVIRONMENTS
+ENVIRONMENTS, METHODS = table6.ENVIRONMENTS, table6.METHODS
 
 CLAIMS: dict[str, tuple[EnvironmentName, str, str]] = {
     "mountain car: DTG-CS covers more than Random": ("mountain-car", "dtg-cs", "random"),

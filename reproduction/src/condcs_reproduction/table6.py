@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 
 from condcs.explore._environments import NAMES
-from condcs.explore._methods import METHODS, Hyperparameters, hyperparameters
+from condcs.explore._methods import METHODS as ALL_METHODS
+from condcs.explore._methods import Hyperparameters, Method, hyperparameters
 from condcs_reproduction.report import MISSING, SPREAD_FACTOR, Cell, Grid, Report, judged
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
 ENVIRONMENTS = NAMES
+METHODS: dict[Method, str] = {m: label for m, label in ALL_METHODS.items() if m != "dtg-local"}
+"""Methods of the paper, and controls."""
+
 UNCAPPED = ("mountain-car", "pendulum")
 
 PAPER: dict[str, dict[str, tuple[float, float | None]]] = {

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from condcs.explore._environments import NAMES
-from condcs.explore._methods import METHODS, hyperparameters
+from condcs.explore._methods import hyperparameters
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
+from condcs_reproduction.table6 import METHODS
 
 ENVIRONMENTS = NAMES
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from condcs.adapters._aeon import AeonDistance
     from condcs.adapters._braindecode import EEGNetFeatures, eegnet_network
     from condcs.adapters._causal_learn import CausalLearnTest
+    from condcs.adapters._gymnasium import DynamicsChanged, DynamicsMonitor
     from condcs.adapters._scikit_learn import ConditionalShiftTest
     from condcs.adapters._series_distances import SeriesDistances
     from condcs.adapters._skada import CSAlignmentLoss, DeepConditionalCS
@@ -23,6 +24,8 @@ _HOMES = {
     "ConditionalCSRegressor": ("_skorch", "condcs[adapt]"),
     "ConditionalShiftTest": ("_scikit_learn", ""),
     "DeepConditionalCS": ("_skada", "condcs[adapt]"),
+    "DynamicsChanged": ("_gymnasium", "condcs[rl]"),
+    "DynamicsMonitor": ("_gymnasium", "condcs[rl]"),
     "EEGNetFeatures": ("_braindecode", "condcs[adapt]"),
     "SeriesDistances": ("_series_distances", ""),
     "TigramiteTest": ("_tigramite", "tigramite"),
@@ -36,6 +39,8 @@ __all__ = [
     "ConditionalCSRegressor",
     "ConditionalShiftTest",
     "DeepConditionalCS",
+    "DynamicsChanged",
+    "DynamicsMonitor",
     "EEGNetFeatures",
     "SeriesDistances",
     "TigramiteTest",

@@ -12,6 +12,7 @@ from condcs._core.random import check_rng
 from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
 from condcs.explore._environments import MAZE_ID, EnvironmentName
 from condcs.explore._kernel_td import KernelTD, choose
+from condcs.explore._local_reward import LocalReward
 from condcs.explore._methods import METHODS, REWARDS, Hyperparameters, Method, hyperparameters
 from condcs.explore._rollouts import entropy_reward, histogram_bins, no_visits, value_function
 from condcs.explore._spaces import Encoder, Spaces
@@ -218,6 +219,51 @@ class DivergenceToGo(KernelAgent):
         return self.buffer.divergence(self.measure)
 
 
+class LocalDivergence(KernelAgent):
+    """Seeks places where p(next state | state, action) has changed, and those that its buffer has hardly seen.
+
+    The reward is that of the form "local" of `IntrinsicReward`. With an optimistic value function it explores rooms that
+    stay as fast as optimism alone or faster, and goes on testing what it knows in rooms that change.
+
+    Parameters
+    ----------
+    spaces, value, epsilon, rng
+        As in `KernelAgent`.
+    buffer : int
+        Transitions of both halves of the buffer; even.
+    bandwidth : float
+        Bandwidth of all kernels of the reward.
+    change, novelty : float
+        Weights of the local divergence and of novelty.
+    """
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        value: KernelTD,
+        *,
+        buffer: int = 1_000,
+        bandwidth: float = 0.1,
+        change: float = 0.25,
+        novelty: float = 2.0,
+        epsilon: float = 0.0,
+        rng: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(spaces, value, epsilon=epsilon, rng=rng)
+        self.local = LocalReward(
+            buffer,
+            spaces.dim_state,
+            spaces.vectors.shape[1],
+            bandwidth=bandwidth,
+            change=change,
+            novelty=novelty,
+        )
+
+    def reward(self, state: Any, action: int, upcoming: Any, extrinsic: float, terminated: bool) -> float:
+        """Return the reward to learn from."""
+        return self.local.reward(state, self.spaces.vectors[action], upcoming)
+
+
 Agent = RandomAgent | KernelAgent
 
 
@@ -235,7 +281,8 @@ def make_agent(
 
     Parameters
     ----------
-    method : {"random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "control"}
+    method : {"random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "dtg-local",
+            "control"}
         Which method.
     environment : gymnasium.Env
         Its spaces are read (see `Spaces.of`).
@@ -332,6 +379,17 @@ def _build(spaces: Spaces, settings: Hyperparameters, cells: Any, rng: Any) -> A
         )
     if reward == "nothing":
         return OptimismControl(spaces, value, epsilon=epsilon, rng=rng)
+    if reward == "local":
+        return LocalDivergence(
+            spaces,
+            value,
+            buffer=settings.buffer,
+            bandwidth=settings.bandwidth,
+            change=settings.change,
+            novelty=settings.novelty,
+            epsilon=epsilon,
+            rng=rng,
+        )
     buffer = TransitionBuffer(
         settings.buffer,
         spaces.dim_state + spaces.vectors.shape[1],

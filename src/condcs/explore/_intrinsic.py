@@ -11,11 +11,12 @@ from condcs._core.checks import check_choice
 from condcs._core.errors import ParameterError
 from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
 from condcs.explore._environments import gymnasium
+from condcs.explore._local_reward import LocalReward
 from condcs.explore._spaces import Encoder, States, state_range
 
-RewardForm = Literal["level", "change", "surprise"]
+RewardForm = Literal["local", "level", "change", "surprise"]
 FORMS: tuple[RewardForm, ...] = get_args(RewardForm)
-"""The divergence after a transition, its change by the transition, or how new the transition itself is."""
+"""Local change and novelty; the divergence after a transition; its change by it; how new the transition itself is."""
 
 _Wrapper: Any = gymnasium().Wrapper
 _VectorWrapper: Any = gymnasium().vector.VectorWrapper
@@ -34,9 +35,13 @@ class Curiosity:
         Bandwidth of the kernels on observations, scaled to the unit range, and on actions.
     measure : {"conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"}
         A measure of `TransitionBuffer`.
-    form : {"level", "change", "surprise"}
-        The divergence itself (divergence-to-go), its change by the transition, or the log ratio of the conditional
-        densities of the transition in the new and in the old half (only with "conditional_cs").
+    form : {"local", "level", "change", "surprise"}
+        "local": the divergence of the halves around (s, a), as far as it exceeds chance, plus novelty (see
+        `condcs.explore._local_reward`). "level": the divergence of the halves (the paper's divergence-to-go). "change":
+        the change of that by the transition. "surprise": the log ratio of the conditional densities of the transition
+        in the new and in the old half. "local" and "surprise" go with "conditional_cs" only.
+    change, novelty : float
+        Weights of the local divergence and of novelty in the form "local".
     encoder : callable, optional
         Function from an observation to a vector with entries between 0 and 1.
     """
@@ -50,15 +55,17 @@ class Curiosity:
         bandwidth: float,
         measure: BufferMeasure,
         form: RewardForm,
+        change: float,
+        novelty: float,
         encoder: Encoder | None,
     ) -> None:
         spaces = gymnasium().spaces
         check_choice("measure", measure, BUFFER_MEASURES)
         check_choice("form", form, FORMS)
         self.measure, self.form = measure, form
-        if form == "surprise" and measure != "conditional_cs":
+        if form in ("local", "surprise") and measure != "conditional_cs":
             raise ParameterError(
-                f'`form`="surprise" must go with measure="conditional_cs", got {measure!r}. Pass form="change".'
+                f'`form`="{form}" must go with measure="conditional_cs", got {measure!r}. Pass form="level".'
             )
         self.states = States(*state_range(observation_space, encoder), encoder)
         if isinstance(action_space, spaces.Discrete):
@@ -69,12 +76,19 @@ class Curiosity:
         else:
             raise ParameterError(f"the action space must be discrete or a box, got {action_space}. Flatten it first.")
         dim = self.states.dim_state
-        self.buffer = TransitionBuffer(size, dim + dim_action, dim, bandwidth_x=bandwidth, bandwidth_y=bandwidth)
+        self._local: LocalReward | None = None
+        if form == "local":
+            self._local = LocalReward(size, dim, dim_action, bandwidth=bandwidth, change=change, novelty=novelty)
+            self.buffer = self._local.buffer
+        else:
+            self.buffer = TransitionBuffer(size, dim + dim_action, dim, bandwidth_x=bandwidth, bandwidth_y=bandwidth)
         self._last = 0.0
 
     def reward(self, state: Any, action: Any, upcoming: Any) -> float:
         """Record a transition and return its intrinsic reward."""
         vector = self._unit[int(action) - self._start] if self._unit else np.reshape(action, -1)
+        if self._local is not None:
+            return self._local.reward(state, vector, upcoming)
         self.buffer.push(np.concatenate([state, vector]), upcoming)
         if self.form == "surprise":
             return self._surprise()
@@ -106,12 +120,15 @@ class _Curious:
         size: int = 1_000,
         bandwidth: float = 0.1,
         measure: BufferMeasure = "conditional_cs",
-        form: RewardForm = "level",
+        form: RewardForm = "local",
+        change: float = 0.25,
+        novelty: float = 2.0,
         encoder: Encoder | None = None,
         require_seed: bool = False,
     ) -> None:
         super().__init__(env)  # type: ignore[call-arg]
-        for name, value in (("weight", weight), ("extrinsic_weight", extrinsic_weight)):
+        weights = {"weight": weight, "extrinsic_weight": extrinsic_weight, "change": change, "novelty": novelty}
+        for name, value in weights.items():
             if isinstance(value, bool) or not math.isfinite(float(value)):
                 raise ParameterError(f"`{name}` must be a finite number, got {value!r}. Pass e.g. {name}=1.0.")
         self.weight, self.extrinsic_weight, self.require_seed = float(weight), float(extrinsic_weight), require_seed
@@ -119,7 +136,15 @@ class _Curious:
             getattr(env, self._spaces.format(name)) for name in ("observation_space", "action_space")
         )
         self.curiosity = Curiosity(
-            observations, actions, size=size, bandwidth=bandwidth, measure=measure, form=form, encoder=encoder
+            observations,
+            actions,
+            size=size,
+            bandwidth=bandwidth,
+            measure=measure,
+            form=form,
+            change=float(change),
+            novelty=float(novelty),
+            encoder=encoder,
         )
         self._states: list[Any] | None = None
 
@@ -135,9 +160,9 @@ class _Curious:
 
 
 class IntrinsicReward(_Curious, _Wrapper):  # type: ignore[misc]
-    """Add the divergence between the halves of a transition buffer to the reward of every step of an environment.
+    """Add an intrinsic reward to that of every step: for changes of p(next state | state, action), and for novelty.
 
-    ``info["intrinsic_reward"]`` holds the divergence alone.
+    ``info["intrinsic_reward"]`` holds the intrinsic reward alone.
 
     Parameters
     ----------
@@ -145,11 +170,22 @@ class IntrinsicReward(_Curious, _Wrapper):  # type: ignore[misc]
         Bounded observations of one dimension (or an `encoder`); discrete or continuous actions.
     weight : float
         The reward becomes ``extrinsic_weight * reward + weight * intrinsic``. Choose it by the size of the
-        environment's own rewards; with 0 they stay as they are and the divergence is only reported.
+        environment's own rewards; with 0 they stay as they are and the intrinsic reward is only reported.
     extrinsic_weight : float
         Weight of the environment's own rewards; with 0 the agent explores without them.
-    size, bandwidth, measure, form, encoder
-        The buffer and the form of the reward; see `condcs.explore._intrinsic.Curiosity`.
+    size, bandwidth, encoder
+        Transitions of the buffer, bandwidth of the kernels, and function from an observation to a vector with entries
+        between 0 and 1.
+    form : {"local", "level", "change", "surprise"}
+        "local": `change` times the conditional CS divergence of the older and the newer half of the buffer around
+        (s, a), as far as it exceeds chance, plus `novelty` times :math:`n^{-3/4}`, n being the number of arrivals in the
+        buffer near the next state.
+        "level": the divergence of the halves, the paper's divergence-to-go. "change": its change by the step.
+        "surprise": the log ratio of the densities of the next state given (s, a) in the newer and the older half.
+    change, novelty : float
+        Weights in the form "local"; with ``novelty=0`` only changes are rewarded.
+    measure : {"conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"}
+        For "level" and "change".
     require_seed : bool
         Whether the first reset must have a seed, so that runs can be repeated.
 

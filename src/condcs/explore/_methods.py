@@ -9,7 +9,9 @@ from condcs._core.checks import check_choice
 from condcs._core.errors import public
 from condcs.explore._environments import EnvironmentName
 
-Method = Literal["random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "control"]
+Method = Literal[
+    "random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "dtg-local", "control"
+]
 
 Reward = Literal[
     "nothing",
@@ -17,6 +19,7 @@ Reward = Literal[
     "goal",
     "entropy",
     "relative_entropy",
+    "local",
     "conditional_cs",
     "conditional_euclidean",
     "joint_mmd",
@@ -49,7 +52,8 @@ class Hyperparameters:
     reward : str
         What the agent learns from: "nothing", "extrinsic" (the environment's reward), "goal" (1 at the goal, else 0),
         "entropy" (minus the log density of visited states), "relative_entropy" (the same, relative to the uniform
-        density), or a divergence between the halves of the buffer, by its name in `TransitionBuffer.divergence`.
+        density), "local" (local divergence and novelty; see `IntrinsicReward`), or a divergence between the halves of
+        the buffer, by its name in `TransitionBuffer.divergence`.
     buffer : int
         Transitions of both halves of the buffer.
     refresh_every : int
@@ -58,6 +62,9 @@ class Hyperparameters:
         Bins of each column of the state in the entropy reward (of a maze: its cells).
     rollout_steps : int
         Steps between two updates of the density in the entropy reward.
+    change, novelty : float
+        Weights of the local divergence and of novelty in the local reward. Values of about ``novelty / (1 - discount)``
+        must not be far above the initial value: rewards of known places would hide unknown ones.
     """
 
     learning_rate: float
@@ -72,6 +79,8 @@ class Hyperparameters:
     refresh_every: int = 50
     bins: int = 20
     rollout_steps: int = 1_000
+    change: float = 0.25
+    novelty: float = 2.0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings as a dict."""
@@ -94,6 +103,7 @@ METHODS: dict[Method, str] = {
     "dtg-kl": "DTG-KL",
     "dtg-mmd": "DTG-MMD",
     "dtg-cs": "DTG-CS",
+    "dtg-local": "DTG-local",
     "control": "control: D = 0, optimism only",
 }
 """Methods, and their names in tables."""
@@ -103,6 +113,7 @@ _DIVERGENCES: dict[Method, Reward] = {
     "dtg-kl": "conditional_kl",
     "dtg-mmd": "joint_mmd",
     "dtg-cs": "conditional_cs",
+    "dtg-local": "local",
     "control": "nothing",
 }
 
@@ -115,7 +126,8 @@ def hyperparameters(environment: EnvironmentName, method: Method) -> Hyperparame
     ----------
     environment : {"mountain-car", "pendulum", "maze"}
         Which environment.
-    method : {"random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "control"}
+    method : {"random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "dtg-local",
+            "control"}
         Which method.
 
     Returns

@@ -19,14 +19,15 @@ from condcs.explore import _kernel_td as kernel_td
 from condcs.explore._buffer import BUFFER_MEASURES, neighbour_divergence
 from condcs.explore._compiled_environments import MAZE, Environment, observe, step
 from condcs.explore._kernel_td import CURRENT, KernelTD
+from condcs.explore._local_reward import local_reward
 from condcs.explore._methods import REWARDS, Hyperparameters
 
 # Rewards by number, in the order of `REWARDS`. The last two are estimated outside the compiled loop.
-NOTHING, EXTRINSIC, GOAL, ENTROPY, RELATIVE_ENTROPY, CS, EUCLIDEAN, MMD, GIVEN = range(9)
+NOTHING, EXTRINSIC, GOAL, ENTROPY, RELATIVE_ENTROPY, LOCAL, CS, EUCLIDEAN, MMD, GIVEN = range(10)
 _GIVEN = REWARDS[GIVEN:]
 
 # Entries of `AgentArrays.options`.
-EPSILON, BANDWIDTH = range(2)
+EPSILON, BANDWIDTH, CHANGE, NOVELTY = range(4)
 # Entries of `Visits.counters`: states counted, and steps between two updates of the density.
 COUNTED, EPOCH = range(2)
 
@@ -68,8 +69,8 @@ class AgentArrays(NamedTuple):
         How many transitions were recorded.
     visits : Visits
         States visited, where the reward is an entropy.
-    options : array of shape (2,)
-        Probability of a random action, bandwidth of the kernel.
+    options : array of shape (4,)
+        Probability of a random action, bandwidth of the kernel, weights of local divergence and novelty.
     """
 
     reward: int
@@ -110,15 +111,18 @@ def intrinsic_reward(agent: Any, seen: Any, action: Any, upcoming: Any, given: f
     """Record a transition and return the reward that the agent makes for itself; `action` is a vector."""
     if agent.reward == ENTROPY or agent.reward == RELATIVE_ENTROPY:
         return entropy_reward(agent.visits, upcoming, agent.reward == RELATIVE_ENTROPY)
-    if agent.reward < CS:
+    if agent.reward < LOCAL:
         return 0.0
     d = seen.size
     row = np.empty(2 * d + action.size)
     row[:d] = seen
     row[d : d + action.size] = action
-    row[d + action.size :] = upcoming
+    row[d + action.size :] = upcoming - seen if agent.reward == LOCAL else upcoming
     sliding_loops.push(agent.window, agent.pushed[0], row)
+    slot = agent.pushed[0] % agent.window.group.size
     agent.pushed[0] += 1
+    if agent.reward == LOCAL:
+        return local_reward(agent.window, slot, d, agent.options[CHANGE], agent.options[NOVELTY])
     if agent.reward == GIVEN:
         return given
     sizes = agent.window.sizes
@@ -275,7 +279,7 @@ def compiled_agent(environment: Environment, settings: Hyperparameters) -> Agent
     """Return the agent that the settings describe, as plain arrays."""
     check_choice("reward", settings.reward, REWARDS)
     dim, (_, dim_action) = len(environment.low), environment.actions.shape
-    capacity = settings.buffer if settings.reward in BUFFER_MEASURES else 4
+    capacity = settings.buffer if settings.reward in (*BUFFER_MEASURES, "local") else 4
     widths = np.full(2 * dim + dim_action, settings.bandwidth)
     cells = environment.passages.shape[1::-1] if environment.kind == MAZE else None
     bins, resolution = histogram_bins(settings, environment.scale, cells)
@@ -285,7 +289,7 @@ def compiled_agent(environment: Environment, settings: Hyperparameters) -> Agent
         sliding_loops.empty_window(capacity, dim + dim_action, widths),
         np.zeros(1, np.int64),
         no_visits(bins, resolution, settings.rollout_steps),
-        np.array([settings.epsilon, settings.bandwidth]),
+        np.array([settings.epsilon, settings.bandwidth, settings.change, settings.novelty]),
     )
 
 
