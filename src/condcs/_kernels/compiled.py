@@ -12,11 +12,9 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-from condcs._core.compiling import njit
+from condcs._core.compiling import bits_of_double, double_of_bits, njit
 
 LOG2_E = 1.0 / math.log(2.0)
 """exp(x) is the power of two of x times this."""
@@ -37,26 +35,6 @@ _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9 = (
     1.3255224878668817e-06,
     1.0203121063391729e-07,
 )
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def bits_of_double(context: Any, x: Any) -> Any:
-    """Reinterpret a double as an integer."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def double_of_bits(context: Any, x: Any) -> Any:
-    """Reinterpret an integer as a double."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
 
 
 # Inlined by LLVM, not by numba: so it keeps flags of its own, and no caller's "reassoc" undoes the rounding trick.

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numba import uintp
 
-from condcs._core.compiling import njit
-from condcs._kernels.compiled import bits_of_double
+from condcs._core.compiling import bits_of_double, inner, njit
 
 FALLBACK_PERCENT = 51
 """Where the median is 0, the lowest positive percentile from this one up is used instead."""
@@ -37,13 +36,13 @@ GROUP_ENDS = _GROUPS + 2
 """Room for where the groups start, for where padding starts, and for the code of the first group."""
 
 
-@njit(nogil=True)
+@inner()
 def _code(value: float) -> Any:
     # The bits of positive doubles, read as integers, are in the order of the doubles.
     return bits_of_double(value) >> _GROUP_SHIFT
 
 
-@njit(nogil=True, fastmath={"nnan", "nsz"})
+@inner(fastmath={"nnan", "nsz"})
 def _largest(values: Any) -> float:
     largest = 0.0
     for value in values:
@@ -51,7 +50,7 @@ def _largest(values: Any) -> float:
     return largest
 
 
-@njit(nogil=True)
+@inner()
 def group(values: Any, out: Any, ends: Any) -> None:
     """Copy numbers that are not negative, smaller groups first, and padding after them.
 
@@ -75,12 +74,12 @@ def group(values: Any, out: Any, ends: Any) -> None:
     ends[_GROUPS + 1] = first
 
 
-@njit(nogil=True)
+@inner()
 def _group_of(value: float, ends: Any) -> Any:
     return min(max(_code(value) - ends[_GROUPS + 1], 0), _GROUPS - 1)
 
 
-@njit(nogil=True)
+@inner()
 def _count_grouped(values: Any, ends: Any, limit: float) -> Any:
     """How many of the grouped numbers lie below `limit`."""
     g = _group_of(limit, ends)
@@ -90,14 +89,14 @@ def _count_grouped(values: Any, ends: Any, limit: float) -> Any:
     return below
 
 
-@njit(nogil=True)
+@inner()
 def _collect_grouped(values: Any, ends: Any, low: float, high: float, out: Any, found: int) -> Any:
     first, last = _group_of(low, ends), _group_of(high, ends)
     found, below = _collect(values[ends[first] : ends[last + 1]], low, high, out, found)
     return found, below + ends[first]
 
 
-@njit(nogil=True)
+@inner()
 def _count_three(values: Any, low: float, middle: float, high: float) -> Any:
     below_low, below_middle, below_high = 0, 0, 0
     for i in range(values.size):
@@ -108,7 +107,7 @@ def _count_three(values: Any, low: float, middle: float, high: float) -> Any:
     return below_low, below_middle, below_high
 
 
-@njit(nogil=True)
+@inner()
 def _collect(values: Any, low: float, high: float, out: Any, found: int) -> Any:
     """Append the values in [low, high) to `out`; return how many there are now, and how many lie below `low`.
 
@@ -132,7 +131,7 @@ def _collect(values: Any, low: float, high: float, out: Any, found: int) -> Any:
     return found, below
 
 
-@njit("float64(float64[::1], int64)", nogil=True)
+@inner()
 def _select(values: Any, rank: int) -> Any:
     """Return the value with `rank` others before it (quickselect, in place: none after it is smaller)."""
     left, right = 0, values.size
@@ -161,7 +160,7 @@ def _select(values: Any, rank: int) -> Any:
     return values[rank]
 
 
-@njit(nogil=True)
+@inner()
 def _sample(first: Any, second: Any, third: Any, scratch: Any) -> Any:
     """Fill `scratch` with a sample and return its size; from each array in proportion.
 
@@ -179,12 +178,12 @@ def _sample(first: Any, second: Any, third: Any, scratch: Any) -> Any:
     return found
 
 
-@njit(nogil=True)
+@inner()
 def _count_below(limit: float, first: Any, first_ends: Any, second: Any, second_ends: Any) -> Any:
     return _count_grouped(first, first_ends, limit) + _count_grouped(second, second_ends, limit)
 
 
-@njit(nogil=True)
+@inner()
 def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third: Any, count: int, scratch: Any) -> Any:
     """Median of the `count` numbers below 1e290 in three arrays, and how it was found.
 
@@ -254,7 +253,7 @@ def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third:
     return _smallest_positive(scratch[:found])
 
 
-@njit(nogil=True)
+@inner()
 def _collect_all(
     first: Any, first_ends: Any, second: Any, second_ends: Any, third: Any, low: float, high: float, out: Any
 ) -> Any:
@@ -264,7 +263,7 @@ def _collect_all(
     return found, below + below_too + below_third
 
 
-@njit("float64(float64[::1], int64, int64)", nogil=True)
+@inner()
 def _middle_of(values: Any, lower: int, upper: int) -> Any:
     """Mean of the values of ranks `lower` and `upper`, which are the same or neighbours; reorders the values."""
     middle = _select(values, upper)
@@ -276,7 +275,7 @@ def _middle_of(values: Any, lower: int, upper: int) -> Any:
     return 0.5 * (middle + largest)
 
 
-@njit(nogil=True)
+@inner()
 def _smallest_positive(values: Any) -> Any:
     """Lowest positive percentile above the median, with 1; if all values are 0, 1 with 2. Reorders the values."""
     found = 0
@@ -302,7 +301,7 @@ def median(values: Any) -> Any:
     return median_of(none, ends, none, ends, values, values.size, np.empty(values.size + 512))
 
 
-@njit(nogil=True)
+@inner()
 def merge(first: Any, second: Any, out: Any) -> None:
     """Merge two sorted arrays."""
     i, j = 0, 0
@@ -319,7 +318,7 @@ def merge(first: Any, second: Any, out: Any) -> None:
 _FEW_PER_NUMBER = 1
 
 
-@njit("UniTuple(float64, 2)(float64[::1], int64)", nogil=True)
+@inner()
 def _ranked_difference(ordered: np.ndarray[Any, Any], rank: int) -> tuple[float, float]:
     """Return the difference of this rank (from 0) among all pairs of numbers in ascending order, and the one before it.
 
@@ -405,7 +404,7 @@ def median_differences(columns: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, A
     return widths, percentiles
 
 
-@njit(nogil=True)
+@inner()
 def median_squared_difference(values: Any) -> Any:
     """Median of the squared differences over all pairs of sorted numbers, and how it was found, as in `median_of`."""
     pairs = values.size * (values.size - 1) // 2
