@@ -23,7 +23,7 @@ help:
 	@echo "make test-portable  doctests, pages and golden values once more, without AVX-512"
 	@echo "make check   formatting, lint, types and import layers"
 	@echo "make format  rewrite the sources in the house format"
-	@echo "make bench   speed and memory against the dense way and the floor"
+	@echo "make bench   every job beside what one would take instead, on one page; what got worse is named"
 	@echo "make hops    files and calls between a public function and its answer"
 	@echo "make docs    build the documentation into site/"
 	@echo "make wheel   build the sdists and the wheels, and try the wheels alone, extra by extra"

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [PART ...]``: all parts, or those named; every figure is measured in this one run."""
+"""``python -m benchmarks [PART ...]``: the page of all jobs, the parts named, or all of them (``all``)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ PARTS = {
     "core": core.main,
     "memory": memory.main,
     "millions": millions.main,
+    "millions-power": millions.power,
     "power": power.main,
     "inference": inference.main,
     "causal": causal.main,
@@ -40,9 +41,10 @@ PARTS = {
 }
 
 if __name__ == "__main__":
-    chosen = [word for word in sys.argv[1:] if not word.startswith("--")] or list(PARTS)
+    chosen = [word for word in sys.argv[1:] if not word.startswith("--")] or ["page"]
+    chosen = list(PARTS) if chosen == ["all"] else chosen
     unknown = [name for name in chosen if name not in PARTS]
     if unknown:
-        sys.exit(f"unknown benchmark {unknown[0]!r}; there are {', '.join(PARTS)}")
+        sys.exit(f"unknown benchmark {unknown[0]!r}; there are {', '.join(PARTS)}, and all")
     for name in chosen:
         PARTS[name]()

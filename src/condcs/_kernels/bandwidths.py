@@ -196,11 +196,8 @@ def _median_distance(values: np.ndarray[Any, Any]) -> tuple[float, int]:
     from condcs._kernels.compiled_medians import median
 
     unit, squared = 1.0, squared_distances(np.ascontiguousarray(values))
-    peak = max(float(values.max()), -float(values.min()))
-    if peak > 1e140:
-        squared = np.minimum(squared, 1e289)
     middle, kind = median(squared)
-    if (kind == 2 or not 1e-200 < middle < 1e200) and peak > 0:
+    if (kind == 2 or not 1e-200 < middle < 1e200) and (peak := float(np.max(np.abs(values)))) > 0:
         # Squares overflow or underflow in these units: measure in units of the largest value (a power of two is exact).
         unit = float(2.0 ** np.floor(np.log2(peak)))
         squared = squared_distances(np.ascontiguousarray(values / unit))

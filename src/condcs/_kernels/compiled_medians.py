@@ -23,6 +23,7 @@ _MANY = 64
 _TRIES = 6
 _STRETCH = 32
 _BEYOND = 1e290
+_LARGEST = 1e289
 # Up to this many numbers, one selection among all of them is faster than narrowing first.
 _DIRECT = 512
 _SAMPLE = 256
@@ -293,7 +294,9 @@ def _smallest_positive(values: Any) -> Any:
 
 @njit("Tuple((float64, int64))(float64[::1])", nogil=True)
 def median(values: Any) -> Any:
-    """Median of non-negative numbers below 1e290, and how it was found, as in `median_of`."""
+    """Median of non-negative numbers, and how it was found, as in `median_of`; those above 1e289 become that."""
+    for i in range(values.size):
+        values[i] = min(values[i], _LARGEST)
     none, ends = values[:0], np.zeros(GROUP_ENDS, np.int64)
     return median_of(none, ends, none, ends, values, values.size, np.empty(values.size + 512))
 
