@@ -23,8 +23,17 @@ from condcs._tables.sources import FileOptions
 from condcs.comparison._losses import PREDICTED, LossColumn, split_off, with_predictions
 from condcs.comparison._regions import Places, find_places
 from condcs.comparison._result import Comparison, Limits
-from condcs.comparison._shifts import Shift, Tell, collected_warnings, compare_inputs, compare_relation, known_rows
-from condcs.comparison._sizes import Losses, Sizes, measure_sizes
+from condcs.comparison._shifts import (
+    Losses,
+    Shift,
+    Sizes,
+    Tell,
+    collected_warnings,
+    compare_inputs,
+    compare_relation,
+    known_rows,
+    measure_sizes,
+)
 from condcs.comparison._wording import responses, set_lines, sizes, where
 
 STEPS = {"reading": 0.1, "inputs": 0.1, "relation": 0.5, "how sure": 0.1, "how large": 0.1, "where": 0.1}
