@@ -451,8 +451,8 @@ def input_changes(
 def involvements(ground: Ground, found: Sequence[FoundBox]) -> FloatArray:
     """Share of the squared change that is lost if no region is bounded by a column, for each column.
 
-    With contrasts s and weights v as in `regions`, a region explains (sum s)^2 / sum v, of which 1 is noise. Without its
-    bounds on a column it is larger, the change in it smaller, and it explains less.
+    With contrasts s and weights v as in `regions`, a region explains (sum s)^2 / sum v, of which 1 is noise. Without
+    its bounds on a column it is larger, the change in it smaller, and it explains less.
     """
     total, lost = 0.0, np.zeros(ground.x.shape[1])
     u, w = ground.surprise, ground.weights

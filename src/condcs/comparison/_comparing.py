@@ -75,7 +75,7 @@ def compare(
     """Say whether the relation of y to x changed between two tables, where, and how sure that is.
 
     Two questions are asked separately, to distinguish a covariate shift from a change of the relation:
-    whether p(x) is the same (a CS test with permutations, which is exact), and whether p(y|x) is (the conditional CS
+    whether p(x) is the same (by permutations, which are exact), and whether p(y|x) is (the conditional CS
     test with the propensity null, so that shifted inputs alone are no evidence). Each has one p-value for several
     views together: bandwidths, or kinds of change. How large the change is comes in units of y, as a difference of
     the means of y for equal inputs, over the inputs that both tables have. Numbers get Gaussian kernels in units of

@@ -123,7 +123,7 @@ def effect_words(column: Column, effect: Effect) -> list[str]:
         uneven = size.low > max(abs(average.low), abs(average.high))
         found.append(
             f"{_what(column)} is {_amount(column, abs(average.value))} {'higher' if average.value > 0 else 'lower'} on "
-            f"average ({_between(column, average)})" + (", but not by as much everywhere" if uneven else "")
+            f"average ({_between(column, average)})" + (", but not equally everywhere" if uneven else "")
         )
     elif size.low > 0:
         found.append(
