@@ -34,15 +34,16 @@ Two questions are asked apart. Are the inputs distributed as before? And, for eq
 distributed as before? Only the second is about the relation: a model of y can stay right when the inputs shift, and
 go wrong when they do not.
 
-The first is a two-sample test with the Cauchy-Schwarz divergence; rows are assigned to the two tables at random,
-which is exact. The second is about what is left of the response when its regression on the inputs is subtracted, a
-regression that does not know which row is from which table. Rows are assigned to the two tables with the probability
-that their inputs have of coming from each, an estimate that is made richer until it explains how the inputs differ. So
-a shift of the inputs alone is no evidence against the relation.
+The first is a two-sample test in which rows are assigned to the two tables at random, which is exact. The second is
+about what is left of the response when its regression on the inputs is subtracted, a regression that does not know
+which row is from which table. Rows are assigned to the two tables with the probability that their inputs have of coming
+from each, an estimate that is made richer until it explains how the inputs differ. So a shift of the inputs alone is no
+evidence against the relation.
 
-The first looks at several bandwidths, the second at several kinds of change: of the mean, of how strongly the response
-follows the inputs, of the influence of single inputs and of pairs, of the spread, of the shape, in some places only,
-and at the conditional Cauchy-Schwarz divergence (Yu et al., TPAMI 2025). Each p-value is valid for all views together.
+The first looks at the Cauchy-Schwarz divergence at several bandwidths, at each input and at pairs of inputs; the second
+at several kinds of change: of the mean, of how strongly the response follows the inputs, of the influence of single
+inputs and of pairs, of the spread, of the shape, in some places only, and at the conditional Cauchy-Schwarz divergence
+(Yu et al., TPAMI 2025). Each p-value is valid for all views together.
 
 How large the change is was measured over the inputs that both tables have (with a density proportional to pq/(p + q)):
 in each table y is regressed on the inputs, every row left out of its own fit, and what chance adds is allowed for. The
