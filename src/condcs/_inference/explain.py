@@ -350,15 +350,15 @@ def _changes(
     """Say what every response did; what the region was found by comes first."""
     reach = _reach(found)
     changes = []
-    for feature in features:
-        name, labels = y_words[feature.column].name, y_words[feature.column].labels
-        first = feature.column == found.feature.column and feature.label == found.feature.label
-        if feature.kind == "share":
+    for kind, column, label in dict.fromkeys((f.kind, f.column, f.label) for f in features):
+        name, labels = y_words[column].name, y_words[column].labels
+        first = column == found.feature.column and label == found.feature.label
+        if kind == "share":
             assert labels is not None
-            values = (y[:, feature.column] == feature.label).astype(np.float64)
-            made = [RegionEffects(ground, values, reach).mean(name, rows, labels[feature.label])]
-        elif feature.kind == "mean":
-            effects = RegionEffects(ground, y[:, feature.column], reach)
+            values = (y[:, column] == label).astype(np.float64)
+            made = [RegionEffects(ground, values, reach).mean(name, rows, labels[label])]
+        elif kind == "mean":
+            effects = RegionEffects(ground, y[:, column], reach)
             made = [effects.mean(name, rows), effects.spread(name, rows)]
         else:
             continue
@@ -368,12 +368,12 @@ def _changes(
 
 def _reach(found: FoundBox) -> float:
     """Half of an interval in standard errors: half a degree of freedom more for every bound that was placed."""
-    from scipy.stats import chi2
+    from scipy.special import chdtri
 
     bounds = sum(
         1 if isinstance(bound, frozenset) else int(np.isfinite(bound).sum()) for bound in found.box.bounds.values()
     )
-    return float(np.sqrt(chi2.ppf(0.95, 1 + bounds / 2)))
+    return float(np.sqrt(chdtri(1 + bounds / 2, 0.05)))
 
 
 def _interval_words(name: str, spread: float) -> Callable[[float, float], str]:

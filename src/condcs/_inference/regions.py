@@ -47,6 +47,7 @@ _TIE = 1e-10
 _CLIPPED = 3.0
 _LEAST_VARIANCE = 0.1
 _NEGLIGIBLE = 1e-9
+_ALIKE = 0.97
 _MOST_LABELS = 8
 Bound = tuple[float, float] | frozenset[float]
 
@@ -264,9 +265,13 @@ def response_features(y: FloatArray, labels: Sequence[bool], smoother: Smoother)
         if is_label:
             found += _shares(y[:, column], column, smoother)
             continue
-        z = _standardised(y[:, column], smoother)
-        if z.any():
-            found += [Feature("mean", column, z), *curved_features(z, column, smoother)]
+        plain, z = _standardised(y[:, column], smoother)
+        if not z.any():
+            continue
+        found += [Feature("mean", column, z), *curved_features(z, column, smoother)]
+        # A large change makes the spread around the regression large, and would not stand out in units of that.
+        if float(np.mean(z * plain)) < _ALIKE:
+            found.append(Feature("mean", column, plain))
     return found
 
 
@@ -291,13 +296,13 @@ def _shares(codes: FloatArray, column: int, smoother: Smoother) -> list[Feature]
     return [Feature("share", column, _unit(left[:, k]), float(name)) for k, name in enumerate(chosen)]
 
 
-def _standardised(values: FloatArray, smoother: Smoother) -> FloatArray:
-    """Numbers minus their regression on x, clipped, in units of the spread that x explains; 0 if nothing is left."""
+def _standardised(values: FloatArray, smoother: Smoother) -> tuple[FloatArray, FloatArray]:
+    """Numbers minus their regression on x, clipped, and the same in units of the spread that x explains; 0 if none."""
     scaled = values / max(float(np.abs(values).max()), np.finfo(float).tiny)
     left = smoother.residuals(scaled[:, None])[0][:, 0]
     # What x explains to the last digits leaves rounding errors, which are no response.
     if left.std() <= _NEGLIGIBLE * scaled.std():
-        return np.zeros_like(left)
+        return np.zeros_like(left), np.zeros_like(left)
     left = left - np.median(left)
     deviation = 1.4826 * float(np.median(np.abs(left))) or float(left.std())
     clipped = np.clip(left / deviation, -_CLIPPED, _CLIPPED)
@@ -305,7 +310,8 @@ def _standardised(values: FloatArray, smoother: Smoother) -> FloatArray:
     squares = clipped**2
     variance = squares - smoother.residuals(squares[:, None])[0][:, 0]
     z = clipped / np.sqrt(np.maximum(variance, _LEAST_VARIANCE * squares.mean()))
-    return _unit(smoother.residuals(z[:, None])[0][:, 0])
+    plain, z = smoother.residuals(np.column_stack([clipped, z]))[0].T
+    return _unit(plain), _unit(z)
 
 
 def _unit(values: FloatArray) -> FloatArray:
