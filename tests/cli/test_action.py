@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import html
+import itertools
 import json
 import os
 import re
