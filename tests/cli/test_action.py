@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import os
@@ -85,7 +86,8 @@ def test_a_change_fails_the_job_and_is_in_its_summary(folder):
     assert found["changed"] == "true"
     values = json.loads(Path(found["json"]).read_text(encoding="utf-8"))
     assert values["changed"] is True
-    assert (folder / "summary.md").read_text(encoding="utf-8").startswith(f"before\n### 🔴 {values['verdict']}")
+    verdict = html.escape(values["verdict"], quote=False)
+    assert (folder / "summary.md").read_text(encoding="utf-8").startswith(f"before\n### 🔴 {verdict}")
     assert "<testsuite" in Path(found["junit"]).read_text(encoding="utf-8")
     assert Path(found["report"]).read_text(encoding="utf-8").startswith("<!doctype html>")
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import condcs
 from condcs._core.errors import CondcsError
-from condcs._inference.input_changes import holm
+from condcs._inference.explain import holm
 from condcs.cli.app import app
 from tests.house_prices import house_prices
 

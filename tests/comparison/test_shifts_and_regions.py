@@ -11,6 +11,7 @@ import pytest
 import condcs
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
+from condcs.comparison._compare_figures import telling_columns
 from condcs.comparison._comparing import STEPS
 from condcs.comparison._shifts import compare_inputs, compare_relation, known_rows, standardised
 from tests.house_prices import house_prices
@@ -121,11 +122,35 @@ def test_a_region_has_the_bounds_and_the_change_that_were_planted():
     assert min(involved.values()) > 0.3
 
 
+def test_a_change_was_too_large_to_be_found():
+    """Ten noise deviations in an eighth of the rows widen the spread there, in units of which they were nothing."""
+    pair = [house_prices(160, s, changed=s == 3) for s in (1, 3)]
+    x, y = ([f[["area", "district"]] for f in pair], [f.price for f in pair])
+    for rng in range(4):
+        found = condcs.explain(x[0], y[0], x[1], y[1], kernel_x=("gaussian", "delta"), rng=rng)
+        (region,) = found.regions
+        assert region.bounds["district"] == ("harbour",)
+        assert abs(region.bounds["area"][0] - 100) < 3
+        assert [change.quantity for change in region.changes] == ["mean", "spread"]
+
+
 def test_regions_were_listed_where_nothing_changed():
     frames = house_prices(200, 1), house_prices(200, 3, bigger=10)
     found = condcs.compare(*frames, y="price", x="area,district", n_resamples=19, n_jobs=1)
     assert found.regions == ()
     assert "where the relation changed" not in str(found)
+
+
+def test_pictures_were_of_the_sine_of_the_hour():
+    """Pictures show the inputs of the change first, then those that y depends on; cycles of a date come last."""
+    hours = np.datetime64("2026-01-01T00", "h") + np.arange(0, 24 * 360, 24 * 360 // 160)[:160]
+    frames = [house_prices(160, s, changed=s == 3).assign(sold=hours) for s in (1, 3)]
+    found = condcs.compare(*frames, y="price", n_resamples=19, n_jobs=1)
+    shown = [found.pair.x[place].name for place in telling_columns(found)]
+    assert set(shown[:2]) == {"area", "district"}
+    assert shown[2] == "sold (trend)"
+    assert "<td>sold (trend)</td>" in found._page().html()
+    assert "<td>sold (hour of day, sine)</td>" not in found._page().html()
 
 
 def test_every_step_is_told_once():

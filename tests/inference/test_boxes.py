@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from condcs._inference.boxes import Box, BoxSearch
+from condcs._inference.regions import Box, BoxSearch
 
 
 def search(x, categorical, penalty=1.0, second=0.5, least=2.0):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from condcs._inference.common_support import common_support, share
-from condcs._inference.effects import measure_effect
+from condcs._inference.effects import common_support, measure_effect, share
 from condcs._inference.smoothing import Smoother
 
 

@@ -1,22 +1,34 @@
 r"""How large a change of the relation is, in units of y, with bounds that hold, and what would not have been seen.
 
-Over the common support of two samples (see `common_support`), with u the label of a row minus its share and r the
-response minus its regression on x, the difference t(x) of the means of y given x is what u t(x) explains of r. Its root
-mean square is estimated from functions of x: each row's r times what the others say of it there, which chance does not
-bias. The lower bound holds for any t (by Cauchy and Schwarz, t has at least the length of its projection on any
-direction that the row itself had no say in), the upper one for those that these functions can tell apart.
+With densities p and q of x in two samples, their *common support* is the distribution with a density proportional to
+p q / (p + q) (Cai, Namkoong, Yadlowsky, arXiv 2303.02011): wide where both samples have rows, nothing where one has
+none. Let t be 1 for rows of the second sample, s(x) = q / (p + q) its share at x if both samples weighed the same, and
+u = t - s(x). Then means over the common support are weighted by s (1 - s), and u^2 has that mean given x.
+
+For any function r of a row with means m0(x) and m1(x) in the samples, the means over the common support of these are
+estimated by the sums of ``u^2 m0 + (1 - t) s (r - m0)`` and of ``u^2 m1 + t (1 - s) (r - m1)``, each over the sum of
+u^2. Errors of s and of m0, m1 enter only in the second order; every row, or cluster of rows, is left out of the fits
+that it is put into.
+
+With r the response minus its regression on x, the difference t(x) of the means of y given x is what u t(x) explains of
+r. Its root mean square is estimated from functions of x: each row's r times what the others say of it there, which
+chance does not bias. The lower bound holds for any t (by Cauchy and Schwarz, t has at least the length of its
+projection on any direction that the row itself had no say in), the upper one for those that these functions can tell
+apart.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
-from condcs._inference.common_support import CommonSupport, FloatArray, LeftOutFit, MeansOnSupport, share
+from condcs._inference.propensities import Propensity, chosen_propensity
 from condcs._inference.results import Estimate
+from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoother
 
 _MOST_FUNCTIONS, _ROWS_PER_FUNCTION = 60, 15
 _MOST_LEVERAGE = 0.9
@@ -27,6 +39,324 @@ _PART = 0.1
 """Share of the rows of a change that is confined to a part of x."""
 _MEAN_WEIGHT = 0.4
 """Share of the level that a change of the mean has in the combined test."""
+FloatArray = np.ndarray[Any, Any]
+IntArray = np.ndarray[Any, Any]
+
+_PENALTIES = 10.0 ** np.arange(-3.0, 4.01, 0.5)
+_LEAST_LEFT = 0.05
+_LEAST_SHARE = 1e-3
+
+
+class Units:
+    """What is drawn, and left out, as a whole: rows, or clusters of them.
+
+    Parameters
+    ----------
+    rows : int
+        How many rows there are.
+    clusters : array of int, shape (rows,), optional
+        Cluster 0, 1, ... of each row.
+    """
+
+    def __init__(self, rows: int, clusters: IntArray | None = None) -> None:
+        self.means = None if clusters is None else ClusterMeans(clusters)
+        self.numbers = np.arange(rows) if clusters is None else clusters
+        self.count = rows if self.means is None else len(self.means.sizes)
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Sum columns over the rows of each unit."""
+        return values if self.means is None else np.asarray(self.means.sums @ values)
+
+    def of_rows(self, values: FloatArray) -> FloatArray:
+        """Return for each row what its unit has."""
+        return values if self.means is None else np.asarray(values[self.means.of_rows])
+
+    def left_out(self, residuals: FloatArray, basis: FloatArray, shrinkages: FloatArray) -> FloatArray:
+        """Return residuals of ridge regressions (rows x penalties) with each unit left out of the fit.
+
+        The basis is orthonormal over these rows. Of a cluster, the hat matrix is taken as in `Smoother.residuals`.
+        """
+        leverage = 1 / len(basis) + basis**2 @ shrinkages
+        if self.means is None:
+            return np.asarray(residuals / np.maximum(1 - leverage, _LEAST_LEFT))
+        mean = self.means(residuals)
+        common = 1 / len(basis) + self.means(basis) ** 2 @ shrinkages
+        own = (residuals - self.of_rows(mean)) / np.maximum(1 - leverage + self.of_rows(common), _LEAST_LEFT)
+        together = mean / np.maximum(1 - self.means.sizes[:, None] * common, _LEAST_LEFT)
+        return np.asarray(own + self.of_rows(together))
+
+    def among(self, rows: FloatArray) -> Units:
+        """Return the units of some rows, given as flags."""
+        return Units(int(rows.sum()), None if self.means is None else self.numbers[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutFit:
+    """A linear fit at all rows, each unit left out of its own, and what it would be with other weights of the rows.
+
+    Attributes
+    ----------
+    values : array, shape (n,)
+        The fit.
+    left, right : array, shape (n, p)
+        If the weights of the rows change by v, the fit changes by ``left @ (right.T @ v)``, to first order.
+    units : Units
+        What is left out as a whole.
+    """
+
+    values: FloatArray
+    left: FloatArray
+    right: FloatArray
+    units: Units
+
+    def redrawn(self, change: FloatArray) -> FloatArray:
+        """Return the fit (n x B) for changes of the weights (n x B), each unit still left out of its own fit."""
+        own = np.einsum("ij,ij->i", self.left, self.units.of_rows(self.units.sums(self.right)))
+        return np.asarray(self.values[:, None] + self.left @ (self.right.T @ change) - own[:, None] * change)
+
+
+@dataclass(frozen=True, eq=False)
+class CommonSupport:
+    """Rows of two samples, one after the other, and where both have some.
+
+    Attributes
+    ----------
+    smoother : Smoother
+        For the inputs of all rows.
+    second : array of bool, shape (n,)
+        Which rows are of the second sample.
+    odds : LeftOutFit
+        Log-odds of the second sample at each row's x, if both samples weighed the same.
+    weights : array, shape (n,)
+        Weights of the rows, such that the samples weigh the same; their sum is 1.
+    units : Units
+        What is drawn as a whole; the units of the first sample have the lower numbers.
+    """
+
+    smoother: Smoother
+    second: FloatArray
+    odds: LeftOutFit
+    weights: FloatArray
+    units: Units
+
+    def design(self, target: FloatArray) -> Design:
+        """Return the functions of x that do best for a target and for its difference between the samples."""
+        left = self.smoother.residuals(target[:, None])[1][:, 0]
+        # What is left of the target, with the sign of the sample, follows the difference; both errors are in one unit.
+        sign = (self.second - self.second.mean()) / self.second.std()
+        both = np.column_stack([target, sign * left])
+        with one_blas_thread():
+            return min(self.smoother.designs, key=lambda design: _error(design, both, self.units))
+
+    def regressions(self, target: FloatArray, design: Design) -> tuple[LeftOutFit, LeftOutFit]:
+        """Regress a target on x in each sample: two fits at all rows, the one of the first sample first."""
+        with one_blas_thread():
+            functions = design.functions
+            return tuple(_ridge(functions, target, own, self.units) for own in (~self.second, self.second))  # type: ignore[return-value]
+
+    def difference(self, target: FloatArray, design: Design, folds: FloatArray) -> FloatArray:
+        """Regress a target in each sample, and return the difference of both, rows of a fold from all other rows."""
+        found = np.empty(len(target))
+        with one_blas_thread():
+            functions = design.functions
+            for fold in np.unique(folds):
+                own = folds != fold
+                second, first = (_ridge(functions, target, own & of, self.units) for of in (self.second, ~self.second))
+                found[~own] = (second.values - first.values)[~own]
+        return found
+
+    def folds(self, count: int, rng: np.random.Generator) -> IntArray:
+        """Deal the units of each sample out to so many folds, and return the fold of each row."""
+        first, second = self._sizes
+        return np.concatenate([rng.permutation(n) % count for n in (first, second)])[self.units.numbers]
+
+    def redrawn_weights(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """Return how often each row is drawn (n x count) if units of each sample are drawn again with replacement."""
+        drawn = [rng.multinomial(size, np.full(size, 1 / size), count).T for size in self._sizes]
+        return np.concatenate(drawn).astype(np.float64)[self.units.numbers]
+
+    @cached_property
+    def _sizes(self) -> tuple[int, int]:
+        """Units of each sample; those of the first come first."""
+        numbers = self.units.numbers
+        first = int(numbers[~self.second].max()) + 1
+        return first, int(numbers.max()) + 1 - first
+
+
+def common_support(
+    smoother: Smoother,
+    sizes: tuple[int, int],
+    rng: np.random.Generator,
+    *,
+    propensity: Propensity | None = None,
+    weights: FloatArray | None = None,
+    clusters: IntArray | None = None,
+) -> CommonSupport:
+    """Estimate where two samples, one after the other in the pool, both have rows.
+
+    A propensity that has been fitted before is used as it is. Rows may have weights, and belong to clusters 0, 1, ...,
+    those of the first sample first.
+    """
+    second = np.repeat([False, True], sizes)
+    if propensity is None:
+        labels = second.astype(np.int8)
+        propensity = chosen_propensity(None, smoother.numbers, smoother, clusters, labels, 2, rng)
+    units = Units(len(second), clusters)
+    with one_blas_thread():
+        fit = _odds(propensity, second, units)
+    own = np.ones(len(second)) if weights is None else np.asarray(weights, np.float64)
+    return CommonSupport(
+        smoother,
+        second,
+        fit,
+        own / np.where(second, 2 * own[second].sum(), 2 * own[~second].sum()),
+        units,
+    )
+
+
+def _odds(propensity: Propensity, second: FloatArray, units: Units) -> LeftOutFit:
+    """Log-odds of a fitted ridge logistic regression of units, each left out of the fit, to first order."""
+    (fit,) = propensity._fits
+    first = slice(None) if units.means is None else units.means.first
+    second = second[first]
+    p = np.clip(propensity.probabilities[:, 1], 1e-6, 1 - 1e-6)
+    variance = p * (1 - p)
+    terms = fit.design.terms(slice(None))
+    solved = terms @ fit.inverse
+    leverage = np.minimum(variance * np.einsum("ij,ij->i", terms, solved), 1 - _LEAST_LEFT)
+    values = np.log(p / (1 - p)) - (second - p) / variance * leverage / (1 - leverage)
+    # From shares of the pool to shares of two samples of equal weight.
+    values -= np.log(second.sum() / (~second).sum())
+    right = solved * (second - p)[:, None]
+    if units.means is not None:
+        right /= units.means.sizes[:, None]
+    return LeftOutFit(units.of_rows(values), units.of_rows(terms), units.of_rows(right), units)
+
+
+def share(odds: FloatArray) -> FloatArray:
+    """Return the share of the second sample from log-odds, away from 0 and 1."""
+    from scipy.special import expit
+
+    return np.asarray(np.clip(expit(odds), _LEAST_SHARE, 1 - _LEAST_SHARE))
+
+
+def _error(design: Design, targets: FloatArray, units: Units) -> float:
+    """Sum the least squared errors of ridge regressions of some targets, each unit left out of its own fit."""
+    centred = targets - targets.mean(axis=0)
+    shrinkages = _shrinkages(design.spectrum, units.count)
+    total = 0.0
+    for target, along in zip(centred.T, (design.basis.T @ centred).T, strict=True):
+        residuals = target[:, None] - design.basis @ (shrinkages * along[:, None])
+        total += float((units.left_out(residuals, design.basis, shrinkages) ** 2).sum(axis=0).min())
+    return total
+
+
+def _shrinkages(spectrum: FloatArray, units: int) -> FloatArray:
+    """Return what each ridge penalty keeps along each direction (p x penalties); the last one keeps nothing."""
+    found = spectrum[:, None] / (spectrum[:, None] + _PENALTIES)
+    return np.column_stack([found[:, found.sum(axis=0) <= MOST_FREEDOM * units], np.zeros(len(spectrum))])
+
+
+def _ridge(functions: FloatArray, target: FloatArray, own: FloatArray, units: Units) -> LeftOutFit:
+    """Regress on some functions of x over the own rows; a fit everywhere, own units left out of their own."""
+    n, level = int(own.sum()), float(target[own].mean())
+    functions = functions - functions[own].mean(axis=0)
+    inner, response = functions[own], target[own] - level
+    spectrum, turn = np.linalg.eigh(inner.T @ inner)
+    kept = spectrum > 1e-9 * max(spectrum[-1], np.finfo(float).tiny)
+    spectrum, basis = spectrum[kept], functions @ (turn[:, kept] / np.sqrt(spectrum[kept]))
+    inner = basis[own]
+    among = units.among(own)
+    along, shrinkages = inner.T @ response, _shrinkages(spectrum, among.count)
+    residuals = response[:, None] - inner @ (shrinkages * along[:, None])
+    left_out = among.left_out(residuals, inner, shrinkages)
+    best = int(np.argmin((left_out**2).sum(axis=0)))
+    values = level + basis @ (shrinkages[:, best] * along)
+    values[own] = target[own] - left_out[:, best]
+    # Beyond the rows of a sample its regression may go anywhere.
+    values = np.clip(values, target[own].min(), target[own].max())
+    left = np.column_stack([np.full(len(values), 1 / np.sqrt(n)), basis * np.sqrt(shrinkages[:, best])])
+    right = np.zeros_like(left)
+    right[own] = left[own] * (target[own] - values[own])[:, None]
+    return LeftOutFit(values, left, right, units)
+
+
+@dataclass(frozen=True, eq=False)
+class MeansOnSupport:
+    """Means of a column: in the first sample, on the common support by each sample's relation, in the second sample.
+
+    Attributes
+    ----------
+    observed : array, shape (4,)
+        The means.
+    redrawn : array, shape (4, B)
+        The same with rows drawn again, and regressions that follow to first order.
+    influence : array, shape (4, units)
+        What each unit adds to the error of the means, to first order.
+    """
+
+    observed: FloatArray
+    redrawn: FloatArray
+    influence: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        support: CommonSupport,
+        column: FloatArray,
+        count: int,
+        rng: np.random.Generator,
+        regressions: tuple[LeftOutFit, LeftOutFit] | None = None,
+    ) -> MeansOnSupport:
+        """Estimate them, given the regressions of the column in both samples or after making them."""
+        fits = (support.odds, *(regressions or support.regressions(column, support.design(column))))
+        terms = _terms(support, column, support.weights[:, None], *(fit.values[:, None] for fit in fits))
+        observed = np.array([above.sum(axis=0) / below.sum(axis=0) for above, below in terms])
+        influence = [
+            support.units.sums((a - m * b)[:, 0] / b.sum()) for (a, b), m in zip(terms, observed[:, 0], strict=True)
+        ]
+        drawn = support.redrawn_weights(count, rng)
+        redrawn = [
+            [
+                above.sum(axis=0) / below.sum(axis=0)
+                for above, below in _terms(
+                    support, column, support.weights[:, None] * v, *(fit.redrawn(v - 1) for fit in fits)
+                )
+            ]
+            for v in np.array_split(drawn, max(1, drawn.size // _ENTRIES), axis=1)
+        ]
+        return cls(observed[:, 0], np.concatenate(redrawn, axis=1), np.array(influence))
+
+
+_ENTRIES = 2**21
+"""Entries of the arrays of resamples that are held at once."""
+
+
+def _terms(
+    support: CommonSupport,
+    column: FloatArray,
+    weights: FloatArray,
+    odds: FloatArray,
+    first: FloatArray,
+    second: FloatArray,
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Rows of the four means for each column of weights and fits (n x B), as pairs: the sums of both are divided."""
+    t, s, r = support.second[:, None], share(odds), column[:, None]
+    squares = weights * (t - s) ** 2
+    lower = squares * first + np.where(t, 0.0, weights * s) * (r - first)
+    upper = squares * second + np.where(t, weights * (1 - s), 0.0) * (r - second)
+    before, now = np.where(t, 0.0, weights), np.where(t, weights, 0.0)
+    return [(before * r, before), (lower, squares), (upper, squares), (now * r, now)]
+
+
+def some_rows(sizes: tuple[int, int], most: int, rng: np.random.Generator) -> tuple[FloatArray, tuple[int, int]]:
+    """Return places of at most so many rows of each of two samples that lie one after the other, and how many."""
+    places, start = [], 0
+    for size in sizes:
+        own = np.arange(size) if size <= most else np.sort(rng.choice(size, most, replace=False))
+        places.append(start + own)
+        start += size
+    return np.concatenate(places), (len(places[0]), len(places[1]))
 
 
 class Spread(NamedTuple):

@@ -2,7 +2,7 @@ r"""Why the mean loss changed: inputs that moved, inputs that are new, or the re
 
 The change of the mean loss between two samples is the sum of three steps (Cai, Namkoong, Yadlowsky, arXiv 2303.02011):
 from the first sample's inputs to those that both samples have, from the first sample's relation to the second's on
-these, and from there to the second sample's inputs. `common_support` has the estimates.
+these, and from there to the second sample's inputs. `effects` has the estimates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from condcs._core.arrays import NUMPY, Array
 from condcs._core.checks import check_integer, check_same_rows, check_variable
 from condcs._core.errors import ParameterError, ShapeError, public
 from condcs._core.random import check_rng
-from condcs._inference.common_support import CommonSupport, FloatArray, MeansOnSupport, common_support, some_rows
+from condcs._inference.effects import CommonSupport, FloatArray, MeansOnSupport, common_support, some_rows
 from condcs._inference.results import Estimate
 from condcs._inference.smoothing import Smoother
 from condcs._inference.statistics import as_numpy

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from importlib.metadata import entry_points
 from contextlib import suppress
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 

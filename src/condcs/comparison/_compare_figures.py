@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from condcs._inference.loss_split import LossChange
-from condcs._inference.plots import bin_means, most_telling
+from condcs._inference.plots import bin_means
 from condcs._inference.witness import Witness
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
@@ -70,12 +70,27 @@ def null_figure(shift: Shift, title: str) -> Any:
 
 
 def telling_columns(found: Comparison, most: int = 3) -> list[int]:
-    """Columns of x that the local divergence depends on most."""
-    witness = found.places.witness
-    shown = np.isfinite(witness.values)
-    if not shown.any():
-        return list(range(min(most, len(found.pair.x))))
-    return list(most_telling(witness.at[shown], _excess(witness)[shown], most))
+    """Columns of x to show: those that the change involves, then those that y depends on; cycles of dates last."""
+    places = found.places
+    inputs = places.explanation.inputs
+
+    def rank(place: int) -> tuple[float, bool, float]:
+        return -inputs[place].involvement, places.pair.x[place].cycle is not None, -_explained_by(places, place)
+
+    return sorted(range(len(inputs)), key=rank)[:most]
+
+
+def _explained_by(places: Places, place: int) -> float:
+    """Share of the variance of y that the means in bins of an input, or of its labels, explain beyond chance."""
+    x = np.concatenate([places.pair.xp, places.pair.xq])[:, place]
+    y = np.concatenate(_responses(places))
+    y = y / max(float(np.abs(y).max()), np.finfo(float).tiny)
+    if not places.pair.x[place].is_category:
+        x = np.searchsorted(np.unique(np.quantile(x, np.linspace(0, 1, _BINS + 1)[1:-1])), x)
+    _, codes = np.unique(x, return_inverse=True)
+    sizes = np.bincount(codes)
+    means = np.bincount(codes, y - y.mean()) / sizes
+    return float(sizes @ means**2 / max(len(y) * float(y.var()), np.finfo(float).tiny)) - (len(sizes) - 1) / len(y)
 
 
 def input_figure(found: Comparison, place: int) -> Any:
@@ -172,8 +187,9 @@ def _witness_over_numbers(axes: Any, witness: Witness, column: Column, place: in
     low, high = np.quantile(x, [0.005, 0.995])
     axes.set_xlim((low, high) if low < high else None)
     if column.kind == "date":
-        ticks = axes.get_xticks()
-        axes.set_xticks(ticks[1:-1], [show(column, t) for t in ticks[1:-1]], fontsize=8)
+        left, right = axes.get_xlim()
+        ticks = np.linspace(left, right, 7)[1::2]
+        axes.set_xticks(ticks, [show(column, t) for t in ticks], fontsize=8)
     elif column.cycle is not None:
         axes.set_xticks(*column.cycle.ticks(), fontsize=8)
 
@@ -219,11 +235,6 @@ def _frequent(pair: Pair, place: int, count: int) -> list[int]:
     values = np.concatenate([pair.xp, pair.xq])[:, place].astype(int)
     sizes = np.bincount(values, minlength=len(pair.x[place].labels))
     return sorted(int(c) for c in np.argsort(-sizes, kind="stable")[:count])
-
-
-def _excess(witness: Witness) -> FloatArray:
-    expected = 0.0 if witness.expected is None else witness.expected
-    return np.asarray(np.maximum(witness.values - expected, 0.0))
 
 
 def _short(text: str, most: int = 42) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from condcs._tables.kinds import Column
 from condcs.comparison._compare_figures import (
     band_words,
     input_figure,
@@ -22,6 +23,8 @@ from condcs.comparison._wording import (
     effects,
     interval_words,
     loss_parts,
+    overall,
+    show,
     show_level,
     show_number,
     show_p,
@@ -34,15 +37,16 @@ Two questions are asked apart. Are the inputs distributed as before? And, for eq
 distributed as before? Only the second is about the relation: a model of y can stay right when the inputs shift, and
 go wrong when they do not.
 
-The first is a two-sample test with the Cauchy-Schwarz divergence; rows are assigned to the two tables at random,
-which is exact. The second is about what is left of the response when its regression on the inputs is subtracted, a
-regression that does not know which row is from which table. Rows are assigned to the two tables with the probability
-that their inputs have of coming from each, an estimate that is made richer until it explains how the inputs differ. So
-a shift of the inputs alone is no evidence against the relation.
+The first is a two-sample test in which rows are assigned to the two tables at random, which is exact. The second is
+about what is left of the response when its regression on the inputs is subtracted, a regression that does not know
+which row is from which table. Rows are assigned to the two tables with the probability that their inputs have of coming
+from each, an estimate that is made richer until it explains how the inputs differ. So a shift of the inputs alone is no
+evidence against the relation.
 
-The first looks at several bandwidths, the second at several kinds of change: of the mean, of how strongly the response
-follows the inputs, of the influence of single inputs and of pairs, of the spread, of the shape, in some places only,
-and at the conditional Cauchy-Schwarz divergence (Yu et al., TPAMI 2025). Each p-value is valid for all views together.
+The first looks at the Cauchy-Schwarz divergence at several bandwidths, at each input and at pairs of inputs; the second
+at several kinds of change: of the mean, of how strongly the response follows the inputs, of the influence of single
+inputs and of pairs, of the spread, of the shape, in some places only, and at the conditional Cauchy-Schwarz divergence
+(Yu et al., TPAMI 2025). Each p-value is valid for all views together.
 
 How large the change is was measured over the inputs that both tables have (with a density proportional to pq/(p + q)):
 in each table y is regressed on the inputs, every row left out of its own fit, and what chance adds is allowed for. The
@@ -103,7 +107,7 @@ def _sizes(page: Page, found: Comparison) -> None:
         page.text(unseen(found))
     page.table(
         ["all rows, whatever their inputs", "before", "now"],
-        [[words, before, after] for words, before, after in found.response],
+        overall(found),
     )
 
 
@@ -133,7 +137,8 @@ def _where(page: Page, found: Comparison) -> None:
         page.text(
             "The test found a change, but not one that is known to matter."
             if small
-            else "The test found no evidence of a change; differences as the pictures show them are expected by chance."
+            else "The test found no evidence of a change. Chance, and other inputs that shifted, can explain what "
+            "differs in the pictures."
         )
     else:
         _regions(page, found)
@@ -176,8 +181,11 @@ def _regions(page: Page, found: Comparison) -> None:
 
 def _inputs(page: Page, found: Comparison) -> None:
     """Show which inputs the change involves, and which of them shifted, side by side."""
-    inputs = sorted(found.places.explanation.inputs, key=lambda i: (-i.involvement, i.p_value))
-    if not inputs:
+    pairs = zip(found.places.explanation.inputs, found.pair.x, strict=True)
+    # A sine or cosine of the time of day has something to say only if something happened to it.
+    shown = [(i, c) for i, c in pairs if c.cycle is None or i.involvement > 0 or i.p_value <= found.alpha]
+    shown.sort(key=lambda pair: (-pair[0].involvement, pair[0].p_value))
+    if not shown:
         return
     page.section("The inputs")
     page.table(
@@ -188,13 +196,21 @@ def _inputs(page: Page, found: Comparison) -> None:
                 f"{one.involvement:.0%}",
                 show_p(one.p_value),
                 *one.sparklines,
-                "; ".join(f"{what} {show_number(p)} → {show_number(q)}" for what, p, q in one.summaries[:2]),
+                "; ".join(_how(column, *summary) for summary in one.summaries[:2]),
             ]
-            for one in inputs[:_MOST_INPUTS]
+            for one, column in shown[:_MOST_INPUTS]
         ],
         caption="Share of the change of the relation that involves each input, and how the input itself is "
         "distributed in both tables.",
     )
+
+
+def _how(column: Column, what: str, before: float, now: float) -> str:
+    if column.is_category:
+        return f"{what} {before:.0%} → {now:.0%}"
+    if what == "mean":
+        return f"mean {show(column, before)} → {show(column, now)}"
+    return f"{what} {show_number(before)} → {show_number(now)}{' days' if column.kind == 'date' else ''}"
 
 
 def _evidence(page: Page, found: Comparison) -> None:

@@ -23,8 +23,17 @@ from condcs._tables.sources import FileOptions
 from condcs.comparison._losses import PREDICTED, LossColumn, split_off, with_predictions
 from condcs.comparison._regions import Places, find_places
 from condcs.comparison._result import Comparison, Limits
-from condcs.comparison._shifts import Shift, Tell, collected_warnings, compare_inputs, compare_relation, known_rows
-from condcs.comparison._sizes import Losses, Sizes, measure_sizes
+from condcs.comparison._shifts import (
+    Losses,
+    Shift,
+    Sizes,
+    Tell,
+    collected_warnings,
+    compare_inputs,
+    compare_relation,
+    known_rows,
+    measure_sizes,
+)
 from condcs.comparison._wording import responses, set_lines, sizes, where
 
 STEPS = {"reading": 0.1, "inputs": 0.1, "relation": 0.5, "how sure": 0.1, "how large": 0.1, "where": 0.1}
@@ -66,7 +75,7 @@ def compare(
     """Say whether the relation of y to x changed between two tables, where, and how sure that is.
 
     Two questions are asked separately, to distinguish a covariate shift from a change of the relation:
-    whether p(x) is the same (a CS test with permutations, which is exact), and whether p(y|x) is (the conditional CS
+    whether p(x) is the same (by permutations, which are exact), and whether p(y|x) is (the conditional CS
     test with the propensity null, so that shifted inputs alone are no evidence). Each has one p-value for several
     views together: bandwidths, or kinds of change. How large the change is comes in units of y, as a difference of
     the means of y for equal inputs, over the inputs that both tables have. Numbers get Gaussian kernels in units of

@@ -14,7 +14,7 @@ from condcs._core.checks import check_choice
 from condcs._core.equality import ByValue
 from condcs._core.errors import DataError, OverlapError, ParameterError, public
 from condcs._core.printable import harmless
-from condcs._inference.input_changes import holm
+from condcs._inference.explain import holm
 from condcs._tables.grouped_table import GroupedTable, read_groups
 from condcs._tables.in_memory import as_table, column_patterns
 from condcs._tables.pair import Missing

@@ -10,7 +10,7 @@ import numpy as np
 
 from condcs._core.errors import DataError, ParameterError
 from condcs._tables.pair import Pair
-from condcs.comparison._sizes import Losses
+from condcs.comparison._shifts import Losses
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -17,8 +17,7 @@ from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._regions import Places, response_summary
 from condcs.comparison._reported import Reported
-from condcs.comparison._shifts import Shift
-from condcs.comparison._sizes import Sizes
+from condcs.comparison._shifts import Shift, Sizes
 from condcs.comparison._wording import as_text, verdict_words
 
 if TYPE_CHECKING:

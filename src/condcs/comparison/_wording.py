@@ -123,7 +123,7 @@ def effect_words(column: Column, effect: Effect) -> list[str]:
         uneven = size.low > max(abs(average.low), abs(average.high))
         found.append(
             f"{_what(column)} is {_amount(column, abs(average.value))} {'higher' if average.value > 0 else 'lower'} on "
-            f"average ({_between(column, average)})" + (", but not by as much everywhere" if uneven else "")
+            f"average ({_between(column, average)})" + (", but not equally everywhere" if uneven else "")
         )
     elif size.low > 0:
         found.append(
@@ -260,18 +260,19 @@ def decision_words(found: Comparison) -> str:
 
 def responses(found: Comparison) -> tuple[str, ...]:
     """Say what y does over all rows, and the loss."""
-    lines = [
-        f"Overall, {words}: {_overall(column, before)} before, {_overall(column, after)} now."
-        for column, (words, before, after) in zip(found.pair.y, found.response, strict=True)
-    ]
+    lines = [f"Overall, {words}: {before} before, {after} now." for words, before, after in overall(found)]
     if found.loss_change is not None:
         loss = found.loss_change
         lines.append(f"Mean loss: {show_short(loss.before)} before, {show_short(loss.now)} now.")
     return tuple(lines)
 
 
-def _overall(column: Column, value: float) -> str:
-    return f"{100 * value:.3g}%" if column.is_category else show(column, value)
+def overall(found: Comparison) -> list[tuple[str, str, str]]:
+    """Say what each response does over all rows, whatever their inputs: words, before, now."""
+    return [
+        (words, *(f"{100 * value:.3g}%" if column.is_category else show(column, value) for value in values))  # type: ignore[misc]
+        for column, (words, *values) in zip(found.pair.y, found.response, strict=True)
+    ]
 
 
 def where(found: Comparison) -> Lines:
