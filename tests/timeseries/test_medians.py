@@ -7,7 +7,31 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from condcs.timeseries._medians import GROUP_ENDS, group, median_of, median_squared_difference, merge
+from condcs._core.compiling import njit
+from condcs.timeseries import _medians
+from condcs.timeseries._medians import GROUP_ENDS
+
+
+# Compiled functions that only compiled functions call have no way in from Python.
+@njit()
+def group(values, out, ends):
+    _medians.group(values, out, ends)
+
+
+@njit()
+def median_of(first, first_ends, second, second_ends, third, count, scratch):
+    return _medians.median_of(first, first_ends, second, second_ends, third, count, scratch)
+
+
+@njit()
+def merge(first, second, out):
+    _medians.merge(first, second, out)
+
+
+@njit()
+def median_squared_difference(values, scratch):
+    return _medians.median_squared_difference(values, scratch)
+
 
 KINDS = {
     "spread": lambda rng, n: rng.chisquare(5, n),

@@ -450,9 +450,7 @@ def _from_arrays(path: Path, layout: Layout) -> _Found:
     return _Found(X, None, list(arrays), "one per array of the file")
 
 
-def _from_array(
-    X: FloatArray, y: FloatArray | None, classes: FloatArray | None, title: str, layout: Layout
-) -> _Found:
+def _from_array(X: FloatArray, y: FloatArray | None, classes: FloatArray | None, title: str, layout: Layout) -> _Found:
     if X.dtype.kind not in "fiub" or X.ndim not in (2, 3) or 0 in X.shape:
         raise ShapeError(
             f"{title} must hold numbers of shape (series, times) or with three axes, got {X.dtype} of shape {X.shape}. "
@@ -516,4 +514,6 @@ def _from_ts(path: Path) -> _Found:
         raise DataError(f"{path} must be a .ts file that aeon can read: {error}. Check the file.") from error
     X, y = content if isinstance(content, tuple) else (content, None)
     has_labels = y is not None and len(y) == len(X)
-    return _Found([np.asarray(series, dtype=float) for series in X], [str(label) for label in y] if has_labels else None)
+    return _Found(
+        [np.asarray(series, dtype=float) for series in X], [str(label) for label in y] if has_labels else None
+    )
