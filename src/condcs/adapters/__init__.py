@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from condcs.adapters._braindecode import EEGNetFeatures, eegnet_network
     from condcs.adapters._causal_learn import CausalLearnTest
     from condcs.adapters._scikit_learn import ConditionalShiftTest
-    from condcs.adapters._series_distances import SeriesDistances
+    from condcs.adapters._series_distances import SeriesClusterer, SeriesDistances
     from condcs.adapters._skada import CSAlignmentLoss, DeepConditionalCS
     from condcs.adapters._skorch import ConditionalCSRegressor
     from condcs.adapters._tigramite import TigramiteTest
@@ -24,6 +24,7 @@ _HOMES = {
     "ConditionalShiftTest": ("_scikit_learn", ""),
     "DeepConditionalCS": ("_skada", "condcs[adapt]"),
     "EEGNetFeatures": ("_braindecode", "condcs[adapt]"),
+    "SeriesClusterer": ("_series_distances", ""),
     "SeriesDistances": ("_series_distances", ""),
     "TigramiteTest": ("_tigramite", "tigramite"),
     "eegnet_network": ("_braindecode", "condcs[adapt]"),
@@ -37,6 +38,7 @@ __all__ = [
     "ConditionalShiftTest",
     "DeepConditionalCS",
     "EEGNetFeatures",
+    "SeriesClusterer",
     "SeriesDistances",
     "TigramiteTest",
     "eegnet_network",

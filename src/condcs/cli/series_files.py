@@ -245,7 +245,7 @@ def _is_header(first: list[str], following: list[list[str]], options: SeriesOpti
         below = [row[c] for row in following if c < len(row) and row[c]]
         if cell and not _is_number(cell) and not _is_day(cell) and below and all(map(_is_number, below)):
             return True
-    numbers = [as_number(cell) for cell in first[1:] if cell and _is_number(cell)]
+    numbers = [as_number(cell) for cell in first[1:] if _is_value(cell)]
     counted = len(numbers) > 2 and numbers == [numbers[0] + i for i in range(len(numbers))] and numbers[0] in (0, 1)
     return (counted and not _is_number(first[0])) or all(not _is_number(c) and not _is_day(c) for c in first)
 
@@ -313,8 +313,8 @@ def _special_columns(cells: _Cells, options: SeriesOptions) -> tuple[int | None,
 def _coded_column(cells: _Cells) -> int | None:
     """Return the first or last column if it alone holds few different whole numbers: classes without a name."""
     for c in (0, cells.width - 1):
-        values = [as_number(v) for v in cells.column(c) if not is_missing(v) and _is_number(v)]
-        others = [as_number(v) for row in cells.rows for d, v in enumerate(row) if d != c and _is_number(v)]
+        values = [as_number(v) for v in cells.column(c) if _is_value(v)]
+        others = [as_number(v) for row in cells.rows for d, v in enumerate(row) if d != c and _is_value(v)]
         whole = len(values) == len(cells.rows) and all(v == int(v) for v in values)
         few = 2 <= len(set(values)) <= min(_MOST_CLASSES, len(values) // 2)
         # Most of the other values must not be whole: else these are counts like all the rest.
@@ -377,7 +377,7 @@ def _long(cells: _Cells, options: SeriesOptions) -> _Found:
 
 def _time_order(cells: _Cells, time: int) -> FloatArray:
     stamps = cells.column(time)
-    read = as_number if all(map(_is_number, stamps)) else as_day
+    read = as_number if all(map(_is_value, stamps)) else as_day
     bad = next((i for i, stamp in enumerate(stamps) if not reads(read, stamp)), None)
     if bad is not None:
         raise DataError(
@@ -410,6 +410,10 @@ def _numbers(row: Sequence[Any], title: str, line: int) -> FloatArray:
 
 def _is_number(cell: Any) -> bool:
     return is_missing(cell) or reads(as_number, cell)
+
+
+def _is_value(cell: Any) -> bool:
+    return not is_missing(cell) and reads(as_number, cell)
 
 
 def _is_day(cell: Any) -> bool:
