@@ -238,7 +238,7 @@ def test_text_of_a_file_is_not_obeyed(tmp_path):
 
 
 BAD = {
-    "a.csv": ("1,2,3\n4,x,6\n7,y,9\n", DataError, "got 'x' in line 2.*--labels"),
+    "a.csv": ("1,2,3\n4,x,6\n7,8,9\n", DataError, "got 'x' in line 2.*--labels"),
     "b.csv": ("", DataError, "got an empty table"),
     "c.csv": ("1,2,3\n", ShapeError, "at least 3 series, got 1"),
     "d.doc": ("1 2 3", DataError, "must be a folder or end in one of .csv"),

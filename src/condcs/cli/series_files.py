@@ -289,22 +289,19 @@ def _rows(cells: _Cells, options: SeriesOptions) -> _Found:
 
 def _special_columns(cells: _Cells, options: SeriesOptions) -> tuple[int | None, int | None, str]:
     """Find the columns of classes and of names among series in rows, and say so."""
-    texts = [c for c in range(cells.width) if not _numeric(cells.column(c))]
+    # Columns of words alone: a word among numbers is a mistake.
+    texts = [c for c in range(cells.width) if not any(map(_is_value, cells.column(c)))]
+    texts = [c for c in texts if not _numeric(cells.column(c))]
+    kinds = {c: len({label_of(v) for v in cells.column(c)}) for c in texts}
     label, noticed = None, False
     if options.labels is not None and options.labels != NO_LABELS:
         label = cells.place("--labels", options.labels)
     elif options.labels is None:
-        repeated = [c for c in texts if len({label_of(v) for v in cells.column(c)}) < len(cells.rows)]
-        whole = cells.column(repeated[0]) if repeated else []
-        if repeated and not any(_is_number(cell) for cell in whole):
-            label, noticed = repeated[0], True
-        elif (titled := cells.named(_CLASSES)) is not None:
-            label, noticed = titled, True
-        elif (coded := _coded_column(cells)) is not None:
-            label, noticed = coded, True
-    name = next(
-        (c for c in texts if c != label and len({label_of(v) for v in cells.column(c)}) == len(cells.rows)), None
-    )
+        repeated = next((c for c in texts if kinds[c] < len(cells.rows)), None)
+        titled = cells.named(_CLASSES)
+        label = next((c for c in (repeated, titled, _coded_column(cells)) if c is not None), None)
+        noticed = label is not None
+    name = next((c for c in texts if c != label and kinds[c] == len(cells.rows)), None)
     told = f", classes in {cells.says(label)}" if label is not None else ""
     told += f", names in {cells.says(name)}" if name is not None else ""
     return label, name, told + (" (--labels none if they are values)" if noticed else "")
