@@ -40,9 +40,9 @@ assert absent.returncode == 2 and "pip install condcs-reproduction" in absent.st
 """,
     "timeseries": """
 import numpy as np
-from condcs.timeseries import ccs_pairwise_distance, cluster
+from condcs.timeseries import cluster
 series = [np.sin(np.arange(40) * speed) for speed in (0.3, 0.31, 1.1, 1.12)]
-labels = cluster(ccs_pairwise_distance(np.array(series), order=3), 2, method="k_medoids").labels
+labels = cluster(np.array(series), 2, method="k_medoids", order=3, factor=1.0, scaling="raw").labels
 assert labels.tolist() == [0, 0, 1, 1], labels
 from condcs.timeseries import baseline_pairwise_distance
 assert baseline_pairwise_distance(np.array(series), measure="dtw").shape == (4, 4)

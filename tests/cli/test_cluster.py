@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from condcs._core.errors import CondcsError, DataError, ShapeError
 from condcs.cli.app import app
-from condcs.cli.cluster_command import default_order, scaled
-from condcs.cli.series_files import SeriesFile, read_series
+from condcs.cli.series_files import SeriesOptions, read_series
 
 
 def run(*arguments):
@@ -57,7 +56,8 @@ def test_two_dynamics_are_found(tmp_path):
     assert [row["cluster"] for row in rows] == [str(label + 1) for label in y]
     assert rows[3]["label"] == "class 1"
     page = (tmp_path / "out" / "clusters.html").read_text()
-    assert page.count("<img") == 3
+    assert page.count("<img") == 4
+    assert "Choice of the settings" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "Against the labels of the file" in page
 
@@ -67,12 +67,88 @@ def test_same_answer_from_every_kind_of_file(tmp_path):
     write_table(tmp_path / "a.csv", X)
     write_table(tmp_path / "b.tsv", X, separator="\t")
     np.savez(tmp_path / "c.npz", X=X)
-    np.savez(tmp_path / "d.npz", X=X[:, :, None])
-    found = [read_series(tmp_path / name) for name in ("a.csv", "b.tsv", "c.npz", "d.npz")]
-    found.append(read_series(tmp_path / "c.npz", layout="nct"))
+    np.savez(tmp_path / "d.npz", X=X[:, None, :])
+    np.savez(tmp_path / "e.npz", X=X[:, :, None])
+    np.save(tmp_path / "f.npy", X)
+    np.savez(tmp_path / "g.npz", **{f"s{i}": series for i, series in enumerate(X)})
+    found = [read_series(tmp_path / name) for name in ("a.csv", "b.tsv", "c.npz", "d.npz", "f.npy", "g.npz")]
+    found.append(read_series(tmp_path / "e.npz", SeriesOptions(layout="ntc")))
     for file in found:
         assert np.array_equal(np.concatenate(file.X), X)
         assert file.labels is None
+        assert file.summary().startswith("8 series of 60 time points")
+
+
+def table_text(rows):
+    return "\n".join(",".join(map(str, row)) for row in rows) + "\n"
+
+
+VALUES = np.random.default_rng(5).normal(size=(6, 20)).round(3)
+ARRANGED = {
+    "columns": table_text([["time", *"abcdef"], *([t, *VALUES[:, t]] for t in range(20))]),
+    "columns without times": table_text(["abcdef", *(VALUES[:, t] for t in range(20))]),
+    "columns by date": table_text([["date", *"abcdef"], *([f"2024-01-{t + 1:02d}", *VALUES[:, t]] for t in range(20))]),
+    "long": table_text([["id", "time", "value"], *([f"s{i}", t, VALUES[i, t]] for t in range(20) for i in range(6))]),
+    "long in any order": table_text(
+        [["id", "time", "value"], *([f"s{i}", t, VALUES[i, t]] for i in range(6) for t in [0, *range(19, 0, -1)])]
+    ),
+    "rows with names": table_text([["id", *range(20)], *([f"s{i}", *VALUES[i]] for i in range(6))]),
+    "semicolons": table_text(VALUES).replace(",", ";"),
+    "blanks": table_text(VALUES).replace(",", "  "),
+}
+
+
+@pytest.mark.parametrize("name", ARRANGED)
+def test_series_are_found_in_every_arrangement(name, tmp_path):
+    (tmp_path / "a.csv").write_text(ARRANGED[name])
+    file = read_series(tmp_path / "a.csv")
+    assert np.array_equal(np.concatenate(file.X), VALUES), file.how
+    assert name.partition(" ")[0] not in ("columns", "long") or len(file.names) == 6
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+@pytest.mark.parametrize("codes", [(0, 1), (1, 2), ("a", "b")])
+def test_a_column_of_classes_without_a_name_is_noticed(ending, codes, tmp_path):
+    """As in the files of the UCR archive; whole numbers beside whole numbers are counts."""
+    separator = {"csv": ",", "tsv": "\t"}[ending]
+    rows = table_text([codes[i % 2], *VALUES[i]] for i in range(6)).replace(",", separator)
+    path = tmp_path / f"a.{ending}"
+    path.write_text(rows)
+    file = read_series(path)
+    assert file.labels.tolist() == [str(codes[i % 2]) for i in range(6)]
+    assert "classes in column 1" in file.how
+    if codes == (0, 1):
+        assert read_series(path, SeriesOptions(labels="none")).lengths == [21] * 6
+    path.write_text(table_text([i % 2, *np.arange(5) * i] for i in range(6)).replace(",", separator))
+    assert read_series(path).labels is None
+
+
+def test_a_folder_has_a_file_for_each_series(tmp_path):
+    """Channels are columns, classes are folders, lengths differ, and what pads the end is no value."""
+    for i in range(4):
+        folder = tmp_path / "all" / "uv"[i % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = [[t, VALUES[i, t], -VALUES[i, t]] for t in range(15 + i)]
+        (folder / f"s{i}.csv").write_text(table_text([["t", "a", "b"], *rows, ["99", "", ""]]))
+    file = read_series(tmp_path / "all")
+    assert file.labels.tolist() == ["u", "u", "v", "v"]
+    assert file.lengths == [15, 17, 16, 18]
+    assert np.array_equal(file.X[2], [VALUES[1, :16], -VALUES[1, :16]])
+
+
+def test_long_tables_of_several_channels_and_parquet(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {
+        "unit": np.repeat(list("abcd"), 20),
+        "t": np.tile(np.arange(20), 4),
+        "class": np.repeat(list("xyxy"), 20),
+    }
+    parquet.write_table(
+        pa.table({**columns, "p": VALUES[:4].ravel(), "q": -VALUES[:4].ravel()}), tmp_path / "a.parquet"
+    )
+    file = read_series(tmp_path / "a.parquet")
+    assert np.array_equal(file.X[3], [VALUES[3], -VALUES[3]])
+    assert (file.names, file.labels.tolist()) == (("a", "b", "c", "d"), ["x", "y", "x", "y"])
 
 
 def test_ts_files(tmp_path):
@@ -102,7 +178,7 @@ def test_rows_may_be_of_different_lengths(tmp_path):
 
 def test_a_column_of_labels_by_number(tmp_path):
     (tmp_path / "a.csv").write_text("1,x,3,4\n5,y,7,8\n8,x,9,10\n")
-    file = read_series(tmp_path / "a.csv", labels="2")
+    file = read_series(tmp_path / "a.csv", SeriesOptions(labels="2"))
     assert file.labels.tolist() == ["x", "y", "x"]
     assert file.X[1].tolist() == [[5.0, 7.0, 8.0]]
 
@@ -110,7 +186,7 @@ def test_a_column_of_labels_by_number(tmp_path):
 def test_a_numeric_header_and_labels_by_title(tmp_path):
     """A first row of times is a header if the column of labels has its title there."""
     (tmp_path / "a.csv").write_text("label,0,1,2\n1,5,6,7\n2,8,9,10\n1,3,4,5\n")
-    file = read_series(tmp_path / "a.csv", labels="label")
+    file = read_series(tmp_path / "a.csv", SeriesOptions(labels="label"))
     assert file.labels.tolist() == ["1", "2", "1"]
     assert len(file.X) == 3
 
@@ -126,29 +202,25 @@ def test_other_measures_and_medoids(measure, tmp_path):
 
 
 def test_several_channels_and_gaps(tmp_path):
+    """Windows with a gap are dropped, and the gaps are counted; distances that need whole series interpolate them."""
     rng = np.random.default_rng(2)
-    X = rng.normal(size=(7, 30, 3)).cumsum(axis=1)
-    X[2, 4, 1] = np.nan
+    X = rng.normal(size=(7, 3, 30)).cumsum(axis=2)
+    X[2, 1, 4] = np.nan
     np.savez(tmp_path / "a.npz", X=X)
-    refused = run(tmp_path / "a.npz", "--k", 2, "--out", tmp_path / "out")
-    assert refused.exit_code == 2
-    done = run(tmp_path / "a.npz", "--k", 2, "--drop-missing", "--scaling", "series", "--out", tmp_path / "out")
+    done = run(tmp_path / "a.npz", "--k", 2, "--scaling", "series", "--order", 1, "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    assert "window      1" in done.output
+    assert "7 series of 30 time points, 3 channels" in done.output
+    assert "1 values missing" in " ".join(done.output.split())
+    assert "window 1, factor" in done.output
+    done = run(tmp_path / "a.npz", "--k", 2, "--measure", "tck", "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
 
 
-def test_default_windows():
-    """10 for one channel, 1 for several, a quarter of the length at most."""
-    assert default_order(SeriesFile([np.zeros((1, 80))], None, "")) == 10
-    assert default_order(SeriesFile([np.zeros((1, 80)), np.zeros((1, 12))], None, "")) == 3
-    assert default_order(SeriesFile([np.zeros((2, 80))], None, "")) == 1
-
-
-def test_scalings():
-    X = [np.array([[0.0, 2.0], [5.0, 5.0]]), np.array([[4.0, 6.0, 8.0], [5.0, 5.0, 5.0]])]
-    assert scaled(X, "series")[0].tolist() == [[-1.0, 1.0], [0.0, 0.0]]
-    pool = np.array([0.0, 2, 4, 6, 8])
-    assert scaled(X, "global")[1][0] == pytest.approx((pool[2:] - 4) / pool.std())
+def test_the_number_of_clusters_is_chosen(tmp_path):
+    X, _ = oscillators()
+    done = run(write_table(tmp_path / "a.csv", X), "--k", "auto", "--order", 2, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "clusters    2, chosen" in done.output
 
 
 def test_text_of_a_file_is_not_obeyed(tmp_path):
@@ -167,9 +239,9 @@ def test_text_of_a_file_is_not_obeyed(tmp_path):
 
 BAD = {
     "a.csv": ("1,2,3\n4,x,6\n7,8,9\n", DataError, "got 'x' in line 2.*--labels"),
-    "b.csv": ("", DataError, "a row for each series, got none"),
+    "b.csv": ("", DataError, "got an empty table"),
     "c.csv": ("1,2,3\n", ShapeError, "at least 3 series, got 1"),
-    "d.txt": ("1 2 3", DataError, "must end in .csv"),
+    "d.doc": ("1 2 3", DataError, "must be a folder or end in one of .csv"),
     "e.npz": ("nothing", DataError, "plain arrays|could not be read"),
     "f.ts": ("@nonsense\n1,2,3\n", CondcsError, "aeon can read|at least 3 series, got 0"),
 }
@@ -186,8 +258,8 @@ def test_bad_files(name, tmp_path):
 
 
 def test_bad_arrays_and_labels(tmp_path):
-    np.savez(tmp_path / "a.npz", Z=np.zeros(3))
-    with pytest.raises(DataError, match="an array X, got Z"):
+    np.savez(tmp_path / "a.npz", Z=np.zeros((3, 2, 2)))
+    with pytest.raises(DataError, match="an array X, or one array per series, got Z"):
         read_series(tmp_path / "a.npz")
     np.savez(tmp_path / "a.npz", X=np.zeros(3))
     with pytest.raises(ShapeError, match="three axes"):
@@ -200,14 +272,14 @@ def test_bad_arrays_and_labels(tmp_path):
         read_series(tmp_path / "a.npz")
     (tmp_path / "b.csv").write_text("1,2\n3,4\n5,6\n")
     with pytest.raises(DataError, match="its number from 1 to 2, got 'kind'"):
-        read_series(tmp_path / "b.csv", labels="kind")
+        read_series(tmp_path / "b.csv", SeriesOptions(labels="kind"))
     with pytest.raises(DataError, match="bring their labels along"):
-        read_series(tmp_path / "a.npz", labels="1")
+        read_series(tmp_path / "a.npz", SeriesOptions(labels="1"))
 
 
 def test_errors_end_in_a_plain_message(tmp_path):
     for arguments, words in (
-        ((tmp_path / "none.csv", "--k", 2), "must be an existing file"),
+        ((tmp_path / "none.csv", "--k", 2), "must be an existing file or folder"),
         ((write_table(tmp_path / "a.csv", oscillators(5)[0]), "--k", 9), "`--k`"),
         ((tmp_path / "a.csv", "--k", 2, "--measure", "euclid"), "`--measure` must be one of"),
         ((tmp_path / "a.csv", "--k", 2, "--order", 59), "time points"),

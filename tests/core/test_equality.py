@@ -12,7 +12,7 @@ import condcs
 from condcs._core.equality import ByValue
 from condcs.causal import causal_graph
 from condcs.datasets import make_local_shift, make_nlvar3
-from condcs.timeseries import cluster
+from condcs.timeseries import cluster_distances
 
 
 def two_samples(shift=0.0):
@@ -38,7 +38,7 @@ MAKERS = {
     "graph": lambda: causal_graph(make_nlvar3(100, rng=0).series, n_resamples=19, rng=0),
     "local shift": lambda: make_local_shift(20),
     "series": lambda: make_nlvar3(50, rng=0),
-    "clusters": lambda: cluster(1.0 - np.kron(np.eye(2), np.ones((4, 4))), 2),
+    "clusters": lambda: cluster_distances(1.0 - np.kron(np.eye(2), np.ones((4, 4))), 2),
 }
 
 

@@ -9,7 +9,7 @@ from condcs._core.errors import DataError, ParameterError, ShapeError
 from condcs.timeseries._clustering import (
     adjusted_rand_index,
     choose_scale,
-    cluster,
+    cluster_distances,
     median_distance,
     normalized_mutual_information,
     silhouette,
@@ -27,17 +27,17 @@ TRUTH = np.repeat([0, 1, 2], 3)
 
 @pytest.mark.parametrize("method", ["spectral", "k_medoids"])
 def test_three_groups_on_a_line(method):
-    found = cluster(GROUPS, 3, method=method)
+    found = cluster_distances(GROUPS, 3, method=method)
     assert found.labels.tolist() == TRUTH.tolist()
     assert found.medoids.tolist() == [1, 4, 7]
     assert found.silhouette > 0.9
-    assert (found.scale is None) == (method == "k_medoids")
+    assert found.scale is None
 
 
 @pytest.mark.parametrize("method", ["spectral", "k_medoids"])
 def test_order_of_the_series_does_not_matter(method, rng):
     order = rng.permutation(len(GROUPS))
-    found = cluster(GROUPS[np.ix_(order, order)], 3, method=method)
+    found = cluster_distances(GROUPS[np.ix_(order, order)], 3, method=method)
     assert normalized_mutual_information(TRUTH[order], found.labels) == pytest.approx(1.0)
 
 
@@ -48,8 +48,8 @@ def test_spectral_finds_rings_that_medoids_cannot(rng):
     points = np.concatenate([ring, 4 * ring]) + 0.02 * rng.normal(size=(120, 2))
     D = np.linalg.norm(points[:, None] - points, axis=2) ** 2
     truth = np.repeat([0, 1], 60)
-    assert normalized_mutual_information(truth, cluster(D, 2, scale=0.1).labels) == pytest.approx(1.0)
-    assert normalized_mutual_information(truth, cluster(D, 2, method="k_medoids").labels) < 0.5
+    assert normalized_mutual_information(truth, cluster_distances(D, 2, scale=0.1).labels) == pytest.approx(1.0)
+    assert normalized_mutual_information(truth, cluster_distances(D, 2, method="k_medoids").labels) < 0.5
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -58,7 +58,7 @@ def test_k_medoids_is_the_best_of_all_choices(seed):
     points = np.random.default_rng(seed).normal(size=(12, 2))
     D = np.linalg.norm(points[:, None] - points, axis=2)
     best = min(D[:, list(m)].min(axis=1).sum() for m in combinations(range(12), 3))
-    found = cluster(D, 3, method="k_medoids")
+    found = cluster_distances(D, 3, method="k_medoids")
     # The sum over each cluster around its most central member is the loss.
     assert D[np.arange(12), found.medoids[found.labels]].sum() == pytest.approx(best)
 
@@ -92,13 +92,13 @@ def test_silhouette_by_hand():
 
 
 def test_scale_defaults_to_the_median():
-    assert cluster(GROUPS, 3).scale == pytest.approx(np.median(GROUPS[np.triu_indices(9, 1)]))
+    assert cluster_distances(GROUPS, 3, scale="median").scale == pytest.approx(np.median(GROUPS[np.triu_indices(9, 1)]))
 
 
 def test_median_of_mostly_equal_series_is_the_smallest_gap():
     assert median_distance(line(0, 0, 0, 0, 2, 5)) == 2.0
     with pytest.raises(DataError, match="all series look the same"):
-        cluster(np.zeros((4, 4)), 2)
+        cluster_distances(np.zeros((4, 4)), 2)
 
 
 @pytest.mark.parametrize("criterion", ["silhouette", "eigengap"])
@@ -118,46 +118,46 @@ def test_chosen_scale_has_the_best_mark(criterion):
     else:
 
         def mark(scale):
-            return silhouette(GROUPS, cluster(GROUPS, 3, scale=scale).labels)
+            return silhouette(GROUPS, cluster_distances(GROUPS, 3, scale=scale).labels)
 
     assert mark(b) == pytest.approx(max(mark(s * unit) for s in scales), abs=1e-9)
 
 
 def test_scale_may_be_chosen_by_name():
-    assert cluster(GROUPS, 3, scale="eigengap").scale == choose_scale(GROUPS, 3, criterion="eigengap")
+    assert cluster_distances(GROUPS, 3, scale="eigengap").scale == choose_scale(GROUPS, 3, criterion="eigengap")
 
 
 def test_large_collections_use_few_eigenvectors(monkeypatch, rng):
     """Iterative and dense eigenvectors lead to the same clusters."""
     points = np.concatenate([rng.normal(c, 0.3, size=40) for c in (0, 3, 6)])
     D = np.abs(points[:, None] - points)
-    dense = cluster(D, 3).labels
+    dense = cluster_distances(D, 3).labels
     monkeypatch.setattr("condcs.timeseries._clustering.DENSE_SIZE", 10)
-    assert np.array_equal(cluster(D, 3).labels, dense)
+    assert np.array_equal(cluster_distances(D, 3).labels, dense)
 
 
 def test_slightly_negative_and_asymmetric_divergences(rng):
     D = GROUPS - 0.02 + 0.01 * rng.normal(size=(9, 9))
     for method in ("spectral", "k_medoids"):
-        assert cluster(D, 3, method=method).labels.tolist() == TRUTH.tolist()
+        assert cluster_distances(D, 3, method=method).labels.tolist() == TRUTH.tolist()
 
 
 def test_series_without_neighbours():
     """At a tiny scale no two series are connected; there are labels all the same."""
-    assert len(cluster(100 * GROUPS, 3, scale=1e-3).labels) == 9
+    assert len(cluster_distances(100 * GROUPS, 3, scale=1e-3).labels) == 9
 
 
 def test_same_seed_same_clusters(rng):
     D = np.abs(rng.normal(size=(40, 40)))
     for method in ("spectral", "k_medoids"):
-        first, second = (cluster(D, 4, method=method, rng=3).labels for _ in range(2))
+        first, second = (cluster_distances(D, 4, method=method, rng=3).labels for _ in range(2))
         assert np.array_equal(first, second)
 
 
 def test_input_is_left_alone():
     D = GROUPS - 0.5
     kept = D.copy()
-    cluster(D, 3)
+    cluster_distances(D, 3)
     silhouette(D, TRUTH)
     assert np.array_equal(D, kept)
 
@@ -179,8 +179,8 @@ def test_input_is_left_alone():
 )
 def test_bad_input(D, options, error, words):
     with pytest.raises(error, match=words) as caught:
-        cluster(D, **{"n_clusters": 3, **options})
-    assert str(caught.value).startswith("cluster: ")
+        cluster_distances(D, **{"n_clusters": 3, **options})
+    assert str(caught.value).startswith("cluster_distances: ")
 
 
 def test_bad_labels_and_scales():

@@ -7,7 +7,7 @@ from scipy.stats import norm
 from condcs._core.errors import DataError, ParameterError, ShapeError
 from condcs.timeseries import _baseline_distances as tck
 from condcs.timeseries._baseline_distances import baseline_pairwise_distance, tck_kernel
-from condcs.timeseries._clustering import cluster, normalized_mutual_information
+from condcs.timeseries._clustering import cluster_distances, normalized_mutual_information
 
 FAST = {"n_components": 4, "n_mixtures": 4}
 
@@ -32,14 +32,14 @@ def test_kernel_is_a_kernel(rng):
 def test_classes_are_found(rng):
     X, y = waves(rng)
     D = baseline_pairwise_distance(X, measure="tck", **FAST)
-    assert normalized_mutual_information(y, cluster(D, 2).labels) == pytest.approx(1.0)
+    assert normalized_mutual_information(y, cluster_distances(D, 2).labels) == pytest.approx(1.0)
 
 
 def test_classes_are_found_with_a_third_missing(rng):
     X, y = waves(rng)
     X[rng.random(X.shape) < 0.33] = np.nan
     D = baseline_pairwise_distance(X, measure="tck", **FAST)
-    assert normalized_mutual_information(y, cluster(D, 2).labels) == pytest.approx(1.0)
+    assert normalized_mutual_information(y, cluster_distances(D, 2).labels) == pytest.approx(1.0)
 
 
 def test_noise_has_no_classes(rng):

@@ -17,6 +17,7 @@ _NAMES = (
     "fig4",
     "table4",
     "table5",
+    "clustering",
     "fig5",
     "fig6",
     "table8",

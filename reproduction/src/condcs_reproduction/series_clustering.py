@@ -14,7 +14,12 @@ from condcs._core.checks import check_choice
 from condcs._core.errors import BandwidthWarning
 from condcs._measures.pairwise import pairwise
 from condcs.timeseries._baseline_distances import SETTINGS, baseline_pairwise_distance
-from condcs.timeseries._clustering import adjusted_rand_index, cluster, median_distance, normalized_mutual_information
+from condcs.timeseries._clustering import (
+    adjusted_rand_index,
+    cluster_distances,
+    median_distance,
+    normalized_mutual_information,
+)
 from condcs.timeseries._collection import embed
 from condcs.timeseries._distances import ccs_pairwise_distance
 from condcs.timeseries._tuning import self_prediction
@@ -201,9 +206,9 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     k, unit = len(np.unique(y)), median_distance(D)
     scales = {f"{b:g}": b for b in parameters["scales"]}
     scales |= {f"{m:g} med": m * unit for m in parameters["median_scales"]}
-    spectral = {name: cluster(D, k, scale=b, rng=seed) for name, b in scales.items()}
-    medoids = cluster(D, k, method="k_medoids", rng=seed)
-    fixed = cluster(D, k, scale=parameters["fixed_scale"], rng=seed)
+    spectral = {name: cluster_distances(D, k, scale=b, rng=seed) for name, b in scales.items()}
+    medoids = cluster_distances(D, k, method="k_medoids", rng=seed)
+    fixed = cluster_distances(D, k, scale=parameters["fixed_scale"], rng=seed)
     apart = D[~np.eye(len(D), dtype=bool)]
     return {
         "spectral": {name: _rounded(normalized_mutual_information(y, c.labels)) for name, c in spectral.items()},

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from condcs.adapters._causal_learn import CausalLearnTest
     from condcs.adapters._gymnasium import DynamicsChanged, DynamicsMonitor
     from condcs.adapters._scikit_learn import ConditionalShiftTest
-    from condcs.adapters._series_distances import SeriesDistances
+    from condcs.adapters._series_distances import SeriesClusterer, SeriesDistances
     from condcs.adapters._skada import CSAlignmentLoss, DeepConditionalCS
     from condcs.adapters._skorch import ConditionalCSRegressor
     from condcs.adapters._tigramite import TigramiteTest
@@ -27,6 +27,7 @@ _HOMES = {
     "DynamicsChanged": ("_gymnasium", "condcs[rl]"),
     "DynamicsMonitor": ("_gymnasium", "condcs[rl]"),
     "EEGNetFeatures": ("_braindecode", "condcs[adapt]"),
+    "SeriesClusterer": ("_series_distances", ""),
     "SeriesDistances": ("_series_distances", ""),
     "TigramiteTest": ("_tigramite", "tigramite"),
     "eegnet_network": ("_braindecode", "condcs[adapt]"),
@@ -42,6 +43,7 @@ __all__ = [
     "DynamicsChanged",
     "DynamicsMonitor",
     "EEGNetFeatures",
+    "SeriesClusterer",
     "SeriesDistances",
     "TigramiteTest",
     "eegnet_network",

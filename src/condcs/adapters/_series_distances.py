@@ -1,16 +1,17 @@
-"""Distances between time series as a scikit-learn transformer, for estimators that take precomputed ones."""
+"""Time series in scikit-learn: distances for estimators that take precomputed ones, and a clusterer."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condcs._core.checks import check_choice, check_positive
 from condcs.timeseries._collection import FloatArray, check_collection
 from condcs.timeseries._distances import ccs_pairwise_distance, choose_order
+from condcs.timeseries._series_clusters import cluster
 from condcs.timeseries._tuning import takens_order
 
 Output = Literal["distance", "affinity"]
@@ -105,13 +106,14 @@ class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> FloatArray:
         """Return the distances (or affinities) of new series, one per row, from those of the fit."""
         check_is_fitted(self)
-        return self._finished(ccs_pairwise_distance(self._checked(X, reset=False), self.X_, **self._settings()))
+        series = _checked(self, X, reset=False, least=1)
+        return self._finished(ccs_pairwise_distance(series, self.X_, **self._settings()))
 
     def _fit(self, X: Any) -> None:
         check_choice("output", self.output, get_args(Output))
         if self.scale != "median":
             check_positive("scale", self.scale)
-        self.X_ = self._checked(X, reset=True)
+        self.X_ = _checked(self, X, reset=True, least=_MIN_LENGTH)
         if isinstance(self.order, str) and self.order == "takens":
             self.order_ = takens_order(self.X_)
         elif np.ndim(self.order) > 0:
@@ -128,16 +130,6 @@ class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         positive = apart[apart > 0]
         self.scale_ = float(np.median(positive)) if len(positive) else 1.0
 
-    def _checked(self, X: Any, *, reset: bool) -> Any:
-        # Two dimensions are scikit-learn's own case: its checks and messages serve; all else is a collection of series.
-        if np.ndim(X) <= 2 if hasattr(X, "shape") else _is_rectangle(X):
-            finite = "allow-nan" if self.missing == "drop" else True
-            least = _MIN_LENGTH if reset else 1
-            X = validate_data(
-                self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, ensure_min_features=least
-            )
-        return check_collection("X", X, self.layout, self.missing)
-
     def _square(self) -> FloatArray:
         return ccs_pairwise_distance(self.X_, **self._settings())
 
@@ -147,6 +139,86 @@ class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _settings(self, *, with_order: bool = True) -> dict[str, Any]:
         names = ("bandwidth", "factor", "layout", "missing", "measure", "n_jobs")
         return {**{name: getattr(self, name) for name in names}, **({"order": self.order_} if with_order else {})}
+
+
+class SeriesClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Cluster time series by their dynamics: `condcs.timeseries.cluster` as a scikit-learn estimator.
+
+    Parameters
+    ----------
+    n_clusters : int or "auto"
+        Number of clusters.
+    method, order, factor, scaling, layout, missing, n_jobs
+        As in `condcs.timeseries.cluster`.
+    random_state : int
+        Seed of the draw and the starts.
+
+    Attributes
+    ----------
+    labels_ : array of int, shape (n_series,)
+        Cluster of each series.
+    result_ : condcs.timeseries.SeriesClusters
+        All that was found: what was tried and chosen, and how firm it is.
+    n_features_in_ : int
+        Time points of a series, if they were passed as a 2-d array.
+
+    Examples
+    --------
+    >>> t = np.arange(80)
+    >>> rng = np.random.default_rng(0)
+    >>> X = [np.sin(speed * t + phase) + 0.1 * rng.normal(size=80) for speed in (0.3, 0.7) for phase in range(6)]
+    >>> SeriesClusterer(2).fit_predict(np.stack(X)).tolist()
+    [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]
+    """
+
+    def __init__(
+        self,
+        n_clusters: int | Literal["auto"] = "auto",
+        *,
+        method: Literal["spectral", "k_medoids"] = "spectral",
+        order: int | Literal["auto"] = "auto",
+        factor: float | Literal["auto"] = "auto",
+        scaling: Literal["auto", "global", "series", "raw"] = "auto",
+        layout: Literal["nct", "ntc"] = "nct",
+        missing: Literal["error", "drop"] = "drop",
+        n_jobs: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.method = method
+        self.order = order
+        self.factor = factor
+        self.scaling = scaling
+        self.layout = layout
+        self.missing = missing
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that arrays of series may have three dimensions, and missing values if those are dropped."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self.missing == "drop"
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> SeriesClusterer:
+        """Cluster the series."""
+        names = ("method", "order", "factor", "scaling", "missing", "n_jobs")
+        settings = {name: getattr(self, name) for name in names}
+        series = _checked(self, X, reset=True, least=_MIN_LENGTH)
+        self.result_ = cluster(series, self.n_clusters, rng=self.random_state, **settings)
+        self.labels_ = self.result_.labels
+        return self
+
+
+def _checked(estimator: Any, X: Any, *, reset: bool, least: int) -> Any:
+    """Check series: two dimensions are scikit-learn's own case, with its messages; all else is a collection."""
+    if np.ndim(X) <= 2 if hasattr(X, "shape") else _is_rectangle(X):
+        finite = "allow-nan" if estimator.missing == "drop" else True
+        X = validate_data(
+            estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, ensure_min_features=least
+        )
+    return check_collection("X", X, estimator.layout, estimator.missing)
 
 
 def _is_rectangle(X: Any) -> bool:

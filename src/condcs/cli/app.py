@@ -182,11 +182,11 @@ def cluster(
     ] = None,
     arrangement: Annotated[
         str,
-        typer.Option(help="Series of a table: in rows, in columns, or long (a row per series and time); auto: by look."),
+        typer.Option(
+            help="Series of a table: in rows, in columns, or long (a row per series and time); auto: by look."
+        ),
     ] = "auto",
-    id_: Annotated[
-        str | None, typer.Option("--id", help="Column of a long table that tells the series apart.")
-    ] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="Column of a long table that tells the series apart.")] = None,
     time: Annotated[str | None, typer.Option(help="Column with the times (numbers or ISO dates).")] = None,
     measure: Annotated[str, typer.Option(help="conditional_cs, dtw, msm, twed or tck.")] = "conditional_cs",
     method: Annotated[str, typer.Option(help="spectral or k_medoids.")] = "spectral",

@@ -138,9 +138,9 @@ def _by_baseline(file: SeriesFile, options: ClusterOptions) -> tuple[SeriesClust
         X = [_without_gaps(series) for series in X]
     D = baseline_pairwise_distance(X, measure=options.measure, n_jobs=options.jobs or 1)
     found = cluster_distances(D, options.k, method=options.method, rng=options.seed)
-    one = np.ones(len(D))
+    together = found.labels[:, None] == found.labels
     clusters = SeriesClusters(
-        found.labels, found.medoids, D, Setting(0, 0.0, scaling), (), (), one, 1.0, found.silhouette, {}
+        found.labels, found.medoids, D, Setting(0, 0.0, scaling), (), (), together, 1.0, found.silhouette, {}
     )
     gaps = ", gaps interpolated" if collection.has_gaps and options.measure != "tck" else ""
     return clusters, {"data": f"{scaling}{gaps}", "clustering": options.method.replace("_", "-")}

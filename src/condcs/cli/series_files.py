@@ -245,7 +245,7 @@ def _is_header(first: list[str], following: list[list[str]], options: SeriesOpti
         below = [row[c] for row in following if c < len(row) and row[c]]
         if cell and not _is_number(cell) and not _is_day(cell) and below and all(map(_is_number, below)):
             return True
-    numbers = [as_number(cell) for cell in first[1:] if cell and _is_number(cell)]
+    numbers = [as_number(cell) for cell in first[1:] if _is_value(cell)]
     counted = len(numbers) > 2 and numbers == [numbers[0] + i for i in range(len(numbers))] and numbers[0] in (0, 1)
     return (counted and not _is_number(first[0])) or all(not _is_number(c) and not _is_day(c) for c in first)
 
@@ -289,22 +289,19 @@ def _rows(cells: _Cells, options: SeriesOptions) -> _Found:
 
 def _special_columns(cells: _Cells, options: SeriesOptions) -> tuple[int | None, int | None, str]:
     """Find the columns of classes and of names among series in rows, and say so."""
-    texts = [c for c in range(cells.width) if not _numeric(cells.column(c))]
+    # Columns of words alone: a word among numbers is a mistake.
+    texts = [c for c in range(cells.width) if not any(map(_is_value, cells.column(c)))]
+    texts = [c for c in texts if not _numeric(cells.column(c))]
+    kinds = {c: len({label_of(v) for v in cells.column(c)}) for c in texts}
     label, noticed = None, False
     if options.labels is not None and options.labels != NO_LABELS:
         label = cells.place("--labels", options.labels)
     elif options.labels is None:
-        repeated = [c for c in texts if len({label_of(v) for v in cells.column(c)}) < len(cells.rows)]
-        whole = cells.column(repeated[0]) if repeated else []
-        if repeated and not any(_is_number(cell) for cell in whole):
-            label, noticed = repeated[0], True
-        elif (titled := cells.named(_CLASSES)) is not None:
-            label, noticed = titled, True
-        elif (coded := _coded_column(cells)) is not None:
-            label, noticed = coded, True
-    name = next(
-        (c for c in texts if c != label and len({label_of(v) for v in cells.column(c)}) == len(cells.rows)), None
-    )
+        repeated = next((c for c in texts if kinds[c] < len(cells.rows)), None)
+        titled = cells.named(_CLASSES)
+        label = next((c for c in (repeated, titled, _coded_column(cells)) if c is not None), None)
+        noticed = label is not None
+    name = next((c for c in texts if c != label and kinds[c] == len(cells.rows)), None)
     told = f", classes in {cells.says(label)}" if label is not None else ""
     told += f", names in {cells.says(name)}" if name is not None else ""
     return label, name, told + (" (--labels none if they are values)" if noticed else "")
@@ -313,8 +310,8 @@ def _special_columns(cells: _Cells, options: SeriesOptions) -> tuple[int | None,
 def _coded_column(cells: _Cells) -> int | None:
     """Return the first or last column if it alone holds few different whole numbers: classes without a name."""
     for c in (0, cells.width - 1):
-        values = [as_number(v) for v in cells.column(c) if not is_missing(v) and _is_number(v)]
-        others = [as_number(v) for row in cells.rows for d, v in enumerate(row) if d != c and _is_number(v)]
+        values = [as_number(v) for v in cells.column(c) if _is_value(v)]
+        others = [as_number(v) for row in cells.rows for d, v in enumerate(row) if d != c and _is_value(v)]
         whole = len(values) == len(cells.rows) and all(v == int(v) for v in values)
         few = 2 <= len(set(values)) <= min(_MOST_CLASSES, len(values) // 2)
         # Most of the other values must not be whole: else these are counts like all the rest.
@@ -377,7 +374,7 @@ def _long(cells: _Cells, options: SeriesOptions) -> _Found:
 
 def _time_order(cells: _Cells, time: int) -> FloatArray:
     stamps = cells.column(time)
-    read = as_number if all(map(_is_number, stamps)) else as_day
+    read = as_number if all(map(_is_value, stamps)) else as_day
     bad = next((i for i, stamp in enumerate(stamps) if not reads(read, stamp)), None)
     if bad is not None:
         raise DataError(
@@ -410,6 +407,10 @@ def _numbers(row: Sequence[Any], title: str, line: int) -> FloatArray:
 
 def _is_number(cell: Any) -> bool:
     return is_missing(cell) or reads(as_number, cell)
+
+
+def _is_value(cell: Any) -> bool:
+    return not is_missing(cell) and reads(as_number, cell)
 
 
 def _is_day(cell: Any) -> bool:
@@ -450,9 +451,7 @@ def _from_arrays(path: Path, layout: Layout) -> _Found:
     return _Found(X, None, list(arrays), "one per array of the file")
 
 
-def _from_array(
-    X: FloatArray, y: FloatArray | None, classes: FloatArray | None, title: str, layout: Layout
-) -> _Found:
+def _from_array(X: FloatArray, y: FloatArray | None, classes: FloatArray | None, title: str, layout: Layout) -> _Found:
     if X.dtype.kind not in "fiub" or X.ndim not in (2, 3) or 0 in X.shape:
         raise ShapeError(
             f"{title} must hold numbers of shape (series, times) or with three axes, got {X.dtype} of shape {X.shape}. "
@@ -516,4 +515,6 @@ def _from_ts(path: Path) -> _Found:
         raise DataError(f"{path} must be a .ts file that aeon can read: {error}. Check the file.") from error
     X, y = content if isinstance(content, tuple) else (content, None)
     has_labels = y is not None and len(y) == len(X)
-    return _Found([np.asarray(series, dtype=float) for series in X], [str(label) for label in y] if has_labels else None)
+    return _Found(
+        [np.asarray(series, dtype=float) for series in X], [str(label) for label in y] if has_labels else None
+    )

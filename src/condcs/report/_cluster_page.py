@@ -142,10 +142,10 @@ def _firmness(page: Page, clusters: SeriesClusters) -> None:
     if len(clusters.votes) > 1:
         unsure = int((clusters.support < 0.5).sum())
         page.text(
-            f"Firmness {clusters.firmness:.2f}: the mean agreement (adjusted mutual information) between these clusters "
-            f"and those of the {len(clusters.votes)} settings that voted, each by two algorithms; 1 means that all find "
-            f"the same. {unsure:,} of {len(clusters.labels):,} series share a cluster with less than half of the votes "
-            "(column support of labels.csv)."
+            f"Firmness {clusters.firmness:.2f}: the mean agreement (adjusted mutual information) of these clusters "
+            f"with those of the {len(clusters.votes)} settings that voted, each by two algorithms; 1 means that all "
+            f"find the same. {unsure:,} of {len(clusters.labels):,} series are together with the others of their "
+            "cluster in less than half of the votes (column support of labels.csv)."
         )
 
 

@@ -22,7 +22,7 @@ SCALES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 """Candidates for the scale b, in units of the median distance."""
 
 NEIGHBOUR = 7
-"""Whose distance is an object's scale, as Zelnik-Manor and Perona have it."""
+"""Whose distance is an object's scale, as Zelnik-Manor and Perona have it; a nearer one if there are few objects."""
 
 DENSE_SIZE = 1_200
 """Up to this many series all eigenvectors are computed; for more, only those that are needed."""
@@ -272,7 +272,7 @@ def _affinity(D: FloatArray, b: float) -> FloatArray:
 def local_affinity(D: FloatArray) -> FloatArray:
     """Return exp(-D_ij / b_ij) with b_ij the geometric mean of the two distances to the seventh neighbour."""
     D = np.maximum(D, 0.0)
-    place = min(NEIGHBOUR, len(D) - 1)
+    place = max(1, min(NEIGHBOUR, len(D) // 4))
     # The object itself, at a distance of 0, comes first.
     reach = np.partition(D, place, axis=1)[:, place]
     # Copies of one series have no reach of their own.

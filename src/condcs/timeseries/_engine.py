@@ -221,9 +221,7 @@ class Own(NamedTuple):
 
 
 @njit(nogil=True)
-def prepare(
-    series: Any, order: int, wide: bool, bandwidths: tuple[float, float], longest: int, n_factors: int
-) -> Any:
+def prepare(series: Any, order: int, wide: bool, bandwidths: tuple[float, float], longest: int, n_factors: int) -> Any:
     """Find the distances of each series' windows among themselves.
 
     If the kernels are known, only the masses are kept; if not (the bandwidths are 0), the distances, also ordered for

@@ -127,8 +127,8 @@ class SeriesClusters(ByValue):
         The settings that voted; one if it was given.
     tried : tuple of Trial
         All settings that were tried, best first; empty if the setting was given.
-    support : array, shape (n,)
-        Share of the votes that put a series together with the others of its cluster, on average.
+    together : array, shape (n, n)
+        Share of the votes that put two series into one cluster.
     firmness : float
         Mean adjusted mutual information between the result and the votes: 1 if all settings and both algorithms find
         the same clusters, near 0 if the clusters are arbitrary.
@@ -144,10 +144,19 @@ class SeriesClusters(ByValue):
     setting: Setting
     votes: tuple[Setting, ...]
     tried: tuple[Trial, ...]
-    support: FloatArray
+    together: FloatArray
     firmness: float
     silhouette: float
     k_marks: dict[int, float]
+
+    @property
+    def support(self) -> FloatArray:
+        """Share of the votes that put each series together with the others of its cluster, on average."""
+        same = self.labels[:, None] == self.labels
+        np.fill_diagonal(same, False)
+        others = same.sum(axis=1)
+        shares = (self.together * same).sum(axis=1) / np.maximum(others, 1)
+        return np.asarray(np.where(others > 0, shares, 1.0))
 
 
 @public
@@ -364,9 +373,6 @@ def _result(
         labels = labels_by_affinity(together if vote else local_affinity(D), k, check_rng(seed))
     else:
         labels = labels_by_medoids(1.0 - together if vote else D, k, check_rng(seed))
-    same = labels[:, None] == labels
-    np.fill_diagonal(same, False)
-    support = (together * same).sum(axis=1) / np.maximum(same.sum(axis=1), 1)
     firmness = float(np.mean([adjusted_mutual_info_score(labels, ballot) for ballot in ballots]))
     return SeriesClusters(
         labels,
@@ -375,7 +381,7 @@ def _result(
         votes[0],
         tuple(votes),
         tuple(tried),
-        np.where(same.any(axis=1), support, 1.0),
+        together,
         firmness,
         silhouette(D, labels),
         k_marks,

@@ -1,0 +1,144 @@
+"""Clustering of series with settings chosen without labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from condcs._core.errors import ParameterError, ShapeError
+from condcs.timeseries import ccs_pairwise_distance, cluster, normalized_mutual_information
+from condcs.timeseries._collection import check_collection, windowed
+from condcs.timeseries._distance_job import make_job
+from condcs.timeseries._distance_matrix import IN_MEMORY, distance_matrix
+from condcs.timeseries._series_clusters import FACTORS, ORDERS, Setting, Trial, _balance, _grid, _matrices, scaled
+
+TRUTH = np.repeat([0, 1, 2], 6)
+
+
+def waves(n=6, length=50, seed=0, speeds=(0.3, 0.6, 1.0)):
+    t, rng = np.arange(length), np.random.default_rng(seed)
+    return np.stack(
+        [np.sin(s * t + rng.uniform(0, 6)) + 0.1 * rng.normal(size=length) for s in speeds for _ in range(n)]
+    )
+
+
+@pytest.fixture(scope="module")
+def found():
+    return cluster(waves(), 3, n_jobs=1)
+
+
+@pytest.mark.parametrize("shape", [(1, 40, 3), (1, 60, 10), (2, 40, 1), (50, 12, 2)])
+def test_factors_of_one_pass_are_those_of_a_pass_each(rng, shape):
+    """Fourth powers of the kernel values are the kernel values at half the bandwidth, also where they underflow."""
+    channels, length, order = shape
+    X = rng.normal(size=(7, channels, length))
+    X[0, :, 3] += 50.0  # far from all others: its masses underflow at small factors
+    sides = [windowed("X", check_collection("X", X, "nct"), order)]
+    job, sides, _ = make_job("conditional_cs", "pair-median", 1.6, {}, sides, n_factors=5)
+    D, _ = distance_matrix(job, sides[0], None, n_jobs=1, output=IN_MEMORY)
+    for f, factor in enumerate(FACTORS):
+        alone = ccs_pairwise_distance(X, order=order, factor=factor, n_jobs=1)
+        assert D[f] == pytest.approx(alone, rel=1e-9, abs=1e-9)
+
+
+def test_three_dynamics_are_found_without_any_setting(found):
+    assert normalized_mutual_information(TRUTH, found.labels) == pytest.approx(1.0)
+    assert found.labels[0] == 0
+    assert len(found.votes) == 5
+    assert found.setting == found.votes[0] == found.tried[0].setting
+    marks = [trial.mark for trial in found.tried]
+    assert marks == sorted(marks, reverse=True)
+    assert found.distances.shape == found.together.shape == (18, 18)
+    assert found.firmness > 0.8
+    assert found.support.min() > 0.5
+
+
+def test_the_best_settings_distances_are_returned(found):
+    s = found.setting
+    X = scaled(check_collection("X", waves(), "nct"), s.scaling)
+    again = ccs_pairwise_distance(X, order=s.order, factor=s.factor, n_jobs=1)
+    assert found.distances == pytest.approx(again, rel=1e-9, abs=1e-9)
+
+
+def test_same_answer_whatever_the_threads(found):
+    again = cluster(waves(), 3, n_jobs=2)
+    assert again == found
+
+
+@pytest.mark.slow
+def test_settings_are_tried_on_a_part_of_many_series():
+    X, truth = waves(n=45, length=30), np.repeat([0, 1, 2], 45)
+    found = cluster(X, 3, n_jobs=1)
+    assert len(found.labels) == 135
+    assert normalized_mutual_information(truth, found.labels) > 0.9
+
+
+def test_given_settings_are_kept():
+    found = cluster(waves(), 3, order=2, factor=0.3, scaling="raw", n_jobs=1)
+    assert found.votes == (Setting(2, 0.3, "raw"),)
+    assert found.tried == ()
+    found = cluster(waves(), 3, order=2, scaling="raw", method="k_medoids", n_jobs=1)
+    assert {(t.setting.order, t.setting.scaling) for t in found.tried} == {(2, "raw")}
+    assert {t.setting.factor for t in found.tried} == set(FACTORS)
+
+
+def test_the_number_of_clusters_is_chosen():
+    found = cluster(waves(), "auto", order=2, n_jobs=1)
+    assert len(np.unique(found.labels)) == 3
+    assert found.k_marks[3] == max(found.k_marks.values())
+
+
+def test_one_giant_cluster_earns_no_mark():
+    """Two algorithms that set one series apart agree perfectly; the balance takes it away."""
+    labels = np.array([0] * 29 + [1])
+    assert _balance(labels, 2) < 0.22
+    assert _balance(np.array([0, 1] * 15), 2) == pytest.approx(1.0)
+    giant, fair = (Trial(Setting(1, 1.0, "raw"), a, b) for a, b in ((1.0, _balance(labels, 2)), (0.4, 1.0)))
+    assert giant.mark < fair.mark
+
+
+def test_windows_fit_the_shortest_series_and_its_gaps():
+    long, short = np.sin(np.arange(80.0)), np.cos(np.arange(20.0))
+    collection = check_collection("X", [long, short, long + 1], "nct", "drop")
+    assert sorted({s.order for s in _grid(collection, "auto", 1.0, "raw")}) == [1, 2, 5]
+    gappy = long.copy()
+    gappy[::4] = np.nan
+    collection = check_collection("X", [long, gappy, long + 1], "nct", "drop")
+    assert sorted({s.order for s in _grid(collection, "auto", 1.0, "raw")}) == [1, 2]
+    assert ORDERS[0] == 1
+
+
+def test_scalings_that_are_one_are_tried_once():
+    """Standardised series have nothing left to standardise; for one channel "raw" and "global" are the same."""
+    X = waves()
+    X = (X - X.mean(axis=1, keepdims=True)) / X.std(axis=1, keepdims=True)
+    collection = check_collection("X", X, "nct")
+    assert {s.scaling for s in _grid(collection, 1, 1.0, "auto")} == {"global"}
+    shifted = check_collection("X", X + np.arange(18.0)[:, None], "nct")
+    assert {s.scaling for s in _grid(shifted, 1, 1.0, "auto")} == {"global", "series"}
+    raw, same = _matrices(shifted, [Setting(2, 0.4, "raw"), Setting(2, 0.4, "global")], 1)
+    assert same == pytest.approx(raw, rel=1e-6, abs=1e-9)
+
+
+def test_scalings():
+    X = [np.array([[0.0, 2.0], [5.0, 5.0]]), np.array([[4.0, 6.0, 8.0], [5.0, 5.0, 5.0]])]
+    collection = check_collection("X", X, "nct")
+    assert scaled(collection, "series").series(0).T.tolist() == [[-1.0, 1.0], [0.0, 0.0]]
+    pool = np.array([0.0, 2, 4, 6, 8])
+    assert scaled(collection, "global").series(1)[:, 0] == pytest.approx((pool[2:] - 4) / pool.std())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"k": 1}, ParameterError, "`k` must be an integer from 2"),
+        ({"k": "many"}, ParameterError, "`k`"),
+        ({"k": 2, "order": "takens"}, ParameterError, "`order`"),
+        ({"k": 2, "scaling": "log"}, ParameterError, "`scaling`"),
+        ({"k": 2, "method": "ward"}, ParameterError, "`method`"),
+        ({"k": 2, "order": 60}, ShapeError, "time points"),
+    ],
+)
+def test_bad_settings(options, error, words):
+    with pytest.raises(error, match=words):
+        cluster(waves(2), **options)
