@@ -67,7 +67,6 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
     check_file("--out", out)
     table = read_series_table(path, options.series)
     count = len(table.names)
-    Terminal(stderr=True).print(foreign(table.words()))
     with Terminal(stderr=True).working(f"Testing {count * (count - 1):,} links ..."):
         graph = tested(table, options)
     from condcs.report._causal_page import causal_page
@@ -86,6 +85,7 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
         print(json.dumps(as_json(table, graph), indent=1, ensure_ascii=True, allow_nan=False))
         return
     console = Terminal()
+    console.print(foreign(table.words()))
     print_links(graph, options, console)
     console.print(f"\nPage: [bold]{foreign(str(out))}[/bold]", soft_wrap=True)
 
