@@ -32,6 +32,7 @@ _NAMES = (
     "fairness",
     "invariance",
     "netsim",
+    "causalcompass",
     "drift",
     "levels",
     "cond2st",

@@ -105,7 +105,7 @@ NullName = Literal["auto", "signs", "windows", "circular", "local", "analytic"]
 Null = NullName | Surrogates
 """How surrogates are made, or the name of a null with its default options."""
 
-_LEAST_NOISE = 0.05
+_LEAST_NOISE = 0.01
 """Share of the variance of a target that must be left unexplained for the test by signs."""
 
 
@@ -210,7 +210,7 @@ def causal_test(
     sense. A small p-value means that it does.
 
     By default the test is chosen by how noisy the target is. If a regression on its own past and the last values of
-    all series leaves noise (more than 5% of its variance), the link is tested by `condcs.independence_test` of y_t
+    all series leaves noise (more than 1% of its variance), the link is tested by `condcs.independence_test` of y_t
     and the past of x given the past of y: products of residuals against random signs, on all rows. If it leaves almost
     nothing, as in deterministic maps, residuals are errors of the regression, and the score is compared with that of
     surrogates: windows of the two series at different times. The score and all surrogates share one Gram matrix per
