@@ -36,7 +36,9 @@ def test_links_page_and_exit_code(chain, tmp_path):
     page = tmp_path / "page.html"
     done = causal(file, "--time", "day", "--order", 2, "--resamples", 60, "--out", page)
     assert done.exit_code == 0, done.output
-    first = done.output.strip().splitlines()[1].split()
+    lines = done.output.strip().splitlines()
+    assert lines[0] == "3 series of 900 times."
+    first = lines[3].split()
     assert first[1] == "→"
     assert first[-1] == "drives"
     text = page.read_text()
@@ -70,11 +72,8 @@ def test_columns_can_be_chosen(chain, tmp_path):
         (lambda t: t, ["--time", "when"], "must be a column of"),
         (lambda t: ["x"] * len(t), ["--time", "t"], "a number or an ISO date"),
         (lambda t: ["word"] * len(t), [], "the first 'word' in line 2. If it holds times, name it with --time"),
-        (
-            lambda t: np.where(t == 3, "", t.astype(str)),
-            [],
-            "must have no missing values, got 1 in column 't', the first in line 5",
-        ),
+        (lambda t: np.sqrt(t) % 7 + t // 7 * 9, ["--time", "t"], "must have equally spaced times, holes apart"),
+        (lambda t: t // 3, ["--time", "t"], "if it has a row per series and time, name the series with --id"),
         (lambda t: 0 * t, [], "column 't' is constant"),
         (lambda t: t, ["--time", "t", "--order", "many"], "`--order` must be an integer"),
         (lambda t: t, ["--time", "t", "--null", "none"], "`--null` must be one of"),
@@ -102,3 +101,87 @@ def test_automatic_order_is_chosen_on_ranks_where_ranks_are_tested(tmp_path):
     settings = [file, "--resamples", 5, "--json", "--out", tmp_path / "page.html"]
     assert json.loads(causal(*settings, "--ranks").stdout)["embeddings"]["a"]["order"] == 2
     assert json.loads(causal(*settings).stdout)["embeddings"]["a"]["order"] == 4
+
+
+@pytest.fixture(scope="module")
+def short():
+    return make_henon_chain(120, n_maps=2, rng=1).series
+
+
+def answered(tmp_path, *arguments):
+    settings = ("--order", 1, "--lag", 1, "--resamples", 5, "--json", "--out", tmp_path / "page.html")
+    done = causal(*arguments, *settings)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_a_hole_of_twenty_hours_was_ignored(short, tmp_path):
+    hours = np.datetime64("2024-03-01T00") + np.arange(120) + np.where(np.arange(120) < 70, 0, 20)
+    file = write(tmp_path / "hourly.csv", [hours, *short.T], ["hour", "a", "b"])
+    content = answered(tmp_path, file, "--time", "hour")
+    assert (content["rows"], content["holes"], content["absent_times"]) == (140, 1, 20)
+    assert content["rows_used"] == [118, 118]  # the first time and the first after the hole have no past
+    said = causal(file, "--time", "hour", "--order", 1, "--resamples", 5, "--out", tmp_path / "page.html").output
+    assert said.startswith("2 series of 140 times; 1 hole in time, 20 times absent.")
+    assert "no past reaches across a hole" in (tmp_path / "page.html").read_text()
+    assert answered(tmp_path, file, "--columns", "!hour")["rows_used"] == [119, 119]
+
+
+def test_missing_cells_are_left_out_and_counted(short, tmp_path):
+    columns = [column.astype(object) for column in short.T]
+    columns[0][10], columns[1][50] = "", "NA"
+    content = answered(tmp_path, write(tmp_path / "gaps.csv", columns, ["a", "b"]))
+    assert (content["missing_values"], content["holes"]) == (2, 0)
+    assert content["rows_used"] == [116, 116]
+    assert "2 missing values" in (tmp_path / "page.html").read_text()
+
+
+def test_one_answer_for_every_layout(short, tmp_path):
+    """Columns, rows, a long table in any order of series, arrays and parquet: the same series, the same links."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame(short, columns=["a", "b"])
+    frame.to_csv(tmp_path / "columns.csv", index=False)
+    frame.to_parquet(tmp_path / "columns.parquet")
+    frame.T.rename_axis("series").to_csv(tmp_path / "rows.csv")
+    long = frame.rename_axis("t").reset_index().melt("t", var_name="series", value_name="v")
+    long.sort_values("t").to_csv(tmp_path / "long.csv", index=False)
+    np.save(tmp_path / "columns.npy", short)
+    np.savez(tmp_path / "rows.npz", X=short.T)
+    np.savez(tmp_path / "named.npz", a=short[:, 0], b=short[:, 1])
+    expected = answered(tmp_path, tmp_path / "columns.csv")["links"]
+    for name, arguments in {
+        "columns.parquet": [],
+        "rows.csv": ["--layout", "rows", "--id", "series"],
+        "long.csv": ["--id", "series", "--time", "t"],
+        "named.npz": [],
+    }.items():
+        assert answered(tmp_path, tmp_path / name, *arguments)["links"] == expected, name
+    for name, arguments in {"columns.npy": [], "rows.npz": ["--layout", "rows"]}.items():
+        links = answered(tmp_path, tmp_path / name, *arguments)["links"]
+        assert [row["score"] for row in links] == [row["score"] for row in expected], name
+        assert {row["source"] for row in links} == {"x1", "x2"}
+
+
+def test_series_of_a_long_table_may_lack_times(short, tmp_path):
+    rows = [("a", t, v) for t, v in enumerate(short[:, 0])] + [("b", t, v) for t, v in enumerate(short[:, 1]) if t > 9]
+    file = write(tmp_path / "long.csv", list(zip(*rows, strict=True)), ["id", "t", "v"])
+    content = answered(tmp_path, file, "--layout", "long", "--id", "id", "--time", "t")
+    assert (content["rows"], content["missing_values"]) == (120, 10)
+    assert content["rows_used"] == [109, 109]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--layout", "rows"], "must have more times than series, got 2 times of 120 series"),
+        (["--layout", "long"], "`--id` and `--time` must name columns"),
+        (["--layout", "diagonal"], "`--layout` must be one of"),
+        (["--id", "z", "--time", "a"], "`--id` must be a column of"),
+    ],
+)
+def test_misread_layouts_are_plain_messages(short, tmp_path, arguments, words):
+    file = write(tmp_path / "columns.csv", short.T, ["a", "b"])
+    done = causal(file, *arguments, "--out", tmp_path / "page.html")
+    assert done.exit_code == 2
+    assert words in " ".join((done.output + done.stderr).split())

@@ -1,4 +1,4 @@
-"""What fig3 counts, and what netsim ranks."""
+"""What fig3 counts, what netsim ranks, and the systems of causalcompass."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from condcs_reproduction import experiment_named, fig3, netsim
+from condcs_reproduction import causalcompass, experiment_named, fig3, netsim
 
 needs_netsim = pytest.mark.skipif(
     not Path(os.environ.get("CONDCS_DATA", "/nowhere"), "netsim", "netsim.npz").exists(),
@@ -64,3 +64,45 @@ def test_undirected_ranking_takes_the_stronger_direction():
     off = ~np.eye(3, dtype=bool)
     strength = np.array([0.0, 1.0, 5.0, 2.0, 0.0, 3.0])  # 0-1, 0-2, 1-0, 1-2, 2-0, 2-1
     assert netsim._undirected(links, strength, off) == 1.0
+
+
+def test_lorenz_links_are_those_of_its_equations():
+    """dx_j / dt = (x_{j+1} - x_{j-2}) x_{j-1} - x_j + F: three causes each, around the circle."""
+    links = causalcompass.lorenz_links(6)
+    assert np.flatnonzero(links[:, 2]).tolist() == [0, 1, 3]
+    assert links.sum(axis=0).tolist() == [3] * 6
+
+
+@pytest.mark.parametrize("flaw", causalcompass.FLAWS)
+@pytest.mark.parametrize("system", causalcompass.SYSTEMS)
+def test_systems_stay_bounded(system, flaw):
+    series, links = causalcompass.simulated(system, flaw, 6, 80, np.random.default_rng(1))
+    assert series.shape == (80, 6)
+    assert np.abs(series).max() < 1e4
+    assert not links.diagonal().any()
+    assert (links.sum(axis=0) == (1 if system == "var" else 3)).all()
+    binary = [len(np.unique(column)) == 2 for column in series.T]
+    assert sum(binary) == (3 if flaw == "mixed" else 0)
+
+
+def test_coefficients_are_just_stable():
+    """One series with coefficient v at three lags is stable for v < 1/3; the search goes down by 5% from 1."""
+    value = causalcompass.stable(np.eye(1))
+    assert value < 1 / 3
+    assert value == pytest.approx(0.95 ** round(np.log(value) / np.log(0.95)))
+
+
+def test_a_regression_on_all_series_ranks_the_links_of_a_long_var_first():
+    series, links = causalcompass.simulated("var", "none", 5, 3000, np.random.default_rng(0))
+    found = causalcompass.granger_of_all(series, 3)
+    off = ~np.eye(5, dtype=bool)
+    assert found[links].min() > found[off & ~links].max()
+
+
+def test_methods_see_the_same_system_and_slow_ones_only_the_small_size():
+    experiment = experiment_named("causalcompass")
+    tasks = experiment.tasks({**experiment.parameters, "methods": list(causalcompass.METHODS)}, 1)
+    slow = [t for t in tasks if t.arguments["method"] in causalcompass.SLOW]
+    assert {t.arguments["size"] for t in slow} == {"small"}
+    assert len(tasks) == 10 * (7 + 5)
+    assert len({t.stream for t in tasks}) == 20

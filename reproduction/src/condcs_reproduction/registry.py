@@ -33,6 +33,7 @@ _NAMES = (
     "fairness",
     "invariance",
     "netsim",
+    "causalcompass",
     "drift",
     "levels",
     "cond2st",

@@ -8,33 +8,33 @@ results and programs that you keep to yourself.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tigramite.independence_tests.independence_tests_base import CondIndTest
 
+from condcs._core.checks import check_choice
 from condcs._core.ranks import ranked
 from condcs._inference.independence_tests import independence_test
-from condcs._measures.conditional import conditional_cs_predictors
+from condcs._inference.repeated_independence import RepeatedIndependence
 
 
 class TigramiteTest(CondIndTest):  # type: ignore[misc]
-    """Conditional independence test by Prop. 4.
+    """Test of conditional independence by products of residuals, see `condcs.independence_test`.
 
-    The null hypothesis is that X is independent of Y given Z. The p-value comes from permutations of X among neighbours
-    in Z (``significance="shuffle_test"``, the only kind available).
+    The null hypothesis is that X is independent of Y given Z. Columns are replaced by their ranks, so that no outlier
+    outweighs a whole region. The value of the test, by which tigramite ranks links, is -log10 of its p-value.
 
     Parameters
     ----------
+    significance : {"analytic", "shuffle_test"}
+        "analytic" computes p-values in closed form, as small as the evidence has it, and keeps the regressions of each
+        conditioning set for the tests that share it. "shuffle_test" compares with `sig_samples` random signs: slower,
+        and no p-value is below 1 / (1 + sig_samples), which leaves little for a correction for many tests.
     sig_samples : int
-        Permutations of each test.
-    neighbours : int
-        Number of nearest neighbours in Z with which values of X are exchanged.
-    bandwidth : float or rule name
-        Bandwidth of all kernels, on ranks from 0 to 1: without ranks a single outlier could outweigh a whole region.
-        With "median" the test combines several views of X, see `condcs.independence_test`.
+        Resamples of each "shuffle_test".
     rng : int
-        Seed.
+        Seed of the resamples.
     **options
         Passed to tigramite's CondIndTest.
     """
@@ -42,17 +42,17 @@ class TigramiteTest(CondIndTest):  # type: ignore[misc]
     def __init__(
         self,
         *,
+        significance: Literal["analytic", "shuffle_test"] = "analytic",
         sig_samples: int = 200,
-        neighbours: int = 5,
-        bandwidth: Any = "median",
         rng: int = 0,
         **options: Any,
     ) -> None:
-        self._measure = "conditional_cs"
+        self._measure = "condcs"
         self.two_sided = False
         self.residual_based = False
-        self.neighbours, self.bandwidth = neighbours, bandwidth
-        super().__init__(significance="shuffle_test", sig_samples=sig_samples, seed=rng, **options)
+        self._tests = RepeatedIndependence()
+        check_choice("significance", significance, ("analytic", "shuffle_test"))
+        super().__init__(significance=significance, sig_samples=sig_samples, seed=rng, **options)
 
     @property
     def measure(self) -> str:
@@ -60,35 +60,20 @@ class TigramiteTest(CondIndTest):  # type: ignore[misc]
         return self._measure
 
     def get_dependence_measure(self, array: Any, xyz: Any, data_type: Any = None) -> float:
-        """Return the divergence between p(y|z) and p(y|x,z)."""
-        x, y, z = _split(array, xyz)
-        if z is None:
-            return float(self._test(x, y, None, 1, self.bandwidth).statistic)
-        widths = {f"bandwidth_{role}": self.bandwidth for role in ("y", "x1", "x2")}
-        return float(conditional_cs_predictors(y, z, x, **widths))
+        """Return -log10 of the p-value in closed form."""
+        return float(-np.log10(self._tests(*_split(array, xyz)).pvalue))
+
+    def get_analytic_significance(self, value: float, T: int, dim: int, xyz: Any) -> float:
+        """Return the p-value that belongs to a value."""
+        return float(10.0**-value)
 
     def get_shuffle_significance(
         self, array: Any, xyz: Any, value: float, return_null_dist: bool = False, data_type: Any = None
     ) -> Any:
         """Return the p-value, with the null distribution if asked for."""
         x, y, z = _split(array, xyz)
-        width = "aggregate" if self.bandwidth == "median" else self.bandwidth
-        result = self._test(x, y, z, self.sig_samples, width)
+        result = independence_test(x, y, given=z, n_resamples=self.sig_samples, rng=self.random_state)
         return (result.pvalue, result.null_distribution) if return_null_dist else result.pvalue
-
-    def _test(self, x: Any, y: Any, z: Any, n_resamples: int, bandwidth_x: Any) -> Any:
-        return independence_test(
-            x,
-            y,
-            given=z,
-            null=None if self.bandwidth == "median" or z is None else "local",
-            n_resamples=n_resamples,
-            neighbours=self.neighbours,
-            bandwidth_x=bandwidth_x,
-            bandwidth_y=self.bandwidth,
-            bandwidth_given=self.bandwidth,
-            rng=self.random_state,
-        )
 
 
 def _split(array: Any, xyz: Any) -> tuple[Any, Any, Any]:

@@ -39,7 +39,7 @@ class CausalGraph(ByValue):
     scores : array, shape (variables, variables)
         `causal_score` on the whole series.
     statistics : array
-        The score that was tested: the mean over windows, or on the whole series for other nulls.
+        What was tested: combined evidence (null "signs"), or the score, over windows or on the whole series.
     pvalues, pvalues_adjusted : array
         Raw, and adjusted for testing all links by Benjamini and Hochberg.
     null_distributions : array, shape (variables, variables, n_resamples)
@@ -47,7 +47,7 @@ class CausalGraph(ByValue):
     embeddings : tuple of Embedding
         Lags and orders used, one for each target.
     measure, null : str
-        What was computed, and how surrogates were made.
+        What was computed, and how it was tested; "signs and windows" if targets differ.
     window : int
         Rows of a window; of the whole series for other nulls. If links differ by missing values, the fewest.
     times : int
@@ -172,7 +172,7 @@ def causal_graph(
     conditional: bool = False,
     measure: Measure = "conditional_cs",
     ranks: bool = False,
-    null: Null = "windows",
+    null: Null = "auto",
     n_resamples: int = 200,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
@@ -180,8 +180,9 @@ def causal_graph(
 ) -> CausalGraph:
     """Test all ordered pairs of series for which drives which.
 
-    The null hypothesis of each pair is that of `causal_test`. Every series has one Gram matrix, shared by all links and
-    all surrogates, and all links have the same surrogate windows. Cost O(V^2 P T^2); memory O(V n + V^2 P T).
+    The null hypothesis of each pair, and the choice of the test, are those of `causal_test`. Scores of all links and
+    surrogates share one Gram matrix per series, and all links have the same surrogate windows. Cost O(V^2 P n^2);
+    memory O(V n + V^2 P n).
 
     Parameters
     ----------

@@ -18,14 +18,17 @@ from condcs._core.progress import progress_bar
 from condcs._core.random import check_rng
 from condcs._core.settings import config_context
 from condcs._core.thread_limit import one_blas_thread
+from condcs._inference.independence_tests import independence_test
 from condcs._inference.nulls import circular_shifts, local_permutations, shifted_windows
 from condcs._inference.pvalues import ROUNDING, check_numbers, pvalue
 from condcs._inference.results import TestResult
+from condcs._inference.smoothing import Smoother
 from condcs._parallel.spreading import Shared, active_workers, in_order, spread
 from condcs.causal._gram_scores import reordered_gram_scores, window_gram_scores
 from condcs.causal._influence_measures import Baseline, ConditionalCS, KernelGranger, Measure, check_measure, f_test
 from condcs.causal._predictive_choice import GivenEmbedding, base_bandwidths, chosen_levels, embeddings_of
 from condcs.causal._series import (
+    FEWEST_ROWS,
     CausalProblem,
     FloatArray,
     Link,
@@ -99,9 +102,12 @@ class LocalPermutations:
 
 
 Surrogates = ShiftedWindows | CircularShifts | LocalPermutations
-NullName = Literal["windows", "circular", "local", "analytic"]
+NullName = Literal["auto", "signs", "windows", "circular", "local", "analytic"]
 Null = NullName | Surrogates
 """How surrogates are made, or the name of a null with its default options."""
+
+_LEAST_NOISE = 0.01
+"""Share of the variance of a target that must be left unexplained for the test by signs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,17 +125,18 @@ class LinkTests(ByValue):
     minimum_offset: int | None
 
 
-def joined_tests(parts: Sequence[LinkTests]) -> LinkTests:
-    """Put tests of different links, with the same measure, null and rows, together."""
+def joined_tests(parts: Sequence[LinkTests], order: Any = slice(None)) -> LinkTests:
+    """Put tests of different links, with the same measure, together, and then in another order."""
     bandwidths = [part.bandwidths for part in parts if part.bandwidths is not None]
     return replace(
         parts[0],
         window=min(part.window for part in parts),
-        scores=np.concatenate([part.scores for part in parts]),
-        statistics=np.concatenate([part.statistics for part in parts]),
-        nulls=np.concatenate([part.nulls for part in parts]),
-        pvalues=np.concatenate([part.pvalues for part in parts]),
-        bandwidths=np.concatenate(bandwidths) if bandwidths else None,
+        null=" and ".join(dict.fromkeys(name for part in parts for name in part.null.split(" and "))),
+        scores=np.concatenate([part.scores for part in parts])[order],
+        statistics=np.concatenate([part.statistics for part in parts])[order],
+        nulls=np.concatenate([part.nulls for part in parts])[order],
+        pvalues=np.concatenate([part.pvalues for part in parts])[order],
+        bandwidths=np.concatenate(bandwidths)[order] if bandwidths else None,
     )
 
 
@@ -193,7 +200,7 @@ def causal_test(
     embedding: GivenEmbedding = "auto",
     measure: Measure = "conditional_cs",
     ranks: bool = False,
-    null: Null = "windows",
+    null: Null = "auto",
     n_resamples: int = 200,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
@@ -203,17 +210,22 @@ def causal_test(
     The null hypothesis: p(y_t | past of y) = p(y_t | past of y, past of x), that is, x does not cause y in Granger's
     sense. A small p-value means that it does.
 
-    Surrogates keep each series as it is and break the link in time. The score and all surrogates share one Gram matrix
-    per series. Cost O(P T^2); memory O(n).
+    By default the test is chosen by how noisy the target is. If a regression on its own past and the last values of
+    all series leaves noise (more than 1% of its variance), the link is tested by `condcs.independence_test` of y_t
+    and the past of x given the past of y: products of residuals against random signs, on all rows. If it leaves almost
+    nothing, as in deterministic maps, residuals are errors of the regression, and the score is compared with that of
+    surrogates: windows of the two series at different times. The score and all surrogates share one Gram matrix per
+    series. Cost O(P n^2); memory O(n P).
 
     Parameters
     ----------
     x, y, given, embedding, measure, ranks
         As in `causal_score`.
-    null : {"windows", "circular", "local", "analytic"} or an instance with options
-        How surrogates are made: `ShiftedWindows`, `CircularShifts` or `LocalPermutations`. The first two destroy every
-        dependence between x and y: they test for "no relation", which is more than "no influence". "analytic" is the F
-        distribution, for ``measure="linear_granger"`` only.
+    null : {"auto", "signs", "windows", "circular", "local", "analytic"} or an instance with options
+        "auto" is "signs" for noisy and "windows" for deterministic targets, and "windows" for other measures than
+        conditional CS. Surrogates are made by `ShiftedWindows`, `CircularShifts` or `LocalPermutations`. The first two
+        destroy every dependence between x and y: they test for "no relation", which is more than "no influence", and
+        need more data. "analytic" is the F distribution, for ``measure="linear_granger"`` only.
     n_resamples : int
         Number of surrogates.
     rng : int or Generator, optional
@@ -224,8 +236,8 @@ def causal_test(
     Returns
     -------
     TestResult
-        `statistic` is the mean score of the windows, or that of the whole series for other nulls; ``details["score"]``
-        is that of the whole series in any case.
+        `statistic` is what was tested: the combined evidence of the test by signs, the mean score of the windows, or
+        the score of the whole series for other nulls; ``details["score"]`` is the latter in any case.
 
     Examples
     --------
@@ -289,25 +301,69 @@ def tested_links(
 ) -> LinkTests:
     """Score all links of a problem on the data and on surrogates."""
     chosen = check_measure(measure)
+    by_residuals = isinstance(chosen, ConditionalCS)
     surrogates: Surrogates | None = None
-    if null != "analytic":
-        surrogates = check_kind("null", null, (ShiftedWindows, CircularShifts, LocalPermutations), "analytic")
-    elif chosen.name != "linear_granger":
+    if null == "auto":
+        null = "auto" if by_residuals else "windows"
+    elif null == "signs" and not by_residuals:
+        raise ParameterError(
+            f'`null`="signs" must go with measure="conditional_cs", got {chosen.name!r}: it is a test of its own. Pass '
+            'null="windows".'
+        )
+    if null == "analytic" and chosen.name != "linear_granger":
         raise ParameterError(
             f'`null`="analytic" must go with measure="linear_granger", got {chosen.name!r}: no other measure has a '
             'distribution in closed form here. Pass null="windows".'
         )
+    if null not in ("auto", "signs", "analytic"):
+        kinds = (ShiftedWindows, CircularShifts, LocalPermutations)
+        surrogates = check_kind("null", null, kinds, "auto", "signs", "analytic")
     count = check_integer("n_resamples", n_resamples, 1)
     generator = check_rng(rng)
     check_rows(problem)
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
+        if null == "auto":
+            return _by_noise(problem, chosen, count, generator, progress=progress)
         scorer = Scorer(problem, chosen)
-        if surrogates is None:
+        if null == "analytic":
             return _analytic(scorer)
-        with progress_bar(len(problem.links), progress, f"{chosen.name}, {surrogates.name} null") as advance:
+        title = f"{chosen.name}, {null if surrogates is None else surrogates.name} null"
+        with progress_bar(len(problem.links), progress, title) as advance:
+            if surrogates is None:
+                return _by_signs(scorer, count, generator, advance)
             if isinstance(surrogates, ShiftedWindows):
                 return _by_windows(scorer, surrogates, count, generator, advance)
             return _by_orders(scorer, surrogates, count, generator, advance)
+
+
+def _by_noise(
+    problem: CausalProblem, measure: Measure, n_resamples: int, rng: np.random.Generator, *, progress: bool
+) -> LinkTests:
+    """Test links to noisy targets by signs, and those to deterministic ones by windows."""
+    noisy = {target: is_noisy(problem, target) for target in {link.target for link in problem.links}}
+    groups = {
+        "signs": [place for place, link in enumerate(problem.links) if noisy[link.target]],
+        "windows": [place for place, link in enumerate(problem.links) if not noisy[link.target]],
+    }
+    found = []
+    for name, places in groups.items():
+        if places:
+            own = replace(problem, links=tuple(problem.links[place] for place in places))
+            null: Any = name
+            found.append(tested_links(own, measure, null, n_resamples, rng, None, progress=progress))
+    return joined_tests(found, np.argsort([place for places in groups.values() for place in places]))
+
+
+def is_noisy(problem: CausalProblem, target: int) -> bool:
+    """Whether a regression on its own past and the last values of all series leaves something of a series."""
+    others = [problem.past(v, (1,)) for v in range(len(problem.series)) if v != target]
+    inputs = np.hstack([problem.past(target, problem.embedding.own_steps), *others])
+    complete = np.isfinite(inputs).all(axis=1)
+    y = problem.past(target, (0,))[complete]
+    if len(y) < FEWEST_ROWS:
+        return True
+    left_out = Smoother(inputs[complete], (False,) * inputs.shape[1]).residuals(y)[1]
+    return bool((left_out.var(axis=0) > _LEAST_NOISE * y.var(axis=0)).any())
 
 
 class Scorer:
@@ -455,6 +511,21 @@ def block_orders(
     for step in range(block):
         orders[:, first + step] = first[drawn] + step
     return orders
+
+
+def _by_signs(scorer: Scorer, n_resamples: int, rng: np.random.Generator, advance: Any) -> LinkTests:
+    """Test each link by products of residuals under random signs; the scores are those of the whole series."""
+    problem, found = scorer.problem, []
+    for link, stream in zip(problem.links, rng.spawn(len(problem.links)), strict=True):
+        target, condition, source = problem.parts(link)
+        found.append(independence_test(source, target, given=condition, n_resamples=n_resamples, rng=stream))
+        advance(1)
+    scores = scorer.on_everything()
+    statistics, pvalues = (np.array([getattr(one, name) for one in found]) for name in ("statistic", "pvalue"))
+    nulls = np.array([one.null_distribution for one in found])
+    return LinkTests(
+        scores, statistics, nulls, pvalues, scorer.bandwidths, scorer.measure.name, "signs", problem.rows, None
+    )
 
 
 def _analytic(scorer: Scorer) -> LinkTests:

@@ -239,12 +239,23 @@ def cluster(
 
 @app.command()
 def causal(
-    file: Annotated[str, typer.Argument(help="Table with one series per column: csv, jsonl, parquet, arrow or xlsx.")],
+    file: Annotated[
+        str, typer.Argument(help="Table with one series per column (csv, jsonl, parquet, arrow, xlsx), or npy or npz.")
+    ],
     columns: Annotated[
         list[str] | None,
-        typer.Option(help="Series: names, globs, '!name' to leave one out; by default all columns."),
+        typer.Option(help="Series: names, globs, '!name' to leave one out; by default all of them."),
     ] = None,
-    time: Annotated[str | None, typer.Option(help="Column of times (numbers or ISO dates).")] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column of times (numbers or ISO dates): shows where times are absent.")
+    ] = None,
+    layout: Annotated[
+        str, typer.Option(help="Where a series is: in columns, in rows, or long (a row per series and time).")
+    ] = "columns",
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column with the names of the series; implies a long table.")
+    ] = None,
+    value: Annotated[str | None, typer.Option(help="Column of values of a long table, if there are several.")] = None,
     lag: Annotated[
         str, typer.Option(help="Spacing of past values, and steps from a cause to its effect; auto: by prediction.")
     ] = "auto",
@@ -275,11 +286,18 @@ def causal(
 ) -> None:
     """Test which series of a table drive which others; print the links and write an HTML report with the graph."""
     from condcs.cli.causal_command import CausalMeasure, CausalNull, CausalOptions, run
+    from condcs.cli.causal_series import SeriesLayout, SeriesOptions
     from condcs.cli.workers import on_workers
 
     options = CausalOptions(
-        columns=tuple(columns or ()),
-        time=time,
+        series=SeriesOptions(
+            layout=_one_of(SeriesLayout, "layout", layout),
+            columns=tuple(columns or ()),
+            time=time,
+            id=id_column,
+            value=value,
+            files=_file_options(form, encoding, decimal, gaps),
+        ),
         lag=_number_or_auto(lag),
         order=_number_or_auto(order),
         measure=_one_of(CausalMeasure, "measure", measure),
@@ -290,7 +308,6 @@ def causal(
         resamples=resamples,
         seed=seed,
         jobs=jobs,
-        files=_file_options(form, encoding, decimal, gaps),
     )
     with on_workers(dask):
         run(file, options, out=out, as_machine=as_json, command=_command_line())

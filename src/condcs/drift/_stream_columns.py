@@ -11,7 +11,7 @@ import numpy as np
 
 from condcs._core.errors import DataError, ShapeError
 from condcs._tables.kinds import Column, is_missing
-from condcs._tables.telling import tell_kind
+from condcs._tables.kinds import tell_kind
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -18,7 +18,9 @@ FloatArray = np.ndarray[Any, Any]
 MOST_SERIES, MOST_TIMES = 12, 400
 
 
-def causal_page(graph: CausalGraph, series: FloatArray, *, title: str, alpha: float, seed: int, command: str) -> Page:
+def causal_page(
+    graph: CausalGraph, series: FloatArray, *, title: str, sizes: str, alpha: float, seed: int, command: str
+) -> Page:
     """Return the page: links in a table, the graph, the matrix of scores, the series, and what was done."""
     found = graph.adjacency(alpha)
     count = int(found.sum())
@@ -62,7 +64,8 @@ def causal_page(graph: CausalGraph, series: FloatArray, *, title: str, alpha: fl
     page.section("How it was made")
     page.facts(
         {
-            "series": f"{series.shape[1]} of {len(series):,} times",
+            "series": sizes,
+            **({"rows": graph.missing_words()} if graph.missing_words() else {}),
             "measure": graph.measure,
             "past values": graph.embedding_words(),
             "null": f"{graph.null}, {graph.null_distributions.shape[-1]} surrogates on {graph.window:,} rows",
