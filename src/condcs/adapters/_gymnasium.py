@@ -15,7 +15,7 @@ from condcs._core.checks import check_integer, check_positive
 from condcs._core.errors import ParameterError
 from condcs._core.random import check_rng
 from condcs.drift import ConditionalDriftDetector
-from condcs.drift._betting import SLOPE, make_bets
+from condcs.drift._betting import overall_bets
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -184,8 +184,7 @@ class _DiscreteWatcher:
         sizes = (1, n_states, n_states * n_actions)
         # The detector's bound: 2 A times the number of families of cells.
         self.limit = 2.0 * run_length * len(sizes)
-        bets = make_bets([1], [False])
-        self._bets = bets.shared[0, bets.kinds != SLOPE, 0]
+        self._bets = overall_bets()
         self._weight = 1.0 / len(self._bets)
         self._counts: dict[int, dict[int, int]] = {}
         self._kept: deque[tuple[int, float]] = deque(maxlen=KEPT_ROWS)

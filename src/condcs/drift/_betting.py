@@ -114,7 +114,7 @@ def make_bets(first: FloatArray, heights: FloatArray, shares: FloatArray, single
     local = (np.diff(first) > 1) & (np.arange(len(shares)) <= singles)
     weights = shares / np.maximum(len(_LOCAL_BETS) * local + len(_PATTERN_BETS) * patterned, 1)
     return Bets(
-        _densities(_OVERALL_BETS),
+        overall_bets(),
         _densities(_LOCAL_BETS),
         np.array(_PATTERN_BETS),
         heights,
@@ -122,6 +122,11 @@ def make_bets(first: FloatArray, heights: FloatArray, shares: FloatArray, single
         np.where(local, weights, 0.0),
         np.where(patterned, weights, 0.0),
     )
+
+
+def overall_bets() -> FloatArray:
+    """Return the bets on all rows, as in `Bets`."""
+    return _densities(_OVERALL_BETS)
 
 
 def bet_kinds() -> BetKinds:
