@@ -16,8 +16,9 @@ from rich.table import Table as PrintedTable
 
 from condcs._core.checks import check_alpha, check_choice, check_integer
 from condcs._core.errors import DataError, ParameterError
+from condcs._tables.column_choice import MOST_COLUMNS, select_columns
 from condcs._tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, remedy
-from condcs._tables.pair import MOST_COLUMNS, refuse_columns, select_columns
+from condcs._tables.pair import refuse_columns
 from condcs._tables.sources import FileOptions, Table, open_table
 from condcs.causal import CausalGraph, Embedding, causal_graph
 from condcs.causal._influence_measures import MeasureName
