@@ -72,6 +72,17 @@ def test_no_evidence_does_not_read_as_no_change():
     assert "everywhere" in found.verdict
 
 
+def test_many_inputs_without_evidence_name_what_would_help():
+    rng = np.random.default_rng(4)
+    columns = [f"v{k}" for k in range(11)]
+    frames = [pd.DataFrame(rng.normal(size=(80, 11)), columns=columns) for _ in range(2)]
+    tables = [f.assign(price=f.v3 - f.v7 + 0.2 * rng.normal(size=80)) for f in frames]
+    found = condcs.compare(*tables, y="price", **QUICK)
+    assert found.decision == "undecided"
+    assert "With 11 inputs" in found.verdict
+    assert found.verdict.endswith(("price depends most on v3 and v7.", "price depends most on v7 and v3."))
+
+
 def test_copies_of_rows_were_evidence_for_effects():
     """Every row five times, as a cluster: intervals are those of the rows, up to the bootstrap's error of a tenth."""
     tables = month(0, rows=150), month(1, rows=150)

@@ -12,8 +12,7 @@ from condcs._core.errors import DataError, OverlapError, ParameterError
 from condcs._tables.cycles import CYCLES
 from condcs._tables.in_memory import as_table
 from condcs._tables.kinds import MOST_LABELS, as_day, describe_columns, tell_kind
-from condcs._tables.pair import ReadOptions, read_pair
-from condcs._tables.samples import RowSampler, together
+from condcs._tables.pair import ReadOptions, RowSampler, read_pair, together
 from condcs._tables.sources import FileOptions
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from condcs._core.errors import DataError
 from condcs._tables.column_choice import select_one
-from condcs._tables.derived_columns import Derived, derive_inputs
-from condcs._tables.kinds import Column, as_day, as_number, is_missing, label_of, reads
+from condcs._tables.kinds import Column, Derived, as_day, as_number, derive_inputs, is_missing, label_of, reads
 from condcs._tables.pair import (
     FEWEST_ROWS,
     Account,
@@ -18,14 +17,16 @@ from condcs._tables.pair import (
     FloatArray,
     Pair,
     ReadOptions,
+    RowSampler,
+    Sample,
     Wanted,
     check_gaps,
     choose_columns,
     encode_samples,
     make_pair,
     places_of,
+    together,
 )
-from condcs._tables.samples import RowSampler, Sample, together
 from condcs._tables.sources import Table, open_table
 
 MOST_GROUPS = 50

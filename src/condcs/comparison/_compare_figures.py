@@ -75,22 +75,9 @@ def telling_columns(found: Comparison, most: int = 3) -> list[int]:
     inputs = places.explanation.inputs
 
     def rank(place: int) -> tuple[float, bool, float]:
-        return -inputs[place].involvement, places.pair.x[place].cycle is not None, -_explained_by(places, place)
+        return -inputs[place].involvement, places.pair.x[place].cycle is not None, -places.dependence[place]
 
     return sorted(range(len(inputs)), key=rank)[:most]
-
-
-def _explained_by(places: Places, place: int) -> float:
-    """Share of the variance of y that the means in bins of an input, or of its labels, explain beyond chance."""
-    x = np.concatenate([places.pair.xp, places.pair.xq])[:, place]
-    y = np.concatenate(_responses(places))
-    y = y / max(float(np.abs(y).max()), np.finfo(float).tiny)
-    if not places.pair.x[place].is_category:
-        x = np.searchsorted(np.unique(np.quantile(x, np.linspace(0, 1, _BINS + 1)[1:-1])), x)
-    _, codes = np.unique(x, return_inverse=True)
-    sizes = np.bincount(codes)
-    means = np.bincount(codes, y - y.mean()) / sizes
-    return float(sizes @ means**2 / max(len(y) * float(y.var()), np.finfo(float).tiny)) - (len(sizes) - 1) / len(y)
 
 
 def input_figure(found: Comparison, place: int) -> Any:
@@ -119,21 +106,12 @@ def response_title(places: Places) -> str:
     return f"share of {column.name} = {column.labels[places.shown[0]]}" if column.is_category else column.name
 
 
-def _responses(places: Places) -> tuple[FloatArray, FloatArray]:
-    p, q = places.pair.yp[:, 0], places.pair.yq[:, 0]
-    if places.pair.y[0].is_category:
-        return (p == places.shown[0]).astype(float), (q == places.shown[0]).astype(float)
-    return p, q
-
-
 def _over_numbers(axes: Any, places: Places, place: int) -> None:
     pair = places.pair
     pooled = np.concatenate([pair.xp, pair.xq])[:, place]
     edges = np.unique(np.quantile(pooled, np.linspace(0, 1, _BINS + 1)))
     shares = pair.y[0].is_category
-    for x, y, color, label in zip(
-        (pair.xp, pair.xq), _responses(places), (BLUE, ORANGE), ("before", "now"), strict=True
-    ):
+    for x, y, color, label in zip((pair.xp, pair.xq), places.responses, (BLUE, ORANGE), ("before", "now"), strict=True):
         bins = np.clip(np.searchsorted(edges, x[:, place], side="right") - 1, 0, len(edges) - 2)
         rows = [np.flatnonzero(bins == b) for b in range(len(edges) - 1)]
         rows = [r for r in rows if len(r) >= _FEWEST_IN_BIN]
@@ -160,7 +138,7 @@ def _by_label(axes: Any, places: Places, place: int) -> None:
     count = min(len(pair.x[place].labels), _MOST_LABELS)
     codes = _frequent(pair, place, count)
     shares = pair.y[0].is_category
-    data = zip((pair.xp, pair.xq), _responses(places), (BLUE, ORANGE), ("before", "now"), (-0.14, 0.14), strict=True)
+    data = zip((pair.xp, pair.xq), places.responses, (BLUE, ORANGE), ("before", "now"), (-0.14, 0.14), strict=True)
     for x, y, color, label, offset in data:
         rows = [(i, y[x[:, place] == code]) for i, code in enumerate(codes)]
         rows = [(i, r) for i, r in rows if len(r)]

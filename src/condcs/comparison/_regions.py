@@ -25,6 +25,7 @@ WITNESS_ROWS = 250
 _RESAMPLES = 60
 _MOST_REGIONS = 4
 _FEWEST_RESAMPLES = 499
+_BIN_EDGES = np.linspace(0, 1, 11)[1:-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,29 @@ class Places(ByValue):
     def regions(self) -> tuple[Region, ...]:
         """Regions, most certain first."""
         return self.explanation.regions
+
+    @property
+    def responses(self) -> tuple[FloatArray, FloatArray]:
+        """What is shown of the first response in both tables: numbers, or whether it has the label to show."""
+        p, q = self.pair.yp[:, 0], self.pair.yq[:, 0]
+        if self.pair.y[0].is_category:
+            return (p == self.shown[0]).astype(float), (q == self.shown[0]).astype(float)
+        return p, q
+
+    @cached_property
+    def dependence(self) -> tuple[float, ...]:
+        """Share of the variance of the first response that bins of each input by itself explain beyond chance."""
+        y = np.concatenate(self.responses)
+        y = y / max(float(np.abs(y).max()), np.finfo(float).tiny)
+        found = []
+        for column, x in zip(self.pair.x, np.concatenate([self.pair.xp, self.pair.xq]).T, strict=True):
+            bins = x if column.is_category else np.searchsorted(np.unique(np.quantile(x, _BIN_EDGES)), x)
+            codes = np.unique(bins, return_inverse=True)[1].reshape(-1)
+            sizes = np.bincount(codes)
+            means = np.bincount(codes, y - y.mean()) / sizes
+            share = float(sizes @ means**2) / max(len(y) * float(y.var()), np.finfo(float).tiny)
+            found.append(share - (len(sizes) - 1) / len(y))
+        return tuple(found)
 
     @cached_property
     def witness(self) -> Witness:

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from condcs.comparison._shifts import Shift
 
 
+_MANY_INPUTS, _SOME_DEPENDENCE = 10, 0.02
+"""Inputs from which on an answer without evidence says that fewer would show more, and how much of y one must explain
+to be named."""
+
+
 def account_words(account: Account, seed: int) -> str:
     """Say what became of a table's rows."""
     words = f"{account.used:,} rows"
@@ -112,7 +117,22 @@ def unseen(found: Comparison) -> str:
         f"{_amount(column, effect.detectable_in_part)} in a tenth of them"
         for column, effect in zip(found.pair.y, found.effects, strict=True)
     ]
-    return f"That does not rule out small changes: in these rows {', and '.join(every[:2])}, can go unseen."
+    words = f"That does not rule out small changes: in these rows {', and '.join(every[:2])}, can go unseen."
+    inputs = found.pair.x
+    if len(inputs) < _MANY_INPUTS:
+        return words
+    # So many inputs hide what happens in a few of them.
+    dependence = found.places.dependence
+    most = [k for k in np.argsort(-np.array(dependence), kind="stable")[:3] if dependence[k] > _SOME_DEPENDENCE]
+    fewer = f" {found.pair.y[0].name} depends most on {_listed([inputs[k].name for k in most])}." if most else ""
+    return (
+        f"{words} With {len(inputs)} inputs, changes in a few places are hard to see: fewer inputs, or more rows, show "
+        f"more.{fewer}"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def effect_words(column: Column, effect: Effect) -> list[str]:
