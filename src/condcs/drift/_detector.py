@@ -82,6 +82,8 @@ class ConditionalDriftDetector(Stateful):
     (1, True)
     """
 
+    _sums: Sums
+
     @public
     def __init__(
         self,
@@ -337,7 +339,7 @@ class ConditionalDriftDetector(Stateful):
         self._forget_arrays()
 
     def _forget_arrays(self) -> None:
-        self._sums: Sums = self._no_sums()
+        self._sums = self._no_sums()
         self._history = self._model.no_history()
         self._kept_numbers = np.zeros(KEPT_ROWS, np.int64)
         self._kept_x = np.zeros((KEPT_ROWS, len(self._x.columns)))
