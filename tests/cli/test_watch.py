@@ -128,7 +128,7 @@ def test_bad_rows_are_counted_and_named_not_fatal(reference):
 
 
 def test_a_byte_of_another_encoding_ended_the_watch(reference):
-    """In a label, in a number, in a column that is not watched: the rows that need it are counted, the others watched."""
+    """In a label, in a number, in a column that is not watched: rows that need it are counted, the others watched."""
     frame = house_prices(40, 9)
     frame["note"] = "x"
     header, *rows = as_csv(frame).splitlines()
@@ -160,7 +160,7 @@ def test_report_shows_the_stream_and_its_alarms(reference, tmp_path):
     given = as_csv(house_prices(60, 2), house_prices(240, 3, changed=True))
     assert run(reference, "--report", page, given=given).exit_code == 1
     text = page.read_text()
-    assert "The relation changed: row" in text
+    assert "The relation changed once, at row" in text
     assert "The stream</h2>" in text
     assert "data:image/" in text
     quiet = run(reference, "--report", page, given=as_csv(house_prices(40, 4)))

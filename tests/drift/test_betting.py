@@ -70,7 +70,7 @@ def test_cells_divide_every_region():
     inputs = np.column_stack([x[:, 0], x[:, [1]] == np.arange(3), x[:, 2]]).astype(float)
     cells = Cells.of(inputs, inputs, places, int(regions.first[-1]))
     found = cells.locate(inputs, places)
-    counts = np.bincount(found.ravel(), minlength=cells.count)
+    counts = np.bincount(found.ravel(), minlength=cells.total)
     assert counts.min() >= CELL_ROWS
     assert counts.sum() == found.size
     for family in range(found.shape[1]):

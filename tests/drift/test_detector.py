@@ -412,7 +412,9 @@ def test_broken_states(detector_state):
             fresh({**detector_state, "settings": np.array(json.dumps({**settings, **change}))})
 
 
-@pytest.mark.parametrize("name", ["sums_trees", "base_totals", "cell_children", "kept_x", "means_coefficients", "typical", "fitted", "edges"])
+@pytest.mark.parametrize(
+    "name", ["sums_trees", "base_totals", "cell_children", "kept_x", "means_coefficients", "typical", "fitted", "edges"]
+)
 @pytest.mark.parametrize("change", [lambda a: a[:0], lambda a: a[0], lambda a: a * np.nan, lambda a: a.astype(complex)])
 def test_damaged_arrays_of_a_state_are_refused_not_worked_with(detector_state, name, change):
     with pytest.raises(CondcsError, match="`state` must come from"):

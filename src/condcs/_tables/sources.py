@@ -112,9 +112,7 @@ class Table(Protocol):
         """Yield rows, cut down to some columns, `most` at a time (by default a few thousand)."""
 
 
-def open_table(
-    source: str | Table, files: FileOptions, *, any_bytes: bool = False
-) -> AbstractContextManager[Table]:
+def open_table(source: str | Table, files: FileOptions, *, any_bytes: bool = False) -> AbstractContextManager[Table]:
     """Open a table for reading.
 
     Parameters

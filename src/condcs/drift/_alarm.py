@@ -19,7 +19,7 @@ from condcs.drift._scores import ScoreModel, design
 
 FloatArray = np.ndarray[Any, Any]
 
-RANGE_LEVEL = 0.9
+RANGE_LEVEL = 0.95
 """Share of the evidence that lies in the range of the change point."""
 
 COMPARED_ROWS = 300
@@ -62,7 +62,7 @@ class Alarm:
     since : int
         Estimate of the row at which the change began.
     since_range : pair of int
-        Rows between which 90% of the evidence puts it.
+        Rows between which 95% of the evidence puts it.
     at_least : bool
         Whether it may have begun before the rows that are kept.
     before, after : Summary
@@ -116,11 +116,13 @@ class Alarm:
     def __str__(self) -> str:
         since = f"{'before ' if self.at_least else ''}row {self.since:,}"
         low, high = self.since_range
-        what = f"the share of {self.label}" if self.label is not None else "the mean"
-        place = "" if self.region == "all rows" else f" where {self.region}"
+        everywhere = self.region == "all rows"
+        what = f"the share of {self.label}" if self.label is not None else f"the mean of {self.response}"
+        place = "" if everywhere else f" where {self.region}"
+        there = "" if everywhere else " there"
         parts = [
             f"row {self.row:,}: {self.change}{place}, since {since} (between {low:,} and {high:,})",
-            f"{what} there was {self.before.mean:.4g} in the reference and is {self.after.mean:.4g} now",
+            f"{what}{there} was {self.before.mean:.4g} in the reference and is {self.after.mean:.4g} now",
         ]
         if self.kind == "spread" and self.label is None:
             parts[1] = (
@@ -224,7 +226,9 @@ class _Winner(NamedTuple):
     def densities(self, bets: Bets, regions: Regions, x: FloatArray, f: int) -> FloatArray:
         """Return coefficients of 1, z and z^2 in the logarithms of the densities, (bets, rows, 3); NaN where asleep."""
         if self.kind in (LEVEL, SPREAD):
-            return np.asarray(self.coefficients[:, None] * np.where(regions.holds(x, self.region), 1.0, np.nan)[:, None])
+            return np.asarray(
+                self.coefficients[:, None] * np.where(regions.holds(x, self.region), 1.0, np.nan)[:, None]
+            )
         heights = bets.heights[regions.locate(x)[:, f]]
         means = self.coefficients[:, None] * np.where(heights == 0, np.nan, heights)
         return np.stack([-0.5 * means**2, means, 0 * means], axis=-1)
@@ -251,9 +255,7 @@ def _winner(bets: Bets, regions: Regions, sums: Sums, s: int, f: int) -> _Winner
     return max(found, key=lambda winner: winner.won)
 
 
-def _change_point(
-    densities: FloatArray, z: FloatArray, numbers: FloatArray
-) -> tuple[int, tuple[int, int], bool]:
+def _change_point(densities: FloatArray, z: FloatArray, numbers: FloatArray) -> tuple[int, tuple[int, int], bool]:
     r"""Return the estimate, the range, and whether the change may lie before the first row kept.
 
     A Shiryaev-Roberts sum is a sum over beginnings, :math:`R = \sum_\nu \prod_{t \ge \nu} b(z_t)`: the share of
@@ -283,8 +285,10 @@ def _words(model: ScoreModel, s: int, kind: int, sign: int, family: FloatArray) 
     column = model.responses[target.column]
     if kind == INTERACTION:
         a, b = (model.inputs[place].name for place in family)
-        sign_words = "rises" if sign > 0 else "falls"
-        return column.name, None, f"{column.name} {sign_words} with the product of {a} and {b} as it did not before"
+        label = None if target.label < 0 else column.labels[target.label]
+        what = column.name if label is None else f"the share of {label} in {column.name}"
+        more = "higher" if sign > 0 else "lower"
+        return column.name, label, f"{what} is {more} where {a} and {b} are both high or both low"
     if target.label >= 0:
         label = column.labels[target.label]
         often = "is more or less often" if kind == 1 else "is more often" if sign > 0 else "is less often"

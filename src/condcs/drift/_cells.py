@@ -189,7 +189,11 @@ class Cells(NamedTuple):
         least = -(-len(x) // MOST_CELLS)
         nodes: list[tuple[int, float, int]] = [(-1, 0.0, 0)] * count
         waiting = [
-            (region, np.flatnonzero((regions == region).any(axis=1)), max(CELL_ROWS if region else OVERALL_CELL_ROWS, least))
+            (
+                region,
+                np.flatnonzero((regions == region).any(axis=1)),
+                max(CELL_ROWS if region else OVERALL_CELL_ROWS, least),
+            )
             for region in range(count)
         ]
         cells = 0
@@ -208,7 +212,7 @@ class Cells(NamedTuple):
         return cls(columns.astype(np.int64), thresholds.astype(np.float64), children.astype(np.int64))
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         """Number of cells."""
         return int(np.sum(self.columns < 0))
 
@@ -228,7 +232,7 @@ class Cells(NamedTuple):
             # Every other node is the child of one before it.
             or sorted([*children[inner], *(children[inner] + 1)]) != list(range(regions, len(columns)))
             or (children[inner] <= inner).any()
-            or sorted(children[columns < 0]) != list(range(self.count))
+            or sorted(children[columns < 0]) != list(range(self.total))
         ):
             raise ValueError("cells that do not make trees")
 

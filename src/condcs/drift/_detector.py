@@ -82,6 +82,8 @@ class ConditionalDriftDetector(Stateful):
     (1, True)
     """
 
+    _sums: Sums
+
     @public
     def __init__(
         self,
@@ -281,9 +283,10 @@ class ConditionalDriftDetector(Stateful):
         self._generator = np.random.Generator(np.random.PCG64())
         self._generator.bit_generator.state = settings["generator"]
         self._forget_arrays()
+        sums = self._sums
         due = {name: getattr(self, f"_{name}") for name in _KEPT}
-        due |= {f"sums_{name}": array for name, array in self._sums._asdict().items()}
-        due |= {"base_trees": self._sums.trees, "base_totals": self._sums.totals}
+        due |= {f"sums_{name}": array for name, array in sums._asdict().items()}
+        due |= {"base_trees": sums.trees, "base_totals": sums.totals}
         found = {}
         for name, like in due.items():
             array = np.asarray(state[name])
@@ -329,7 +332,7 @@ class ConditionalDriftDetector(Stateful):
         self._scale = 2.0 * self._model.n_scores
 
     def _no_sums(self) -> Sums:
-        return no_sums(self._model.n_scores, self._cells.count, self._bets)
+        return no_sums(self._model.n_scores, self._cells.total, self._bets)
 
     def _forget(self) -> None:
         self._drift, self._kept_count, self._learning, self._score = False, 0, None, float("nan")

@@ -345,7 +345,7 @@ def _score_rows(inputs: Any, y: Any, uniforms: Any, history: Any, means: Any, sp
 
 def design(x: FloatArray, columns: Sequence[Column]) -> FloatArray:
     """Return the columns of numbers, and an indicator for every label of the others."""
-    if not any([column.is_category for column in columns]):
+    if not any(column.is_category for column in columns):
         return np.ascontiguousarray(x)
     parts = [
         (values[:, None] == np.arange(len(column.labels))).astype(np.float64) if column.is_category else values[:, None]
@@ -398,7 +398,9 @@ def fit_scores(
     coefficients, notes, promises = _autoregression(residuals, ~fitted, targets, responses)
     if _repeats(np.column_stack([x, y])):
         promises = False
-        notes.append("The stated run length cannot be promised: rows of the reference are repeated one after the other.")
+        notes.append(
+            "The stated run length cannot be promised: rows of the reference are repeated one after the other."
+        )
     predicted, _ = predict(residuals, coefficients, np.zeros((len(coefficients), len(targets))))
     typical_left = _spread(residuals - predicted)
     model = replace(

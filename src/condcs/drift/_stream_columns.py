@@ -107,7 +107,7 @@ class StreamColumns:
         """Return for each row 0 if it can be used, 1 for a gap (or a word for a number), 2 for a label never seen."""
         gaps = ~np.isfinite(rows).all(axis=1)
         if not self._has_labels:
-            return gaps.astype(np.int64)
+            return np.asarray(gaps, np.int64)
         unseen = (rows[:, self.are_labels] == UNSEEN).any(axis=1)
         return np.where(gaps, 1, np.where(unseen, 2, 0))
 

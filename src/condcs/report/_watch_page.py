@@ -73,10 +73,11 @@ def watch_page(
     """Return the page: the stream with its alarms, what each alarm says, and what was done."""
     page = Page(
         f"Watching {_names(about['y'])}",
-        f"Given {_names(about['x'])}, beside the {about['rows']:,} rows of {about['title']}.",
+        f"Given {_names(about['x'])}, compared with the {about['rows']:,} rows of {about['title']}.",
     )
     if alarms:
-        page.verdict(f"The relation changed: {alarms[-1]}.", "bad")
+        times = "once" if len(alarms) == 1 else f"{len(alarms):,} times; the last"
+        page.verdict(f"The relation changed {times}, at {alarms[-1]}.", "bad")
     else:
         page.verdict("No change of the relation was found.", "good")
     page.text(account)
@@ -95,11 +96,12 @@ def watch_page(
         page.section("Alarms")
         columns = ["row", "change", "where", "began at", "range", "mean before", "mean now", "divergence"]
         rows = [
-            [a.row, a.change, a.region, a.since, _range(a), a.before.mean, a.after.mean, a.divergence] for a in alarms
+            [f"{a.row:,}", a.change, a.region, f"{a.since:,}", _range(a), a.before.mean, a.after.mean, a.divergence]
+            for a in alarms
         ]
         page.table(columns, rows)
         for alarm in alarms[-10:]:
-            page.text(f"{alarm}.{_witness_words(alarm)}")
+            page.text(f"{str(alarm).capitalize()}.{_witness_words(alarm)}")
     page.section("How it was made")
     page.facts({"mean run length, at least": about["run_length"], "after an alarm": about["after_alarm"]})
     if command:
