@@ -224,12 +224,12 @@ def _by_own_means(method: str, series: Series, k: int, seed: int) -> FloatArray:
             from aeon.clustering import KASBA
 
             return np.asarray(KASBA(k, random_state=seed).fit_predict(equal_lengths(series)))
-        features = {
+        features: Mapping[str, Callable[[Series], FloatArray]] = {
             "catch22": _catch22,
             "ar": _ar_coefficients,
             "euclid": lambda s: equal_lengths(s).reshape(len(s), -1),
         }
-        values = np.nan_to_num(np.asarray(features[method](series), dtype=float))
+        values = np.nan_to_num(features[method](series))
         if method != "euclid":
             spread = values.std(axis=0)
             values = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)

@@ -107,7 +107,7 @@ def chosen_words(found: SeriesClusters, options: ClusterOptions) -> dict[str, st
     marks = {trial.setting: trial.mark for trial in found.tried}
     return words | {
         "tried": f"{len(found.tried)} settings",
-        "chosen": "; ".join(f"{setting_words(vote)} (mark {marks[vote]:.2f})" for vote in found.votes),
+        "chosen": "\n".join(f"{setting_words(vote)}: mark {marks[vote]:.2f}" for vote in found.votes),
         "clustering": f"{options.method.replace('_', '-')} on the votes of these settings",
         "firmness": f"{found.firmness:.2f}: {firmness_words(found.firmness)}",
     }
@@ -129,7 +129,7 @@ def firmness_words(firmness: float) -> str:
 
 def _by_baseline(file: SeriesFile, options: ClusterOptions) -> tuple[SeriesClusters, dict[str, str]]:
     """Cluster by an established measure, on standardised data and by the same algorithms."""
-    if options.k == "auto":
+    if options.measure == "conditional_cs" or options.k == "auto":
         raise ParameterError(f"`--k` must be a number for --measure {options.measure}, got 'auto'. Pass e.g. --k 3.")
     scaling: Scaling = "global" if options.scaling == "auto" else options.scaling
     collection = scaled(check_collection("X", file.X, "nct", "drop"), scaling)
@@ -181,7 +181,10 @@ def print_clusters(found: Clustering, console: Terminal) -> None:
     """Print the table of clusters."""
     console.print()
     for label, value in found.settings.items():
-        console.print(f"[dim]{label:<11}[/dim] {foreign(value)}")
+        first, *more = (foreign(line) for line in value.split("\n"))
+        console.print(f"[dim]{label:<11}[/dim] {first}")
+        for line in more:
+            console.print(f"{'':<11} {line}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in found.columns:
         table.add_column(title, justify="right", style="cyan" if title == "cluster" else None)

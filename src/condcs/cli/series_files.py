@@ -282,7 +282,7 @@ def _rows(cells: _Cells, options: SeriesOptions) -> _Found:
         while kept and is_missing(kept[-1]):
             kept.pop()
         X.append(_numbers(kept, cells.title, line)[None])
-    classes = None if label is None else [label_of(cell) for cell in cells.column(label)]
+    classes = None if label is None else [_class_of(cell) for cell in cells.column(label)]
     names = [] if name is None else [label_of(cell) for cell in cells.column(name)]
     return _Found(X, classes, names, f"one per row{told}")
 
@@ -304,7 +304,7 @@ def _special_columns(cells: _Cells, options: SeriesOptions) -> tuple[int | None,
     name = next((c for c in texts if c != label and kinds[c] == len(cells.rows)), None)
     told = f", classes in {cells.says(label)}" if label is not None else ""
     told += f", names in {cells.says(name)}" if name is not None else ""
-    return label, name, told + (" (--labels none if they are values)" if noticed else "")
+    return label, name, told + (" (or --labels none)" if noticed else "")
 
 
 def _coded_column(cells: _Cells) -> int | None:
@@ -411,6 +411,11 @@ def _is_number(cell: Any) -> bool:
 
 def _is_value(cell: Any) -> bool:
     return not is_missing(cell) and reads(as_number, cell)
+
+
+def _class_of(cell: Any) -> str:
+    # Codes are often written with the digits of the values beside them.
+    return f"{as_number(cell):.0f}" if _is_value(cell) and as_number(cell).is_integer() else label_of(cell)
 
 
 def _is_day(cell: Any) -> bool:

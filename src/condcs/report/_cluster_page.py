@@ -132,7 +132,7 @@ def cluster_page(found: Clustering, command: str) -> Page:
         f"Up to {MOST_LINES} series of each cluster; the most central one is black.{few}",
     )
     page.section("How it was made")
-    page.facts(found.settings)
+    page.facts({name: value.replace("\n", "; ") for name, value in found.settings.items()})
     page.command(command)
     return page
 
