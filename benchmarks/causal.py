@@ -36,7 +36,7 @@ def single_test(window: int = 1024, resamples: int = 100) -> None:
 
     def test(**options: Any) -> Any:
         settings = {"null": ShiftedWindows(n_windows=1), "n_resamples": resamples, "rng": 0, "n_jobs": THREADS}
-        return causal_test(x, y, embedding=2, **{**settings, **options})
+        return causal_test(x, y, embedding=2, **{"null": "windows", **settings, **options})
 
     test()
     ours = median(once(test) for _ in range(3))
@@ -66,7 +66,9 @@ def all_pairs(length: int = 1024, resamples: int = 100) -> None:
     causal_graph(series[:200], n_resamples=2, rng=0)
     for order in (1, 2):
         seconds = once(
-            lambda order=order: causal_graph(series, embedding=order, n_resamples=resamples, rng=0, n_jobs=THREADS)
+            lambda order=order: causal_graph(
+                series, embedding=order, null="windows", n_resamples=resamples, rng=0, n_jobs=THREADS
+            )
         )
         print(f"causal_graph, 5 series x {length:,}, 20 links, P = {resamples}, order {order}:  {seconds:.2f} s")
 
@@ -76,7 +78,9 @@ def memory(length: int = 4096, resamples: int = 100) -> None:
 
     series = make_henon_chain(length).series
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    seconds = once(lambda: causal_graph(series, embedding=2, n_resamples=resamples, rng=0, n_jobs=THREADS))
+    seconds = once(
+        lambda: causal_graph(series, embedding=2, null="windows", n_resamples=resamples, rng=0, n_jobs=THREADS)
+    )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
     print(f"causal_graph, 5 series x {length:,}, P = {resamples}: {seconds:.1f} s, peak {peak:.0f} MB above the inputs")
 

@@ -118,8 +118,9 @@ def test_batches_of_links_change_nothing(monkeypatch):
 
 def test_graph_and_single_tests_agree():
     data = make_nlvar3(300, rng=2)
-    graph = causal_graph(data.series, n_resamples=20, rng=7)
-    alone = causal_test(data.series[:, 0], data.series[:, 2], n_resamples=20, rng=7)
+    options = {"null": "windows", "n_resamples": 20, "rng": 7}
+    graph = causal_graph(data.series, **options)
+    alone = causal_test(data.series[:, 0], data.series[:, 2], **options)
     assert graph.statistics[0, 2] == pytest.approx(alone.statistic, rel=1e-12)
     assert graph.scores[0, 2] == pytest.approx(alone.details["score"], rel=1e-12)
     assert graph.pvalues[0, 2] == alone.pvalue

@@ -56,7 +56,8 @@ def test_a_given_width_is_in_the_unit_of_the_series(series, measure, power):
 def test_a_width_far_beyond_the_series_finds_nothing(series):
     """Every kernel value is 1: the score is 0 up to rounding, and the p-value 1."""
     tiny = 1e-200 * series[:, :2]
-    found = causal_test(tiny[:, 0], tiny[:, 1], measure=ConditionalCS(bandwidth=1.0), n_resamples=19, rng=0)
+    options = {"null": "windows", "n_resamples": 19, "rng": 0}
+    found = causal_test(tiny[:, 0], tiny[:, 1], measure=ConditionalCS(bandwidth=1.0), **options)
     assert found.statistic == pytest.approx(0.0, abs=1e-12)
     assert found.pvalue == 1.0
 

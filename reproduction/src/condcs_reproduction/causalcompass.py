@@ -308,8 +308,8 @@ def summarise(experiment: Experiment, results: Results) -> Report:
     notes = [
         EXPECTED,
         f"Sizes: {sizes}; Lorenz-96 of the small size has 7. Series act at {_ORDER} lags in the VAR; methods look at "
-        f"as many, PCMCI+ at lag 0 as well. CMIknn and GPDC have {p['n_resamples']} resamples (their default is 500), and "
-        "so have the pairs of (CS)²; the others need none.",
+        f"as many, PCMCI+ at lag 0 as well. CMIknn and GPDC have {p['n_resamples']} resamples (their default is 500), "
+        "and so have the pairs of (CS)²; the others need none.",
         "Links are ranked by p-value and, where resamples leave ties, by the value of the test; PCMCI+ prunes links "
         "that it finds to be indirect. Seconds are of one core.",
         "Methods whose packages are absent are left out: pip install tigramite dcor (tigramite is under the GPL-3).",

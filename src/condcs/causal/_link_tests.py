@@ -109,6 +109,9 @@ Null = NullName | Surrogates
 _LEAST_NOISE = 0.01
 """Share of the variance of a target that must be left unexplained for the test by signs."""
 
+_HELPFUL = 0.99
+"""A series helps to predict a target if its last value reduces what is left unexplained by this factor."""
+
 
 @dataclass(frozen=True, eq=False)
 class LinkTests(ByValue):
@@ -212,7 +215,8 @@ def causal_test(
 
     By default the test is chosen by how noisy the target is. If a regression on its own past and the last values of
     all series leaves noise (more than 1% of its variance), the link is tested by `condcs.independence_test` of y_t
-    and the past of x given the past of y: products of residuals against random signs, on all rows. If it leaves almost
+    and the past of x given the past of y, and that of the third series which helps most to predict y, if any does:
+    products of residuals against random signs, on all rows. If it leaves almost
     nothing, as in deterministic maps, residuals are errors of the regression, and the score is compared with that of
     surrogates: windows of the two series at different times. The score and all surrogates share one Gram matrix per
     series. Cost O(P n^2); memory O(n P).
@@ -357,13 +361,27 @@ def _by_noise(
 def is_noisy(problem: CausalProblem, target: int) -> bool:
     """Whether a regression on its own past and the last values of all series leaves something of a series."""
     others = [problem.past(v, (1,)) for v in range(len(problem.series)) if v != target]
+    return _unexplained(problem, target, others) > _LEAST_NOISE
+
+
+def companions(problem: CausalProblem, target: int) -> list[int]:
+    """Return the series whose last value helps to predict a target, beside its own past; the most helpful first."""
+    alone = _unexplained(problem, target, [])
+    left = {
+        v: _unexplained(problem, target, [problem.past(v, (1,))]) for v in range(len(problem.series)) if v != target
+    }
+    return sorted((v for v in left if left[v] < _HELPFUL * alone), key=left.__getitem__)
+
+
+def _unexplained(problem: CausalProblem, target: int, others: list[FloatArray]) -> float:
+    """Return the share of the variance of a target that is left by a regression on its own past and others."""
     inputs = np.hstack([problem.past(target, problem.embedding.own_steps), *others])
     complete = np.isfinite(inputs).all(axis=1)
     y = problem.past(target, (0,))[complete]
     if len(y) < FEWEST_ROWS:
-        return True
+        return 1.0
     left_out = Smoother(inputs[complete], (False,) * inputs.shape[1]).residuals(y)[1]
-    return bool((left_out.var(axis=0) > _LEAST_NOISE * y.var(axis=0)).any())
+    return float(np.max((left_out**2).mean(axis=0) / y.var(axis=0)))
 
 
 class Scorer:
@@ -516,9 +534,20 @@ def block_orders(
 def _by_signs(scorer: Scorer, n_resamples: int, rng: np.random.Generator, advance: Any) -> LinkTests:
     """Test each link by products of residuals under random signs; the scores are those of the whole series."""
     problem, found = scorer.problem, []
+    helpful = {target: companions(problem, target) for target in {link.target for link in problem.links}}
     for link, stream in zip(problem.links, rng.spawn(len(problem.links)), strict=True):
         target, condition, source = problem.parts(link)
-        found.append(independence_test(source, target, given=condition, n_resamples=n_resamples, rng=stream))
+        complete: Any = np.ones(len(target), bool)
+        # A driver of the target is also known to the older past of what the target drives: without it, the reverse
+        # of a true link would be significant.
+        third = next((v for v in helpful[link.target] if v not in (link.source, *link.given)), None)
+        if third is not None:
+            past = problem.past(third, problem.embedding.source_steps)
+            measured = np.isfinite(past).all(axis=1)
+            if measured.sum() >= FEWEST_ROWS:
+                complete, condition = measured, np.hstack([condition, past])
+        x, y, z = (part[complete] for part in (source, target, condition))
+        found.append(independence_test(x, y, given=z, n_resamples=n_resamples, rng=stream))
         advance(1)
     scores = scorer.on_everything()
     statistics, pvalues = (np.array([getattr(one, name) for one in found]) for name in ("statistic", "pvalue"))

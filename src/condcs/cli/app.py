@@ -266,8 +266,12 @@ def causal(
         str, typer.Option(help="conditional_cs, linear_granger, kernel_granger or transfer_entropy.")
     ] = "conditional_cs",
     null: Annotated[
-        str, typer.Option(help="Surrogates: windows (of other times), circular (shifts) or local (permutations).")
-    ] = "windows",
+        str,
+        typer.Option(
+            help="Test: signs (of residuals), or surrogates by windows (of other times), circular (shifts) or local "
+            "(permutations); auto: signs for noisy targets, else windows."
+        ),
+    ] = "auto",
     conditional: Annotated[
         bool, typer.Option("--conditional", help="Condition each link on all other series.")
     ] = False,

@@ -23,7 +23,7 @@ from condcs.cli.terminal import Terminal, foreign
 FloatArray = np.ndarray[Any, Any]
 
 CausalMeasure = Literal["conditional_cs", "linear_granger", "kernel_granger", "transfer_entropy"]
-CausalNull = Literal["windows", "circular", "local"]
+CausalNull = Literal["auto", "signs", "windows", "circular", "local"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class CausalOptions:
     lag: int | Literal["auto"] = "auto"
     order: int | Literal["auto"] = "auto"
     measure: CausalMeasure = "conditional_cs"
-    null: CausalNull = "windows"
+    null: CausalNull = "auto"
     conditional: bool = False
     ranks: bool = False
     alpha: float = 0.05
@@ -171,5 +171,5 @@ def settings_words(graph: CausalGraph) -> str:
     """Say in a line what was tested and how."""
     return (
         f"{graph.measure}, {graph.embedding_words()}; {graph.null} null on {graph.window:,} rows, "
-        f"{graph.null_distributions.shape[-1]} surrogates; adjusted for {len(graph.rows())} tests (Benjamini-Hochberg)."
+        f"{graph.null_distributions.shape[-1]} resamples; adjusted for {len(graph.rows())} tests (Benjamini-Hochberg)."
     )

@@ -76,7 +76,9 @@ class SeriesTable:
             words += f"; {self.holes:,} {many} in time, {self.absent:,} times absent"
         if self.missing:
             cells = np.isnan(self.values).sum(axis=0) - self.absent
-            words += f"; {self.missing:,} missing values, most in {self.names[int(np.argmax(cells))]!r}"
+            many = "value" if self.missing == 1 else "values"
+            place = f"{'most ' if np.count_nonzero(cells) > 1 else ''}in {self.names[int(np.argmax(cells))]!r}"
+            words += f"; {self.missing:,} missing {many}, {place}"
         return words + "."
 
 
