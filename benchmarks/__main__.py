@@ -7,6 +7,7 @@ import sys
 from benchmarks import (
     causal,
     core,
+    coverage,
     explore,
     hops,
     inference,
@@ -25,6 +26,7 @@ PARTS = {
     "memory": memory.main,
     "millions": millions.main,
     "power": power.main,
+    "coverage": coverage.main,
     "inference": inference.main,
     "causal": causal.main,
     "timeseries": timeseries.main,
