@@ -7,6 +7,7 @@ import sys
 from benchmarks import (
     causal,
     core,
+    coverage,
     explore,
     hops,
     inference,
@@ -26,6 +27,7 @@ PARTS = {
     "millions": millions.main,
     "millions-power": millions.power,
     "power": power.main,
+    "coverage": coverage.main,
     "inference": inference.main,
     "causal": causal.main,
     "timeseries": timeseries.main,

@@ -97,7 +97,7 @@ def _contrasts(categories=False):
         x[:, 1] = rng.integers(3, size=90)
     smoother = Smoother(x, [False, categories])
     response = adjusted_response(x[:, :1] + rng.normal(size=(90, 1)), [False], smoother)
-    return sample_contrasts(response, smoother), rng
+    return sample_contrasts(response, smoother, np.full((90, 2), 0.5)), rng
 
 
 @pytest.mark.parametrize("categories", [False, True])
@@ -118,8 +118,9 @@ def test_views_by_anchors_are_their_formulas(categories, many_chunks):
         white = features @ (turn[:, kept] / np.sqrt(spectrum[kept])) @ turn[:, kept].T
         h = (np.exp(-squared / (contrasts.unit * bandwidth**2)) * same * (white @ features.T))[rows]
         kernel = h.T @ h
-        pairs = np.einsum("ip,ij,jp->p", u, kernel, u) / (np.diag(kernel) @ u**2) - 1
-        np.testing.assert_allclose(found[name], pairs, rtol=1e-6)
+        diagonal = np.diag(kernel)
+        pairs = np.einsum("ip,ij,jp->p", u, kernel, u) - diagonal @ u**2
+        np.testing.assert_allclose(found[name], pairs / (diagonal @ (0.25 + u**2) / 2), rtol=1e-6)
 
 
 def test_the_kernel_of_the_anchors_is_close_to_that_of_all_pairs():

@@ -17,23 +17,23 @@ def problem():
     y = x[:, :1] + rng.normal(size=(60, 1))
     smoother = Smoother(x, [False, False])
     response = adjusted_response(y, [False], smoother)
-    return smoother, response, sample_contrasts(response, smoother), rng
+    return smoother, response, sample_contrasts(response, smoother, np.full((60, 2), 0.5)), rng
 
 
 def test_views_are_their_formulas(problem):
     smoother, response, contrasts, rng = problem
     u = rng.integers(2, size=(60, 3)) - rng.uniform(size=(60, 1))
     found = dict(zip(contrasts.names, contrasts([u]), strict=True))
-    r = response.columns[:, 0]
-    np.testing.assert_allclose(found["mean"], (r @ u) ** 2 / (r**2 @ u**2))
+    r, squares = response.columns[:, 0], (0.25 + u**2) / 2
+    np.testing.assert_allclose(found["mean"], (r @ u) ** 2 / (r**2 @ squares))
     z = np.clip(smoother.numbers, -3, 3)
-    slopes = [((r * z[:, j]) @ u) ** 2 / ((r * z[:, j]) ** 2 @ u**2) for j in range(2)]
+    slopes = [((r * z[:, j]) @ u) ** 2 / ((r * z[:, j]) ** 2 @ squares) for j in range(2)]
     np.testing.assert_allclose(found["slopes"], np.max(slopes, axis=0))
     squared = ((smoother.numbers[:, None] - smoother.numbers) ** 2).sum(-1)
     unit = np.median(squared[squared > 1e-12])
     kernel = np.exp(-squared / (2 * unit * 0.3**2)) * (response.wide @ response.wide.T)
-    diagonal = np.diag(kernel) @ u**2
-    np.testing.assert_allclose(found["local"], np.einsum("ip,ij,jp->p", u, kernel, u) / diagonal - 1, rtol=1e-8)
+    pairs = np.einsum("ip,ij,jp->p", u, kernel, u) - np.diag(kernel) @ u**2
+    np.testing.assert_allclose(found["local"], pairs / (np.diag(kernel) @ squares), rtol=1e-8)
 
 
 def test_views_do_not_depend_on_tiles_or_threads(problem):

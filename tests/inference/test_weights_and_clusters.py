@@ -48,14 +48,17 @@ def test_views_of_weighted_clusters_are_their_formulas():
     smoother = Smoother(x, [False, False])
     response = adjusted_response(x[:, :1] + rng.normal(size=(60, 1)), [False], smoother)
     clusters, weights = np.repeat(np.arange(20), 3), rng.random(60)
-    plain = sample_contrasts(response, smoother)
+    plain = sample_contrasts(response, smoother, np.full((60, 2), 0.5))
     contrasts = weighted_units(plain, weights, clusters)
     u = np.repeat(rng.integers(2, size=(20, 3)) - 0.5, 3, axis=0)
     found = dict(zip(contrasts.names, contrasts([u]), strict=True))
     by_cluster = (weights * response.columns[:, 0]).reshape(20, 3).sum(axis=1)
     np.testing.assert_allclose(found["mean"], (by_cluster @ u[::3]) ** 2 / (0.25 * np.sum(by_cluster**2)))
+    # The weights of a pair of rows multiply their kernel: the same sum over pairs, measured by another diagonal.
     kernels = dict(zip(plain.names, plain([u * weights[:, None]]), strict=True))
-    np.testing.assert_allclose(found["local"], kernels["local"])
+    diagonal = (plain.kernels["local"][1][0] ** 2).sum(axis=1)
+    pairs = kernels["local"] * (diagonal @ (0.25 + (u * weights[:, None]) ** 2)) / 2
+    np.testing.assert_allclose(found["local"], pairs / (diagonal * weights**2 @ (0.25 + u**2) / 2))
 
 
 def test_weights_of_one_and_clusters_of_one_row_change_nothing():

@@ -274,7 +274,7 @@ def _every_view(
         found = chosen_propensity(propensity, inputs, known, clusters, pool.labels, len(pool.sizes), rng)
     if not all(y.labels or (False,)):
         pool = measured_pool(measure, x_parts, _split(response.adjusted, y_parts, y.sizes), options, rows.weights)
-    contrasts = weighted_units(sample_contrasts(response, smoother), weights, clusters)
+    contrasts = weighted_units(sample_contrasts(response, smoother, found.of_rows), weights, clusters)
     return EveryView(anchored_pool(pool.with_weights(weights), rng), contrasts, found, anchors)
 
 

@@ -19,8 +19,10 @@ shape           a change of the shape of the response: modes, tails, skewness
 divergence      the measure itself, on the adjusted response (`condcs._inference.conditional_tests`)
 ==============  ==========================================================================================
 
-Sums are studentised: each labelling is measured by its own sum of squares, so that probabilities which are flatter than
-the true ones, as shrunken ones are, do not make redrawn samples look more uneven than the observed ones.
+Sums are measured by sums of squares: half by what these are expected to be, half by what they are for the labelling.
+Where the estimated probabilities are flatter than the true ones, as shrunken ones are, redrawn samples are more uneven
+than the observed ones: measured by what is expected alone, tests reject too seldom; measured by what is alone, a little
+too often.
 """
 
 from __future__ import annotations
@@ -172,6 +174,8 @@ class Contrasts:
         on the inputs times the products of each array of features.
     smoother : Smoother
         For the inputs.
+    variances : array, shape (n, G)
+        Variance of u by the probabilities, for each of the arrays of surprises.
     unit : float
         Median squared distance of the inputs.
     """
@@ -180,6 +184,7 @@ class Contrasts:
     largest: dict[str, FloatArray]
     kernels: dict[str, tuple[float, list[FloatArray]]]
     smoother: Smoother
+    variances: FloatArray
     unit: float
 
     @property
@@ -188,18 +193,19 @@ class Contrasts:
         return (*self.sums, *self.largest, *self.kernels)
 
     def __call__(self, surprises: Sequence[FloatArray]) -> FloatArray:
-        """Return the views (rows) for each column of the surprises: one array of n rows per sample, or but one."""
+        """Return the views (rows) for each column of the surprises: one array of n rows per column of variances."""
         found = np.zeros((len(self.names), surprises[0].shape[1]))
         with one_blas_thread():
-            for u in surprises:
+            for u, variances in zip(surprises, self.variances.T, strict=True):
+                squares = _squares(u, variances)
                 for row, functions in enumerate(self.sums.values()):
-                    found[row] += _studentised(functions, u).sum(axis=0)
+                    found[row] += _studentised(functions.T @ u, (functions**2).T @ squares).sum(axis=0)
                 for row, functions in enumerate(self.largest.values(), start=len(self.sums)):
-                    found[row] += _studentised(functions, u).max(axis=0)
-                found[len(self.sums) + len(self.largest) :] += self._kernel_sums(u)
+                    found[row] += _studentised(functions.T @ u, (functions**2).T @ squares).max(axis=0)
+                found[len(self.sums) + len(self.largest) :] += self._kernel_sums(u, squares)
         return found
 
-    def _kernel_sums(self, u: FloatArray) -> FloatArray:
+    def _kernel_sums(self, u: FloatArray, squares: FloatArray) -> FloatArray:
         """Sum u_i u_j k(i, j) over all pairs i != j, tile by tile, in units of the sum over i = j; for each kernel."""
         settings = current_settings()
         n = len(u)
@@ -222,7 +228,7 @@ class Contrasts:
 
         with ThreadPoolExecutor(settings.n_threads) as threads:
             pairs = np.asarray(sum(np.array(part) for part in threads.map(work, tiles)))
-        return _by_diagonal(pairs, np.array([_diagonal(features) @ u**2 for _, features in self.kernels.values()]))
+        return _by_diagonal(pairs, np.array([_diagonal(features) @ squares for _, features in self.kernels.values()]))
 
 
 class AnchoredContrasts:
@@ -253,30 +259,33 @@ class AnchoredContrasts:
         functions = [*own.sums.values(), *own.largest.values()]
         columns = [f.shape[1] for f in functions]
         count = sum(columns)
-        # Sums of functions, of their squares, of kernels at each of the anchors, and of the kernels' diagonals.
-        ends = np.cumsum([count, count, *(len(self.anchors) for _ in own.kernels)])
+        # Sums of functions, of their squares, of kernels at each of the anchors, and twice of the kernels' diagonals.
+        ends = np.cumsum([count, count, *(len(self.anchors) for _ in own.kernels), len(own.kernels)])
         views: list[list[FloatArray]] = []
 
         def sums(rows: slice) -> FloatArray:
             parts = []
             chosen = np.hstack([f[rows] for f in functions]).astype(np.float64)
             pairs = self._pairs(rows)
-            for u in surprises(rows):
-                squares = u**2
-                diagonal = [np.einsum("ai,ai->i", p, p) @ squares for p in pairs]
+            diagonals = np.array([np.einsum("ai,ai->i", p, p) for p in pairs])
+            for u, variances in zip(surprises(rows), own.variances[rows].T, strict=True):
+                squares = _squares(u, variances)
                 of_functions = [chosen.T @ u, chosen.T**2 @ squares]
-                parts.append(np.concatenate([*of_functions, *(p @ u for p in pairs), np.array(diagonal)]))
+                parts.append(
+                    np.concatenate([*of_functions, *(p @ u for p in pairs), diagonals @ u**2, diagonals @ squares])
+                )
             return np.array(parts)
 
         resamples = surprises(slice(0, 1))[0].shape[1]
         for of_sample in total(sums, own.smoother.rows, _ANCHORED_ROWS, resamples=resamples):
-            plain, squares, *at_anchors, diagonals = np.split(of_sample, ends)
-            by_function = np.split(_in_units(plain, squares), np.cumsum(columns)[:-1])
+            plain, squares, *at_anchors, diagonals, units = np.split(of_sample, ends)
+            by_function = np.split(_studentised(plain, squares), np.cumsum(columns)[:-1])
+            pairs = [(part**2).sum(axis=0) for part in at_anchors] - diagonals
             views.append(
                 [
                     *(part.sum(axis=0) for part in by_function[: len(own.sums)]),
                     *(part.max(axis=0) for part in by_function[len(own.sums) :]),
-                    *(_by_diagonal((p**2).sum(axis=0) - d, d) for p, d in zip(at_anchors, diagonals, strict=True)),
+                    *_by_diagonal(pairs, units),
                 ]
             )
         return np.asarray(np.sum(views, axis=0))
@@ -311,8 +320,8 @@ class AnchoredContrasts:
         return np.asarray(features[self.anchors] @ (turn[:, kept] / np.sqrt(spectrum[kept]) @ turn[:, kept].T))
 
 
-def sample_contrasts(response: Response, smoother: Smoother) -> Contrasts:
-    """Return the views of labels minus their probabilities given x: whether y tells the samples apart."""
+def sample_contrasts(response: Response, smoother: Smoother, probabilities: FloatArray) -> Contrasts:
+    """Return the views of labels minus their `probabilities` given x (n x G): whether y tells the samples apart."""
     columns = response.columns
     sums = {"mean": columns, "amplitude": columns * response.fitted}
     largest = {"slopes": _each_by_each(columns, _inputs(smoother))}
@@ -325,7 +334,9 @@ def sample_contrasts(response: Response, smoother: Smoother) -> Contrasts:
     kernels = {"local": (_LOCAL, [response.wide])}
     if response.narrow.shape[1]:
         kernels["shape"] = (1.0, [response.narrow])
-    return _contrasts(sums, largest, kernels, smoother)
+    variances = probabilities * (1 - probabilities)
+    # Two samples have one surprise between them, that of the second.
+    return _contrasts(sums, largest, kernels, smoother, variances[:, 1:] if variances.shape[1] == 2 else variances)
 
 
 def wave_features(values: FloatArray, labels: Sequence[bool], smoother: Smoother) -> FloatArray:
@@ -362,7 +373,7 @@ def dependence_contrasts(x: Response, y: Response, waves: FloatArray, smoother: 
         "shape": (np.inf, fine),
         "waves": (np.inf, [waves, y.columns]),
     }
-    return _contrasts(sums, largest, kernels, smoother)
+    return _contrasts(sums, largest, kernels, smoother, np.ones((len(pairs), 1)))
 
 
 def _contrasts(
@@ -370,6 +381,7 @@ def _contrasts(
     largest: dict[str, FloatArray],
     kernels: dict[str, tuple[float, list[FloatArray]]],
     smoother: Smoother,
+    variances: FloatArray,
 ) -> Contrasts:
     """Lay all arrays out in rows: matrix products of another layout differ in the last digit, here and on workers."""
     rows = np.ascontiguousarray
@@ -378,16 +390,17 @@ def _contrasts(
         {name: rows(functions) for name, functions in largest.items()},
         {name: (bandwidth, [rows(own) for own in features]) for name, (bandwidth, features) in kernels.items()},
         smoother,
+        rows(variances),
         _median_square(smoother.numbers),
     )
 
 
-def _studentised(functions: FloatArray, u: FloatArray) -> FloatArray:
-    """Squared sums of u times each function, in units of the sums of their squares."""
-    return _in_units((functions.T @ u), (functions**2).T @ u**2)
+def _squares(u: FloatArray, variances: FloatArray) -> FloatArray:
+    """Return what the squares of u are taken to be: half what they are expected to be, half what they are."""
+    return np.asarray((variances[:, None] + u**2) / 2)
 
 
-def _in_units(sums: FloatArray, squares: FloatArray) -> FloatArray:
+def _studentised(sums: FloatArray, squares: FloatArray) -> FloatArray:
     return np.asarray(sums**2 / np.maximum(squares, np.finfo(float).tiny))
 
 
