@@ -21,6 +21,7 @@ import numpy as np
 
 from condcs._inference.anchors import over_rows, total
 from condcs._inference.statistics import Anchors, FloatArray, LabelArray, MeasuredPool, total_divergence
+from condcs._kernels.low_rank import pseudo_inverse
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import contrast, linear_interaction, linear_pooled_interaction
 from condcs._measures.inputs import ConditionalProblem
@@ -62,7 +63,9 @@ class AnchoredConditional:
         self.weights = np.ones(self.n) if weights is None else np.asarray(weights, np.float64)
         # Kernels with 1 on the diagonal: a mass is at least the row's own weight, and B at most A.
         self.bounded = self.x.diagonal() is None and self.y.diagonal() is None
-        self._inverses = [_inverse(gram) for gram in self._grams(self.landmarks, self.landmarks)]
+        self._inverses = [
+            pseudo_inverse(gram, _SMALLEST_EIGENVALUE) for gram in self._grams(self.landmarks, self.landmarks)
+        ]
         self._trust = self._found_trust()
 
     def __call__(self, labels: LabelArray) -> FloatArray:
@@ -185,10 +188,3 @@ def drawn_by_mass(pool: MeasuredPool, pilot: LabelArray, rng: np.random.Generato
     # Landmarks of their own: there the low rank is exact, and anchors among them would find nothing to correct.
     landmarks = np.unique(rng.choice(n, min(_LANDMARKS, len(pilot)), p=chances))
     return Anchors(rows, 1 / (len(pilot) * chances[rows]), landmarks)
-
-
-def _inverse(gram: FloatArray) -> FloatArray:
-    """Pseudo-inverse of a Gram matrix."""
-    spectrum, turn = np.linalg.eigh((gram + gram.T) / 2)
-    kept = spectrum > _SMALLEST_EIGENVALUE * spectrum[-1]
-    return np.asarray(turn[:, kept] / spectrum[kept] @ turn[:, kept].T)

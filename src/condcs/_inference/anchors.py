@@ -8,14 +8,12 @@ and for every resample: they are a part of the statistic, so a test is as valid 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
 
 from condcs._core.progress import report_done
-from condcs._core.settings import current_settings
-from condcs._core.thread_limit import one_blas_thread
+from condcs._parallel.threads import on_threads
 
 T = TypeVar("T")
 IntArray = np.ndarray[Any, Any]
@@ -48,8 +46,7 @@ def over_rows(work: Callable[[slice], T], rows: int, size: int = CHUNK) -> Itera
     if len(parts) == 1:
         yield work(parts[0])
         return
-    with one_blas_thread(), ThreadPoolExecutor(current_settings().n_threads) as threads:
-        yield from threads.map(work, parts)
+    yield from on_threads(work, ((part,) for part in parts))
 
 
 def total(work: Callable[[slice], Any], rows: int, size: int = CHUNK, *, resamples: float = 0.0) -> Any:

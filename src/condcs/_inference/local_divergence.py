@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import NUMPY, logsumexp
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, warn_caller
 from condcs._core.groups import Groups
 from condcs._core.settings import current_settings
 from condcs._core.thread_limit import one_blas_thread
 from condcs._kernels.log_kernels import LogKernel
+from condcs._kernels.low_rank import pivoted_cholesky
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -189,21 +191,13 @@ class LocalDivergence:
         for start in range(rows.start, rows.stop, step):
             some = slice(start, min(start + step, rows.stop))
             block = np.asarray(self.kernel_y.block(some, columns), np.float64) + right
-            parts.append(_log_sum(block, 1) + left[some.start - rows.start : some.stop - rows.start])
-        return float(_log_sum(np.concatenate(parts), 0))
-
-
-def _log_sum(a: FloatArray, axis: int) -> FloatArray:
-    """Log of the sum of exponentials; minus infinity where all terms are."""
-    peak = a.max(axis=axis, keepdims=True)
-    peak = np.where(np.isfinite(peak), peak, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.exp(a - peak).sum(axis=axis)) + peak.squeeze(axis))
+            parts.append(logsumexp(NUMPY, block, 1) + left[some.start - rows.start : some.stop - rows.start])
+        return float(logsumexp(NUMPY, np.concatenate(parts), 0))
 
 
 def _log_softmax(exponents: FloatArray) -> FloatArray:
     """Log weights that sum to 1 over each row; minus infinity throughout where there is no mass."""
-    total = _log_sum(exponents, 1)
+    total = logsumexp(NUMPY, exponents, 1)
     return np.asarray(exponents - np.where(np.isfinite(total), total, 0.0)[:, None])
 
 
@@ -250,20 +244,12 @@ def _factor(kernel: LogKernel, n: int) -> tuple[FloatArray, FloatArray]:
     diagonal that is left then still counts.
     """
     diagonal = kernel.diagonal()
-    rest = np.ones(n) if diagonal is None else np.exp(np.asarray(diagonal, np.float64))
-    limit = min(n, max(1, MEMORY_FLOATS // (2 * n)))
-    factor = np.zeros((n, min(limit, 64)))
-    k = 0
-    while k < limit and rest.max() > _FACTOR_TOLERANCE:
-        pivot = int(np.argmax(rest))
-        column = np.exp(np.asarray(kernel.block(slice(None), slice(pivot, pivot + 1)), np.float64))[:, 0]
-        if k == factor.shape[1]:
-            factor = np.hstack([factor, np.zeros((n, min(limit - k, k)))])
-        factor[:, k] = (column - factor[:, :k] @ factor[pivot, :k]) / math.sqrt(rest[pivot])
-        rest = np.maximum(rest - factor[:, k] ** 2, 0.0)
-        rest[pivot] = 0.0
-        k += 1
-    factor = np.ascontiguousarray(factor[:, :k])
+    factor, rest = pivoted_cholesky(
+        lambda i: np.exp(np.asarray(kernel.block(slice(None), slice(i, i + 1)), np.float64))[:, 0],
+        np.ones(n) if diagonal is None else np.exp(np.asarray(diagonal, np.float64)),
+        most=min(n, max(1, MEMORY_FLOATS // (2 * n))),
+        enough=lambda rest: bool(rest.max() <= _FACTOR_TOLERANCE),
+    )
     some = slice(None, None, max(1, n // 64))
     gram = np.exp(np.asarray(kernel.block(some, some), np.float64))
     if rest.max() <= _FACTOR_TOLERANCE and np.abs(gram - factor[some] @ factor[some].T).max() > 1e-6:

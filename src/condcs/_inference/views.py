@@ -40,6 +40,7 @@ from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.anchors import total
 from condcs._inference.propensities import Surprises
 from condcs._inference.smoothing import Smoother, in_deviations, median_square, squared_distances
+from condcs._kernels.low_rank import pivoted_cholesky
 from condcs._kernels.row_sums import exp_in_place
 
 FloatArray = np.ndarray[Any, Any]
@@ -484,18 +485,14 @@ def _median_square(values: FloatArray) -> float:
 
 def _kernel_features(values: FloatArray, codes: FloatArray, bandwidth: float, most: int) -> FloatArray:
     """Features whose products are a Gaussian kernel on numbers times equality of labels: a pivoted Cholesky factor."""
-    n = len(values)
     unit = _median_square(values)
-    left = np.ones(n)
-    features = np.zeros((n, most))
-    for column in range(most):
-        pivot = int(np.argmax(left))
-        if left[pivot] < _LEAST_FEATURE:
-            return features[:, :column]
-        kernel = np.exp(-squared_distances(values, values[[pivot]])[:, 0] / (2 * unit * bandwidth**2))
+
+    def kernel(pivot: int) -> FloatArray:
+        found = np.exp(-squared_distances(values, values[[pivot]])[:, 0] / (2 * unit * bandwidth**2))
         for own in codes:
-            kernel = kernel * (own == own[pivot])
-        kernel -= features[:, :column] @ features[pivot, :column]
-        features[:, column] = kernel / np.sqrt(left[pivot])
-        left = np.maximum(left - features[:, column] ** 2, 0.0)
-    return features
+            found *= own == own[pivot]
+        return np.asarray(found)
+
+    return pivoted_cholesky(
+        kernel, np.ones(len(values)), most=most, enough=lambda rest: bool(rest.max() < _LEAST_FEATURE)
+    )[0]

@@ -14,7 +14,7 @@ import numpy as np
 
 from condcs._core.arrays import NUMPY, logsumexp
 from condcs._kernels.log_kernels import KernelOption, LogKernel, kernel_of_widths, product
-from condcs._kernels.row_sums import exp_in_place
+from condcs._kernels.row_sums import exp_in_place, log_sums_of, relative_exponents
 
 FloatArray = np.ndarray[Any, Any]
 T = TypeVar("T")
@@ -196,19 +196,8 @@ def chunk_log_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> t
             rows = slice(first, min(first + _TILE[0], m))
             for k, tile in enumerate(exponents(made, m, rows, slice(0, n))):
                 tile += log_weights[theirs]
-                peak = tile.max(axis=1)
-                tile -= np.where(np.isfinite(peak), peak, 0.0)[:, None]
-                peaks[k, places[rows]], totals[k, places[rows]] = peak, np.exp(tile).sum(axis=1)
+                peaks[k, places[rows]], totals[k, places[rows]] = log_sums_of(tile)
     return peaks, totals
-
-
-def joined_log_sums(
-    first: tuple[FloatArray, FloatArray], second: tuple[FloatArray, FloatArray]
-) -> tuple[FloatArray, FloatArray]:
-    """Add up two results of `chunk_log_sums`."""
-    peak = np.maximum(first[0], second[0])
-    shift = np.where(np.isfinite(peak), peak, 0.0)
-    return peak, sum(total * np.exp(own - shift) for own, total in (first, second))
 
 
 @dataclass(frozen=True)
@@ -235,22 +224,12 @@ def chunk_far_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> F
         kernel_x, kernel_y = single.on(values)
         weights, n = log_weights[theirs], len(log_weights[theirs])
         m = len(values[0]) - n
-        relative, places = _relative(kernel_x, m, weights)
+        left, right = tuple(a[:m] for a in kernel_x.left), tuple(a[m:] for a in kernel_x.right)
+        relative, places = relative_exponents(kernel_x, left, right, weights)
         with_y = relative + kernel_y.block(slice(0, m), slice(m, m + n))
         log_x[mine], log_xy[mine] = (logsumexp(NUMPY, a, axis=1) for a in (relative, with_y))
         nearest[mine] = chunk.values[0][theirs][places]
     return FarSums(log_x, log_xy, nearest)
-
-
-def _relative(kernel: LogKernel, m: int, weights: Any) -> tuple[FloatArray, FloatArray]:
-    """Return exponents of the first `m` rows against the others, relative to one of the largest, and where that is."""
-    left, right = tuple(a[:m] for a in kernel.left), tuple(a[m:] for a in kernel.right)
-    relative, places = kernel.evaluate(left, right) + weights, np.zeros(m, np.int64)
-    # Rounding may hide which row is the nearest at first; relative to one of the near rows it is plain to see.
-    for _ in range(2):
-        places = np.argmax(relative, axis=1)
-        relative = kernel.relative(left, right, places) + weights
-    return relative, places
 
 
 def joined_far_ratios(kernels: RowKernels, queries: RowChunk, found: Sequence[FarSums]) -> FloatArray:
@@ -263,7 +242,8 @@ def joined_far_ratios(kernels: RowKernels, queries: RowChunk, found: Sequence[Fa
         near = np.stack([f.nearest[j] for f in met])
         values = np.concatenate([queries.values[0][j : j + 1], near])
         kernel = kernel_of_widths(kernels.options[0], kernels.widths[0], kernels.centres[0], values)
-        relative, _ = _relative(kernel, 1, 0.0)
+        left, right = tuple(a[:1] for a in kernel.left), tuple(a[1:] for a in kernel.right)
+        relative, _ = relative_exponents(kernel, left, right, 0.0)
         sums = [logsumexp(NUMPY, relative[0] + np.array([getattr(f, k)[j] for f in met]), 0) for k in _LOGS]
         ratios[j] = sums[1] - sums[0]
     return ratios

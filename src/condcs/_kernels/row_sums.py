@@ -12,9 +12,7 @@ group that is nearest, as differences of squares.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +22,8 @@ from condcs._core.arrays import Array, Backend, log_weights, logsumexp
 from condcs._core.errors import OverlapWarning, warn_caller
 from condcs._core.groups import Groups
 from condcs._core.settings import current_settings
-from condcs._core.thread_limit import one_blas_thread
 from condcs._kernels.log_kernels import EXACT_EXPONENT, Condensed, Expanded, LogKernel, Rows, product
+from condcs._parallel.threads import on_threads
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -65,13 +63,13 @@ def log_row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[Array]:
     """
     backend = kernels[0].backend
     if backend.name == "numpy":
-        return [_finish_in_log_domain(k, s, groups) for k, s in zip(kernels, row_sums(kernels, groups), strict=True)]
+        return [_finish_in_log_domain(k, s, groups) for k, s in zip(kernels, _row_sums(kernels, groups), strict=True)]
     from condcs._kernels.differentiable import differentiable_log_row_sums
 
     return differentiable_log_row_sums(kernels, groups)
 
 
-def row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
+def _row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
     """Return, for each kernel, every pooled row's kernel mass in every group, as float64 (numpy only).
 
     Each unordered pair of tiles is visited once and serves the rows of both. Sums may underflow to 0.
@@ -83,34 +81,23 @@ def row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
     blocks = [slice(i, min(i + settings.tile, n)) for i in range(0, n, settings.tile)]
     dtype = np.result_type(*(k.dtype for k in kernels))
     weights = [groups.block(rows, dtype) for rows in blocks]
-    tasks = range(len(blocks))
-    n_threads = min(settings.n_threads, len(blocks), max(1, n // _ROWS_WORTH_A_THREAD))
 
     def work(i: int) -> tuple[list[FloatArray], list[FloatArray]]:
         return _row_block(i, kernels, blocks, weights, groups.count)
 
-    def collect(i: int, result: tuple[list[FloatArray], list[FloatArray]]) -> None:
-        # Results are added in the order of the blocks, so the sums do not depend on the number of threads.
-        for total, own, others in zip(sums, *result, strict=True):
-            total[blocks[i]] += own
-            total[blocks[i].stop :, weights[i][0]] += others
-
-    if n_threads == 1:
-        # Handing a few tiles to a thread and waiting for it takes longer than the tiles.
-        with one_blas_thread():
-            for i in tasks:
-                collect(i, work(i))
-        return sums
-    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
-        pending = deque((i, pool.submit(work, i)) for i in tasks[: 2 * n_threads])
-        upcoming = iter(tasks[2 * n_threads :])
-        while pending:
-            i, future = pending.popleft()
-            collect(i, future.result())
-            for following in upcoming:
-                pending.append((following, pool.submit(work, following)))
-                break
+    # Handing a few tiles to a thread and waiting for it takes longer than the tiles.
+    n_threads = min(settings.n_threads, len(blocks), max(1, n // _ROWS_WORTH_A_THREAD))
+    results = on_threads(work, ((i,) for i in range(len(blocks))), n_threads)
+    # In the order of the blocks, so that the sums do not depend on the number of threads.
+    for rows, (groups_met, _), (own, others) in zip(blocks, weights, results, strict=True):
+        for total, mine, theirs in zip(sums, own, others, strict=True):
+            total[rows] += mine
+            total[rows.stop :, groups_met] += theirs
     return sums
+
+
+row_sums = _row_sums
+"""The same for callers whose sums cannot underflow, or who know what to do if they do."""
 
 
 def _row_block(
@@ -196,12 +183,24 @@ def _log_sums_of_rows(kernel: LogKernel, rows: FloatArray, columns: slice, weigh
         if weights is not None:
             with np.errstate(divide="ignore"):
                 exponents = exponents + np.log(weights[part].astype(np.float64))
-        new_peak = np.maximum(peak, exponents.max(axis=1))
-        shift = np.where(np.isfinite(new_peak), new_peak, 0.0)
-        total = total * np.exp(peak - shift) + np.exp(exponents - shift[:, None]).sum(axis=1)
-        peak = new_peak
+        peak, total = joined_log_sums((peak, total), log_sums_of(exponents))
     with np.errstate(divide="ignore"):
         return np.asarray(np.where(np.isfinite(peak), peak, 0.0) + np.log(total))
+
+
+def log_sums_of(exponents: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the largest exponent of each row, and its sum of exponentials relative to that."""
+    peak = exponents.max(axis=1)
+    return peak, np.exp(exponents - np.where(np.isfinite(peak), peak, 0.0)[:, None]).sum(axis=1)
+
+
+def joined_log_sums(
+    first: tuple[FloatArray, FloatArray], second: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Add up two results of `log_sums_of`, for the same rows and other columns."""
+    peak = np.maximum(first[0], second[0])
+    shift = np.where(np.isfinite(peak), peak, 0.0)
+    return peak, sum(total * np.exp(own - shift) for own, total in (first, second))
 
 
 def _without_absent_rows(backend: Backend, groups: Groups, log_a: Array, log_b: Array) -> tuple[Array, Array]:
@@ -263,16 +262,22 @@ def _ratio_of_rows(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, row
 
 
 def _ratio(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, left: Rows, left_y: Rows, span: slice) -> Array:
-    backend, xp = kernel_x.backend, kernel_x.backend.xp
+    backend = kernel_x.backend
     right = tuple(a[span] for a in kernel_x.right)
     weights = 0.0 if groups.weights is None else log_weights(backend, groups.weights[span])
-    relative = kernel_x.evaluate(left, right)
-    # Rounding may hide which row is the nearest at first; relative to one of the near rows it is plain to see.
-    for _ in range(2):
-        relative = kernel_x.relative(left, right, xp.argmax(backend.detach(relative + weights), axis=1))
-    relative = relative + weights
+    relative, _ = relative_exponents(kernel_x, left, right, weights)
     with_y = relative + kernel_y.evaluate(left_y, tuple(a[span] for a in kernel_y.right))
     return logsumexp(backend, with_y, axis=1) - logsumexp(backend, relative, axis=1)
+
+
+def relative_exponents(kernel: LogKernel, left: Rows, right: Rows, log_weights: Any) -> tuple[Array, Array]:
+    """Return weighted exponents of rows, each relative to its kernel at one of the nearest `right` rows; and which."""
+    backend, xp = kernel.backend, kernel.backend.xp
+    places = xp.argmax(backend.detach(kernel.evaluate(left, right) + log_weights), axis=1)
+    # Rounding may hide which row is the nearest at first; relative to one of the near rows it is plain to see.
+    relative = kernel.relative(left, right, places)
+    places = xp.argmax(backend.detach(relative + log_weights), axis=1)
+    return kernel.relative(left, right, places) + log_weights, places
 
 
 def _recomputed(backend: Backend, function: Callable[..., Array]) -> Callable[..., Array]:

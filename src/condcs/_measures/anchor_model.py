@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from condcs._kernels.low_rank import pseudo_inverse
 from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, blocks, exponents, joined_rows
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import RowSums
@@ -144,10 +145,7 @@ def low_rank_of(source: RowSource, known: Known) -> LowRank:
         m = len(landmarks.weights[mine])
         for k, gram in enumerate(exponents(kernels, m, slice(0, m), slice(0, m))):
             exp_in_place(gram)
-            values, vectors = linalg.eigh(0.5 * (gram + gram.T))
-            kept = values > _SMALLEST_EIGENVALUE * values[-1]
-            inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
-            loadings[k, mine] = inverse @ masses[k, mine]
+            loadings[k, mine] = pseudo_inverse(gram, _SMALLEST_EIGENVALUE) @ masses[k, mine]
     category = np.searchsorted(codes, landmarks.codes)
     shares = np.zeros((len(landmarks), len(source.sizes)))
     one = category, landmarks.groups

@@ -9,8 +9,8 @@ rows come and go (`condcs._measures.sliding_loops`), or from dense tensors (`con
 
 and a contrast turns T into divergences between all pairs of groups. Logarithms throughout, so that nothing underflows.
 The linear forms are for suppliers that need one number for each of hundreds of labellings, the sums over rows for those
-that see only some of the rows (`condcs._measures.sampled`), and `condcs._measures.compiled_formulas` for loops over
-single rows; tests pin all of them to the forms in logs.
+that see only some of the rows (`condcs._measures.sampled`). Compiled loops over single rows have a twin of their own
+(`condcs._measures.sliding_loops`). Tests pin all of them to the forms in logs.
 """
 
 from __future__ import annotations

@@ -43,10 +43,10 @@ from condcs._kernels.row_chunks import (
     chunk_log_sums,
     chunk_sums,
     joined_far_ratios,
-    joined_log_sums,
     joined_rows,
     rounded_centre,
 )
+from condcs._kernels.row_sums import joined_log_sums
 from condcs._measures.anchor_model import TINY, Known, Model, added_by, fitted_model, low_rank_of, weighted_regression
 from condcs._measures.formulas import RowSums, weight_totals
 from condcs._measures.inputs import KernelVariable

@@ -15,7 +15,6 @@ import numpy as np
 
 from condcs._core.compiling import njit
 from condcs._kernels.compiled import exp_in_place
-from condcs._measures.compiled_formulas import conditional_terms
 
 # Entries of `Window.sizes`.
 DIM_X, ROWS, OLD, NEW, SHIFTED, CURSOR = range(6)
@@ -29,6 +28,15 @@ _LARGEST_COMPENSATED = 1e250
 _SPLIT = 134217729.0
 
 compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
+
+
+@compiled
+def conditional_terms(a_own: float, b_own: float, a_other: float, b_other: float) -> Any:
+    """Return what a row adds to T[g,g] and T[g,h] of Prop. 2, from its masses in its own group g and in h.
+
+    The compiled twin of `condcs._measures.formulas.conditional_terms`; a test pins it to that.
+    """
+    return b_own / (a_own * a_own), b_other / (a_own * a_other)
 
 
 class Window(NamedTuple):

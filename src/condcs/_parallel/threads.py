@@ -15,9 +15,11 @@ from condcs._core.thread_limit import one_blas_thread
 T = TypeVar("T")
 
 
-def on_threads(function: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+def on_threads(
+    function: Callable[..., T], calls: Iterable[tuple[Any, ...]], n_threads: int | None = None
+) -> Iterator[T]:
     """Yield the result of each call in the order of the calls, a few of which are taken up ahead of time."""
-    n_threads = current_settings().n_threads
+    n_threads = current_settings().n_threads if n_threads is None else n_threads
     with one_blas_thread():
         if n_threads == 1:
             yield from (function(*call) for call in calls)

@@ -108,35 +108,3 @@ def reordered_sums(K1: Any, K1L: Any, K2: Any, orders: Any, levels: int) -> Any:
                         p[i] = u if u > NEGLIGIBLE else 0.0
                         q[i] = v if v > NEGLIGIBLE else 0.0
     return out
-
-
-@njit(nogil=True, fastmath={"reassoc", "contract"})
-def pivoted_cholesky(points: Any, scale: float, tolerance: float, most: int) -> Any:
-    """Return F with F F' close to the Gaussian Gram matrix exp(-scale |u - v|^2): what is left has a small trace."""
-    n, columns = points.shape
-    F = np.zeros((n, min(n, most)))
-    rest = np.ones(n)
-    rank = 0
-    while rank < F.shape[1]:
-        pivot, total = 0, 0.0
-        for i in range(n):
-            total += rest[i]
-            if rest[i] > rest[pivot]:
-                pivot = i
-        if total <= tolerance or rest[pivot] <= 1e-14:
-            break
-        root = np.sqrt(rest[pivot])
-        for i in range(n):
-            squares = 0.0
-            for c in range(columns):
-                squares += (points[i, c] - points[pivot, c]) ** 2
-            value = np.exp(-scale * squares)
-            known = 0.0
-            for r in range(rank):
-                known += F[i, r] * F[pivot, r]
-            F[i, rank] = (value - known) / root
-        for i in range(n):
-            rest[i] = max(0.0, rest[i] - F[i, rank] ** 2)
-        rest[pivot] = 0.0
-        rank += 1
-    return F[:, :rank].copy()

@@ -16,6 +16,7 @@ cancel (the KSG idea); and the sum of four Kozachenko-Leonenko entropies, as the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +27,7 @@ import numpy as np
 from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import BandwidthError, CondcsError
 from condcs._kernels.bandwidths import bandwidth as bandwidth_by_rule
+from condcs._kernels.low_rank import pivoted_cholesky
 from condcs._kernels.row_sums import exp_in_place
 from condcs.causal._series import FloatArray, check_kind
 
@@ -267,12 +269,14 @@ def _low_rank_spectrum(
     points: FloatArray, bandwidth: float, tolerance: float, removed: FloatArray | None
 ) -> FloatArray:
     """As `_full_spectrum`, from a pivoted Cholesky factor."""
-    from condcs.causal._gram_loops import pivoted_cholesky
-
-    n = len(points)
-    scale = 1 / (2 * bandwidth**2)
+    n, z = len(points), points / (math.sqrt(2) * bandwidth)
     # The trace of the remainder bounds the error of every eigenvalue; the largest eigenvalue is at least trace / rank.
-    F = pivoted_cholesky(np.ascontiguousarray(points, np.float64), scale, 0.1 * tolerance * n, n)
+    F, _ = pivoted_cholesky(
+        lambda i: np.exp(-((z - z[i]) ** 2).sum(axis=1)),
+        np.ones(n),
+        most=n,
+        enough=lambda rest: bool(rest.sum() <= 0.1 * tolerance * n or rest.max() <= 1e-14),
+    )
     F = F - F.mean(axis=0)
     largest = None
     if removed is not None:

@@ -26,7 +26,7 @@ import numpy as np
 
 from condcs._core.compiling import njit
 from condcs._measures import sliding_loops
-from condcs._measures.compiled_formulas import conditional_terms
+from condcs._measures.sliding_loops import conditional_terms
 from condcs.explore._buffer import TransitionBuffer
 
 FloatArray = np.ndarray[Any, Any]

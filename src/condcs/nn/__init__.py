@@ -6,10 +6,9 @@ except ImportError as _error:
     raise ImportError("condcs.nn needs torch: pip install 'condcs[torch]'") from _error
 
 from condcs.nn import functional
-from condcs.nn._adaptation import BottleneckNetwork, DomainAdapter
-from condcs.nn._choice_of_weight import choose_weight, reverse_validation
-from condcs.nn._discrepancies import METHODS
+from condcs.nn._adaptation import BottleneckNetwork, DomainAdapter, choose_weight, reverse_validation
 from condcs.nn._losses import (
+    METHODS,
     CMMDLoss,
     ConditionalCSAlignment,
     ConditionalCSLoss,

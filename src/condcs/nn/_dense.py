@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from condcs._core.arrays import Backend, log_weights
 from condcs._core.checks import check_choice
 from condcs._core.errors import BandwidthError, ParameterError
 from condcs._kernels.bandwidths import median_widths
@@ -32,6 +33,7 @@ RULES = ("median", "joint_median", "mean")
 DENSE_ROWS = 2_048
 """Up to this many pooled rows losses hold Gram matrices; above, the tiled row sums of the core take over."""
 
+_TORCH = Backend("torch", torch)
 # Beyond these exponents rounding shows: by 1e-4 in single, by 1e-11 in double precision.
 _FAR = {torch.float32: 1e3, torch.float64: 1e4}
 # Below these sums of kernel values the linear domain has lost digits.
@@ -174,8 +176,8 @@ def log_sum(terms: Tensor, dim: int) -> Tensor:
 
 def log_or_minus_infinity(weights: Tensor) -> Tensor:
     """Log of weights; minus infinity for 0, with zero gradient there."""
-    positive = weights > 0
-    return torch.where(positive, torch.log(torch.where(positive, weights, 1.0)), -torch.inf)
+    logs: Tensor = log_weights(_TORCH, weights)
+    return logs
 
 
 REDUCTIONS = ("mean", "sum", "none")

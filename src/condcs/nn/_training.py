@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from condcs._core.checks import check_choice, check_integer
 from condcs._core.errors import BandwidthError, CondcsWarning, DataError, ParameterError, warn_caller
 from condcs._core.files import atomic_write, sealed, unsealed, writing
-from condcs.nn._discrepancies import DEFAULTS, METHODS, Domains
+from condcs.nn._losses import DEFAULTS, METHODS, Domains
 
 if TYPE_CHECKING:
     from condcs.nn._adaptation import DomainAdapter
