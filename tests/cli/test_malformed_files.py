@@ -339,6 +339,9 @@ READABLE |= {"utf-8-sig.csv", "utf-8-sig.jsonl"}
 
 READABLE_SERIES = texts("carriage", "same-y", "surrogate")
 READABLE_SERIES |= {"first-truth.jsonl", "truth.jsonl", "utf-8-sig.csv", "utf-8-sig.jsonl"}
+READABLE_SERIES |= texts("infinite", "nan") | {"first-infinity.jsonl", "first-nan.jsonl", "first-nothing.jsonl"}
+READABLE_SERIES |= {"infinity.jsonl", "lacks.jsonl", "nan.jsonl", "nothing.jsonl", "nothing.parquet"}
+"""Series may have missing values."""
 
 READABLE_COLLECTIONS = {"classes.npz", "infinite.csv", "infinite.tsv", "infinite.npz"}
 """Gaps and infinite values are told by what computes with the series."""

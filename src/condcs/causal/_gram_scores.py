@@ -16,6 +16,7 @@ import numpy as np
 from condcs._core.errors import ParameterError
 from condcs._core.settings import current_settings
 from condcs._kernels.row_sums import exp_in_place
+from condcs._measures.formulas import linear_predictor_divergence
 from condcs.causal._influence_measures import Form
 from condcs.causal._predictive_choice import DenseGrams
 from condcs.causal._series import CausalProblem, FloatArray, Link
@@ -30,13 +31,6 @@ DENSE_BUDGET = 2 * 2**30
 """Bytes that the three n x n matrices of a re-ordering null may take: n = 9,400."""
 
 _STARTS_PER_TASK = 26
-
-
-def prop4(a1: FloatArray, b1: FloatArray, a12: FloatArray, b12: FloatArray, form: Form) -> FloatArray:
-    """Evaluate Prop. 4 from row sums, rows along the last axis (see `condcs.conditional_cs_predictors`)."""
-    first = (b1**2 / (a1**2 * b12)).sum(-1) if form == "corrected" else (b1 / a1**2).sum(-1)
-    cross = (b1 / (a1 * a12)).sum(-1)
-    return np.asarray(np.log(first) + np.log((b12 / a12**2).sum(-1)) - 2 * np.log(cross))
 
 
 def window_gram_scores(
@@ -83,7 +77,7 @@ def _batch_scores(
             list(threads.map(joint_part, [(i, block) for i in range(len(links)) for block in blocks]))
     return np.stack(
         [
-            prop4(own[key][:, 0], own[key][:, 1], sums[:, 0], sums[:, 1], form)
+            linear_predictor_divergence(own[key][:, 0], own[key][:, 1], sums[:, 0], sums[:, 1], form)
             for key, sums in zip(keys, joint, strict=True)
         ]
     )
@@ -164,4 +158,4 @@ def reordered_gram_scores(
     with ThreadPoolExecutor(workers) as threads:
         parts = list(threads.map(lambda chunk: reordered_sums(K1, K1L, K2, chunk, 1)[:, 0], chunks))
     sums = np.concatenate(parts)
-    return prop4(a1, b1, sums[:, 0], sums[:, 1], form)
+    return linear_predictor_divergence(a1, b1, sums[:, 0], sums[:, 1], form)
