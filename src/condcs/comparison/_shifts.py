@@ -16,7 +16,7 @@ from condcs._core.equality import ByValue
 from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.combining import largest_studentised
-from condcs._inference.effects import Effect, common_support, measure_effect, some_rows, times_drawn
+from condcs._inference.effects import Effect, common_support, measure_effect, some_rows
 from condcs._inference.loss_split import LossChange, split_change
 from condcs._inference.regions import Ground
 from condcs._inference.resampling import AGGREGATE_MULTIPLES
@@ -225,7 +225,8 @@ def _redrawn_divergences(features: FloatArray, units: IntArray, first: int, rng:
     sums = []
     for own, drawn_as in ((features[:first], units[:first]), (features[first:], units[first:])):
         count = int(np.ptp(drawn_as)) + 1
-        sums.append(own.T @ times_drawn(count, INTERVAL_RESAMPLES, rng)[drawn_as - drawn_as.min()])
+        drawn = rng.multinomial(count, np.full(count, 1 / count), INTERVAL_RESAMPLES).T
+        sums.append(own.T @ drawn[drawn_as - drawn_as.min()])
     return _divergences(*sums)
 
 
