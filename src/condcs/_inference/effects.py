@@ -172,8 +172,7 @@ class CommonSupport:
 
     def redrawn_weights(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Return how often each row is drawn (n x count) if units of each sample are drawn again with replacement."""
-        drawn = [rng.multinomial(size, np.full(size, 1 / size), count).T for size in self._sizes]
-        return np.concatenate(drawn).astype(np.float64)[self.units.numbers]
+        return np.concatenate([times_drawn(size, count, rng) for size in self._sizes])[self.units.numbers]
 
     @cached_property
     def _sizes(self) -> tuple[int, int]:
@@ -347,6 +346,12 @@ def _terms(
     upper = squares * second + np.where(t, weights * (1 - s), 0.0) * (r - second)
     before, now = np.where(t, 0.0, weights), np.where(t, weights, 0.0)
     return [(before * r, before), (lower, squares), (upper, squares), (now * r, now)]
+
+
+def times_drawn(size: int, count: int, rng: np.random.Generator) -> FloatArray:
+    """Return how often each of some units is drawn (size x count) if as many are drawn with replacement."""
+    drawn = rng.integers(size, size=(size, count)) * count + np.arange(count)
+    return np.bincount(drawn.reshape(-1), minlength=size * count).reshape(size, count).astype(np.float64)
 
 
 def some_rows(sizes: tuple[int, int], most: int, rng: np.random.Generator) -> tuple[FloatArray, tuple[int, int]]:

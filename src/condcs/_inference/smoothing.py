@@ -152,17 +152,12 @@ class Smoother:
         smallest = (left_out**2).sum(axis=0)
         kept: dict[int, tuple[Design, FloatArray, FloatArray]] = {}
         with one_blas_thread():
-            for design in self.designs:
+            for design, (shrinkages, leverages) in zip(self.designs, self._leverages, strict=True):
                 along = design.along(targets)
                 basis = np.asarray(design.basis[self.judged], np.float64)
-                squares = basis**2
                 together = self._left_out_by(basis)
-                for penalty in _PENALTIES:
-                    shrinkage = design.spectrum / (design.spectrum + penalty)
-                    if shrinkage.sum() > MOST_FREEDOM * self._units:
-                        continue
+                for shrinkage, leverage in zip(shrinkages, leverages, strict=True):
                     here = seen - basis @ (shrinkage[:, None] * along)
-                    leverage = 1 / n + squares @ shrinkage
                     deleted = together(here, leverage, shrinkage)
                     error = (deleted**2).sum(axis=0)
                     better = error < _GAIN * smallest
@@ -174,6 +169,17 @@ class Smoother:
                     if len(seen) < n:
                         kept |= {int(c): (design, shrinkage, along[:, c]) for c in np.flatnonzero(better)}
         return (left, left_out) if len(seen) == n else self._everywhere(targets, kept)
+
+    @cached_property
+    def _leverages(self) -> list[tuple[FloatArray, FloatArray]]:
+        """For each design the shrinkages of the penalties (k x p), and the leverages of the judged rows (k x rows)."""
+        found = []
+        for design in self.designs:
+            shrinkages = design.spectrum / (design.spectrum + _PENALTIES[:, None])
+            shrinkages = shrinkages[shrinkages.sum(axis=1) <= MOST_FREEDOM * self._units]
+            squares = np.asarray(design.basis[self.judged], np.float64) ** 2
+            found.append((shrinkages, 1 / self.rows + shrinkages @ squares.T))
+        return found
 
     def _left_out_by(self, basis: FloatArray) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
         """Return a function from residuals, leverages and shrinkages to residuals with each row left out of the fit.
