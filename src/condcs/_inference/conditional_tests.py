@@ -110,8 +110,8 @@ def conditional_test(
     measure : str
         A registered measure that takes x and y.
     views : {"all", "measure"}, optional
-        "all" combines the measure on the adjusted response with contrasts of the mean, the amplitude, slopes,
-        products of inputs, the spread, and with kernels for local changes and changes of shape. "measure" is the
+        "all" combines the measure on the adjusted response with contrasts of the mean, the amplitude, the spread,
+        slopes, products of inputs, and with kernels for local changes and changes of shape. "measure" is the
         measure alone on the response as it is, the paper's statistic. By default "all" with null="propensity", except
         for bandwidth="aggregate", and "measure" with the other nulls.
     null : {"propensity", "permutation", "local"}
