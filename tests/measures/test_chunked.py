@@ -127,6 +127,34 @@ def test_one_array_is_a_sample_of_y(samples):
     assert again == pytest.approx(found, rel=1e-10)
 
 
+def test_chunks_that_are_others_each_time_are_refused(samples):
+    """They gave a wrong number, with a standard error of 0, or none in common."""
+    times = [0]
+
+    def others(*, rows):
+        def make():
+            times[0] += 1
+            rng = np.random.default_rng(times[0])
+            n = 900 + (times[0] if rows else 0)
+            yield rng.normal(size=(n, 2)), rng.normal(size=n)
+
+        return make
+
+    used_up = in_pieces(*samples[0])()
+    for source in (others(rows=True), others(rows=False), lambda: used_up):
+        with pytest.raises(DataError, match="`p` must consist of the same chunks each time it is read"):
+            chunked_divergence(source, samples[1], method=COARSE)
+
+
+def test_tables_in_memory_are_read_in_parts(samples, in_memory, monkeypatch):
+    monkeypatch.setattr(row_parts, "PART_ROWS", 800)
+    pyarrow = pytest.importorskip("pyarrow")
+    for kind in (lambda t: t, pyarrow.Table.from_pandas):
+        frames = [kind(table) for table in tables(samples)]
+        found = chunked_divergence(*frames, x=["a", "b"], y="y", method=COARSE)
+        assert found == pytest.approx(in_memory, rel=1e-10)
+
+
 X = np.arange(20.0).reshape(10, 2)
 Y = np.arange(10.0)
 GOOD = (X, Y)
@@ -150,6 +178,8 @@ GOOD = (X, Y)
         ((Y, (Y, Y, Y)), {"measure": "mmd"}, ShapeError, r"`q` must be an array, or a pair \(y, weights\), got 3"),
         ((GOOD, lambda: iter([Y])), {}, ParameterError, r"`q` must yield a pair \(x, y\)"),
         ((GOOD, GOOD), {"measure": "conditional_kl"}, ParameterError, "`measure` must be one of 'cs', 'mmd'"),
+        ((GOOD, iter([GOOD])), {}, ParameterError, "`q` must be a function that makes the iterator"),
+        ((Y, Y), {"measure": "mmd", "x": "a"}, ParameterError, "`x` must be None for 'mmd'"),
         ((GOOD, GOOD), {"measure": "best"}, ParameterError, "`measure` must be one of"),
         ((GOOD, GOOD), {"unbiased": True}, ParameterError, "`unbiased` must be an option of 'conditional_cs'"),
         ((Y, Y), {"measure": "cs", "estimator": "plugin"}, ParameterError, '`estimator` must be "resubstitution"'),

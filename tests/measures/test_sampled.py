@@ -35,6 +35,11 @@ def case(name):
     options = {}
     if kind == "heavy":
         data = (data[0] / rng.uniform(0.1, 1, (1500, 1)), data[1], data[2] / rng.uniform(0.1, 1, (1500, 1)), data[3])
+    if kind == "unequal":
+        data = (data[0][:60], data[1][:60], *data[2:])
+    if kind == "islands":
+        for x in (data[0], data[2]):
+            x[:20] += 8 * np.sign(x[:20])
     if kind == "weights":
         options = {"weights_p": rng.exponential(size=1500) ** 2, "weights_q": rng.exponential(size=1500)}
     if kind == "mixed":
@@ -48,7 +53,17 @@ def case(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["plain 1 0.1", "plain 5 1", "plain 20 0.35", "heavy 2 0.35", "weights 5 0.1", "mixed 3 0.5"]
+    "name",
+    [
+        "plain 1 0.1",
+        "plain 5 1",
+        "plain 20 0.35",
+        "heavy 2 0.35",
+        "weights 5 0.1",
+        "mixed 3 0.5",
+        "unequal 3 0.35",
+        "islands 3 0.1",
+    ],
 )
 def test_error_bars_cover_the_exact_value(name):
     """Two standard errors are to cover it in 95% of all draws; of 20, five misses have a probability of 0.3%."""

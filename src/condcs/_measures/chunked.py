@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from itertools import zip_longest
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -53,7 +54,8 @@ def chunked_divergence(
         The samples. A pair (x, y), or triple (x, y, weights), of arrays of any kind that can be sliced: memory-mapped
         or Dask arrays. The path of a Parquet file or folder, or a dataset of pyarrow. A Dask DataFrame. Or a function
         without arguments that returns an iterator of chunks, the same ones each time: pairs (x, y), or tables of
-        pandas, pyarrow or polars. For "cs" and "mmd", which compare p(y), y alone instead of (x, y).
+        pandas, pyarrow or polars; or a single such table. For "cs" and "mmd", which compare p(y), y alone instead of
+        (x, y).
     measure : {"conditional_cs", "conditional_euclidean", "cs", "mmd", "joint_mmd"}
         Which divergence.
     x, y : str or sequence of str, optional
@@ -101,6 +103,8 @@ def chunked_divergence(
             '`estimator` must be "resubstitution" for data in chunks. The plug-in estimator is the same with sqrt(2) '
             "times the bandwidth: pass that as a number."
         )
+    if x is not None and not chosen.takes_x:
+        raise ParameterError(f"`x` must be None for {measure!r}, which compares p(y), got {x!r}. Leave it out.")
     named = {"x": x, "y": y} if chosen.takes_x else {"y": y}
     variables = []
     for which, given in named.items():
@@ -149,8 +153,8 @@ class _Reader:
     variables: Sequence[_Variable]
     labels: tuple[dict[int, list[Any]], ...] = ()
 
-    def tables(self, part: Part, group: int) -> tuple[list[Any], FloatArray | None]:
-        """Return the variables of a part as tables, and its weights."""
+    def tables(self, part: Part, group: int, known: _Summary | None = None) -> tuple[list[Any], FloatArray | None]:
+        """Return the variables of a part as tables, and its weights; refuse another part than the one that is known."""
         given, weights = part() if callable(part) else part
         sample, found = _SAMPLES[group], []
         for variable, value in zip(self.variables, given, strict=True):
@@ -161,6 +165,8 @@ class _Reader:
             found.append(table)
         if len(lengths := {len(table) for table in found}) > 1:
             raise ShapeError(f"`{sample}` must have x and y of the same rows, got {sorted(lengths)} in a chunk.")
+        if known is not None and (len(found[0]) != known.size or _edges(found) != known.edges):
+            raise _changed(group)
         if weights is None:
             return found, None
         weights = self.numbers(np.asarray(weights).reshape(-1, 1), group, "weights")[:, 0]
@@ -196,15 +202,23 @@ class _Reader:
         return np.asarray(numbers)
 
 
-@dataclass(frozen=True)
-class _Summary:
-    """What the first pass finds in a part: rows, columns, sums, labels, and the largest weight."""
+def _edges(tables: list[Any]) -> str:
+    return repr([table[[0, -1]].tolist() for table in tables if len(table)])
 
+
+class _Summary(NamedTuple):
+    """What the first pass finds in a part: rows, columns, sums, labels, the largest weight, and its first and last row.
+
+    By these a later pass knows the part again.
+    """
+
+    start: int
     size: int
     columns: tuple[int, ...]
     sums: list[FloatArray]
     labels: list[dict[int, set[Any]]]
     heaviest: float
+    edges: str
 
 
 class ChunkedRows:
@@ -230,7 +244,7 @@ class ChunkedRows:
         products: tuple[tuple[int, ...], ...],
     ) -> None:
         self._samples, self._reader = samples, _Reader(variables)
-        self._starts: list[list[int]] = [[], []]
+        self._known: list[list[_Summary]] = []
         self._heaviest = 1.0
         means = self._count()
         options = tuple(v.kernel for v in variables)
@@ -242,10 +256,11 @@ class ChunkedRows:
     def _count(self) -> tuple[FloatArray, ...]:
         """Count rows and labels; return the means of the columns."""
         reader, found = self._reader, list[list[_Summary]]([[], []])
-        for group, summary in self._each(lambda part, group, start: (group, _summary(reader, part, group))):
-            found[group].append(summary)
-        self._starts = [[0, *np.cumsum([s.size for s in of_group]).tolist()] for of_group in found]
-        self.sizes = tuple(starts[-1] for starts in self._starts)
+        for group, summary in self._each(lambda part, group, _: (group, _summary(reader, part, group))):
+            start = sum(found[group][-1][:2]) if found[group] else 0
+            found[group].append(summary._replace(start=start))
+        self._known = found
+        self.sizes = tuple(sum(s.size for s in of_group) for of_group in found)
         for name, size in zip(_SAMPLES, self.sizes, strict=True):
             if size < 2:
                 raise ShapeError(f"`{name}` must have at least 2 rows, got {size}. Pass more chunks.")
@@ -271,9 +286,9 @@ class ChunkedRows:
         reader, n = self._reader, sum(self.sizes)
         wanted = np.arange(n)[median_rows(n)]
 
-        def picked(part: Part, group: int, start: int) -> list[FloatArray]:
-            tables, _ = reader.tables(part, group)
-            first = start + (self.sizes[0] if group else 0)
+        def picked(part: Part, group: int, known: _Summary) -> list[FloatArray]:
+            tables, _ = reader.tables(part, group, known)
+            first = known.start + (self.sizes[0] if group else 0)
             rows = wanted[(wanted >= first) & (wanted < first + len(tables[0]))] - first
             return reader.values([t[rows] for t in tables], group)
 
@@ -326,16 +341,21 @@ class ChunkedRows:
     def map(self, function: Callable[[RowChunk], T]) -> Iterator[T]:
         """Yield what a function makes of each chunk, in the order of the chunks."""
         reader, heaviest = self._reader, self._heaviest
-        for results in self._each(lambda part, group, start: _visited(function, reader, heaviest, part, group, start)):
+        for results in self._each(lambda part, group, known: _visited(function, reader, heaviest, part, group, known)):
             yield from results
 
-    def _calls(self) -> Iterator[tuple[Part, int, int]]:
+    def _calls(self) -> Iterator[tuple[Part, int, Any]]:
         for group, sample in enumerate(self._samples):
-            for i, part in enumerate(sample()):
-                yield part, group, self._starts[group][i] if self._starts[group] else 0
+            if not self._known:
+                yield from ((part, group, None) for part in sample())
+                continue
+            for part, known in zip_longest(sample(), self._known[group]):
+                if part is None or known is None:
+                    raise _changed(group)
+                yield part, group, known
 
-    def _each(self, function: Callable[[Part, int, int], T]) -> Iterator[T]:
-        """Call a function with every part, its group and where it starts: on threads, or on workers that are active."""
+    def _each(self, function: Callable[[Part, int, Any], T]) -> Iterator[T]:
+        """Call a function with every part, its group and what is known of it: on threads, or on active workers."""
         workers = active_workers()
         if workers is not None:
             shared = Shared(lambda: function)
@@ -345,8 +365,15 @@ class ChunkedRows:
         yield from on_threads(function, self._calls())
 
 
-def _called(function: Callable[..., T], part: Part, group: int, start: int) -> T:
-    return function(part, group, start)
+def _called(function: Callable[..., T], part: Part, group: int, known: Any) -> T:
+    return function(part, group, known)
+
+
+def _changed(group: int) -> DataError:
+    return DataError(
+        f"`{_SAMPLES[group]}` must consist of the same chunks each time it is read, got others. Pass a function that "
+        "makes the iterator anew, from data or a seed that do not change; write the rows to Parquet first if they do."
+    )
 
 
 def _chunk_totals(kernels: RowKernels, chunk: RowChunk) -> FloatArray:
@@ -366,18 +393,18 @@ def _summary(reader: _Reader, part: Part, group: int) -> _Summary:
                 total[c] = reader.numbers(table[:, c : c + 1], group, variable.name).sum()
         sums.append(total)
     heaviest = 1.0 if weights is None else float(weights.max(initial=0.0))
-    return _Summary(len(tables[0]), tuple(t.shape[1] for t in tables), sums, labels, heaviest)
+    return _Summary(0, len(tables[0]), tuple(t.shape[1] for t in tables), sums, labels, heaviest, _edges(tables))
 
 
 def _visited(
-    function: Callable[[RowChunk], T], reader: _Reader, heaviest: float, part: Part, group: int, start: int
+    function: Callable[[RowChunk], T], reader: _Reader, heaviest: float, part: Part, group: int, known: _Summary
 ) -> list[T]:
     """Return what a function makes of a part, in pieces that fit in memory several times over."""
-    tables, weights = reader.tables(part, group)
+    tables, weights = reader.tables(part, group, known)
     values, n = reader.values(tables, group), len(tables[0])
     weights = np.ones(n) if weights is None else weights / heaviest
     codes = np.zeros(n, np.int64)
     for c, labels in reader.labels[0].items():
         codes = codes * len(labels) + values[0][:, c].astype(np.int64)
-    rows = RowChunk(tuple(values), weights, np.full(n, group), np.arange(start, start + n), codes)
+    rows = RowChunk(tuple(values), weights, np.full(n, group), known.start + np.arange(n), codes)
     return [function(rows.take(slice(first, first + _PIECE))) for first in range(0, n, _PIECE)]

@@ -43,6 +43,11 @@ def sample_parts(
     columns = _Columns(name, given, weights) if len(given) == len(variables) else None
     if callable(source):
         return lambda: (_rows_of(name, chunk, tuple(variables), columns) for chunk in source())
+    if isinstance(source, Iterator):
+        raise ParameterError(
+            f"`{name}` must be a function that makes the iterator, because rows are read several times, got the "
+            f"iterator itself. Pass e.g. {name}=lambda: chunks()."
+        )
     if isinstance(source, tuple | list) or (len(variables) == 1 and _is_array(source)):
         parts = _array_parts(name, _as_tuple(source), tuple(variables))
     elif columns is None:
@@ -55,10 +60,14 @@ def sample_parts(
     elif hasattr(source, "npartitions") and hasattr(source, "partitions"):
         chosen = source[columns.names]
         parts = [partial(_computed_frame, chosen.partitions[i], columns) for i in range(source.npartitions)]
+    elif hasattr(source, "columns") and hasattr(source, "shape"):
+        spans = [slice(start, start + PART_ROWS) for start in range(0, len(source), PART_ROWS)]
+        parts = [partial(_computed_frame, source[span], columns) for span in spans]
     else:
         raise DataError(
-            f"`{name}` must be {_expected(tuple(variables))}, the path of a Parquet dataset, a dataset of pyarrow, a "
-            f"Dask DataFrame, or a function that makes an iterator of chunks, got {type(source).__name__}."
+            f"`{name}` must be {_expected(tuple(variables))}, a DataFrame (of Dask as well), the path of a Parquet "
+            f"dataset, a dataset of pyarrow, or a function that makes an iterator of chunks, got "
+            f"{type(source).__name__}."
         )
     return lambda: parts
 
