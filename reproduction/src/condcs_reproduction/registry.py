@@ -33,6 +33,7 @@ _NAMES = (
     "invariance",
     "netsim",
     "drift",
+    "nonstationary",
     "levels",
     "cond2st",
 )

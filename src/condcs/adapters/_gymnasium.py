@@ -19,6 +19,9 @@ from condcs.drift._betting import SLOPE, make_bets
 
 FloatArray = np.ndarray[Any, Any]
 
+Row = tuple[Any, int, Any, bool]
+"""Observation, action, next observation, and whether the episode ended there."""
+
 KNOWN_SHARE = 0.7
 """With fewer known rows among the last, states have moved beyond the reference, and a new one is taken."""
 
@@ -71,22 +74,23 @@ class Report(NamedTuple):
     evidence: float
 
 
-class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[misc,type-arg]
+class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[type-arg]
     r"""Watch p(next state | state, action) and report a change in ``info["dynamics_changed"]``.
 
     The entry is None in all steps but those in which a change is noticed; there it is a `DynamicsChanged`. Rewards and
     observations are not touched.
 
-    Discrete observations and actions: each next state has a rank among the next states seen so far in the same state
-    and action, the frequent ones first, drawn at random within a tie. As long as the dynamics stay these ranks are
-    independent and uniform, whatever the agent does and whether the dynamics are random or not, so that the run length
-    is promised from the first step on, by the theorem of `condcs.drift.ConditionalDriftDetector`. Its bets are placed
-    on the normal scores of all ranks, of those of each state, and of each state and action.
+    Discrete observations: each outcome of a step (the next state, and whether the episode ended there) has a rank among
+    those seen so far in the same state and action, the frequent ones first, drawn at random within a tie. As long as
+    the dynamics stay these ranks are independent and uniform, whatever the agent does and whether the dynamics are
+    random or not, so that the run length is promised from the first step on, by the theorem of
+    `condcs.drift.ConditionalDriftDetector`. Its bets are placed on the normal scores of all ranks, of those of each
+    state, and of each state and action.
 
     Continuous observations: the detector watches the errors of a local linear prediction of the displacement from state
-    and action, fitted to a reference of `reference_steps` steps. Without noise in the dynamics these errors show nothing
-    but the misfit of the prediction, which changes with the policy; therefore noise is added, `dither` times the
-    standard deviation of the displacement and at least 20 times the misfit. A change that is small against it takes
+    and action, fitted to a reference of `reference_steps` steps. Without noise in the dynamics these errors show
+    nothing but the misfit of the prediction, which changes with the policy; therefore noise is added, `dither` times
+    the standard deviation of the displacement and at least 20 times the misfit. A change that is small against it takes
     longer to be noticed. Where states move beyond the reference, the last `reference_steps` steps become a new one.
 
     Parameters
@@ -144,7 +148,7 @@ class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[misc,type-arg]
             )
         self._first_action = int(acted.start)
         self._first_state = int(getattr(observed, "start", 0))
-        self._waiting: list[tuple[Any, int, Any]] = []
+        self._waiting: list[Row] = []
         self._state: Any = None
         self.steps = 0
 
@@ -157,14 +161,14 @@ class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[misc,type-arg]
         """Take a step; say in `info` whether a change was noticed."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.steps += 1
-        self._waiting.append((self._state, int(action) - self._first_action, observation))
+        self._waiting.append((self._state, int(action) - self._first_action, observation, bool(terminated)))
         self._state = observation
         found = None
         if len(self._waiting) >= self.check_every:
             found, self._waiting = self._look(self._waiting), []
         return observation, reward, terminated, truncated, {**info, "dynamics_changed": found}
 
-    def _look(self, rows: list[tuple[Any, int, Any]]) -> DynamicsChanged | None:
+    def _look(self, rows: list[Row]) -> DynamicsChanged | None:
         report = self._watcher.watch(rows)
         if report is None:
             return None
@@ -177,7 +181,7 @@ class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[misc,type-arg]
 
 
 class _DiscreteWatcher:
-    """Conformal ranks of next states, and bets on their normal scores: over all rows, in each state and in each pair."""
+    """Conformal ranks of outcomes, and bets on their normal scores: over all rows, in each state and in each pair."""
 
     def __init__(self, n_states: int, n_actions: int, run_length: float, rng: np.random.Generator) -> None:
         self.n_actions, self.rng = n_actions, rng
@@ -192,11 +196,11 @@ class _DiscreteWatcher:
         self._sums = [np.zeros((size, len(self._bets))) for size in sizes]
         self._values = np.zeros(len(sizes))
 
-    def watch(self, rows: list[tuple[Any, int, Any]]) -> Report | None:
+    def watch(self, rows: list[Row]) -> Report | None:
         """Take in transitions until there is evidence enough; the others of the block are then left out."""
-        for behind, (state, action, upcoming) in enumerate(rows, start=1 - len(rows)):
+        for behind, (state, action, upcoming, ended) in enumerate(rows, start=1 - len(rows)):
             pair = int(state) * self.n_actions + action
-            z = self._score(pair, int(upcoming))
+            z = self._score(pair, 2 * int(upcoming) + ended)
             self._kept.append((pair, z))
             densities = np.exp(self._bets @ np.array([1.0, z, z * z]))
             for family, cell in enumerate((0, int(state), pair)):
@@ -251,9 +255,9 @@ class _BoxWatcher:
         self._rows: list[tuple[FloatArray, int, FloatArray]] = []
         self._looks = [0, 0]
 
-    def watch(self, rows: list[tuple[Any, int, Any]]) -> Report | None:
+    def watch(self, rows: list[Row]) -> Report | None:
         """Take in transitions; say what the alarm says, if there is one."""
-        taken = [(np.asarray(s, np.float64).reshape(-1), a, np.asarray(u, np.float64).reshape(-1)) for s, a, u in rows]
+        taken = [(_vector(seen), action, _vector(upcoming)) for seen, action, upcoming, _ in rows]
         self._rows = (self._rows + taken)[-self.reference_steps :]
         if self._detector is None or self._model is None:
             if len(self._rows) == self.reference_steps:
@@ -282,7 +286,7 @@ class _BoxWatcher:
         states, actions, moves = _columns(self._rows)
         self._model = _LocalLinear(states, actions, moves, self.dither)
         # Errors are standard normal by the noise that is added, so that the reference can be drawn.
-        drawn = self.rng.normal(size=moves.shape)
+        drawn: FloatArray = self.rng.normal(size=moves.shape)
         self._detector = ConditionalDriftDetector(
             *_named(states, actions, drawn),
             expected_run_length=self.run_length,
@@ -326,7 +330,7 @@ class _LocalLinear:
 
     @staticmethod
     def _neighbours(states: FloatArray) -> int:
-        return 3 * (states.shape[1] + 1)
+        return 3 * (int(states.shape[1]) + 1)
 
     def _part(self, scaled: FloatArray, moves: FloatArray) -> tuple[cKDTree, FloatArray, FloatArray, float]:
         tree = cKDTree(scaled)
@@ -348,6 +352,10 @@ class _LocalLinear:
         # The leverage: beyond its neighbours, or off the line on which they lie, a row is not predicted but guessed.
         known = (distances[:, -1] <= farthest) & (inverse[:, 0, 0] <= 1.0)
         return np.einsum("ni,nic->nc", inverse[:, 0], cross), known
+
+
+def _vector(observation: Any) -> FloatArray:
+    return np.asarray(observation, np.float64).reshape(-1)
 
 
 def _columns(rows: list[tuple[FloatArray, int, FloatArray]]) -> tuple[FloatArray, FloatArray, FloatArray]:
