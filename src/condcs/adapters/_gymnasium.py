@@ -25,6 +25,9 @@ Row = tuple[Any, int, Any, bool]
 KNOWN_SHARE = 0.7
 """With fewer known rows among the last, states have moved beyond the reference, and a new one is taken."""
 
+MEMORY = 4
+"""Most steps of a later reference, in units of the first: policies return to where they were."""
+
 MISFITS = 20.0
 """Least noise, in units of what the local prediction misses in all but a tenth of the rows."""
 
@@ -91,7 +94,8 @@ class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[type-arg]
     and action, fitted to a reference of `reference_steps` steps. Without noise in the dynamics these errors show
     nothing but the misfit of the prediction, which changes with the policy; therefore noise is added, `dither` times
     the standard deviation of the displacement and at least 20 times the misfit. A change that is small against it takes
-    longer to be noticed. Where states move beyond the reference, the last `reference_steps` steps become a new one.
+    longer to be noticed. Where states move beyond the reference, the last steps, four times as many at most, become a
+    new one.
 
     Parameters
     ----------
@@ -100,7 +104,7 @@ class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[type-arg]
     expected_run_length : float
         Least mean number of steps until a false signal.
     reference_steps : int
-        Length of a reference for continuous observations.
+        Length of the first reference for continuous observations.
     check_every : int
         Steps between two looks at the evidence: transitions are passed on in blocks, which is faster.
     dither : float
@@ -133,10 +137,13 @@ class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[type-arg]
             raise ParameterError(f"the action space must be discrete, got {acted}. Discretise it with a wrapper first.")
         self.expected_run_length = check_positive("expected_run_length", expected_run_length)
         self.check_every = check_integer("check_every", check_every, 1)
-        self._generator = check_rng(rng)
+        # A child: an environment that is seeded with the same number would draw the very numbers that break ties.
+        self._generator = check_rng(rng).spawn(1)[0]
+        self._first_action, self._first_state = int(acted.start), int(getattr(observed, "start", 0))
         self._watcher: _DiscreteWatcher | _BoxWatcher
         if isinstance(observed, spaces.Discrete):
-            self._watcher = _DiscreteWatcher(int(observed.n), int(acted.n), self.expected_run_length, self._generator)
+            sizes = int(observed.n), int(acted.n)
+            self._watcher = _DiscreteWatcher(*sizes, self._first_state, self.expected_run_length, self._generator)
         elif isinstance(observed, spaces.Box) and len(observed.shape) == 1:
             steps = check_integer("reference_steps", reference_steps, 100)
             noise = check_positive("dither", dither)
@@ -146,8 +153,6 @@ class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[type-arg]
                 f"the observation space must be discrete or a box of one dimension, got {observed}. Flatten it with "
                 "gymnasium.wrappers.FlattenObservation first."
             )
-        self._first_action = int(acted.start)
-        self._first_state = int(getattr(observed, "start", 0))
         self._waiting: list[Row] = []
         self._state: Any = None
         self.steps = 0
@@ -183,8 +188,10 @@ class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[type-arg]
 class _DiscreteWatcher:
     """Conformal ranks of outcomes, and bets on their normal scores: over all rows, in each state and in each pair."""
 
-    def __init__(self, n_states: int, n_actions: int, run_length: float, rng: np.random.Generator) -> None:
-        self.n_actions, self.rng = n_actions, rng
+    def __init__(
+        self, n_states: int, n_actions: int, first_state: int, run_length: float, rng: np.random.Generator
+    ) -> None:
+        self.n_actions, self.first_state, self.rng = n_actions, first_state, rng
         sizes = (1, n_states, n_states * n_actions)
         # The detector's bound: 2 A times the number of families of cells.
         self.limit = 2.0 * run_length * len(sizes)
@@ -199,11 +206,12 @@ class _DiscreteWatcher:
     def watch(self, rows: list[Row]) -> Report | None:
         """Take in transitions until there is evidence enough; the others of the block are then left out."""
         for behind, (state, action, upcoming, ended) in enumerate(rows, start=1 - len(rows)):
-            pair = int(state) * self.n_actions + action
+            place = int(state) - self.first_state
+            pair = place * self.n_actions + action
             z = self._score(pair, 2 * int(upcoming) + ended)
             self._kept.append((pair, z))
             densities = np.exp(self._bets @ np.array([1.0, z, z * z]))
-            for family, cell in enumerate((0, int(state), pair)):
+            for family, cell in enumerate((0, place, pair)):
                 sums = self._sums[family]
                 grown = (sums[cell] + 1.0) * densities
                 self._values[family] += self._weight * float((grown - sums[cell]).sum())
@@ -258,9 +266,9 @@ class _BoxWatcher:
     def watch(self, rows: list[Row]) -> Report | None:
         """Take in transitions; say what the alarm says, if there is one."""
         taken = [(_vector(seen), action, _vector(upcoming)) for seen, action, upcoming, _ in rows]
-        self._rows = (self._rows + taken)[-self.reference_steps :]
+        self._rows = (self._rows + taken)[-MEMORY * self.reference_steps :]
         if self._detector is None or self._model is None:
-            if len(self._rows) == self.reference_steps:
+            if len(self._rows) >= self.reference_steps:
                 self._learn()
             return None
         states, actions, moves = _columns(taken)
