@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from condcs_reproduction import experiment_named
-from condcs_reproduction.changing_rooms import ROOMS, SIZE, changing_room
+from condcs_reproduction.changing_rooms import ROOMS, SIZE, changing_room, steps_in_room
+from condcs_reproduction.nonstationary import recovery
 from condcs_reproduction.table6 import mean_cell, rate_cell
 from condcs_reproduction.table6b import difference_cell
 
@@ -85,6 +86,54 @@ def test_screen_is_random_in_its_corner_alone():
     assert len(set(on)) == len(on) > 50
     assert all(value == 0 for (column, row), value in seen if column < 9 or row >= 3)
     assert 0.4 < np.mean(on) < 0.6
+
+
+def test_rooms_of_other_sizes():
+    """Doors and screens follow the size; parameters may be others, and mistakes are told."""
+    from condcs._core.errors import CondcsError
+
+    assert changing_room("door").parameters[7:].tolist() == [5, 6, 4_000]
+    assert changing_room("screen").parameters[4:7].tolist() == [9, 0, 3]
+    small = changing_room("door", size=8, door_row=1, door_time=10)
+    assert small.passages.shape == (8, 8, 4)
+    assert small.passages[:, 3, 1].tolist() == [0, 1, 0, 0, 0, 0, 0, 0]
+    for arguments in ({"door_row": 12}, {"size": 2}, {"gravity": 1.0}):
+        with pytest.raises(CondcsError, match="must be"):
+            changing_room("door", **arguments)
+    assert np.array_equal(
+        steps_in_room("local", "still", repeats=2, size=6, steps=300),
+        steps_in_room("local", "still", repeats=2, size=6, steps=300),
+    )
+
+
+def test_recovery_needs_ten_good_episodes():
+    assert recovery(np.array([5.0] * 9 + [-50.0] + [5.0] * 12), np.arange(10, 230, 10), 5.0, 999) == 200
+    assert recovery(np.array([-1.0] * 30), np.arange(30), 0.0, 999) == 999
+    assert recovery(np.array([5.0] * 9), np.arange(9), 5.0, 999) == 999
+
+
+def test_maps_of_changing_tasks_are_as_long_before_and_after():
+    """The best way has the same length in both maps, and the first way is shut in the second."""
+    pytest.importorskip("gymnasium")
+    from condcs_reproduction.changing_tasks import TASKS
+
+    for name in ("rooms", "frozen lake"):
+        environment = TASKS[name].make()
+        lengths = []
+        for _ in range(2):
+            best, frontier, seen = 0, [environment._start], {environment._start}
+            while not any(environment.map[r][c] == "G" for r, c in frontier):
+                best += 1
+                steps = {(r + a, c + b) for r, c in frontier for a, b in ((0, 1), (1, 0), (0, -1), (-1, 0))} - seen
+                frontier = [
+                    (r, c)
+                    for r, c in steps
+                    if 0 <= r < environment.rows and 0 <= c < environment.columns and environment.map[r][c] in ".GS"
+                ]
+                seen |= set(frontier)
+            lengths.append(best)
+            environment.change()
+        assert lengths[0] == lengths[1] > 10
 
 
 def test_door_opens_late():

@@ -60,7 +60,7 @@ def test_compiled_steps_are_gymnasiums(name, seed):
 
 
 @pytest.mark.parametrize(
-    "method", ["random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-mmd", "dtg-cs", "control"]
+    "method", ["random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-mmd", "dtg-cs", "dtg-local", "control"]
 )
 @pytest.mark.parametrize("name", NAMES)
 def test_rollouts_are_the_agents_own_steps(name, method):

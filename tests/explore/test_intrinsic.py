@@ -46,7 +46,7 @@ def walk(environment, n, seed=0):
 
 def test_equals_a_buffer_filled_by_hand():
     """Info holds the divergence; with weight 0 the reward stays; a reset is not a transition."""
-    environment = IntrinsicReward(Line(), size=20, bandwidth=0.2, weight=0.0)
+    environment = IntrinsicReward(Line(), size=20, bandwidth=0.2, weight=0.0, form="level")
     buffer = TransitionBuffer(20, 3, 1, bandwidth_x=0.2, bandwidth_y=0.2)
     for observation, action, (upcoming, reward, _, _, info) in walk(environment, 100):
         buffer.push([observation[0] / 8, *np.eye(2)[action]], upcoming / 8)
@@ -79,7 +79,7 @@ def test_rewards_are_mixed():
 
 def test_forms():
     """Changes add up to the level; surprise is the log ratio of two conditional densities at the transition."""
-    level = [s[4]["intrinsic_reward"] for _, _, s in walk(IntrinsicReward(Line(), size=20), 60)]
+    level = [s[4]["intrinsic_reward"] for _, _, s in walk(IntrinsicReward(Line(), size=20, form="level"), 60)]
     change = [s[4]["intrinsic_reward"] for _, _, s in walk(IntrinsicReward(Line(), size=20, form="change"), 60)]
     assert np.cumsum(change) == pytest.approx(level, abs=1e-12)
     wrapper = IntrinsicReward(Line(), size=20, bandwidth=0.2, form="surprise")
@@ -96,6 +96,64 @@ def test_forms():
 
         expected = math.log(density(new_x, new_y)) - math.log(density(old_x, old_y))
         assert info["intrinsic_reward"] == pytest.approx(expected, abs=1e-8)
+
+
+def dense_local_reward(x, y, group, width, change, novelty, dim_state):
+    """The local reward of the last row by the formulas of its docstring, from whole Gram matrices."""
+
+    def gram(rows):
+        return np.exp(-((rows[:, None] - rows[None]) ** 2).sum(-1) / (2 * width**2))
+
+    K, L = gram(x), gram(y)
+    old, new = group == 0, group == 1
+    arrivals = novelty * gram(x[:, :dim_state] + y)[-1].sum() ** -0.75
+    n_old, n_new = K[-1, old].sum(), K[-1, new].sum()
+    if min(n_old, n_new) < 1:
+        return arrivals
+    A, B = (np.column_stack([M[:, old].sum(1), M[:, new].sum(1)]) for M in (K, K * L))
+    w = K[-1]
+    T = np.array([[(w[m] * B[m, h] / (A[m, g] * A[m, h])).sum() for h in (0, 1)] for g, m in enumerate((old, new))])
+    divergence = np.log(T[0, 0] * T[1, 1] / (T[0, 1] * T[1, 0]))
+    similarity = np.sqrt(T[0, 1] / (w[old] / A[old, 0]).sum() * T[1, 0] / (w[new] / A[new, 1]).sum())
+    spread = max(0.0, 1 - similarity) / similarity
+    chance = np.log1p(spread / n_old) + np.log1p(spread / n_new)
+    return change * max(0.0, divergence - 2 * chance) + arrivals
+
+
+def test_local_form_equals_whole_gram_matrices():
+    """At every step, also long after the first row left; walls that turn round make the divergence positive."""
+    wrapper = IntrinsicReward(Line(), size=40, bandwidth=0.15, change=0.7, novelty=1.5)
+    rows, positive = [], 0
+    wrapper.reset(seed=0)
+    rng, place = np.random.default_rng(0), 4
+    for t in range(160):
+        action = int(rng.integers(2))
+        # After 100 steps the world is mirrored: the same action leads the other way.
+        used = action if t < 100 else 1 - action
+        wrapper.env.place = place
+        upcoming = int(np.clip(place + 2 * used - 1, 0, 8))
+        reward = wrapper.curiosity.reward(np.array([place / 8]), action, np.array([upcoming / 8]))
+        rows.append([place / 8, *np.eye(2)[action], (upcoming - place) / 8])
+        place = 4 if upcoming == 8 else upcoming
+        kept = np.array(rows[-40:])
+        n = len(kept)
+        group = (np.arange(n) >= (n + 1) // 2).astype(int)
+        expected = dense_local_reward(kept[:, :3], kept[:, 3:], group, 0.15, 0.7, 1.5, 1)
+        assert reward == pytest.approx(expected, rel=1e-8), t
+        novelty = dense_local_reward(kept[:, :3], kept[:, 3:], group, 0.15, 0.0, 1.5, 1)
+        positive += reward > novelty + 0.1
+        if 40 <= t < 100 or t >= 145:
+            assert reward == pytest.approx(novelty, abs=0.3)
+    assert positive > 10
+
+
+def test_local_form_far_from_the_other_half():
+    """Masses of the other half that are too small for a double: no comparison, novelty alone, nothing infinite."""
+    wrapper = IntrinsicReward(Line(), size=8, bandwidth=1e-3)
+    wrapper.reset(seed=0)
+    rewards = [wrapper.step(a)[4]["intrinsic_reward"] for a in (1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1)]
+    assert np.isfinite(rewards).all()
+    assert rewards[0] == 2.0
 
 
 def test_continuous_actions_and_encoders():
@@ -115,7 +173,7 @@ def test_vectorised_pushes_every_transition_once(mode):
     from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
     vector = SyncVectorEnv([Line, Line, Line], autoreset_mode=AutoresetMode[mode])
-    environment = VectorIntrinsicReward(vector, size=40, bandwidth=0.2, weight=1.0)
+    environment = VectorIntrinsicReward(vector, size=40, bandwidth=0.2, weight=1.0, form="level")
     buffer = TransitionBuffer(40, 3, 1, bandwidth_x=0.2, bandwidth_y=0.2)
     rng = np.random.default_rng(0)
     places, ended = [4] * 3, [False] * 3
@@ -149,6 +207,8 @@ def test_vectorised_pushes_every_transition_once(mode):
         ({"measure": "cs"}, "`measure` must be one of"),
         ({"form": "novelty"}, "`form` must be one of"),
         ({"form": "surprise", "measure": "joint_mmd"}, "must go with measure"),
+        ({"measure": "joint_mmd"}, '`form`="local" must go with measure'),
+        ({"novelty": math.inf}, "`novelty` must be a finite number"),
         ({"weight": math.nan}, "`weight` must be a finite number"),
     ],
 )

@@ -78,8 +78,8 @@ EXPECTED: dict[str, dict[str, dict[str, str]]] = {
         "door": {"control": "fewer", "count": "more", "prediction": "fewer"},
     },
 }
-"""Fewer steps to the goal than the rival, more, or no difference. What was expected of DTG-CS was written down before any
-run, what was expected of the local reward after trials with other seeds, in which its weight was chosen."""
+"""Fewer steps to the goal than the rival, more, or no difference. What was expected of DTG-CS was written down before
+any run, what was expected of the local reward after trials with other seeds, in which its weight was chosen."""
 
 
 @public

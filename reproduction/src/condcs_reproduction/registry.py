@@ -35,6 +35,7 @@ _NAMES = (
     "netsim",
     "causalcompass",
     "drift",
+    "nonstationary",
     "levels",
     "cond2st",
 )

@@ -19,8 +19,14 @@ from condcs.drift._betting import overall_bets
 
 FloatArray = np.ndarray[Any, Any]
 
+Row = tuple[Any, int, Any, bool]
+"""Observation, action, next observation, and whether the episode ended there."""
+
 KNOWN_SHARE = 0.7
 """With fewer known rows among the last, states have moved beyond the reference, and a new one is taken."""
+
+MEMORY = 4
+"""Most steps of a later reference, in units of the first: policies return to where they were."""
 
 MISFITS = 20.0
 """Least noise, in units of what the local prediction misses in all but a tenth of the rows."""
@@ -71,23 +77,25 @@ class Report(NamedTuple):
     evidence: float
 
 
-class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[misc,type-arg]
+class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[type-arg]
     r"""Watch p(next state | state, action) and report a change in ``info["dynamics_changed"]``.
 
     The entry is None in all steps but those in which a change is noticed; there it is a `DynamicsChanged`. Rewards and
     observations are not touched.
 
-    Discrete observations and actions: each next state has a rank among the next states seen so far in the same state
-    and action, the frequent ones first, drawn at random within a tie. As long as the dynamics stay these ranks are
-    independent and uniform, whatever the agent does and whether the dynamics are random or not, so that the run length
-    is promised from the first step on, by the theorem of `condcs.drift.ConditionalDriftDetector`. Its bets are placed
-    on the normal scores of all ranks, of those of each state, and of each state and action.
+    Discrete observations: each outcome of a step (the next state, and whether the episode ended there) has a rank among
+    those seen so far in the same state and action, the frequent ones first, drawn at random within a tie. As long as
+    the dynamics stay these ranks are independent and uniform, whatever the agent does and whether the dynamics are
+    random or not, so that the run length is promised from the first step on, by the theorem of
+    `condcs.drift.ConditionalDriftDetector`. Its bets are placed on the normal scores of all ranks, of those of each
+    state, and of each state and action.
 
     Continuous observations: the detector watches the errors of a local linear prediction of the displacement from state
-    and action, fitted to a reference of `reference_steps` steps. Without noise in the dynamics these errors show nothing
-    but the misfit of the prediction, which changes with the policy; therefore noise is added, `dither` times the
-    standard deviation of the displacement and at least 20 times the misfit. A change that is small against it takes
-    longer to be noticed. Where states move beyond the reference, the last `reference_steps` steps become a new one.
+    and action, fitted to a reference of `reference_steps` steps. Without noise in the dynamics these errors show
+    nothing but the misfit of the prediction, which changes with the policy; therefore noise is added, `dither` times
+    the standard deviation of the displacement and at least 20 times the misfit. A change that is small against it takes
+    longer to be noticed. Where states move beyond the reference, the last steps, four times as many at most, become a
+    new one.
 
     Parameters
     ----------
@@ -96,7 +104,7 @@ class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[misc,type-arg]
     expected_run_length : float
         Least mean number of steps until a false signal.
     reference_steps : int
-        Length of a reference for continuous observations.
+        Length of the first reference for continuous observations.
     check_every : int
         Steps between two looks at the evidence: transitions are passed on in blocks, which is faster.
     dither : float
@@ -129,10 +137,13 @@ class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[misc,type-arg]
             raise ParameterError(f"the action space must be discrete, got {acted}. Discretise it with a wrapper first.")
         self.expected_run_length = check_positive("expected_run_length", expected_run_length)
         self.check_every = check_integer("check_every", check_every, 1)
-        self._generator = check_rng(rng)
+        # A child: an environment that is seeded with the same number would draw the very numbers that break ties.
+        self._generator = check_rng(rng).spawn(1)[0]
+        self._first_action, self._first_state = int(acted.start), int(getattr(observed, "start", 0))
         self._watcher: _DiscreteWatcher | _BoxWatcher
         if isinstance(observed, spaces.Discrete):
-            self._watcher = _DiscreteWatcher(int(observed.n), int(acted.n), self.expected_run_length, self._generator)
+            sizes = int(observed.n), int(acted.n)
+            self._watcher = _DiscreteWatcher(*sizes, self._first_state, self.expected_run_length, self._generator)
         elif isinstance(observed, spaces.Box) and len(observed.shape) == 1:
             steps = check_integer("reference_steps", reference_steps, 100)
             noise = check_positive("dither", dither)
@@ -142,9 +153,7 @@ class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[misc,type-arg]
                 f"the observation space must be discrete or a box of one dimension, got {observed}. Flatten it with "
                 "gymnasium.wrappers.FlattenObservation first."
             )
-        self._first_action = int(acted.start)
-        self._first_state = int(getattr(observed, "start", 0))
-        self._waiting: list[tuple[Any, int, Any]] = []
+        self._waiting: list[Row] = []
         self._state: Any = None
         self.steps = 0
 
@@ -157,14 +166,14 @@ class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[misc,type-arg]
         """Take a step; say in `info` whether a change was noticed."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.steps += 1
-        self._waiting.append((self._state, int(action) - self._first_action, observation))
+        self._waiting.append((self._state, int(action) - self._first_action, observation, bool(terminated)))
         self._state = observation
         found = None
         if len(self._waiting) >= self.check_every:
             found, self._waiting = self._look(self._waiting), []
         return observation, reward, terminated, truncated, {**info, "dynamics_changed": found}
 
-    def _look(self, rows: list[tuple[Any, int, Any]]) -> DynamicsChanged | None:
+    def _look(self, rows: list[Row]) -> DynamicsChanged | None:
         report = self._watcher.watch(rows)
         if report is None:
             return None
@@ -177,10 +186,12 @@ class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[misc,type-arg]
 
 
 class _DiscreteWatcher:
-    """Conformal ranks of next states, and bets on their normal scores: over all rows, in each state and in each pair."""
+    """Conformal ranks of outcomes, and bets on their normal scores: over all rows, in each state and in each pair."""
 
-    def __init__(self, n_states: int, n_actions: int, run_length: float, rng: np.random.Generator) -> None:
-        self.n_actions, self.rng = n_actions, rng
+    def __init__(
+        self, n_states: int, n_actions: int, first_state: int, run_length: float, rng: np.random.Generator
+    ) -> None:
+        self.n_actions, self.first_state, self.rng = n_actions, first_state, rng
         sizes = (1, n_states, n_states * n_actions)
         # The detector's bound: 2 A times the number of families of cells.
         self.limit = 2.0 * run_length * len(sizes)
@@ -191,14 +202,15 @@ class _DiscreteWatcher:
         self._sums = [np.zeros((size, len(self._bets))) for size in sizes]
         self._values = np.zeros(len(sizes))
 
-    def watch(self, rows: list[tuple[Any, int, Any]]) -> Report | None:
+    def watch(self, rows: list[Row]) -> Report | None:
         """Take in transitions until there is evidence enough; the others of the block are then left out."""
-        for behind, (state, action, upcoming) in enumerate(rows, start=1 - len(rows)):
-            pair = int(state) * self.n_actions + action
-            z = self._score(pair, int(upcoming))
+        for behind, (state, action, upcoming, ended) in enumerate(rows, start=1 - len(rows)):
+            place = int(state) - self.first_state
+            pair = place * self.n_actions + action
+            z = self._score(pair, 2 * int(upcoming) + ended)
             self._kept.append((pair, z))
             densities = np.exp(self._bets @ np.array([1.0, z, z * z]))
-            for family, cell in enumerate((0, int(state), pair)):
+            for family, cell in enumerate((0, place, pair)):
                 sums = self._sums[family]
                 grown = (sums[cell] + 1.0) * densities
                 self._values[family] += self._weight * float((grown - sums[cell]).sum())
@@ -250,12 +262,12 @@ class _BoxWatcher:
         self._rows: list[tuple[FloatArray, int, FloatArray]] = []
         self._looks = [0, 0]
 
-    def watch(self, rows: list[tuple[Any, int, Any]]) -> Report | None:
+    def watch(self, rows: list[Row]) -> Report | None:
         """Take in transitions; say what the alarm says, if there is one."""
-        taken = [(np.asarray(s, np.float64).reshape(-1), a, np.asarray(u, np.float64).reshape(-1)) for s, a, u in rows]
-        self._rows = (self._rows + taken)[-self.reference_steps :]
+        taken = [(_vector(seen), action, _vector(upcoming)) for seen, action, upcoming, _ in rows]
+        self._rows = (self._rows + taken)[-MEMORY * self.reference_steps :]
         if self._detector is None or self._model is None:
-            if len(self._rows) == self.reference_steps:
+            if len(self._rows) >= self.reference_steps:
                 self._learn()
             return None
         states, actions, moves = _columns(taken)
@@ -281,7 +293,7 @@ class _BoxWatcher:
         states, actions, moves = _columns(self._rows)
         self._model = _LocalLinear(states, actions, moves, self.dither)
         # Errors are standard normal by the noise that is added, so that the reference can be drawn.
-        drawn = self.rng.normal(size=moves.shape)
+        drawn: FloatArray = self.rng.normal(size=moves.shape)
         self._detector = ConditionalDriftDetector(
             *_named(states, actions, drawn),
             expected_run_length=self.run_length,
@@ -325,7 +337,7 @@ class _LocalLinear:
 
     @staticmethod
     def _neighbours(states: FloatArray) -> int:
-        return 3 * (states.shape[1] + 1)
+        return 3 * (int(states.shape[1]) + 1)
 
     def _part(self, scaled: FloatArray, moves: FloatArray) -> tuple[cKDTree, FloatArray, FloatArray, float]:
         tree = cKDTree(scaled)
@@ -347,6 +359,10 @@ class _LocalLinear:
         # The leverage: beyond its neighbours, or off the line on which they lie, a row is not predicted but guessed.
         known = (distances[:, -1] <= farthest) & (inverse[:, 0, 0] <= 1.0)
         return np.einsum("ni,nic->nc", inverse[:, 0], cross), known
+
+
+def _vector(observation: Any) -> FloatArray:
+    return np.asarray(observation, np.float64).reshape(-1)
 
 
 def _columns(rows: list[tuple[FloatArray, int, FloatArray]]) -> tuple[FloatArray, FloatArray, FloatArray]:

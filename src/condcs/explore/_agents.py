@@ -222,8 +222,8 @@ class DivergenceToGo(KernelAgent):
 class LocalDivergence(KernelAgent):
     """Seeks places where p(next state | state, action) has changed, and those that its buffer has hardly seen.
 
-    The reward is that of the form "local" of `IntrinsicReward`. With an optimistic value function it explores rooms that
-    stay as fast as optimism alone or faster, and goes on testing what it knows in rooms that change.
+    The reward is that of the form "local" of `IntrinsicReward`. With an optimistic value function it explores faster
+    than optimism alone, and goes on testing what it knows.
 
     Parameters
     ----------

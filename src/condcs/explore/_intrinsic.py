@@ -178,8 +178,8 @@ class IntrinsicReward(_Curious, _Wrapper):  # type: ignore[misc]
         between 0 and 1.
     form : {"local", "level", "change", "surprise"}
         "local": `change` times the conditional CS divergence of the older and the newer half of the buffer around
-        (s, a), as far as it exceeds chance, plus `novelty` times :math:`n^{-3/4}`, n being the number of arrivals in the
-        buffer near the next state.
+        (s, a), as far as it exceeds chance, plus `novelty` times :math:`n^{-3/4}`, n being the number of arrivals in
+        the buffer near the next state.
         "level": the divergence of the halves, the paper's divergence-to-go. "change": its change by the step.
         "surprise": the log ratio of the densities of the next state given (s, a) in the newer and the older half.
     change, novelty : float
