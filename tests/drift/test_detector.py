@@ -208,6 +208,64 @@ def test_labels_that_depend_on_those_before_them_raised_alarms():
     assert alarms < 14
 
 
+def test_noise_that_depends_on_inputs_that_move_raised_alarms():
+    """The correlation of two responses varies with x, and x shifts: p(y|x) is the same.
+
+    At a stated run length of 10,000 each of 6 streams has an alarm within 1,000 rows with probability at most 1/20: two
+    have one with probability 0.03, and three with probability 2e-3.
+    """
+
+    def rows(n, rng, shift):
+        x, e = rng.normal(size=(n, 1)) + shift, rng.normal(size=(n, 2))
+        correlation = np.tanh(2 * x[:, 0])
+        e[:, 1] = correlation * e[:, 0] + np.sqrt(1 - correlation**2) * e[:, 1]
+        return x, x + e
+
+    alarms = 0
+    for seed in range(6):
+        rng = np.random.default_rng([31, seed])
+        alarms += ConditionalDriftDetector(*rows(1200, rng, 0.0)).update_many(*rows(1000, rng, 0.8)).any()
+    assert alarms < 3
+
+
+def test_an_interaction_of_two_inputs_was_missed():
+    """y changes in opposite ways in the corners of two inputs, which neither of them shows alone."""
+    rng = np.random.default_rng(32)
+    detector = ConditionalDriftDetector(*make_rows(1200, rng))
+    x, y = make_rows(400, rng)
+    alarms = detector.update_many(x, y + 0.5 * x[:, 0] * x[:, 1])
+    assert np.flatnonzero(alarms)[0] < 250
+    assert detector.alarm.kind == "interaction"
+    assert "y is higher where x0 and x1 are both high or both low" in str(detector.alarm)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("repeated", "repeated one after the other"),
+        ("short", "too short for residuals that depend so strongly"),
+        ("wandering", "the level of the residuals wanders slowly"),
+        ("clusters", "large residuals come in clusters"),
+    ],
+)
+def test_what_cannot_be_promised_is_said(kind, words):
+    rng = np.random.default_rng(33)
+    n = {"short": 300, "wandering": 3000}.get(kind, 1500)
+    x, y = make_rows(n, rng, noise=0.0 if kind == "short" else 0.5)
+    if kind == "repeated":
+        x, y = x[np.arange(n) // 2], y[np.arange(n) // 2]
+    if kind == "short":
+        y += autocorrelated(n, rng, 0.8)
+    if kind == "wandering":
+        y += 0.13 * np.sin(2 * np.pi * np.arange(n) / 600)
+    if kind == "clusters":
+        y += 0.7 * np.exp(autocorrelated(n, rng, 0.98)) * rng.normal(size=n)
+    with pytest.warns(CondcsWarning, match="cannot be promised"):
+        detector = ConditionalDriftDetector(x, y)
+    assert not detector.promises
+    assert words in " ".join(detector.notes)
+
+
 def test_after_an_alarm_the_relation_is_learned_or_the_reference_kept():
     """A change is reported once, and its end once more; or as long as it lasts."""
     reference = make_rows(500, np.random.default_rng(9))

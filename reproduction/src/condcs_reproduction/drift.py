@@ -1,4 +1,4 @@
-"""Drift of a relation: how soon detectors notice, how often they miss it, and how often they cry for nothing.
+"""Drift of a relation: how soon detectors notice it, how often they miss it, and how often they raise a false alarm.
 
 An experiment beyond the paper. `ConditionalDriftDetector` looks at rows, and so does a window of them that is compared
 with the reference by conditional CS. The detectors of river look at the errors of a model that was fitted on the first
@@ -133,7 +133,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         f"The {OURS} and the window are set to one false alarm in {run_length:,} rows; the others have river's own "
         "settings and watch the errors of a nearest-neighbour model of the reference.",
         "Electricity: rows are shuffled within periods, so that a period is stationary. Later market: after rows of "
-        "the first period come rows of the last (inputs shift too). High demand: labels are turned round in the upper "
+        "the first period come rows of the last (inputs shift too). High demand: labels are swapped in the upper "
         "fifth of the demand. Odd days after even: the first 187 days in the order of time, half of them as reference. "
         "Housing: prices given income, age and occupancy; after the south of California comes its north.",
         "An online ContextMMD is not among them: its published form compares two samples once, by a permutation test.",

@@ -349,9 +349,12 @@ def watch(
     reference: Annotated[str, typer.Argument(help="Table to compare with: csv, jsonl, parquet, arrow or xlsx.")],
     y: Response,
     x: Columns = None,
-    run_length: Annotated[float, typer.Option(help="Least mean number of rows until a false alarm.")] = 10_000,
+    run_length: Annotated[float, typer.Option(help="Mean number of rows until a false alarm, at least.")] = 10_000,
     after_alarm: Annotated[
-        str, typer.Option(help="learn the new relation, or keep the reference and report on while it differs.")
+        str,
+        typer.Option(
+            help="learn: the next 500 rows are the new reference. keep: the reference stays, and alarms go on."
+        ),
     ] = "learn",
     report: Annotated[Path | None, typer.Option(help="Write a page (HTML) with the stream and its alarms.")] = None,
     state: Annotated[Path | None, typer.Option(help="File (npz) to resume from, and to save the state in.")] = None,

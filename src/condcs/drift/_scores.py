@@ -48,6 +48,7 @@ _INPUTS_COUNT = 0.5
 _LAGS, _MOST_ORDER = 10, 10
 _RECOGNISED, _LEFT_OVER = 0.01, 0.003
 _LONGEST_MEMORY = 0.9
+_SHORTEST_STRETCH, _STRETCHES = 25, 40
 _SHORTEST = 6.0
 """Least square root of the number of rows, times one less the sum of the coefficients of an autoregression."""
 _FARTHEST = 6.0
@@ -74,7 +75,7 @@ class ScoreModel:
         One score each; then come products of pairs.
     pairs : tuple of pairs of int
         Which targets have a score for their product. A label paired with itself has one for whether it is what x leads
-        to expect: its score, turned round where it is the less likely one.
+        to expect: its score, with the opposite sign where it is the less likely one.
     means, spreads : Regression
         Expected targets at x, and expected absolute residuals of those that are numbers.
     typical : array, shape (t,)
@@ -477,6 +478,8 @@ def _autoregression(
         faults = []
         if portmanteau(left) < _LEFT_OVER:
             faults.append("innovations are still autocorrelated")
+        elif _wander(left) < _LEFT_OVER:
+            faults.append("the level of the residuals wanders slowly")
         if fits[-1].sum() > _LONGEST_MEMORY:
             faults.append("the residuals hardly return to their mean")
         elif (1 - fits[-1].sum()) * np.sqrt(len(series)) < _SHORTEST:
@@ -491,6 +494,17 @@ def _autoregression(
     for place, fit in enumerate(fits):
         coefficients[: len(fit), place] = fit
     return coefficients, list(dict.fromkeys(notes)), promises
+
+
+def _wander(series: FloatArray) -> float:
+    """Return the p-value of a test whether means over stretches of rows differ more than those of independent rows."""
+    length = max(_SHORTEST_STRETCH, len(series) // _STRETCHES)
+    count = len(series) // length
+    means = series[: count * length].reshape(count, length).mean(axis=1)
+    variance = float(series.var())
+    if count < 2 or variance <= 0:
+        return 1.0
+    return float(chi2.sf(length * np.sum((means - means.mean()) ** 2) / variance, count - 1))
 
 
 def _clustered(residuals: FloatArray, *groups: FloatArray) -> float:
