@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from condcs._core.errors import DataError, ShapeError
-from condcs._tables.kinds import Column, is_missing
-from condcs._tables.kinds import tell_kind
+from condcs._tables.kinds import Column, is_missing, tell_kind
 
 FloatArray = np.ndarray[Any, Any]
 
