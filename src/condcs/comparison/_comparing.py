@@ -36,7 +36,7 @@ from condcs.comparison._shifts import (
 )
 from condcs.comparison._wording import responses, set_lines, sizes, where
 
-STEPS = {"reading": 0.1, "inputs": 0.1, "relation": 0.5, "how sure": 0.1, "how large": 0.1, "where": 0.1}
+STEPS = {"reading": 0.05, "inputs": 0.15, "relation": 0.45, "how sure": 0.15, "how large": 0.12, "where": 0.08}
 """The steps that `compare` tells of as they begin, and about how much of the time each takes."""
 
 MOST_ROWS = 100_000
