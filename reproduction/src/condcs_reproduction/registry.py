@@ -23,6 +23,7 @@ _NAMES = (
     "fig9",
     "table6",
     "table6b",
+    "rewards",
     "table9",
     "fig7",
     "fig8",
