@@ -24,6 +24,7 @@ _NAMES = (
     "fig9",
     "table6",
     "table6b",
+    "rewards",
     "table9",
     "fig7",
     "fig8",

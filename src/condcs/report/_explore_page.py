@@ -19,6 +19,7 @@ COLOURS = {
     "dtg-kl": "#6b46c1",
     "dtg-mmd": "#dd6b20",
     "dtg-cs": "#2b6cb0",
+    "dtg-local": "#00838f",
     "control": "#e53e3e",
 }
 
