@@ -229,7 +229,7 @@ def test_noise_that_depends_on_inputs_that_move_raised_alarms():
 
 
 def test_an_interaction_of_two_inputs_was_missed():
-    """Y changes in opposite ways in the corners of two inputs, which neither of them shows alone."""
+    """The response changes in opposite ways in the corners of two inputs, which neither of them shows alone."""
     rng = np.random.default_rng(32)
     detector = ConditionalDriftDetector(*make_rows(1200, rng))
     x, y = make_rows(400, rng)

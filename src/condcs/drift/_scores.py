@@ -478,7 +478,8 @@ def _autoregression(
         faults = []
         if portmanteau(left) < _LEFT_OVER:
             faults.append("innovations are still autocorrelated")
-        elif _wander(left) < _LEFT_OVER:
+        # Less sharply: the errors of a fit without a part of the rows are alike within that part.
+        elif _wander(left) < _LEFT_OVER / 4:
             faults.append("the level of the residuals wanders slowly")
         if fits[-1].sum() > _LONGEST_MEMORY:
             faults.append("the residuals hardly return to their mean")
