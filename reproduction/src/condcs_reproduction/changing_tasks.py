@@ -23,7 +23,7 @@ Signal = Literal["none", "monitor", "page-hinkley"]
 Bonus = Literal["none", "count", "prediction"]
 
 
-class ChangingGrid(gymnasium.Env):  # type: ignore[type-arg]
+class ChangingGrid(gymnasium.Env):
     """A grid with walls and holes; `change` puts another map in place of the first.
 
     Each step costs 1, and a hole 100 more; a hole or the goal ends an episode.

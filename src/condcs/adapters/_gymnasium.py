@@ -77,7 +77,7 @@ class Report(NamedTuple):
     evidence: float
 
 
-class DynamicsMonitor(gymnasium.Wrapper):  # type: ignore[type-arg]
+class DynamicsMonitor(gymnasium.Wrapper):
     r"""Watch p(next state | state, action) and report a change in ``info["dynamics_changed"]``.
 
     The entry is None in all steps but those in which a change is noticed; there it is a `DynamicsChanged`. Rewards and
@@ -294,7 +294,7 @@ class _BoxWatcher:
         states, actions, moves = _columns(self._rows)
         self._model = _LocalLinear(states, actions, moves, self.dither)
         # Errors are standard normal by the noise that is added, so that the reference can be drawn.
-        drawn: FloatArray = self.rng.normal(size=moves.shape)
+        drawn = self.rng.normal(size=(len(moves), moves.shape[1]))
         self._detector = ConditionalDriftDetector(
             *_named(states, actions, drawn),
             expected_run_length=self.run_length,
