@@ -50,8 +50,8 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
 
     room = changing_room(arguments["room"])
     steps, part = parameters["steps"], parameters["part"]
-    dims = {"bandwidth_x": 0.1, "bandwidth_y": 0.1}
-    places, moves = (TransitionBuffer(parameters["buffer"], 5, 3, **dims) for _ in range(2))
+    places = TransitionBuffer(parameters["buffer"], 5, 3, bandwidth_x=0.1, bandwidth_y=0.1)
+    moves = TransitionBuffer(parameters["buffer"], 5, 3, bandwidth_x=0.1, bandwidth_y=0.1)
     change = LocalReward(parameters["buffer"], 3, 2, bandwidth=0.1, change=1.0, novelty=0.0)
     novelty = LocalReward(parameters["buffer"], 3, 2, bandwidth=0.1, change=0.0, novelty=1.0)
     paid = {form: np.zeros(steps) for form in FORMS}

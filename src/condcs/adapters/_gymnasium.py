@@ -293,7 +293,7 @@ class _BoxWatcher:
         states, actions, moves = _columns(self._rows)
         self._model = _LocalLinear(states, actions, moves, self.dither)
         # Errors are standard normal by the noise that is added, so that the reference can be drawn.
-        drawn = np.asarray(self.rng.normal(size=moves.shape))
+        drawn = self.rng.normal(size=(len(moves), moves.shape[1]))
         self._detector = ConditionalDriftDetector(
             *_named(states, actions, drawn),
             expected_run_length=self.run_length,
