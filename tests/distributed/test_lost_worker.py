@@ -6,11 +6,12 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+import distributed
 import numpy as np
 import pytest
 
 import condcs
-from condcs._parallel.dask_cluster import ClusterError, dask_cluster
+from condcs._parallel.dask_cluster import ClusterError, cluster_results, dask_cluster
 from condcs._parallel.spreading import spread
 from condcs_reproduction import experiment_named, run
 
@@ -147,3 +148,26 @@ def test_a_lost_scheduler_ends_in_an_error_and_a_resumable_store(tmp_path):
     told = []
     run(QUICK, tmp_path, jobs=1, progress=lambda done, total, case: told.append(done))
     assert told[0] >= 3
+
+
+def test_a_worker_lost_after_its_result_had_come_was_an_error(monkeypatch):
+    """A future is pending again when the worker that holds its result is lost, even if the result is here by then."""
+
+    class Future:
+        status = "pending"
+
+    class Completed(list):
+        def __init__(self, **options):
+            super().__init__()
+
+        def add(self, future):
+            self.append((future, 49))
+
+    class Client:
+        loop, scheduler, status = None, None, "running"
+
+        def submit(self, *call, **options):
+            return Future()
+
+    monkeypatch.setattr(distributed, "as_completed", Completed)
+    assert list(cluster_results(int, [("7",)], Client(), None)) == [(0, 49)]

@@ -55,6 +55,7 @@ from condcs._inference.weights_and_clusters import (
     weighted_units,
     with_common_unit,
 )
+from condcs._kernels.row_sums import warn_of_absent
 from condcs._measures.registry import MEASURES, Measure
 from condcs._parallel.spreading import Shared
 
@@ -201,6 +202,7 @@ def conditional_test(
             every = _every_view(chosen, x_parts, y_parts, options, rows, propensity, generator)
             return _all_views(every, n_resamples, generator, n_jobs, progress)
         pools = measured_pools(chosen, x_parts, y_parts, options)
+        _warn_of_absent_labels(pools.first)
         draw, diagnostics = _relabelling(null, pools.first, propensity, generator)
         return run_test(pools, draw, null, diagnostics, n_resamples, generator, n_jobs=n_jobs, progress=progress)
 
@@ -255,6 +257,7 @@ def _every_view(
 ) -> EveryView:
     """Adjust the response for x, estimate P(sample | x), and make the views of both."""
     pool = measured_pool(measure, x_parts, y_parts, options, rows.weights)
+    _warn_of_absent_labels(pool)
     x, y = pooled_variables(pool)
     values, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))
     clusters = checked_clusters(rows.clusters, pool.sizes)
@@ -321,6 +324,18 @@ def _relabelling(
     found = chosen_propensity(propensity, values, Smoother(values, flags), None, pool.labels, len(pool.sizes), rng)
     warn_if_unreliable(found)
     return partial(found.draw, rng=rng), found.diagnostics
+
+
+def _warn_of_absent_labels(pool: MeasuredPool) -> None:
+    """Say how many rows have labels, as x, that some other sample does not have."""
+    x, _ = pooled_variables(pool)
+    if not any(x.labels):
+        return
+    values = np.asarray(x.values)[:, np.asarray(x.labels)]
+    _, kinds = np.unique(values, axis=0, return_inverse=True)
+    present = np.zeros((len(values), len(pool.sizes)), bool)
+    present[kinds.ravel(), pool.labels] = True
+    warn_of_absent(int((~present[kinds.ravel()].all(axis=1)).sum()), len(values))
 
 
 def _split(pooled: FloatArray, parts: Parts, sizes: tuple[int, ...]) -> Parts:

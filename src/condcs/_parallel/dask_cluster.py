@@ -102,7 +102,9 @@ def cluster_results(
             send(ahead)
             for future, result in running:
                 index = numbers.pop(future)
-                if future.status != "finished":  # errors of a call have been raised: this is one of Dask itself
+                # Errors of a call have been raised: this is one of Dask itself. The status does not tell: a future whose
+                # worker is lost after its result has come is pending again.
+                if isinstance(result, BaseException):
                     raise result
                 yield index, result
                 send(1)
