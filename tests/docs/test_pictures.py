@@ -9,7 +9,8 @@ import pytest
 
 from tests.docs.pages import DOCS, ROOT
 
-README_PICTURE = "demo.png"
+DRAWN_BY_COMMANDS = {"demo.png", "exploration-rewards.png"}
+"""By `condcs demo` and `condcs reproduce rewards`."""
 
 
 @pytest.mark.slow
@@ -20,5 +21,5 @@ def test_the_script_draws_the_pictures_of_the_pages(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     drawn = {path.name for path in tmp_path.iterdir()}
-    assert drawn == {path.name for path in (DOCS / "images").iterdir()} - {README_PICTURE}
+    assert drawn == {path.name for path in (DOCS / "images").iterdir()} - DRAWN_BY_COMMANDS
     assert {name.replace("-light", "-dark") for name in drawn if "-light" in name} == {n for n in drawn if "-dark" in n}

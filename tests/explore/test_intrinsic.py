@@ -10,7 +10,7 @@ from condcs.explore import RandomFeatures, TransitionBuffer
 
 gymnasium = pytest.importorskip("gymnasium")
 
-from condcs.explore._intrinsic import IntrinsicReward, VectorIntrinsicReward  # noqa: E402
+from condcs.explore._intrinsic import IntrinsicReward, LocalForm, VectorIntrinsicReward  # noqa: E402
 
 
 class Line(gymnasium.Env):
@@ -122,7 +122,7 @@ def dense_local_reward(x, y, group, width, change, novelty, dim_state):
 
 def test_local_form_equals_whole_gram_matrices():
     """At every step, also long after the first row left; walls that turn round make the divergence positive."""
-    wrapper = IntrinsicReward(Line(), size=40, bandwidth=0.15, change=0.7, novelty=1.5)
+    wrapper = IntrinsicReward(Line(), size=40, bandwidth=0.15, form=LocalForm(change=0.7, novelty=1.5))
     rows, positive = [], 0
     wrapper.reset(seed=0)
     rng, place = np.random.default_rng(0), 4

@@ -102,8 +102,8 @@ def cluster_results(
             send(ahead)
             for future, result in running:
                 index = numbers.pop(future)
-                # Errors of a call have been raised: this is one of Dask itself. The status does not tell: a future whose
-                # worker is lost after its result has come is pending again.
+                # Errors of a call have been raised: this is one of Dask itself. The status does not tell: a future is
+                # pending again if its worker is lost after the result has come.
                 if isinstance(result, BaseException):
                     raise result
                 yield index, result

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from condcs.explore._buffer import TransitionBuffer
     from condcs.explore._compiled_environments import compiled_environment
     from condcs.explore._environments import make_environment, register_environments
-    from condcs.explore._intrinsic import IntrinsicReward, VectorIntrinsicReward
+    from condcs.explore._intrinsic import IntrinsicReward, LocalForm, VectorIntrinsicReward
     from condcs.explore._kernel_td import KernelTD
     from condcs.explore._mazes import make_maze
     from condcs.explore._methods import Hyperparameters, hyperparameters
@@ -39,6 +39,7 @@ _HOMES = {
     "KernelQLearning": "_agents",
     "KernelTD": "_kernel_td",
     "LocalDivergence": "_agents",
+    "LocalForm": "_intrinsic",
     "MaxEnt": "_agents",
     "OptimismControl": "_agents",
     "RandomAgent": "_agents",
@@ -64,6 +65,7 @@ __all__ = [
     "KernelQLearning",
     "KernelTD",
     "LocalDivergence",
+    "LocalForm",
     "MaxEnt",
     "OptimismControl",
     "RandomAgent",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,6 +18,32 @@ from condcs.explore._spaces import Encoder, States, state_range
 RewardForm = Literal["local", "level", "change", "surprise"]
 FORMS: tuple[RewardForm, ...] = get_args(RewardForm)
 """Local change and novelty; the divergence after a transition; its change by it; how new the transition itself is."""
+
+
+@dataclass(frozen=True)
+class LocalForm:
+    """The form "local" of a reward with other weights.
+
+    Attributes
+    ----------
+    change : float
+        Weight of the local divergence.
+    novelty : float
+        Weight of novelty; with 0 only changes are rewarded.
+    """
+
+    change: float = 0.25
+    novelty: float = 2.0
+
+    def __post_init__(self) -> None:
+        for name in ("change", "novelty"):
+            _check_finite(name, getattr(self, name))
+
+
+def _check_finite(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not math.isfinite(float(value)):
+        raise ParameterError(f"`{name}` must be a finite number, got {value!r}. Pass e.g. {name}=1.0.")
+
 
 _Wrapper: Any = gymnasium().Wrapper
 _VectorWrapper: Any = gymnasium().vector.VectorWrapper
@@ -35,13 +62,11 @@ class Curiosity:
         Bandwidth of the kernels on observations, scaled to the unit range, and on actions.
     measure : {"conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"}
         A measure of `TransitionBuffer`.
-    form : {"local", "level", "change", "surprise"}
+    form : {"local", "level", "change", "surprise"} or LocalForm
         "local": the divergence of the halves around (s, a), as far as it exceeds chance, plus novelty (see
         `condcs.explore._local_reward`). "level": the divergence of the halves (the paper's divergence-to-go). "change":
         the change of that by the transition. "surprise": the log ratio of the conditional densities of the transition
         in the new and in the old half. "local" and "surprise" go with "conditional_cs" only.
-    change, novelty : float
-        Weights of the local divergence and of novelty in the form "local".
     encoder : callable, optional
         Function from an observation to a vector with entries between 0 and 1.
     """
@@ -54,14 +79,13 @@ class Curiosity:
         size: int,
         bandwidth: float,
         measure: BufferMeasure,
-        form: RewardForm,
-        change: float,
-        novelty: float,
+        form: RewardForm | LocalForm,
         encoder: Encoder | None,
     ) -> None:
         spaces = gymnasium().spaces
         check_choice("measure", measure, BUFFER_MEASURES)
-        check_choice("form", form, FORMS)
+        local = form if isinstance(form, LocalForm) else LocalForm()
+        form = "local" if isinstance(form, LocalForm) else check_choice("form", form, FORMS)
         self.measure, self.form = measure, form
         if form in ("local", "surprise") and measure != "conditional_cs":
             raise ParameterError(
@@ -78,7 +102,9 @@ class Curiosity:
         dim = self.states.dim_state
         self._local: LocalReward | None = None
         if form == "local":
-            self._local = LocalReward(size, dim, dim_action, bandwidth=bandwidth, change=change, novelty=novelty)
+            self._local = LocalReward(
+                size, dim, dim_action, bandwidth=bandwidth, change=local.change, novelty=local.novelty
+            )
             self.buffer = self._local.buffer
         else:
             self.buffer = TransitionBuffer(size, dim + dim_action, dim, bandwidth_x=bandwidth, bandwidth_y=bandwidth)
@@ -120,17 +146,13 @@ class _Curious:
         size: int = 1_000,
         bandwidth: float = 0.1,
         measure: BufferMeasure = "conditional_cs",
-        form: RewardForm = "local",
-        change: float = 0.25,
-        novelty: float = 2.0,
+        form: RewardForm | LocalForm = "local",
         encoder: Encoder | None = None,
         require_seed: bool = False,
     ) -> None:
         super().__init__(env)  # type: ignore[call-arg]
-        weights = {"weight": weight, "extrinsic_weight": extrinsic_weight, "change": change, "novelty": novelty}
-        for name, value in weights.items():
-            if isinstance(value, bool) or not math.isfinite(float(value)):
-                raise ParameterError(f"`{name}` must be a finite number, got {value!r}. Pass e.g. {name}=1.0.")
+        _check_finite("weight", weight)
+        _check_finite("extrinsic_weight", extrinsic_weight)
         self.weight, self.extrinsic_weight, self.require_seed = float(weight), float(extrinsic_weight), require_seed
         observations, actions = (
             getattr(env, self._spaces.format(name)) for name in ("observation_space", "action_space")
@@ -142,8 +164,6 @@ class _Curious:
             bandwidth=bandwidth,
             measure=measure,
             form=form,
-            change=float(change),
-            novelty=float(novelty),
             encoder=encoder,
         )
         self._states: list[Any] | None = None
@@ -176,14 +196,12 @@ class IntrinsicReward(_Curious, _Wrapper):  # type: ignore[misc]
     size, bandwidth, encoder
         Transitions of the buffer, bandwidth of the kernels, and function from an observation to a vector with entries
         between 0 and 1.
-    form : {"local", "level", "change", "surprise"}
-        "local": `change` times the conditional CS divergence of the older and the newer half of the buffer around
-        (s, a), as far as it exceeds chance, plus `novelty` times :math:`n^{-3/4}`, n being the number of arrivals in
-        the buffer near the next state.
+    form : {"local", "level", "change", "surprise"} or LocalForm
+        "local": `change` (0.25) times the conditional CS divergence of the older and the newer half of the buffer around
+        (s, a), as far as it exceeds chance, plus `novelty` (2) times :math:`n^{-3/4}`, n being the number of
+        arrivals in the buffer near the next state; `LocalForm(change=, novelty=)` has other weights.
         "level": the divergence of the halves, the paper's divergence-to-go. "change": its change by the step.
         "surprise": the log ratio of the densities of the next state given (s, a) in the newer and the older half.
-    change, novelty : float
-        Weights in the form "local"; with ``novelty=0`` only changes are rewarded.
     measure : {"conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"}
         For "level" and "change".
     require_seed : bool
