@@ -197,9 +197,9 @@ class IntrinsicReward(_Curious, _Wrapper):  # type: ignore[misc]
         Transitions of the buffer, bandwidth of the kernels, and function from an observation to a vector with entries
         between 0 and 1.
     form : {"local", "level", "change", "surprise"} or LocalForm
-        "local": `change` (0.25) times the conditional CS divergence of the older and the newer half of the buffer around
-        (s, a), as far as it exceeds chance, plus `novelty` (2) times :math:`n^{-3/4}`, n being the number of
-        arrivals in the buffer near the next state; `LocalForm(change=, novelty=)` has other weights.
+        "local": `change` (0.25) times the conditional CS divergence of the older and the newer half of the buffer
+        around (s, a), as far as it exceeds chance, plus `novelty` (2) times :math:`n^{-3/4}`, n being the number of
+        arrivals in the buffer near the next state; ``LocalForm(change=..., novelty=...)`` has other weights.
         "level": the divergence of the halves, the paper's divergence-to-go. "change": its change by the step.
         "surprise": the log ratio of the densities of the next state given (s, a) in the newer and the older half.
     measure : {"conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"}
