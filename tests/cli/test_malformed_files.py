@@ -340,8 +340,8 @@ READABLE |= {"utf-8-sig.csv", "utf-8-sig.jsonl"}
 READABLE_SERIES = texts("carriage", "same-y", "surrogate")
 READABLE_SERIES |= {"first-truth.jsonl", "truth.jsonl", "utf-8-sig.csv", "utf-8-sig.jsonl"}
 
-READABLE_COLLECTIONS = {"classes.npz", "infinite.csv", "infinite.tsv", "infinite.npz"}
-"""Gaps and infinite values are told by what computes with the series."""
+READABLE_COLLECTIONS = {"infinite.csv", "infinite.tsv", "infinite.npz"}
+"""Infinite values are told by what computes with the series."""
 
 TABLES, COLLECTIONS = dict(tables()), dict(collections())
 
