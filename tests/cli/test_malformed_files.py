@@ -343,8 +343,8 @@ READABLE_SERIES |= texts("infinite", "nan") | {"first-infinity.jsonl", "first-na
 READABLE_SERIES |= {"infinity.jsonl", "lacks.jsonl", "nan.jsonl", "nothing.jsonl", "nothing.parquet"}
 """Series may have missing values."""
 
-READABLE_COLLECTIONS = {"infinite.csv", "infinite.tsv", "infinite.npz", "semicolon.csv", "semicolon.tsv"}
-"""Infinite values and lengths are told by what computes with the series; decimal commas are read."""
+READABLE_COLLECTIONS = {"infinite.csv", "infinite.tsv", "infinite.npz"}
+"""Infinite values are told by what computes with the series."""
 
 TABLES, COLLECTIONS = dict(tables()), dict(collections())
 

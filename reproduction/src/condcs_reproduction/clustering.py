@@ -112,7 +112,9 @@ def load(name: str, parameters: Parameters) -> tuple[Series, FloatArray]:
     if name in LOADERS:
         import aeon.datasets
 
-        loaded, labels = getattr(aeon.datasets, LOADERS[name])(split=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # the next release of aeon ships fewer sets
+            loaded, labels = getattr(aeon.datasets, LOADERS[name])(split=None)
         series = [np.asarray(one, dtype=float) for one in loaded]
         if name == "acsf1":
             # 1,460 time points: averages of four neighbours.

@@ -222,7 +222,8 @@ def _cells(path: Path, options: SeriesOptions) -> _Cells:
     with path.open(newline="", encoding=encoding) as file:
         first = next((line for line in file if line.strip()), "")
         file.seek(0)
-        separator = max(_SEPARATORS, key=first.count)
+        # Where there are semicolons, commas are decimal signs.
+        separator = ";" if ";" in first else max(_SEPARATORS, key=first.count)
         if separator not in first and first.split():
             separator = " "
         # Strict: a quote that is never closed would otherwise swallow the rest of the file as one cell.
