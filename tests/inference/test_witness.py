@@ -6,6 +6,7 @@ from scipy.stats import norm
 
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, ShapeError
 from condcs._inference import local_divergence
+from condcs._inference.conditional_tests import conditional_test
 from condcs._inference.nulls import label_sampler
 from condcs._inference.propensities import fitted_propensity, given_propensity
 from condcs._inference.smoothing import Smoother
@@ -224,3 +225,11 @@ def test_the_most_telling_input_comes_first(rng):
     y[200:] += 2.0 * (x[200:, 2] > 0)
     figure = witness(x[:200], y[:200], x[200:], y[200:]).plot(max_panels=1)
     assert figure.axes[0].get_xlabel() == "x3"
+
+
+def test_x_of_a_single_label_ended_in_an_index_error(rng):
+    """All rows have the same x: the relation is the distribution of y, which tests and witness compare."""
+    xp, xq, yp, yq = np.full(60, "a"), np.full(40, "a"), rng.normal(size=60), rng.normal(size=40) + 1
+    options = {"kernel_x": "delta", "rng": 0, "n_resamples": 99}
+    assert witness(xp, yp, xq, yq, **options).values[0] > 0
+    assert conditional_test(xp, yp, xq, yq, **options).pvalue == 0.01

@@ -368,6 +368,8 @@ def _checked(
 
 def _balance(draft: Propensity, designs: list[Design], labels: Labels, rng: np.random.Generator) -> float:
     """P-value of the observed imbalance of x: of all functions of each design, combined over the designs."""
+    if not any(len(design.spectrum) for design in designs):
+        return 1.0  # x is the same in all rows, so that nothing can be out of balance
     # Without new fits to the redrawn labels: what a fit leaves in the directions that it has used up is next to
     # nothing, and beside that a little would look like much.
     surprises = draft.surprises_of(np.vstack([labels[None], draft.draw(_CHECKS, rng)]), observed=True)

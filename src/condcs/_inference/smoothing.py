@@ -75,13 +75,13 @@ class Design:
         if p < n:
             gram = total(lambda rows: _inner(functions[rows] - mean), n)
             spectrum, turn = np.linalg.eigh(gram)
-            kept = spectrum > _SMALLEST_EIGENVALUE * max(spectrum[-1], np.finfo(float).tiny)
+            kept = spectrum > _SMALLEST_EIGENVALUE * spectrum.max(initial=np.finfo(float).tiny)
             turn = turn[:, kept] / np.sqrt(spectrum[kept])
             basis = _by_rows(lambda rows: (functions[rows] - mean) @ turn, n, turn.shape[1], functions.dtype)
             return cls(name, basis, spectrum[kept])
         centred = functions - mean
         spectrum, basis = np.linalg.eigh(centred @ centred.T)
-        kept = spectrum > _SMALLEST_EIGENVALUE * max(spectrum[-1], np.finfo(float).tiny)
+        kept = spectrum > _SMALLEST_EIGENVALUE * spectrum.max(initial=np.finfo(float).tiny)
         return cls(name, np.ascontiguousarray(basis[:, kept]), spectrum[kept])
 
     @property
