@@ -208,13 +208,17 @@ def test_vectorised_pushes_every_transition_once(mode):
         ({"form": "novelty"}, "`form` must be one of"),
         ({"form": "surprise", "measure": "joint_mmd"}, "must go with measure"),
         ({"measure": "joint_mmd"}, '`form`="local" must go with measure'),
-        ({"novelty": math.inf}, "`novelty` must be a finite number"),
         ({"weight": math.nan}, "`weight` must be a finite number"),
     ],
 )
 def test_bad_arguments(arguments, words):
     with pytest.raises(CondcsError, match=words):
         IntrinsicReward(Line(), **arguments)
+
+
+def test_weights_of_the_local_form_are_finite():
+    with pytest.raises(CondcsError, match="`novelty` must be a finite number"):
+        LocalForm(novelty=math.inf)
 
 
 def test_bad_spaces():
