@@ -53,7 +53,7 @@ def test_a_change_is_reported_with_its_row(reference):
     assert len(found) == 1
     assert found[0]["statistic"] > found[0]["threshold"] == 2000
     assert found[0]["response"] == "price"
-    assert "alarms" in result.stderr
+    assert "1 alarm." in result.stderr
 
 
 def test_no_change_ends_with_zero(reference):

@@ -146,7 +146,8 @@ def _account(watcher: Watcher) -> str:
     parts += [f"{unseen:,} with labels that the reference does not have"] if unseen else []
     left = f", {' and '.join(parts)} dropped" if parts else ""
     unknown = f" {outside:,} rows with inputs unlike those of the reference were not watched." if outside else ""
-    return f"{watcher.rows:,} rows{left}, {watcher.alarms:,} alarms.{unknown}"
+    alarms = "1 alarm" if watcher.alarms == 1 else f"{watcher.alarms:,} alarms"
+    return f"{watcher.rows:,} rows{left}, {alarms}.{unknown}"
 
 
 def _begin(

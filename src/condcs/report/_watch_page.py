@@ -101,7 +101,8 @@ def watch_page(
         ]
         page.table(columns, rows)
         for alarm in alarms[-10:]:
-            page.text(f"{str(alarm).capitalize()}.{_witness_words(alarm)}")
+            words = str(alarm)
+            page.text(f"{words[:1].upper()}{words[1:]}.{_witness_words(alarm)}")
     page.section("How it was made")
     page.facts({"mean run length, at least": about["run_length"], "after an alarm": about["after_alarm"]})
     if command:
