@@ -7,12 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from condcs._core.settings import config_context
-from condcs._inference.conditional_tests import conditional_test
+from condcs._inference.conditional_tests import conditional_test, two_sample_test
 from condcs._inference.explain import Explanation, Region, explain
 from condcs._inference.independence_tests import independence_test
 from condcs._inference.loss_split import LossChange, loss_change
 from condcs._inference.results import ConfidenceInterval, Estimate, TestResult
-from condcs._inference.two_sample_tests import two_sample_test
 from condcs._inference.witness import Witness, witness
 from condcs._kernels.bandwidths import bandwidth
 from condcs._measures.bregman import conditional_bregman

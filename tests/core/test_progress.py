@@ -9,7 +9,7 @@ import condcs
 from condcs._core import progress
 from condcs._core.errors import CostWarning
 from condcs._core.settings import config_context
-from condcs._inference import order_statistics
+from condcs._inference import independence_tests
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_the_interval_and_independence_say_so_too(slow_clock, monkeypatch):
             found = condcs.two_sample_test(yp, yq, n_resamples=200, rng=0)
         with pytest.warns(CostWarning, match="interval from 200 resamples of 80 rows"):
             found.confidence_interval(rng=0)
-    monkeypatch.setattr(order_statistics, "GRAM_BUDGET", 0)
+    monkeypatch.setattr(independence_tests, "GRAM_BUDGET", 0)
     with pytest.warns(CostWarning, match="test of independence with 20 resamples of 40 rows"):
         condcs.independence_test(xq, yp, given=xp, null="local", n_resamples=20, rng=0)
 

@@ -9,11 +9,10 @@ import pytest
 
 import condcs
 from condcs._inference import anchors
-from condcs._inference.anchored_divergence import AnchoredConditional, drawn_by_mass
 from condcs._inference.anchors import chunks
-from condcs._inference.order_statistics import View, predictor_statistic
+from condcs._inference.independence_tests import View, predictor_statistic
 from condcs._inference.smoothing import Smoother
-from condcs._inference.statistics import Anchors, measured_pool, pool_statistic
+from condcs._inference.statistics import AnchoredConditional, Anchors, drawn_by_mass, measured_pool, pool_statistic
 from condcs._inference.views import AnchoredContrasts, adjusted_response, sample_contrasts
 from condcs._measures.inputs import Inputs
 from condcs._measures.registry import MEASURES

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 import condcs
 from condcs._core.errors import DataError
-from condcs._inference.pvalues import largest_studentised, pvalue
+from condcs._inference.resampling import largest_studentised, pvalue
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

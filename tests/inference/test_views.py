@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs._inference.pvalues import _chances, combined_evidence
+from condcs._inference.resampling import _chances, combined_evidence
 from condcs._inference.smoothing import Smoother
 from condcs._inference.views import _kernel_features, adjusted_response, sample_contrasts
 from condcs.exceptions import BalanceWarning, OverlapWarning

@@ -145,7 +145,7 @@ class LocalDraws:
         return self._chains(self._hub, count)
 
     def _chains(self, start: Labels, count: int) -> Labels:
-        from condcs._inference.compiled_draws import swap_chains
+        from condcs._inference.compiled_loops import swap_chains
 
         n = len(start)
         excess = self._group_sums(start) - self._sums
@@ -252,7 +252,7 @@ def local_permutations(x1: FloatArray, *, neighbours: int, count: int, rng: np.r
     """
     from scipy.spatial import cKDTree
 
-    from condcs._inference.compiled_draws import assign_neighbours
+    from condcs._inference.compiled_loops import assign_neighbours
 
     x1 = np.asarray(x1, np.float64).reshape(len(x1), -1)
     k = min(check_integer("neighbours", neighbours, 2), len(x1))

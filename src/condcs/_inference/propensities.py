@@ -20,7 +20,7 @@ from condcs._core.errors import BalanceWarning, DataError, OverlapWarning, Param
 from condcs._core.groups import label_type
 from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.anchors import over_rows, total
-from condcs._inference.pvalues import combined_evidence
+from condcs._inference.resampling import combined_evidence
 from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoother, designs_of_clusters
 
 FloatArray = np.ndarray[Any, Any]

@@ -26,7 +26,9 @@ from condcs._core.groups import Groups, label_type
 from condcs._core.progress import report_done
 from condcs._core.settings import current_settings
 from condcs._core.thread_limit import one_blas_thread
+from condcs._inference.anchors import drawn_anchors, over_rows, total
 from condcs._kernels.log_kernels import LogKernel, product
+from condcs._kernels.low_rank import pseudo_inverse
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.bregman import bregman_pairs
 from condcs._measures.formulas import (
@@ -52,6 +54,21 @@ _KEPT_SHARE = 1e-3
 _ROUNDS = 32
 _BATCH_FLOATS = 2**25
 """Largest number of entries of the indicator columns held at once (256 MB)."""
+
+Weights = Callable[[Rows], list[FloatArray]]
+"""Takes rows, and returns the weights of these rows in each group (rows x P each)."""
+
+Masses = list[list[FloatArray]]
+"""Kernel masses of rows for each kernel (on x, on x and y) and group (rows x P each)."""
+
+ANCHORED_MEASURES = ("conditional_cs", "conditional_euclidean")
+"""Measures that are sums over rows of a term made of kernel masses: of many rows, anchors are enough."""
+
+_LANDMARKS = 400
+_ROWS = 2_048
+_SMALLEST_EIGENVALUE = 1e-9
+_LEAST_MASS = 1e-9
+"""Masses of low rank that are a smaller share of the largest possible one are errors of the approximation."""
 
 
 class PoolStatistic(Protocol):
@@ -155,11 +172,10 @@ def measured_pool(
 
 def anchored_pool(pool: MeasuredPool, rng: np.random.Generator) -> MeasuredPool:
     """Return the pool with anchors, if it is large and its measure can use them."""
-    from condcs._inference.anchored_divergence import MEASURES, drawn_by_mass
-    from condcs._inference.anchors import drawn_anchors
-
     pilot = drawn_anchors(sum(pool.sizes), rng)
-    fits = pool.measure.name in MEASURES and not (pool.options.get("estimator") == "pooled" and len(pool.sizes) > 2)
+    fits = pool.measure.name in ANCHORED_MEASURES and not (
+        pool.options.get("estimator") == "pooled" and len(pool.sizes) > 2
+    )
     return pool if pilot is None or not fits else replace(pool, anchors=drawn_by_mass(pool, pilot, rng))
 
 
@@ -270,7 +286,7 @@ class NeighbourTable:
 
     def __call__(self, labels: LabelArray) -> FloatArray:
         """Return one value per row of `labels`."""
-        from condcs._inference.relabelling_loops import neighbour_divergences
+        from condcs._inference.compiled_loops import neighbour_divergences
 
         count = len(self.pool.sizes)
         labels = np.ascontiguousarray(np.atleast_2d(labels), dtype=label_type(count))
@@ -544,11 +560,169 @@ class MarginalGram(_Tiled):
         return np.asarray(within[:, None] + within[None] - means - np.swapaxes(means, 0, 1))
 
 
+class AnchoredConditional:
+    r"""Conditional CS divergence (every estimator) or conditional Euclidean distance of a large pool.
+
+    Low rank for all rows, corrected at anchor rows. The interaction of Prop. 2 is a sum over rows j of a term made of
+    the kernel masses A and B of that row. Masses by low rank (a Nystrom approximation at landmark rows) cost O(n r) for
+    all rows; exact masses of m anchor rows cost O(n m). Put together,
+
+    .. math:: T = \beta \sum_j \tilde t_j + \frac 1 m \sum_{a} \frac{t_a - \beta \tilde t_a}{\pi_a},
+
+    where t are the exact terms and :math:`\tilde t` those of low rank. Terms are large where rows are few, so an anchor
+    is drawn with a probability :math:`\pi` that is half even, half inverse to the mass of the pool there. The
+    expectation over anchors is exact whatever the low rank is worth, and where that is good there is hardly any error
+    left. How good it is says :math:`\beta`, found once, from the masses of the pool without its labels. Nothing here
+    depends on labels but the terms themselves, so that the divergence of the data and those of resamples are values of
+    one statistic.
+
+    Parameters
+    ----------
+    pool : MeasuredPool
+        The pool, with anchors; groups may have weights.
+    """
+
+    def __init__(self, pool: MeasuredPool) -> None:
+        assert isinstance(pool.problem, ConditionalProblem)
+        assert pool.anchors is not None
+        self.pool, (self.anchors, self.shares, self.landmarks) = pool, pool.anchors
+        self.n, self.count = sum(pool.sizes), len(pool.sizes)
+        self.x, self.y = pool.problem.x.kernel, pool.problem.y.kernel
+        self.estimator = pool.options.get("estimator", "paper")
+        weights = pool.problem.groups.weights
+        self.weights = np.ones(self.n) if weights is None else np.asarray(weights, np.float64)
+        # Kernels with 1 on the diagonal: a mass is at least the row's own weight, and B at most A.
+        self.bounded = self.x.diagonal() is None and self.y.diagonal() is None
+        self._inverses = [
+            pseudo_inverse(gram, _SMALLEST_EIGENVALUE) for gram in self._grams(self.landmarks, self.landmarks)
+        ]
+        self._trust = self._found_trust()
+
+    def __call__(self, labels: LabelArray) -> FloatArray:
+        """Return one value per row of `labels`."""
+        labels = np.atleast_2d(labels)
+
+        def weights(rows: Rows) -> list[FloatArray]:
+            own = self.weights[rows, None]
+            return [np.multiply((labels[:, rows] == g).T, own) for g in range(self.count)]
+
+        return self._values(weights)
+
+    def redrawn(self, rows: list[LabelArray] | LabelArray) -> FloatArray:
+        """Return one value for each of several lists of rows: rows of the pool, some taken more than once."""
+        counts = np.stack([np.bincount(taken, minlength=self.n).astype(np.uint16) for taken in rows])
+        groups = self.pool.labels
+
+        def weights(rows: Rows) -> list[FloatArray]:
+            own = counts[:, rows].T * self.weights[rows, None]
+            return [np.where(groups[rows, None] == g, own, 0.0) for g in range(self.count)]
+
+        return self._values(weights)
+
+    def _values(self, weights: Weights) -> FloatArray:
+        # Half of the work is done with each of the two sums over all rows.
+        resamples = weights(slice(0, 1))[0].shape[1] / 2
+        exact, coefficients = self._masses(weights, resamples)
+
+        def terms(rows: slice) -> FloatArray:
+            return self._interaction(self._low_rank(rows, coefficients), weights(rows), self._least)
+
+        everywhere = total(terms, self.n, _ROWS, resamples=resamples)
+        own, low_rank = weights(self.anchors), self._low_rank(self.anchors, coefficients)
+        plain = self._interaction(exact, own, _SAFE_SUM, self.shares)
+        corrected = plain + self._trust * (everywhere - self._interaction(low_rank, own, self._least, self.shares))
+        # A correction larger than what it corrects, or no anchor in a group: one of the two alone.
+        found = np.where(corrected > 0, corrected, np.where(plain > 0, plain, everywhere))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = found if self.pool.measure.name == "conditional_euclidean" else np.log(found)
+            pairs = np.asarray(contrast(t, self.estimator))
+        return total_divergence(np.moveaxis(pairs, -1, 0), symmetric=True)
+
+    def _masses(self, weights: Weights, resamples: float = 0.0) -> tuple[Masses, Masses]:
+        """Return the exact masses of the anchors, and what the landmarks count in those of low rank."""
+        both, ends = np.concatenate([self.landmarks, self.anchors]), len(self.landmarks)
+
+        def sums(rows: slice) -> FloatArray:
+            own = np.array(weights(rows))
+            return np.array([gram @ own for gram in self._grams(both, rows)])
+
+        found = total(sums, self.n, _ROWS, resamples=resamples)
+        exact = [list(of_kernel[:, ends:]) for of_kernel in found]
+        coefficients = [list(i @ of_kernel[:, :ends]) for i, of_kernel in zip(self._inverses, found, strict=True)]
+        return exact, coefficients
+
+    def _low_rank(self, rows: Rows, coefficients: Masses) -> Masses:
+        grams = self._grams(rows, self.landmarks)
+        return [[gram @ c for c in own] for gram, own in zip(grams, coefficients, strict=True)]
+
+    def _interaction(
+        self, masses: Masses, weights: list[FloatArray], least: float, shares: FloatArray | float = 1.0
+    ) -> FloatArray:
+        """Sum the terms of some rows (G x G x P), times `shares`; masses that are rounding errors add nothing."""
+        a, b = masses
+        if self.bounded:
+            a, b = ([np.maximum(m, own) for m, own in zip(part, weights, strict=True)] for part in masses)
+        ratios = [self._ratio(ah, bh, least) for ah, bh in zip(a, b, strict=True)]
+        shares = np.reshape(shares, (-1, 1))
+        if self.estimator == "pooled" and self.count == 2:
+            pooled = shares * (weights[0] + weights[1]) / np.maximum(b[0] + b[1], least)
+            return linear_pooled_interaction(pooled, ratios)
+        return linear_interaction(
+            [shares * w / np.maximum(ag, least) for w, ag in zip(weights, a, strict=True)], ratios
+        )
+
+    def _ratio(self, a: FloatArray, b: FloatArray, least: float) -> FloatArray:
+        with np.errstate(over="ignore"):
+            found = np.where(a > least, b / np.maximum(a, least), 0.0)
+        return np.clip(found, 0.0, 1.0 if self.bounded else None)
+
+    def _found_trust(self) -> float:
+        """Slope of exact terms B / A^2 on those of low rank, of the whole pool as one group, over the anchors."""
+        exact, coefficients = self._masses(lambda rows: [self.weights[rows, None]])
+        low_rank = self._low_rank(self.anchors, coefficients)
+        terms = []
+        for ((a,), (b,)), least in ((exact, _SAFE_SUM), (low_rank, self._least)):
+            terms.append((self._ratio(a, b, least) / np.maximum(a, least))[:, 0] * self.shares)
+        covariance = np.cov(np.array(terms) / max(np.abs(terms).max(), _SAFE_SUM))
+        return float(np.clip(covariance[0, 1] / max(covariance[1, 1], _SAFE_SUM), 0.0, 1.0))
+
+    @property
+    def _least(self) -> float:
+        return float(_LEAST_MASS * self.weights.sum())
+
+    def _grams(self, rows: Rows, columns: Rows) -> list[FloatArray]:
+        """Kernel on x, and on x and y, of rows against columns."""
+        x, y = (np.array(k.block(rows, columns), dtype=np.float64, order="C") for k in (self.x, self.y))
+        y += x
+        exp_in_place(x)
+        exp_in_place(y)
+        return [x, y]
+
+
+def drawn_by_mass(pool: MeasuredPool, pilot: LabelArray, rng: np.random.Generator) -> Anchors:
+    """Draw as many anchors as there are pilot rows, half of them evenly, half where the pool has little mass of x."""
+    assert isinstance(pool.problem, ConditionalProblem)
+    kernel, n = pool.problem.x.kernel, sum(pool.sizes)
+    share = n / len(pilot)
+
+    def inverse_masses(rows: slice) -> FloatArray:
+        gram = np.array(kernel.block(rows, pilot), dtype=np.float64, order="C")
+        exp_in_place(gram)
+        # Every row has its own mass, whether it is a pilot or not.
+        return np.asarray(1 / np.maximum(share * gram.sum(axis=1), 1.0))
+
+    found = np.concatenate(list(over_rows(inverse_masses, n, _ROWS)))
+    chances = 0.5 / n + 0.5 * found / found.sum()
+    chances /= chances.sum()
+    rows = rng.choice(n, len(pilot), p=chances)
+    # Landmarks of their own: there the low rank is exact, and anchors among them would find nothing to correct.
+    landmarks = np.unique(rng.choice(n, min(_LANDMARKS, len(pilot)), p=chances))
+    return Anchors(rows, 1 / (len(pilot) * chances[rows]), landmarks)
+
+
 def pool_statistic(pool: MeasuredPool) -> PoolStatistic:
     """Return the fastest statistic for this measure and these options."""
     if pool.anchors is not None:
-        from condcs._inference.anchored_divergence import AnchoredConditional
-
         return AnchoredConditional(pool)
     makers: dict[str, Callable[[MeasuredPool], PoolStatistic]] = {
         "cs": MarginalGram,

@@ -14,10 +14,9 @@ import numpy as np
 
 from condcs._core.checks import Parts, is_missing_value
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, warn_caller
-from condcs._inference.anchored_divergence import MEASURES as WEIGHTED_MEASURES
 from condcs._inference.propensities import Propensity
 from condcs._inference.smoothing import ClusterMeans, Smoother
-from condcs._inference.statistics import MeasuredPool
+from condcs._inference.statistics import ANCHORED_MEASURES, MeasuredPool
 from condcs._inference.views import Contrasts
 from condcs._measures.registry import Measure
 
@@ -56,9 +55,9 @@ class RowOptions:
                 f"`{missing}` must be given if `{weighted[0]}` is: rows keep their weights when labels are redrawn. "
                 "Weights that make the x of one sample look like that of the other are not needed and can be left out."
             )
-        if weighted and measure.name not in WEIGHTED_MEASURES:
+        if weighted and measure.name not in ANCHORED_MEASURES:
             raise ParameterError(
-                f"`{weighted[0]}` must go with one of the measures {', '.join(WEIGHTED_MEASURES)}, got "
+                f"`{weighted[0]}` must go with one of the measures {', '.join(ANCHORED_MEASURES)}, got "
                 f"{measure.name!r}. Leave the weights out, or take the default measure."
             )
         if hasattr(propensity, "fit") and len(given) > len(weighted):

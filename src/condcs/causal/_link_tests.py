@@ -20,7 +20,7 @@ from condcs._core.settings import config_context
 from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.independence_tests import independence_test
 from condcs._inference.nulls import circular_shifts, local_permutations, shifted_windows
-from condcs._inference.pvalues import ROUNDING, check_numbers, pvalue
+from condcs._inference.resampling import ROUNDING, check_numbers, pvalue
 from condcs._inference.results import TestResult
 from condcs._inference.smoothing import Smoother
 from condcs._parallel.spreading import Shared, active_workers, in_order, spread

@@ -17,9 +17,8 @@ from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.effects import Effect, common_support, measure_effect, some_rows
 from condcs._inference.loss_split import LossChange, split_change
-from condcs._inference.pvalues import ROUNDING, largest_studentised, pvalue
 from condcs._inference.regions import Ground
-from condcs._inference.resampling import AGGREGATE_MULTIPLES
+from condcs._inference.resampling import AGGREGATE_MULTIPLES, ROUNDING, largest_studentised, pvalue
 from condcs._inference.results import Estimate
 from condcs._inference.smoothing import Smoother, squared_distances
 from condcs._inference.weights_and_clusters import checked_clusters
