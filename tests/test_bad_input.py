@@ -448,7 +448,14 @@ ROWS = [
     Bad("two_sample_test", "columns", {"yq": X}, ShapeError, "yq", "Rows are observations"),
     Bad("two_sample_test", "measure", {"measure": "conditional_cs"}, ParameterError, "measure", "Pass measure='cs'"),
     Bad("independence_test", "rows", {"x": Y[:5]}, ShapeError, "x", "row i of one belongs to row i of the other"),
-    Bad("independence_test", "neighbours", {"neighbours": N}, ParameterError, "neighbours", "Pass e.g. neighbours=1"),
+    Bad(
+        "independence_test",
+        "neighbours",
+        {"measure": condcs.PermutedMeasure(neighbours=N)},
+        ParameterError,
+        "neighbours",
+        "Pass e.g. neighbours=1",
+    ),
     Bad("witness", "at", {"at": X[:, :1]}, ShapeError, "at", "Rows are observations"),
     Bad(
         "witness",

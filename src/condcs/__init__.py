@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from condcs._core.settings import config_context
 from condcs._inference.conditional_tests import conditional_test, two_sample_test
 from condcs._inference.explain import Explanation, Region, explain
-from condcs._inference.independence_tests import independence_test
+from condcs._inference.independence_tests import PermutedMeasure, independence_test
 from condcs._inference.loss_split import LossChange, loss_change
 from condcs._inference.results import ConfidenceInterval, Estimate, TestResult
 from condcs._inference.witness import Witness, witness
@@ -58,6 +58,7 @@ __all__ = [
     "GroupComparison",
     "LossChange",
     "Measure",
+    "PermutedMeasure",
     "Region",
     "Sampled",
     "SampledFloat",

@@ -9,27 +9,12 @@ from scipy.stats import binom
 import condcs
 from condcs._inference import repeated_independence
 from condcs._inference.repeated_independence import (
-    QuickSmoother,
     RepeatedIndependence,
     _combined,
     _moments,
     _moments_of_sums,
     _tail,
 )
-from condcs._inference.smoothing import Smoother
-
-
-@pytest.mark.parametrize("columns", [1, 3])
-def test_quick_regressions_are_the_same_regressions(columns):
-    rng = np.random.default_rng(2)
-    z = rng.normal(size=(90, columns))
-    z[:, -1] = np.round(z[:, -1])
-    targets = (
-        np.column_stack([np.sin(2 * z[:, 0]), z.sum(axis=1), rng.normal(size=(90, 4))]) + rng.normal(size=(90, 6)) / 9
-    )
-    plain, quick = (kind(z, (False,) * columns).residuals(targets) for kind in (Smoother, QuickSmoother))
-    np.testing.assert_allclose(quick[0], plain[0], rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(quick[1], plain[1], rtol=1e-8, atol=1e-10)
 
 
 def test_moments_are_those_of_all_signs():
@@ -94,8 +79,8 @@ def test_level_and_power():
 
 def test_regressions_are_kept_and_do_not_change_the_answer(monkeypatch):
     made = []
-    smoother = repeated_independence.QuickSmoother
-    monkeypatch.setattr(repeated_independence, "QuickSmoother", lambda *a: made.append(1) or smoother(*a))
+    smoother = repeated_independence.Smoother
+    monkeypatch.setattr(repeated_independence, "Smoother", lambda *a: made.append(1) or smoother(*a))
     monkeypatch.setattr(repeated_independence, "_KEPT", 2)
     a, b, c, d = np.random.default_rng(0).normal(size=(4, 60, 1))
     tests = RepeatedIndependence()

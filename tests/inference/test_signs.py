@@ -75,7 +75,11 @@ def test_the_same_answer_whatever_the_threads():
 
 @pytest.mark.parametrize(
     ("options", "named"),
-    [({"bandwidth_x": 1.0}, "`bandwidth_x`"), ({"measure": "mmd"}, "`measure`"), ({"given": None}, "`given`")],
+    [
+        ({"measure": "mmd"}, "`measure`"),
+        ({"measure": condcs.PermutedMeasure()}, "`measure`"),
+        ({"given": None}, "`given`"),
+    ],
 )
 def test_what_signs_cannot_do_is_said(options, named):
     x, y, z = _confounded("wave", np.random.default_rng(5))

@@ -132,8 +132,8 @@ def test_independence():
     rng = np.random.default_rng(0)
     x1, noise = rng.normal(size=(2, 150, 1))
     x2 = x1 + rng.normal(size=(150, 1))
-    plain = {"adjust": False, "bandwidth_x": "median"}
-    dependent = condcs.independence_test(x2, x1 + x2 + noise, given=x1, n_resamples=99, rng=0, **plain)
+    plain = condcs.PermutedMeasure(adjust=False, bandwidth_x="median")
+    dependent = condcs.independence_test(x2, x1 + x2 + noise, given=x1, measure=plain, n_resamples=99, rng=0)
     independent = condcs.independence_test(x2, x1 + noise, given=x1, n_resamples=99, rng=0)
     assert dependent.pvalue == 0.01 < 0.05 < independent.pvalue
     expected = condcs.conditional_cs_predictors(x1 + x2 + noise, x1, x2)
@@ -150,7 +150,9 @@ def test_ways_of_looking_at_x2_are_combined():
     rng = np.random.default_rng(1)
     x1, x2, noise = rng.normal(size=(3, 60, 1))
     y = np.sin(3 * x2) + noise
-    found = condcs.independence_test(x2, y, given=x1, adjust=False, n_resamples=19, rng=7)
+    found = condcs.independence_test(
+        x2, y, given=x1, measure=condcs.PermutedMeasure(adjust=False), n_resamples=19, rng=7
+    )
     x2_ranks = rankdata(x2, axis=0) / 60
     median = float(condcs.bandwidth(x2_ranks))
     orders = [np.arange(60), *local_permutations(x1, neighbours=5, count=19, rng=np.random.default_rng(7))]
@@ -175,7 +177,8 @@ def test_independence_does_not_depend_on_the_scale_of_x2():
     plain, other = (condcs.independence_test(x, y, n_resamples=99, rng=0) for x in (x2, np.cbrt(x2)))
     assert plain.statistic == pytest.approx(other.statistic, abs=1e-10)
     assert plain.pvalue == other.pvalue == 0.01
-    assert condcs.independence_test(x2, y, bandwidth_x="median", n_resamples=99, rng=0).pvalue > 0.05
+    values = condcs.PermutedMeasure(bandwidth_x="median")
+    assert condcs.independence_test(x2, y, measure=values, n_resamples=99, rng=0).pvalue > 0.05
 
 
 def test_surrogates_of_a_series():
@@ -195,8 +198,8 @@ def test_independence_by_every_measure(measure):
     x1, noise = rng.normal(size=(2, 160))
     x2 = x1 + rng.normal(size=160)
     # With little regularisation the lone rows in the tails of x drown the dependence in CMMD.
-    options = {"measure": measure, "n_resamples": 19, "rng": 1}
-    options |= {"regularization": 30.0} if measure == "conditional_mmd" else {}
+    further = {"regularization": 30.0} if measure == "conditional_mmd" else {}
+    options = {"measure": condcs.PermutedMeasure(measure, options=further), "n_resamples": 19, "rng": 1}
     dependent = condcs.independence_test(x2, x1 + 2 * x2 + 0.5 * noise, given=x1, **options)
     alone = condcs.independence_test(x2, x2 + 0.5 * noise, **options)
     assert dependent.pvalue == alone.pvalue == 0.05
@@ -221,7 +224,7 @@ def test_independence_beyond_the_budget_is_the_same(form, monkeypatch):
 
     rng = np.random.default_rng(0)
     y, x1, x2 = rng.normal(size=(3, 60, 1))
-    options = {"given": x1, "null": "local", "n_resamples": 20, "rng": 0, "form": form}
+    options = {"given": x1, "measure": condcs.PermutedMeasure(form=form), "n_resamples": 20, "rng": 0}
     fast = condcs.independence_test(x2, y, **options)
     monkeypatch.setattr(independence_tests, "GRAM_BUDGET", 0)
     slow = condcs.independence_test(x2, y, **options)
@@ -255,15 +258,29 @@ BAD = [
     (lambda: condcs.two_sample_test(DATA[0], DATA[2], measure="conditional_cs"), ParameterError, "`measure`"),
     (lambda: condcs.independence_test(DATA[1][:5], DATA[0]), ShapeError, "`x`"),
     (
-        lambda: condcs.independence_test(DATA[1], DATA[0], given=DATA[2], null="local", neighbours=0),
+        lambda: condcs.independence_test(DATA[1], DATA[0], given=DATA[2], measure=condcs.PermutedMeasure(neighbours=0)),
         ParameterError,
         "`neighbours`",
     ),
     (lambda: condcs.independence_test(DATA[0], DATA[1], null="wild"), ParameterError, "`null`"),
     (lambda: condcs.independence_test(DATA[0], DATA[1], measure="wild"), ParameterError, "`measure`"),
-    (lambda: condcs.independence_test(DATA[0], DATA[1], estimator="pooled"), ParameterError, "`estimator`"),
-    (lambda: condcs.independence_test(DATA[0], DATA[1], measure="mmd", k=3), ParameterError, "`k`"),
-    (lambda: condcs.independence_test(DATA[0], DATA[1], measure="mmd", form="paper"), ParameterError, "`form`"),
+    (
+        lambda: condcs.independence_test(
+            DATA[0], DATA[1], measure=condcs.PermutedMeasure(options={"estimator": "pooled"})
+        ),
+        ParameterError,
+        "`estimator`",
+    ),
+    (
+        lambda: condcs.independence_test(DATA[0], DATA[1], measure=condcs.PermutedMeasure("mmd", options={"k": 3})),
+        ParameterError,
+        "`k`",
+    ),
+    (
+        lambda: condcs.independence_test(DATA[0], DATA[1], measure=condcs.PermutedMeasure("mmd", form="paper")),
+        ParameterError,
+        "`form`",
+    ),
     (
         lambda: condcs.independence_test(DATA[1] > 0, DATA[0], measure="mmd", kernel_x="delta"),
         ParameterError,
@@ -291,7 +308,9 @@ def test_adjusting_keeps_what_x1_does_not_explain():
     x1, x2, noise = rng.normal(size=(3, 200))
     y = 3 * x1**2 + 0.2 * x2 + noise
     with_it, without = (
-        condcs.independence_test(x2, y, given=x1, adjust=adjust, null="local", n_resamples=99, rng=0).pvalue
+        condcs.independence_test(
+            x2, y, given=x1, measure=condcs.PermutedMeasure(adjust=adjust), n_resamples=99, rng=0
+        ).pvalue
         for adjust in (True, False)
     )
     assert with_it <= 0.02 < without

@@ -43,11 +43,11 @@ from condcs._inference.statistics import (
     pooled_variables,
 )
 from condcs._inference.views import (
-    WEIGHTS,
     AnchoredContrasts,
     Contrasts,
     adjusted_response,
     sample_contrasts,
+    view_weights,
 )
 from condcs._inference.weights_and_clusters import (
     RowOptions,
@@ -339,7 +339,7 @@ def _all_views(
     draw = partial(found.draw, rng=rng)
     shared = Shared(every.ready)
     values = relabelled_values([shared], pool, every.anchors, draw, n_resamples, n_jobs=n_jobs, progress=progress)[0].T
-    evidence = combined_evidence(values, np.array([WEIGHTS.get(name, 1.0) for name in every.names]))
+    evidence = combined_evidence(values, view_weights(every.names))
     warn_if_unreliable(found)
     return TestResult(
         statistic=evidence.statistic,
@@ -351,13 +351,7 @@ def _all_views(
         bandwidths=pool.widths,
         divergence=float(values[-1, 0]),
         diagnostics=every.diagnostics(),
-        details={
-            "nonnegative": pool.measure.nonnegative,
-            "views": every.names,
-            "statistics": tuple(float(v) for v in values[:, 0]),
-            "pvalues": tuple(float(p) for p in evidence.pvalues),
-            "best_view": every.names[int(np.argmin(evidence.pvalues))],
-        },
+        details={"nonnegative": pool.measure.nonnegative, **evidence.details(every.names, values[:, 0])},
         _divergences=values[-1, 1:],
         _resample=Bootstrap(pool, found.units),
     )

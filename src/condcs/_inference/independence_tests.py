@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from condcs._inference.propensities import Rows
 from condcs._inference.resampling import (
     ROUNDING,
     Combined,
+    anchors_used,
     batch_values,
     check_numbers,
     combined_evidence,
@@ -36,11 +37,11 @@ from condcs._inference.results import TestResult
 from condcs._inference.smoothing import Smoother
 from condcs._inference.statistics import FloatArray, as_numpy
 from condcs._inference.views import (
-    WEIGHTS,
     AnchoredContrasts,
     Contrasts,
     adjusted_response,
     dependence_contrasts,
+    view_weights,
     wave_features,
 )
 from condcs._kernels.bandwidths import Bandwidth
@@ -52,6 +53,8 @@ from condcs._measures.registry import Measure, measure_named
 from condcs._parallel.spreading import Shared
 
 IndependenceNull = Literal["signs", "local", "permutation", "surrogate"]
+Orders = np.ndarray[Any, Any]
+Statistic = Callable[[Orders], FloatArray]
 
 _NARROW = 0.25
 _NEGLIGIBLE = 1e-8
@@ -73,28 +76,93 @@ _WIDTHS = frozenset({"bandwidth", "bandwidth_x", "bandwidth_y"})
 _FIXED = _WIDTHS | {"kernel", "kernel_x", "kernel_y", "weights_p", "weights_q"}
 
 
+@dataclass(frozen=True)
+class PermutedMeasure:
+    """One measure as the statistic of `independence_test`, compared with its values on permuted x.
+
+    The paper's is `conditional_cs_predictors` (Prop. 4); no exponential is taken twice, because a permutation only
+    re-indexes the Gram matrix of x. Cost O(n^2 (d + P)); memory O(n^2) up to 10,000 rows. Above, the outer sums of
+    Prop. 4 are over 100 anchor rows, drawn without a look at x or y, with all rows in the inner sums. Any other measure
+    is that between the sample and a copy in which x was permuted: P evaluations of the measure.
+
+    Attributes
+    ----------
+    name : str
+        "conditional_cs" (Prop. 4), or any other registered measure: see `condcs.MEASURES`.
+    form : {"corrected", "paper"}
+        Form of Prop. 4.
+    adjust : bool
+        Whether the kernel regressions of y and of x on z are subtracted first. Given z they are constants, so the null
+        hypothesis stays what it is, and the test sees more: kernels need not be wide enough for what z explains.
+        Labels are left alone.
+    neighbours : int
+        For null="local": how many nearest neighbours x is drawn from.
+    bandwidth_x : {"aggregate"}, float, array or rule
+        "aggregate" looks at x in two ways and combines them in one p-value (the larger studentised value, on the same
+        permutations): its ranks at a quarter of their median distance, and at their median distance the ranks of what
+        its regression on z leaves (with `adjust`; else its ranks). On ranks no row lies far from all others: the
+        divergence weighs all values of x alike, so rows in the tails would drown the rest. A number or another rule
+        looks at the values themselves. Another measure takes "aggregate" as "median"; so do labels.
+    bandwidth_y, bandwidth_given
+        As in `conditional_cs_predictors`. Another measure sees each variable in units of its bandwidth.
+    options : mapping
+        Further options of another measure, e.g. ``{"k": 5}`` of conditional_kl.
+    """
+
+    name: str = "conditional_cs"
+    form: Literal["corrected", "paper"] = "corrected"
+    adjust: bool = True
+    neighbours: int = 5
+    bandwidth_x: Bandwidth = "aggregate"
+    bandwidth_y: Bandwidth = "median"
+    bandwidth_given: Bandwidth = "median"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def by_prop_4(self) -> bool:
+        """Whether it is the paper's measure of what x adds."""
+        return self.name == "conditional_cs"
+
+    @property
+    def aggregate(self) -> bool:
+        """Whether x is looked at in more than one way."""
+        return isinstance(self.bandwidth_x, str) and self.bandwidth_x == "aggregate"
+
+    def checked(self) -> Measure:
+        """Return the registered measure; refuse options that it does not have."""
+        measure = measure_named(self.name)
+        check_choice("form", self.form, ("corrected", "paper"))
+        if not self.by_prop_4 and self.form != "corrected":
+            raise ParameterError(
+                f"`form` must be left out with the measure {self.name!r}: it belongs to Prop. 4, got {self.form!r}."
+            )
+        # Prop. 4 has no estimators to choose from.
+        known = frozenset() if self.by_prop_4 else measure.options - _FIXED
+        for name in self.options:
+            if name not in known:
+                listed = ", ".join(sorted(known)) or "none"
+                raise ParameterError(
+                    f"`{name}` must be an option of {self.name!r} in this test. Its options are: {listed}; widths are "
+                    "given as bandwidth_x, bandwidth_y and bandwidth_given."
+                )
+        return measure
+
+
 @public
 def independence_test(
     x: Array,
     y: Array,
     *,
     given: Array | None = None,
+    measure: str | PermutedMeasure | None = None,
     null: IndependenceNull | None = None,
-    measure: str = "conditional_cs",
-    form: Literal["corrected", "paper"] = "corrected",
-    adjust: bool = True,
-    neighbours: int = 5,
-    n_resamples: int = 500,
-    bandwidth_x: Bandwidth = "aggregate",
-    bandwidth_y: Bandwidth = "median",
-    bandwidth_given: Bandwidth = "median",
     kernel_x: Kernel = "gaussian",
     kernel_y: Kernel = "gaussian",
     kernel_given: Kernel = "gaussian",
+    n_resamples: int = 500,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
-    **options: Any,
 ) -> TestResult:
     r"""Test whether x and y are independent given z.
 
@@ -107,49 +175,24 @@ def independence_test(
     kernels for dependence of any kind, everywhere, locally in z, and in waves along x. Cost O(n^2 P), memory O(n P) up
     to 10,000 rows; above, sums over pairs of rows are those over pairs of one of 1,000 anchor rows and any row.
 
-    The other nulls evaluate one measure. That of the paper is `conditional_cs_predictors` (Prop. 4), on x permuted
-    among nearest neighbours in z; no exponential is taken twice, because a permutation only re-indexes the Gram matrix
-    of x. Cost O(n^2 (d + P)); memory O(n^2) up to 10,000 rows. Above, the outer sums of Prop. 4 are over 100 anchor
-    rows, drawn without a look at x or y, with all rows in the inner sums. With another `measure` the statistic is its
-    divergence between the sample and a copy in which x was permuted: P evaluations of the measure.
-
     Parameters
     ----------
     x, y : array, shape (n, d_x) and (n, d_y)
         Row i of each belongs together.
     given : array, shape (n, d_z), optional
         The conditioning variable z. Without it plain independence is tested, with full permutations.
+    measure : str or PermutedMeasure, optional
+        A single measure in the place of the views, by name or with its options, such as "conditional_cs", the paper's.
     null : {"signs", "local", "permutation", "surrogate"}, optional
-        "signs" is described above: valid as far as one of the two regressions on z is good, or both fairly. "local"
-        permutes x among neighbours in z: valid as far as p(x|z) hardly changes among them. "permutation" ignores z:
-        valid only if x is independent of z. "surrogate" shifts x circularly in time by a random offset: for rows in
-        time order of a stationary series whose memory is short. By default "signs" with `given`, unless another
-        `measure`, another `form` or ``adjust=False`` asks for the measure alone, which takes "local"; "permutation"
-        without `given`.
-    measure : str
-        "conditional_cs" (Prop. 4), or any other registered measure: see `condcs.MEASURES`.
-    form : {"corrected", "paper"}
-        Form of Prop. 4.
-    adjust : bool
-        Whether the kernel regressions of y and of x on z are subtracted first. Given z they are constants, so the null
-        hypothesis stays what it is, and the test sees more: kernels need not be wide enough for what z explains.
-        Labels are left alone.
-    neighbours : int
-        For null="local": how many nearest neighbours x is drawn from.
+        "signs" is described above: valid as far as one of the two regressions on z is good, or both fairly. The others
+        are for a single measure. "local" permutes x among neighbours in z: valid as far as p(x|z) hardly changes among
+        them. "permutation" ignores z: valid only if x is independent of z. "surrogate" shifts x circularly in time by a
+        random offset: for rows in time order of a stationary series whose memory is short. By default "signs" with
+        `given` and no `measure`, "local" with both, "permutation" without `given`.
+    kernel_x, kernel_y, kernel_given
+        As in `conditional_cs_predictors`: they say which columns are labels ("delta").
     n_resamples, rng, n_jobs, progress
         As in `conditional_test`.
-    bandwidth_x : {"aggregate"}, float, array or rule
-        "aggregate" looks at x in two ways and combines them in one p-value (the larger studentised value, on the same
-        permutations): its ranks at a quarter of their median distance, and at their median distance the ranks of what
-        its regression on z leaves (with `adjust`; else its ranks). On ranks no row lies far from all others: the
-        divergence weighs all values of x alike, so rows in the tails would drown the rest. A number or another rule
-        looks at the values themselves. Another measure takes "aggregate" as "median"; so do labels. null="signs" has
-        no bandwidths to set.
-    bandwidth_y, bandwidth_given, kernel_x, kernel_y, kernel_given
-        As in `conditional_cs_predictors`; kernels say which columns are labels ("delta"). Another measure sees each
-        variable in units of its bandwidth.
-    **options
-        Further options of another measure, e.g. ``k`` of conditional_kl.
 
     Returns
     -------
@@ -165,70 +208,96 @@ def independence_test(
     >>> independence_test(x, x + z + noise, given=z, rng=0, n_resamples=99).pvalue
     0.01
     """
-    chosen = measure_named(measure)
-    by_prop_4 = measure == "conditional_cs"
-    check_choice("form", form, ("corrected", "paper"))
-    if not by_prop_4 and form != "corrected":
-        raise ParameterError(f"`form` must be left out with measure={measure!r}: it belongs to Prop. 4, got {form!r}.")
-    check_options(chosen, options)
-    plain = by_prop_4 and form == "corrected" and adjust
     if null is None:
-        null = "permutation" if given is None else "signs" if plain else "local"
+        null = "permutation" if given is None else "signs" if measure is None else "local"
     check_choice("null", null, get_args(IndependenceNull))
     check_integer("n_resamples", n_resamples, 1)
-    x, y, given = as_numpy(x), as_numpy(y), as_numpy(given)
-    if null == "signs":
-        bandwidths = {"bandwidth_x": bandwidth_x, "bandwidth_y": bandwidth_y, "bandwidth_given": bandwidth_given}
-        _check_signs(given, plain, bandwidths)
-        roles = {"x": (x, kernel_x), "y": (y, kernel_y), "given": (given, kernel_given)}
-        return _by_signs(roles, n_resamples, rng, n_jobs, progress)
+    roles = {"x": (as_numpy(x), kernel_x), "y": (as_numpy(y), kernel_y), "given": (as_numpy(given), kernel_given)}
+    resampling = _Resampling(n_resamples, check_rng(rng), n_jobs, progress)
+    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
+        if null != "signs":
+            single = measure if isinstance(measure, PermutedMeasure) else PermutedMeasure(measure or "conditional_cs")
+            return _by_permutation(roles, single, null, resampling)
+        if given is None:
+            raise ParameterError('`given` must be passed with null="signs". Pass z, or null="permutation".')
+        if measure is not None:
+            raise ParameterError(
+                f'`measure` must be left out with null="signs", which combines views of its own, got {measure!r}. Pass '
+                'null="local" for the measure alone.'
+            )
+        return _by_signs(roles, resampling)
+
+
+Roles = dict[str, tuple[Array, Kernel]]
+"""The variables x, y and given, each with its kernel."""
+
+
+class _Resampling(NamedTuple):
+    """How often a statistic is evaluated again, and how that is shown and spread."""
+
+    count: int
+    rng: np.random.Generator
+    n_jobs: int | None
+    progress: bool
+
+    def values(self, statistic: Shared[Statistic], draw: Callable[[int], Orders], n: int) -> FloatArray:
+        """Return the values of a statistic (rows: views) on draws."""
+        title = f"the test of independence with {self.count} resamples of {n:,} rows"
+        with progress_bar(self.count, self.progress, title, remedy=RESAMPLES_REMEDY) as advance:
+            batches = drawn(draw, self.count, _BATCH)
+            found = batch_values([statistic], batches, n_jobs=self.n_jobs, advance=advance)[0]
+        return found.reshape(self.count, -1).T
+
+
+def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling: _Resampling) -> TestResult:
+    """Compare one measure with its values on permuted x."""
+    measure = single.checked()
+    (x, kernel_x), (y, kernel_y), (given, kernel_given) = roles.values()
     inputs = Inputs.of(x, y, given)
     y_parts, x_parts, given_parts = [("y", y)], [("x", x)], [("given", given)]
     first: KernelVariable | None = None
     regression: Smoother | None = None
     if given is not None:
-        first = inputs.kernel_variable(given_parts, "_given", kernel_given, bandwidth_given)
-        if adjust:
+        first = inputs.kernel_variable(given_parts, "_given", kernel_given, single.bandwidth_given)
+        if single.adjust:
             regression = _smoother(first.variable)
             y_parts = [("y", _adjusted(inputs, y_parts, kernel_y, regression))]
     elif null == "local":
         null = "permutation"
-    response = inputs.kernel_variable(y_parts, "_y", kernel_y, bandwidth_y, response=True)
-    aggregate = isinstance(bandwidth_x, str) and bandwidth_x == "aggregate"
-    if aggregate and by_prop_4 and kernel_x in _OF_NUMBERS:
+    response = inputs.kernel_variable(y_parts, "_y", kernel_y, single.bandwidth_y, response=True)
+    if single.aggregate and single.by_prop_4 and kernel_x in _OF_NUMBERS:
         views = _ranked_views(inputs, x_parts, kernel_x, regression)
     else:
         seen = [("x", x if regression is None else _adjusted(inputs, x_parts, kernel_x, regression))]
-        width = "median" if aggregate else bandwidth_x
+        width = "median" if single.aggregate else single.bandwidth_x
         views = {"values": View(inputs.kernel_variable(seen, "_x", kernel_x, width))}
     second = next(iter(views.values())).variable
     check_same_rows(response.variable, y_parts, second.variable, x_parts)
     if first is not None:
         check_same_rows(response.variable, y_parts, first.variable, given_parts)
-    n = response.variable.sizes[0]
-    generator = check_rng(rng)
+    n, generator = response.variable.sizes[0], resampling.rng
     if first is not None and null == "local":
-        check_integer("neighbours", neighbours, 1, n - 1, because=f" (there are {n} rows)")
-    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
-        statistic: Shared[Statistic]
-        anchors = None
-        if by_prop_4:
-            kernels = response.kernel, None if first is None else first.kernel, list(views.values())
-            anchors = drawn_anchors(n, generator, ORDER_ANCHORS)
-            statistic = Shared(partial(predictor_statistic, *kernels, n, form, anchors))
-        else:
-            reference = _permutations(null, first, n, neighbours, 1, generator)[0]
-            statistic = Shared(partial(copy_statistic, chosen, response, first, second, reference, options))
-        observed = statistic.ready(np.arange(n)[None]).reshape(-1)
-        check_numbers(observed, "for the samples as given")
-        batches = drawn(lambda count: _permutations(null, first, n, neighbours, count, generator), n_resamples, _BATCH)
-        title = f"the test of independence with {n_resamples} resamples of {n:,} rows"
-        with progress_bar(n_resamples, progress, title, remedy=RESAMPLES_REMEDY) as advance:
-            values = batch_values([statistic], batches, n_jobs=n_jobs, advance=advance)[0].reshape(n_resamples, -1).T
+        check_integer("neighbours", single.neighbours, 1, n - 1, because=f" (there are {n} rows)")
+    statistic: Shared[Statistic]
+    anchors = None
+    if single.by_prop_4:
+        kernels = response.kernel, None if first is None else first.kernel, list(views.values())
+        anchors = drawn_anchors(n, generator, ORDER_ANCHORS)
+        statistic = Shared(partial(predictor_statistic, *kernels, n, single.form, anchors))
+    else:
+        reference = _permutations(null, first, n, single.neighbours, 1, generator)[0]
+        statistic = Shared(partial(copy_statistic, measure, response, first, second, reference, single.options))
+    observed = statistic.ready(np.arange(n)[None]).reshape(-1)
+    check_numbers(observed, "for the samples as given")
+    values = resampling.values(
+        statistic, lambda count: _permutations(null, first, n, single.neighbours, count, generator), n
+    )
     widths = {"bandwidth_y": response.widths, "bandwidth_x": second.widths}
     if first is not None:
         widths["bandwidth_given"] = first.widths
-    details: dict[str, Any] = {"adjust": adjust and first is not None, **({"form": form} if by_prop_4 else {})}
+    details: dict[str, Any] = {"adjust": regression is not None}
+    if single.by_prop_4:
+        details["form"] = single.form
     if len(views) == 1:
         reached = pvalue(float(observed[0]), values[0], rounding=ROUNDING)
         combined = Combined(float(observed[0]), values[0], reached, 0)
@@ -245,34 +314,16 @@ def independence_test(
         statistic=combined.statistic,
         pvalue=combined.pvalue,
         null_distribution=combined.null_distribution,
-        measure="conditional_cs_predictors" if by_prop_4 else measure,
+        measure="conditional_cs_predictors" if single.by_prop_4 else single.name,
         null=null,
         sizes=(n,),
         bandwidths={k: w for k, w in widths.items() if w is not None},
-        diagnostics={} if anchors is None else {"anchors": len(anchors)},
+        diagnostics=anchors_used(anchors),
         details=details,
     )
 
 
-def _check_signs(given: Array | None, plain: bool, bandwidths: dict[str, Bandwidth]) -> None:
-    if given is None:
-        raise ParameterError('`given` must be passed with null="signs". Pass z, or null="permutation".')
-    changed = [k for k, v in bandwidths.items() if not isinstance(v, str) or v not in ("aggregate", "median")]
-    if not plain or changed:
-        what = f"`{changed[0]}`" if changed else "`measure`, `form` and `adjust`"
-        raise ParameterError(
-            f'{what} must be left at the default with null="signs", which combines views of its own. Pass null="local" '
-            "for the measure alone."
-        )
-
-
-def _by_signs(
-    roles: dict[str, tuple[Array, Kernel]],
-    n_resamples: int,
-    rng: int | np.random.Generator | None,
-    n_jobs: int | None,
-    progress: bool,
-) -> TestResult:
+def _by_signs(roles: Roles, resampling: _Resampling) -> TestResult:
     """Compare products of what z leaves of x and of y with the same products under random signs."""
     inputs = Inputs.of(*(array for array, _ in roles.values()))
     parts = {role: [(role, array)] for role, (array, _) in roles.items()}
@@ -284,21 +335,15 @@ def _by_signs(
         check_same_rows(checked["x"], parts["x"], checked[role], parts[role])
     x, y, z = (np.asarray(v.values, dtype=np.float64) for v in checked.values())
     labels = [v.labels or (False,) * v.values.shape[1] for v in checked.values()]
-    generator = check_rng(rng)
     n = len(x)
-    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
-        smoother = Smoother(z, labels[2])
-        first, second = (adjusted_response(v, own, smoother) for v, own in ((x, labels[0]), (y, labels[1])))
-        contrasts = dependence_contrasts(first, second, wave_features(x, labels[0], smoother), smoother)
-        anchors = drawn_anchors(n, generator)
-        statistic = Shared(partial(_signed, contrasts, anchors))
-        observed = statistic.ready(np.ones((1, n), np.int8)).T
-        batches = drawn(partial(_signs, n, rng=generator), n_resamples, _BATCH)
-        title = f"the test of independence with {n_resamples} resamples of {n:,} rows"
-        with progress_bar(n_resamples, progress, title, remedy=RESAMPLES_REMEDY) as advance:
-            values = batch_values([statistic], batches, n_jobs=n_jobs, advance=advance)[0]
-    weights = np.array([WEIGHTS.get(name, 1.0) for name in contrasts.names])
-    evidence = combined_evidence(np.column_stack([observed, values.T]), weights)
+    smoother = Smoother(z, labels[2])
+    first, second = (adjusted_response(v, own, smoother) for v, own in ((x, labels[0]), (y, labels[1])))
+    contrasts = dependence_contrasts(first, second, wave_features(x, labels[0], smoother), smoother)
+    anchors = drawn_anchors(n, resampling.rng)
+    statistic = Shared(partial(_signed, contrasts, anchors))
+    observed = statistic.ready(np.ones((1, n), np.int8)).T
+    values = resampling.values(statistic, partial(_signs, n, rng=resampling.rng), n)
+    evidence = combined_evidence(np.column_stack([observed, values]), view_weights(contrasts.names))
     return TestResult(
         statistic=evidence.statistic,
         pvalue=evidence.pvalue,
@@ -306,13 +351,8 @@ def _by_signs(
         measure="products of residuals",
         null="signs",
         sizes=(n,),
-        diagnostics={} if anchors is None else {"anchors": len(anchors)},
-        details={
-            "views": contrasts.names,
-            "statistics": tuple(float(v) for v in observed[:, 0]),
-            "pvalues": tuple(float(p) for p in evidence.pvalues),
-            "best_view": contrasts.names[int(np.argmin(evidence.pvalues))],
-        },
+        diagnostics=anchors_used(anchors),
+        details=evidence.details(contrasts.names, observed[:, 0]),
     )
 
 
@@ -423,10 +463,6 @@ class View:
     table: FloatArray | None = None
 
 
-Orders = np.ndarray[Any, Any]
-Statistic = Callable[[Orders], FloatArray]
-
-
 def predictor_statistic(
     y: LogKernel, x1: LogKernel | None, views: Sequence[View], n: int, form: str, anchors: Orders | None = None
 ) -> Statistic:
@@ -514,26 +550,13 @@ def _gram(kernel: LogKernel, rows: slice | Orders, columns: slice | Orders) -> F
     return gram
 
 
-def check_options(measure: Measure, options: dict[str, Any]) -> None:
-    """Refuse options that the measure does not have, or that `independence_test` sets itself."""
-    # Prop. 4 has no estimators to choose from.
-    known = measure.options - _FIXED if measure.name != "conditional_cs" else frozenset()
-    for name in options:
-        if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
-            raise ParameterError(
-                f"`{name}` must be an option of {measure.name!r} in this test. Its options are: {listed}; widths are "
-                "given as bandwidth_x, bandwidth_y and bandwidth_given."
-            )
-
-
 def copy_statistic(
     measure: Measure,
     y: KernelVariable,
     x1: KernelVariable | None,
     x2: KernelVariable,
     reference: Orders,
-    options: dict[str, Any],
+    options: Mapping[str, Any],
 ) -> Callable[[Orders], FloatArray]:
     """Return a function from orders of x2 (P x n) to divergences from the copy with x2 in the order `reference`.
 

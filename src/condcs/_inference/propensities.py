@@ -35,7 +35,7 @@ PASSED = 0.05
 _PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
 _RICHER = (0.1, 0.03)
 _DESIGNS = 2
-_STEPS = 12
+_STEPS, _LAST_STEP = 12, 1e-2
 _CHECKS = 199
 _LEAST_GAIN = 0.2
 _LEAST_LEFT = 0.05
@@ -440,8 +440,9 @@ def _logistic(
     def slope_and_information(rows: slice) -> FloatArray:
         terms = design.terms(rows)
         probabilities[rows] = _expit(terms @ coefficients)
-        weighted = terms * _variances(probabilities[rows])[:, None]
-        return np.column_stack([terms.T @ (target[rows] - probabilities[rows]), weighted.T @ terms])
+        weighted = terms * np.sqrt(_variances(probabilities[rows]))[:, None]
+        # The same array twice: half of a symmetric product is enough.
+        return np.column_stack([terms.T @ (target[rows] - probabilities[rows]), weighted.T @ weighted])
 
     for _ in range(_STEPS):
         found = total(slope_and_information, n)
@@ -449,7 +450,8 @@ def _logistic(
         largest = max(over_rows(partial(_largest_move, design, step), n))
         # A step that moves some log-odds by more than 5 would overshoot.
         coefficients = coefficients + step * min(1.0, 5.0 / max(largest, 5.0))
-        if largest < 1e-4:
+        # Steps of Newton's method shrink by their squares: after this one, nothing is left to move.
+        if largest < _LAST_STEP:
             break
     inverse = np.linalg.inv(total(slope_and_information, n)[:, 1:] + np.diag(ridge))
 

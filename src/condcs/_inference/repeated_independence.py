@@ -16,14 +16,13 @@ p-values, as in `condcs.independence_test`; its distribution is about Landau's, 
 from __future__ import annotations
 
 from collections import OrderedDict
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
-from condcs._inference.smoothing import _GAIN, _LEAST_LEFT, _PENALTIES, MOST_FREEDOM, Smoother, squared_distances
-from condcs._inference.views import WEIGHTS, Contrasts, adjusted_response, dependence_contrasts, wave_features
+from condcs._inference.smoothing import Smoother, squared_distances
+from condcs._inference.views import Contrasts, adjusted_response, dependence_contrasts, view_weights, wave_features
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -31,47 +30,6 @@ _KEPT = 64
 """Conditioning sets whose regressions are kept; the least recently used one makes room."""
 
 _SMALLEST = 1e-300
-
-_FEW_ROWS, _FEW_COLUMNS = 2000, 16
-"""Size up to which the fits of all penalties are held at once; beyond, they no longer fit in the cache."""
-
-
-class QuickSmoother(Smoother):
-    """The same regressions, with the fits of all penalties in one matrix product: of few columns, calls cost most."""
-
-    @cached_property
-    def _penalised(self) -> list[tuple[FloatArray, FloatArray]]:
-        """Shrinkages (p x penalties) and what residuals are multiplied by to leave a row out (n x penalties)."""
-        found = []
-        for design in self.designs:
-            shrinkage = design.spectrum[:, None] / (design.spectrum[:, None] + _PENALTIES)
-            shrinkage = shrinkage[:, shrinkage.sum(axis=0) <= MOST_FREEDOM * self.rows]
-            leverage = 1 / self.rows + design.basis**2 @ shrinkage
-            found.append((shrinkage, 1 / np.maximum(1 - leverage, _LEAST_LEFT)))
-        return found
-
-    def residuals(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return what the best regression of each column leaves, and the same with each row left out of the fit."""
-        n, m = targets.shape
-        if n > _FEW_ROWS or m > _FEW_COLUMNS:
-            return super().residuals(targets)
-        targets = targets - targets.mean(axis=0)
-        left, left_out = targets.copy(), targets * (n / (n - 1))
-        smallest = (left_out**2).sum(axis=0)
-        with one_blas_thread():
-            for design, (shrinkage, factors) in zip(self.designs, self._penalised, strict=True):
-                count = shrinkage.shape[1]
-                slopes = shrinkage.T[:, :, None] * (design.basis.T @ targets)
-                fitted = design.basis @ slopes.transpose(1, 0, 2).reshape(len(design.spectrum), count * m)
-                here = targets[:, None, :] - fitted.reshape(n, count, m)
-                deleted = here * factors[:, :, None]
-                errors = np.einsum("ikj,ikj->kj", deleted, deleted)
-                for k in range(count):
-                    better = errors[k] < _GAIN * smallest
-                    if better.any():
-                        smallest[better] = errors[k, better]
-                        left[:, better], left_out[:, better] = here[:, k, better], deleted[:, k, better]
-        return left, left_out
 
 
 class ClosedForm(NamedTuple):
@@ -96,7 +54,7 @@ class RepeatedIndependence:
         z = np.ascontiguousarray(np.zeros((len(x), 1)) if z is None else z, np.float64)
         key = z.tobytes()
         if key not in self._kept:
-            self._kept[key] = QuickSmoother(z, (False,) * z.shape[1]), {}
+            self._kept[key] = Smoother(z, (False,) * z.shape[1]), {}
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
@@ -129,7 +87,7 @@ def closed_form(contrasts: Contrasts) -> ClosedForm:
                 kernel *= own @ own.T
             np.fill_diagonal(kernel, 0.0)
             pvalues[name] = _tail(float(kernel.sum()), *_moments(kernel))
-    weights = np.array([WEIGHTS.get(name, 1.0) for name in pvalues])
+    weights = view_weights(list(pvalues))
     return ClosedForm(_combined(np.array(list(pvalues.values())), weights / weights.sum()), pvalues)
 
 

@@ -391,6 +391,15 @@ class Evidence(NamedTuple):
     pvalue: float
     pvalues: FloatArray
 
+    def details(self, names: Sequence[str], observed: FloatArray) -> dict[str, Any]:
+        """Return what a result says of the statistics, by name."""
+        return {
+            "views": tuple(names),
+            "statistics": tuple(float(v) for v in observed),
+            "pvalues": tuple(float(p) for p in self.pvalues),
+            "best_view": names[int(np.argmin(self.pvalues))],
+        }
+
 
 def combined_evidence(values: FloatArray, weights: FloatArray | None = None) -> Evidence:
     """Combine statistics (rows) of the data (first column) and of resamples (the other columns) in one p-value.

@@ -22,6 +22,7 @@ import numpy as np
 from condcs._core.thread_limit import one_blas_thread
 from condcs._inference import anchors
 from condcs._inference.anchors import CHUNK, over_rows, total
+from condcs._kernels.row_sums import exp_in_place
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -31,7 +32,7 @@ LANDMARKS = 150
 BANDWIDTHS = (1.0, 0.35, 0.12)
 """Bandwidths of the bumps, in units of the median distance between rows. The narrowest one is for a single column."""
 
-_PENALTIES = 10.0 ** np.arange(-3.0, 4.01, 0.5)
+_PENALTIES = 10.0 ** np.arange(-3.0, 4.01)
 _KNOTS, _ROWS_PER_KNOT = 8, 8
 _FEW_VALUES = 8
 """Columns of numbers with no more distinct values than this also get an indicator for each: no room for a spline."""
@@ -245,8 +246,7 @@ class Smoother:
             yield "products", in_deviations(np.hstack([*additive, *products]))
         if x.shape[1]:
             del products, curved
-            for bandwidth in BANDWIDTHS if x.shape[1] == 1 else BANDWIDTHS[:-1]:
-                yield f"bumps of {bandwidth:g} medians", self._bumps(bandwidth)
+            yield from self._bumps()
 
     def _splines(self) -> list[FloatArray]:
         n, d = self.numbers.shape
@@ -262,25 +262,28 @@ class Smoother:
                 found.append(_cubic_splines(column, knots))
         return [block for block in found if block.shape[1]]
 
-    def _bumps(self, bandwidth: float) -> FloatArray:
+    def _bumps(self) -> Iterator[tuple[str, FloatArray]]:
+        """Gaussian bumps around landmark rows, and the inputs themselves, for each bandwidth."""
         x, n = self.numbers, self.rows
         landmarks = np.unique(np.linspace(0, n - 1, min(n, LANDMARKS)).astype(np.int64))
         # A median needs no more rows than the fits are judged by.
-        unit = 2 * median_square(squared_distances(x[self.judged], x[landmarks])) * bandwidth**2
+        unit = 2 * median_square(squared_distances(x[self.judged], x[landmarks]))
 
-        def gram(rows: slice | FloatArray) -> FloatArray:
-            found = np.exp(-squared_distances(x[rows], x[landmarks]) / unit)
+        def gram(rows: slice | FloatArray, bandwidth: float) -> FloatArray:
+            found = squared_distances(x[rows], x[landmarks]) / (-unit * bandwidth**2)
+            exp_in_place(found)
             for codes in self.categories:
                 found *= np.where(codes[rows][:, None] == codes[landmarks], 1.0, _OTHER_CATEGORY)
             return found
 
-        spectrum, turn = np.linalg.eigh(gram(landmarks))
-        kept = spectrum > 1e-7 * spectrum[-1]
-        turn = turn[:, kept] / np.sqrt(spectrum[kept])
-        bumps = _by_rows(lambda rows: gram(rows) @ turn, n, turn.shape[1], self._dtype)
-        # All bumps together weigh as much as so many columns of variance 1, so that penalties mean the same.
-        bumps *= np.sqrt(n * bumps.shape[1] / np.sum(bumps**2, dtype=np.float64)).astype(self._dtype)
-        return np.hstack([x.astype(self._dtype, copy=False), bumps])
+        for bandwidth in BANDWIDTHS if x.shape[1] == 1 else BANDWIDTHS[:-1]:
+            spectrum, turn = np.linalg.eigh(gram(landmarks, bandwidth))
+            kept = spectrum > 1e-7 * spectrum[-1]
+            turn = turn[:, kept] / np.sqrt(spectrum[kept])
+            bumps = _by_rows(lambda rows, b=bandwidth, t=turn: gram(rows, b) @ t, n, turn.shape[1], self._dtype)
+            # All bumps together weigh as much as so many columns of variance 1, so that penalties mean the same.
+            bumps *= np.sqrt(n * bumps.shape[1] / np.sum(bumps**2, dtype=np.float64)).astype(self._dtype)
+            yield f"bumps of {bandwidth:g} medians", np.hstack([x.astype(self._dtype, copy=False), bumps])
 
 
 class ClusterMeans:

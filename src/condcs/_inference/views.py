@@ -46,9 +46,10 @@ from condcs._kernels.row_sums import exp_in_place
 FloatArray = np.ndarray[Any, Any]
 IntArray = np.ndarray[Any, Any]
 
-WEIGHTS = {"mean": 6.0, "linear": 6.0, "spread": 2.0, "spread along x": 0.5}
+WEIGHTS = {"mean": 6.0, "linear": 6.0, "spread": 2.0, "shape": 2.0, "amplitude": 0.5, "spread along x": 0.5}
 """How much a view counts in the combination, 1 if not said. Changes of the mean are what is looked for most often, and
-there single-purpose tests are sharpest; to leave nearly half of the weight to them costs the other views little."""
+there single-purpose tests are sharpest; to leave nearly half of the weight to them costs the other views little. Changes
+of the spread and of the shape are seen by one view each, while most changes of the mean are seen by several."""
 
 _NORMAL_SCORES_GAIN = 0.02
 """Share of the variance by which normal scores must be explained better than the values to take their place."""
@@ -93,6 +94,11 @@ class Response:
     numeric: FloatArray
     wide: FloatArray
     narrow: FloatArray
+
+
+def view_weights(names: Sequence[str]) -> FloatArray:
+    """Return how much each view counts in the combination."""
+    return np.array([WEIGHTS.get(name, 1.0) for name in names])
 
 
 def adjusted_values(y: FloatArray, labels: Sequence[bool] | None, smoother: Smoother) -> FloatArray | None:
@@ -207,24 +213,30 @@ class Contrasts:
         return found
 
     def _kernel_sums(self, u: FloatArray, squares: FloatArray) -> FloatArray:
-        """Sum u_i u_j k(i, j) over all pairs i != j, tile by tile, in units of the sum over i = j; for each kernel."""
+        """Sum u_i u_j k(i, j) over all pairs i != j, tile by tile, in units of the sum over i = j; for each kernel.
+
+        Kernels are symmetric: each pair is visited once and counts twice.
+        """
         settings = current_settings()
         n = len(u)
         tiles = [slice(i, min(i + settings.tile, n)) for i in range(0, n, settings.tile)]
 
         def work(rows: slice) -> list[FloatArray]:
-            squared = squared_distances(self.smoother.numbers[rows], self.smoother.numbers) / (-2 * self.unit)
-            same = _same_categories(self.smoother, rows, slice(None))
+            columns = slice(rows.start, n)
+            numbers = self.smoother.numbers
+            squared = squared_distances(numbers[rows], numbers[columns]) / (-2 * self.unit)
+            same = _same_categories(self.smoother, rows, columns)
+            visited = np.tril_indices(rows.stop - rows.start)
             found = []
             for bandwidth, features in self.kernels.values():
                 pairs = squared / bandwidth**2
                 exp_in_place(pairs)
                 for own in features:
-                    pairs *= own[rows] @ own.T
+                    pairs *= own[rows] @ own[columns].T
                 if same is not None:
                     pairs *= same
-                pairs[np.arange(pairs.shape[0]), np.arange(rows.start, rows.stop)] = 0.0
-                found.append(np.einsum("ip,ip->p", u[rows], pairs @ u))
+                pairs[visited] = 0.0
+                found.append(2 * np.einsum("ip,ip->p", u[rows], pairs @ u[columns]))
             return found
 
         with ThreadPoolExecutor(settings.n_threads) as threads:
