@@ -146,7 +146,7 @@ def test_chunks_of_rows_change_nothing_but_rounding(monkeypatch):
 
 
 def test_regressions_of_many_rows_are_those_of_few(monkeypatch):
-    """Single precision and a choice by some of the rows: nearly the same residuals."""
+    """Single precision and a choice by some of the rows: nearly the same residuals, with noise of 0.3."""
     rng = np.random.default_rng(5)
     x = rng.normal(size=(400, 2))
     targets = np.column_stack([np.sin(2 * x[:, 0]), x[:, 0] * x[:, 1]]) + 0.3 * rng.normal(size=(400, 2))
@@ -156,7 +156,7 @@ def test_regressions_of_many_rows_are_those_of_few(monkeypatch):
     large = Smoother(x, [False, False])
     assert large.designs[0].basis.dtype == np.float32
     for found, expected in zip(large.residuals(targets), few, strict=True):
-        np.testing.assert_allclose(found, expected, atol=0.1)
+        assert np.all(np.sqrt(np.mean((found - expected) ** 2, axis=0)) < 0.05)
     monkeypatch.setattr("condcs._inference.smoothing._JUDGED", 400)
     for found, expected in zip(Smoother(x, [False, False]).residuals(targets), few, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-4)

@@ -27,7 +27,7 @@ def test_moments_are_those_of_all_signs():
     values = np.einsum("si,ij,sj->s", signs, kernel, signs)
     assert _moments(kernel) == pytest.approx((np.mean(values**2), np.mean(values**3)))
     function = rng.normal(size=(9, 1))
-    observed, _, _ = _moments_of_sums(function)
+    observed, _, _ = _moments_of_sums(function, np.ones(9))
     squares = (signs @ function)[:, 0] ** 2 / np.sum(function**2)
     assert np.mean(squares) == pytest.approx(1.0)
     assert observed == pytest.approx(float(function.sum()) ** 2 / np.sum(function**2) - 1)

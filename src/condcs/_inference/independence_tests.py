@@ -341,7 +341,7 @@ def _by_signs(roles: Roles, resampling: _Resampling) -> TestResult:
     contrasts = dependence_contrasts(first, second, wave_features(x, labels[0], smoother), smoother)
     anchors = drawn_anchors(n, resampling.rng)
     statistic = Shared(partial(_signed, contrasts, anchors))
-    observed = statistic.ready(np.ones((1, n), np.int8)).T
+    observed = statistic.ready(np.atleast_2d(contrasts.signs)).T
     values = resampling.values(statistic, partial(_signs, n, rng=resampling.rng), n)
     evidence = combined_evidence(np.column_stack([observed, values]), view_weights(contrasts.names))
     return TestResult(

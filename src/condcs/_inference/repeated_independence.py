@@ -74,10 +74,12 @@ class RepeatedIndependence:
 def closed_form(contrasts: Contrasts) -> ClosedForm:
     """Return the p-value of the views of random signs."""
     pvalues: dict[str, float] = {}
+    assert contrasts.signs is not None
+    signs = contrasts.signs
     for name, functions in contrasts.sums.items():
-        pvalues[name] = _tail(*_moments_of_sums(functions))
+        pvalues[name] = _tail(*_moments_of_sums(functions, signs))
     for name, functions in contrasts.largest.items():
-        pvalues[name] = min(1.0, functions.shape[1] * _normal_tail(float(_studentised(functions).max())))
+        pvalues[name] = min(1.0, functions.shape[1] * _normal_tail(float(_studentised(functions, signs).max())))
     numbers = contrasts.smoother.numbers
     squared = squared_distances(numbers, numbers) / (2 * contrasts.unit)
     with one_blas_thread():
@@ -85,22 +87,23 @@ def closed_form(contrasts: Contrasts) -> ClosedForm:
             kernel = np.exp(-squared / bandwidth**2) if np.isfinite(bandwidth) else np.ones_like(squared)
             for own in features:
                 kernel *= own @ own.T
+            value = float(signs @ kernel @ signs - np.trace(kernel))
             np.fill_diagonal(kernel, 0.0)
-            pvalues[name] = _tail(float(kernel.sum()), *_moments(kernel))
+            pvalues[name] = _tail(value, *_moments(kernel))
     weights = view_weights(list(pvalues))
     return ClosedForm(_combined(np.array(list(pvalues.values())), weights / weights.sum()), pvalues)
 
 
-def _studentised(functions: FloatArray) -> FloatArray:
-    """Squared sums of functions in units of their variance under random signs."""
-    return np.asarray(functions.sum(axis=0) ** 2 / np.maximum((functions**2).sum(axis=0), np.finfo(float).tiny))
+def _studentised(functions: FloatArray, signs: FloatArray) -> FloatArray:
+    """Squared sums of functions times signs in units of their variance under random signs."""
+    return np.asarray((signs @ functions) ** 2 / np.maximum((functions**2).sum(axis=0), np.finfo(float).tiny))
 
 
-def _moments_of_sums(functions: FloatArray) -> tuple[float, float, float]:
+def _moments_of_sums(functions: FloatArray, signs: FloatArray) -> tuple[float, float, float]:
     """Return a sum of squared sums without its mean, and its second and third moments under random signs."""
     scale = np.sqrt(np.maximum((functions**2).sum(axis=0), np.finfo(float).tiny))
     inner = (functions / scale).T @ (functions / scale)
-    return float(_studentised(functions).sum() - np.trace(inner)), 2 * float((inner**2).sum()), _cube(inner)
+    return float(_studentised(functions, signs).sum() - np.trace(inner)), 2 * float((inner**2).sum()), _cube(inner)
 
 
 def _moments(kernel: FloatArray) -> tuple[float, float]:

@@ -149,27 +149,42 @@ class Smoother:
         n = self.rows
         targets = targets - targets.mean(axis=0)
         seen = targets[self.judged]
-        left, left_out = seen.copy(), seen * (n / (n - 1))
-        smallest = (left_out**2).sum(axis=0)
-        kept: dict[int, tuple[Design, FloatArray, FloatArray]] = {}
+        smallest = ((seen * (n / (n - 1))) ** 2).sum(axis=0)
+        fits: dict[int, tuple[int, int]] = {}
+        along = [design.along(targets) for design in self.designs]
         with one_blas_thread():
-            for design, (shrinkages, leverages) in zip(self.designs, self._leverages, strict=True):
-                along = design.along(targets)
-                basis = np.asarray(design.basis[self.judged], np.float64)
+            for d, (shrinkages, leverages) in enumerate(self._leverages):
+                basis = np.asarray(self.designs[d].basis[self.judged], np.float64)
                 together = self._left_out_by(basis)
-                for shrinkage, leverage in zip(shrinkages, leverages, strict=True):
-                    here = seen - basis @ (shrinkage[:, None] * along)
-                    deleted = together(here, leverage, shrinkage)
-                    error = (deleted**2).sum(axis=0)
-                    better = error < _GAIN * smallest
-                    smallest[better], left[:, better], left_out[:, better] = (
-                        error[better],
-                        here[:, better],
-                        deleted[:, better],
-                    )
-                    if len(seen) < n:
-                        kept |= {int(c): (design, shrinkage, along[:, c]) for c in np.flatnonzero(better)}
-        return (left, left_out) if len(seen) == n else self._everywhere(targets, kept)
+                for k, (shrinkage, leverage) in enumerate(zip(shrinkages, leverages, strict=True)):
+                    here = seen - basis @ (shrinkage[:, None] * along[d])
+                    error = (together(here, leverage, shrinkage) ** 2).sum(axis=0)
+                    better = np.flatnonzero(error < _GAIN * smallest)
+                    smallest[better] = error[better]
+                    fits |= dict.fromkeys(better.tolist(), (d, k))
+        left, left_out = targets.astype(self._dtype), (targets * (n / (n - 1))).astype(self._dtype)
+        for d, k in set(fits.values()):
+            columns = [column for column, fit in fits.items() if fit == (d, k)]
+            design, shrinkage = self.designs[d], self._leverages[d][0][k]
+            slopes = shrinkage[:, None] * along[d][:, columns]
+
+            def fill(
+                rows: slice,
+                design: Design = design,
+                shrinkage: FloatArray = shrinkage,
+                slopes: FloatArray = slopes,
+                columns: list[int] = columns,
+            ) -> None:
+                basis = np.asarray(design.basis[rows], np.float64)
+                here = targets[rows, columns] - basis @ slopes
+                # Of more rows than fit into a chunk, clusters would be torn apart.
+                together = self._left_out_by(basis) if len(basis) == n else _row_left_out
+                left[rows, columns] = here
+                left_out[rows, columns] = together(here, 1 / n + basis**2 @ shrinkage, shrinkage)
+
+            with one_blas_thread():
+                deque(over_rows(fill, n), maxlen=0)
+        return left, left_out
 
     @cached_property
     def _leverages(self) -> list[tuple[FloatArray, FloatArray]]:
@@ -190,8 +205,8 @@ class Smoother:
         for rows that have the same x.
         """
         if self._clusters is None:
-            return lambda here, leverage, _: here / np.maximum(1 - leverage, _LEAST_LEFT)[:, None]
-        means = ClusterMeans(self._clusters[self.judged])
+            return _row_left_out
+        means = ClusterMeans(self._clusters[self.judged if len(basis) < self.rows else slice(None)])
         squares = means(basis) ** 2
 
         def without_clusters(here: FloatArray, leverage: FloatArray, shrinkage: FloatArray) -> FloatArray:
@@ -202,33 +217,6 @@ class Smoother:
             return np.asarray(own + together[means.of_rows])
 
         return without_clusters
-
-    def _everywhere(
-        self, targets: FloatArray, kept: dict[int, tuple[Design, FloatArray, FloatArray]]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the residuals of all rows, from the fit that was kept for each column."""
-        n = self.rows
-        left, left_out = targets.astype(self._dtype), (targets * (n / (n - 1))).astype(self._dtype)
-        for design in {id(fit[0]): fit[0] for fit in kept.values()}.values():
-            columns = [column for column, fit in kept.items() if fit[0] is design]
-            shrinkage = np.column_stack([kept[column][1] for column in columns])
-            slopes = shrinkage * np.column_stack([kept[column][2] for column in columns])
-
-            def fill(
-                rows: slice,
-                design: Design = design,
-                columns: list[int] = columns,
-                shrinkage: FloatArray = shrinkage,
-                slopes: FloatArray = slopes,
-            ) -> None:
-                basis = np.asarray(design.basis[rows], np.float64)
-                here = targets[rows, columns] - basis @ slopes
-                leverage = 1 / n + basis**2 @ shrinkage
-                left[rows, columns] = here
-                left_out[rows, columns] = here / np.maximum(1 - leverage, _LEAST_LEFT)
-
-            deque(over_rows(fill, n), maxlen=0)
-        return left, left_out
 
     def _functions(self) -> Iterator[tuple[str, FloatArray]]:
         x, n = self.numbers.astype(self._dtype, copy=False), self.rows
@@ -335,6 +323,10 @@ def _cubic_splines(values: FloatArray, knots: FloatArray) -> FloatArray:
         falling = (last - x) / (last - knots[1:-degree])
         found = rising * found[:, :-1] + falling * found[:, 1:]
     return np.asarray(found[:, :-1])
+
+
+def _row_left_out(here: FloatArray, leverage: FloatArray, _: FloatArray) -> FloatArray:
+    return np.asarray(here / np.maximum(1 - leverage, _LEAST_LEFT)[:, None])
 
 
 def _inner(columns: FloatArray) -> FloatArray:

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -48,8 +48,8 @@ IntArray = np.ndarray[Any, Any]
 
 WEIGHTS = {"mean": 6.0, "linear": 6.0, "spread": 2.0, "shape": 2.0, "amplitude": 0.5, "spread along x": 0.5}
 """How much a view counts in the combination, 1 if not said. Changes of the mean are what is looked for most often, and
-there single-purpose tests are sharpest; to leave nearly half of the weight to them costs the other views little. Changes
-of the spread and of the shape are seen by one view each, while most changes of the mean are seen by several."""
+there single-purpose tests are sharpest; to leave nearly half of the weight to them costs the other views little.
+Changes of the spread and of the shape are seen by one view each, while most changes of the mean are seen by several."""
 
 _NORMAL_SCORES_GAIN = 0.02
 """Share of the variance by which normal scores must be explained better than the values to take their place."""
@@ -86,6 +86,8 @@ class Response:
         Which columns come from numbers.
     wide, narrow : array, shape (n, m)
         Features of Gaussian kernels on the response, minus their regressions on x.
+    unused : array, shape (n,)
+        Share of each row that the regressions have not used up: 1 minus its leverage.
     """
 
     adjusted: FloatArray
@@ -94,6 +96,7 @@ class Response:
     numeric: FloatArray
     wide: FloatArray
     narrow: FloatArray
+    unused: FloatArray
 
 
 def view_weights(names: Sequence[str]) -> FloatArray:
@@ -127,7 +130,7 @@ def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother)
     # Two categories have one indicator between them.
     indicators = [block[:, 1:] if block.shape[1] == 2 else block for block in indicators]
     one_hot = np.hstack([np.zeros((len(y), 0)), *indicators])
-    label_residuals = smoother.residuals(one_hot)[0]
+    label_residuals, labels_deleted = smoother.residuals(one_hot)
     clipped = smoother.residuals(_clip(residuals, _CLIPPED))[0]
     columns = _of_variance_one(np.hstack([clipped, label_residuals]))
     fitted = np.hstack([targets - targets.mean(axis=0) - residuals, one_hot - one_hot.mean(axis=0) - label_residuals])
@@ -143,6 +146,7 @@ def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother)
         np.arange(columns.shape[1]) < numbers.shape[1],
         smoother.residuals(wide)[0],
         smoother.residuals(narrow)[0],
+        _unused(np.hstack([own.residuals, label_residuals]), np.hstack([own.deleted, labels_deleted])),
     )
 
 
@@ -185,6 +189,8 @@ class Contrasts:
         Variance of u by the probabilities, for each of the arrays of surprises.
     unit : float
         Median squared distance of the inputs.
+    signs : array, shape (n,), optional
+        For surprises that are random signs: what stands for the signs of the data.
     """
 
     sums: dict[str, FloatArray]
@@ -193,6 +199,7 @@ class Contrasts:
     smoother: Smoother
     variances: FloatArray
     unit: float
+    signs: FloatArray | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -204,13 +211,26 @@ class Contrasts:
         found = np.zeros((len(self.names), surprises[0].shape[1]))
         with one_blas_thread():
             for u, variances in zip(surprises, self.variances.T, strict=True):
-                squares = _squares(u, variances)
+                squares = self.squares(u, variances)
                 for row, functions in enumerate(self.sums.values()):
                     found[row] += _studentised(functions.T @ u, (functions**2).T @ squares).sum(axis=0)
                 for row, functions in enumerate(self.largest.values(), start=len(self.sums)):
                     found[row] += _studentised(functions.T @ u, (functions**2).T @ squares).max(axis=0)
                 found[len(self.sums) + len(self.largest) :] += self._kernel_sums(u, squares)
         return found
+
+    def squares(self, u: FloatArray, variances: FloatArray) -> FloatArray:
+        """Return what the squares of u are taken to be: half what they are expected to be, half what they are.
+
+        Those of signs are known.
+        """
+        if self.signs is not None:
+            return np.ones_like(u)
+        return np.asarray((variances[:, None] + u**2) / 2)
+
+    def removed(self, u: FloatArray) -> FloatArray:
+        """Return what is taken from sums over all pairs of rows for those of each row with itself."""
+        return np.asarray(u**2 if self.signs is None else np.ones_like(u))
 
     def _kernel_sums(self, u: FloatArray, squares: FloatArray) -> FloatArray:
         """Sum u_i u_j k(i, j) over all pairs i != j, tile by tile, in units of the sum over i = j; for each kernel.
@@ -241,7 +261,8 @@ class Contrasts:
 
         with ThreadPoolExecutor(settings.n_threads) as threads:
             pairs = np.asarray(sum(np.array(part) for part in threads.map(work, tiles)))
-        return _by_diagonal(pairs, np.array([_diagonal(features) @ squares for _, features in self.kernels.values()]))
+        diagonals = np.array([_diagonal(features) for _, features in self.kernels.values()])
+        return _by_diagonal(pairs + diagonals @ (u**2 - self.removed(u)), diagonals @ squares)
 
 
 class AnchoredContrasts:
@@ -282,10 +303,12 @@ class AnchoredContrasts:
             pairs = self._pairs(rows)
             diagonals = np.array([np.einsum("ai,ai->i", p, p) for p in pairs])
             for u, variances in zip(surprises(rows), own.variances[rows].T, strict=True):
-                squares = _squares(u, variances)
+                squares = own.squares(u, variances)
                 of_functions = [chosen.T @ u, chosen.T**2 @ squares]
                 parts.append(
-                    np.concatenate([*of_functions, *(p @ u for p in pairs), diagonals @ u**2, diagonals @ squares])
+                    np.concatenate(
+                        [*of_functions, *(p @ u for p in pairs), diagonals @ own.removed(u), diagonals @ squares]
+                    )
                 )
             return np.array(parts)
 
@@ -366,7 +389,10 @@ def dependence_contrasts(x: Response, y: Response, waves: FloatArray, smoother: 
     """Return the views of random signs: whether x and y, without their regressions on z, go together.
 
     Products of what is left of x and of y have mean 0 given z if x and y are independent given z; so their sums are as
-    large as with signs drawn at random.
+    large as with signs drawn at random. Nearly: where both regressions use up the same p degrees of freedom, a sum of
+    products has the variance n - p, in units of that of a product of errors, while under random signs it has
+    n (1 - p / n)^2. So the signs of the data are multiplied by the square root of 1 - p / n; row by row by 1 minus the
+    leverage in the less flexible of the two regressions.
     """
     pairs = _each_by_each(x.columns, y.columns)
     sums, largest = {"linear": pairs}, {"moderated": _each_by_each(pairs, _inputs(smoother))}
@@ -386,7 +412,8 @@ def dependence_contrasts(x: Response, y: Response, waves: FloatArray, smoother: 
         "shape": (np.inf, fine),
         "waves": (np.inf, [waves, y.columns]),
     }
-    return _contrasts(sums, largest, kernels, smoother, np.ones((len(pairs), 1)))
+    found = _contrasts(sums, largest, kernels, smoother, np.ones((len(pairs), 1)))
+    return replace(found, signs=np.sqrt(np.maximum(x.unused, y.unused)))
 
 
 def _contrasts(
@@ -406,11 +433,6 @@ def _contrasts(
         rows(variances),
         _median_square(smoother.numbers),
     )
-
-
-def _squares(u: FloatArray, variances: FloatArray) -> FloatArray:
-    """Return what the squares of u are taken to be: half what they are expected to be, half what they are."""
-    return np.asarray((variances[:, None] + u**2) / 2)
 
 
 def _studentised(sums: FloatArray, squares: FloatArray) -> FloatArray:
@@ -470,6 +492,13 @@ def _unexplained(targets: FloatArray, deleted: FloatArray) -> FloatArray:
     """Share of the variance that the regression leaves, each row left out of its own fit."""
     total = ((targets - targets.mean(axis=0)) ** 2).sum(axis=0)
     return np.asarray((deleted**2).sum(axis=0) / np.maximum(total, np.finfo(float).tiny))
+
+
+def _unused(left: FloatArray, deleted: FloatArray) -> FloatArray:
+    """Share of each row that a fit leaves: its residual in units of that with the row left out of the fit."""
+    known = deleted != 0
+    shares = np.where(known, left / np.where(known, deleted, 1.0), 1.0)
+    return np.asarray(np.clip(shares, 0.0, 1.0).mean(axis=1))
 
 
 def _normal_scores(y: FloatArray) -> FloatArray:
