@@ -15,6 +15,7 @@ _TESTS = (
     "conditional_test",
     "two_sample_test",
     "independence_test",
+    "PermutedMeasure",
     "witness",
     "explain",
     "loss_change",

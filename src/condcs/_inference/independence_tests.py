@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -232,7 +232,8 @@ Roles = dict[str, tuple[Array, Kernel]]
 """The variables x, y and given, each with its kernel."""
 
 
-class _Resampling(NamedTuple):
+@dataclass(frozen=True)
+class _Resampling:
     """How often a statistic is evaluated again, and how that is shown and spread."""
 
     count: int
@@ -246,7 +247,7 @@ class _Resampling(NamedTuple):
         with progress_bar(self.count, self.progress, title, remedy=RESAMPLES_REMEDY) as advance:
             batches = drawn(draw, self.count, _BATCH)
             found = batch_values([statistic], batches, n_jobs=self.n_jobs, advance=advance)[0]
-        return found.reshape(self.count, -1).T
+        return np.asarray(found.reshape(self.count, -1).T)
 
 
 def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling: _Resampling) -> TestResult:
@@ -341,7 +342,8 @@ def _by_signs(roles: Roles, resampling: _Resampling) -> TestResult:
     contrasts = dependence_contrasts(first, second, wave_features(x, labels[0], smoother), smoother)
     anchors = drawn_anchors(n, resampling.rng)
     statistic = Shared(partial(_signed, contrasts, anchors))
-    observed = statistic.ready(np.atleast_2d(contrasts.signs)).T
+    assert contrasts.signs is not None
+    observed = statistic.ready(contrasts.signs[None]).T
     values = resampling.values(statistic, partial(_signs, n, rng=resampling.rng), n)
     evidence = combined_evidence(np.column_stack([observed, values]), view_weights(contrasts.names))
     return TestResult(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 
@@ -264,11 +264,14 @@ class Smoother:
                 found *= np.where(codes[rows][:, None] == codes[landmarks], 1.0, _OTHER_CATEGORY)
             return found
 
+        def features(bandwidth: float, turn: FloatArray, rows: slice) -> FloatArray:
+            return np.asarray(gram(rows, bandwidth) @ turn)
+
         for bandwidth in BANDWIDTHS if x.shape[1] == 1 else BANDWIDTHS[:-1]:
             spectrum, turn = np.linalg.eigh(gram(landmarks, bandwidth))
             kept = spectrum > 1e-7 * spectrum[-1]
             turn = turn[:, kept] / np.sqrt(spectrum[kept])
-            bumps = _by_rows(lambda rows, b=bandwidth, t=turn: gram(rows, b) @ t, n, turn.shape[1], self._dtype)
+            bumps = _by_rows(partial(features, bandwidth, turn), n, turn.shape[1], self._dtype)
             # All bumps together weigh as much as so many columns of variance 1, so that penalties mean the same.
             bumps *= np.sqrt(n * bumps.shape[1] / np.sum(bumps**2, dtype=np.float64)).astype(self._dtype)
             yield f"bumps of {bandwidth:g} medians", np.hstack([x.astype(self._dtype, copy=False), bumps])
