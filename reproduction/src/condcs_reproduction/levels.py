@@ -193,14 +193,17 @@ class _Rates:
         return self.is_valid(scenario, DEFAULT) and (best is None or ours.value >= best[1] - CLOSE - 1e-9)
 
     def mean_rank(self, method: str) -> float | None:
-        """Mean rank by power, 1 the best; methods that are not valid share the last places."""
+        """Mean rank by power among the methods that were run, 1 the best; those not valid share the last places."""
+        names = [n for n in self.parameters["alternatives"] if self.rate(n, method)]
+        run = [m for m in METHODS if names and all(self.rate(n, m) for n in names)]
+        if method not in run:
+            return None
         places = []
-        for name in self.parameters["alternatives"]:
-            rates = [self.rate(name, m) for m in METHODS]
-            if all(rates):
-                worth = [r.value if r and self.is_valid(name, m) else -1.0 for r, m in zip(rates, METHODS, strict=True)]
-                places.append(rankdata([-w for w in worth])[METHODS.index(method)])
-        return float(np.mean(places)) if places else None
+        for name in names:
+            rates = {m: self.rate(name, m) for m in run}
+            worth = [r.value if r and self.is_valid(name, m) else -1.0 for m, r in rates.items()]
+            places.append(rankdata([-w for w in worth])[run.index(method)])
+        return float(np.mean(places))
 
     def summary(self, method: str) -> dict[str, Cell]:
         levels = [r for r in (self.rate(n, method) for n in self.parameters["nulls"]) if r]
