@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import condcs
 from condcs._core.errors import CondcsError
 from condcs.cli.app import app
-from condcs.comparison._formats import as_junit, as_markdown
+from condcs.cli.compare_command import as_junit, as_markdown
 from tests.docs.pages import DOCS
 from tests.house_prices import house_prices
 from tests.json_schema import faults

@@ -11,9 +11,9 @@ import pytest
 import condcs
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
-from condcs.comparison._compare_figures import telling_columns
+from condcs.comparison._compare_page import telling_columns
 from condcs.comparison._comparing import STEPS
-from condcs.comparison._shifts import compare_inputs, compare_relation, known_rows, standardised
+from condcs.comparison._steps import compare_inputs, compare_relation, known_rows, standardised
 from tests.house_prices import house_prices
 
 

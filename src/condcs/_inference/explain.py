@@ -22,8 +22,18 @@ from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
 from condcs._core.random import check_rng
 from condcs._inference.propensities import warn_if_unreliable
-from condcs._inference.region_effects import Change, RegionEffects
-from condcs._inference.regions import Bound, Box, Feature, FoundBox, Ground, Kind, honest_boxes, response_features
+from condcs._inference.regions import (
+    Bound,
+    Box,
+    Change,
+    Feature,
+    FoundBox,
+    Ground,
+    Kind,
+    RegionEffects,
+    honest_boxes,
+    response_features,
+)
 from condcs._inference.statistics import as_numpy
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._kernels.log_kernels import Kernel, check_kernel

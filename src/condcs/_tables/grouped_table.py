@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from condcs._core.errors import DataError
-from condcs._tables.column_choice import select_one
 from condcs._tables.kinds import Column, Derived, as_day, as_number, derive_inputs, is_missing, label_of, reads
 from condcs._tables.pair import (
     FEWEST_ROWS,
@@ -25,6 +24,7 @@ from condcs._tables.pair import (
     encode_samples,
     make_pair,
     places_of,
+    select_one,
     together,
 )
 from condcs._tables.sources import Table, open_table

@@ -10,8 +10,7 @@ import numpy as np
 
 from condcs._core.checks import is_missing_value
 from condcs._core.errors import DataError, ParameterError, ShapeError
-from condcs._tables.sources import Batch, batch_rows
-from condcs._tables.text import check_names
+from condcs._tables.sources import Batch, batch_rows, check_names
 
 _LISTING = ("to_pylist", "to_list", "tolist")
 """What turns a column into Python values: of pyarrow, of polars, of numpy and pandas."""

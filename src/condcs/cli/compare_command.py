@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+from xml.etree import ElementTree
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from condcs._core.errors import ParameterError
-from condcs.cli.boundary import CHANGED
-from condcs.cli.outputs import check_file
+from condcs._core.printable import harmless
+from condcs.cli.boundary import CHANGED, check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.comparison import _comparing
-from condcs.comparison._formats import Found, as_junit, as_markdown
-from condcs.comparison._groups import GroupComparison, compare_groups
+from condcs.comparison._comparing import failure_words
+from condcs.comparison._groups import GroupComparison, compare_groups, place_words
 from condcs.comparison._result import Comparison
 from condcs.comparison._wording import Lines, answers, effects, loss_parts, responses, sizes, variables, where
 from condcs.report._page import as_json, write_whole
@@ -35,6 +38,7 @@ class Files:
     markdown: Path | None = None
 
 
+Found = Comparison | GroupComparison
 Compared = Callable[[Callable[[str], None]], Found]
 """Compares; it is given what to call with the name of each step."""
 
@@ -177,3 +181,93 @@ def _progress(console: Terminal) -> Iterator[Callable[[str], None]]:
             begun.append(step)
 
         yield tell
+
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~])")
+
+
+def as_junit(found: Found) -> str:
+    """Return JUnit XML: a suite whose tests are the inputs, the relation and its regions, or the groups of a table.
+
+    What fails is what ends the command with 1: a changed relation. That the inputs shifted is said and is no failure.
+    """
+    tests = _of_pair(found) if isinstance(found, Comparison) else _of_groups(found)
+    failures = sum(failure is not None for _, failure, _ in tests)
+    suites = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(
+        suites, "testsuite", name="condcs compare", tests=str(len(tests)), failures=str(failures), errors="0"
+    )
+    for name, failure, said in tests:
+        test = ElementTree.SubElement(suite, "testcase", classname="condcs.compare", name=harmless(name))
+        if failure is not None:
+            ElementTree.SubElement(test, "failure", message=harmless(failure)).text = harmless(said, keep="\n")
+        else:
+            ElementTree.SubElement(test, "system-out").text = harmless(said, keep="\n")
+    ElementTree.indent(suites)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'
+
+
+def as_markdown(found: Found) -> str:
+    """Return a summary in Markdown, in which text from the tables is shown and never obeyed."""
+    # No evidence is no all-clear, and has no green.
+    mark = "🔴" if found.relation_changed else "⚪"
+    parts = [f"### {mark} {_escaped(found.verdict)}"]
+    if isinstance(found, GroupComparison):
+        parts += [_markdown_table(found.lines()), _points(found.places)]
+    else:
+        parts += [_points(responses(found)), _markdown_table(effects(found))]
+        parts += [_markdown_table(loss_parts(found))] if found.loss_change is not None else []
+        parts += [_markdown_table(answers(found))]
+        if found.relation_changed and found.regions:
+            parts.append(_markdown_table(where(found)))
+        parts.append(_markdown_table(sizes(found)))
+    parts.append(_points(found.all_notes if isinstance(found, GroupComparison) else found.notes))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _of_pair(found: Comparison) -> list[tuple[str, str | None, str]]:
+    """Return tests: a name, a message if it failed, and all that was found."""
+    lines = answers(found)
+    inputs, relation = (_record(lines, row) for row in lines.rows)
+    changed = found.relation_changed
+    tests: list[tuple[str, str | None, str]] = [
+        ("inputs", None, inputs),
+        ("relation", found.verdict if changed else None, failure_words(found) if changed else relation),
+    ]
+    if changed and found.regions:
+        places = where(found)
+        for number, row in enumerate(places.rows, start=1):
+            # Numbered: a name that had the bounds in it would be another test every time.
+            tests.append((f"region {number}", f"The relation changed {place_words(row[0])}.", _record(places, row)))
+    return tests
+
+
+def _of_groups(found: GroupComparison) -> list[tuple[str, str | None, str]]:
+    lines = found.lines()
+    return [
+        (
+            f"relation where {found.column} is {name}",
+            found.verdict if name in found.changed else None,
+            _record(lines, row),
+        )
+        for name, row in zip(found.names, lines.rows, strict=True)
+    ]
+
+
+def _record(lines: Lines, row: tuple[str, ...]) -> str:
+    return "\n".join(f"{title}: {cell}" for title, cell in zip(lines.columns, row, strict=True))
+
+
+def _markdown_table(lines: Lines) -> str:
+    sides = ["---:" if title in lines.numbers else "---" for title in lines.columns]
+    head, *rows = (list(map(_escaped, row)) for row in (lines.columns, *lines.rows))
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, sides, *rows))
+
+
+def _points(words: tuple[str, ...]) -> str:
+    return "\n".join(f"- {_escaped(line)}" for line in words)
+
+
+def _escaped(text: str) -> str:
+    """Return text that Markdown and HTML show as it is, on one line."""
+    return _MARKDOWN.sub(r"\\\1", html.escape(harmless(text), quote=False))

@@ -20,9 +20,8 @@ from condcs._tables.in_memory import as_table, column_patterns
 from condcs._tables.pair import Missing
 from condcs._tables.sources import FileOptions
 from condcs.comparison._comparing import Columns, as_seed, check_level, compare_pair, read_options
-from condcs.comparison._reported import Reported
-from condcs.comparison._result import Comparison
-from condcs.comparison._shifts import kernels, standardised
+from condcs.comparison._result import Comparison, Reported
+from condcs.comparison._steps import kernels, standardised
 from condcs.comparison._wording import Lines, set_lines, show_number, show_p, variables, where
 from condcs.report._page import Page
 

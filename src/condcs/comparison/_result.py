@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import condcs
@@ -12,16 +14,50 @@ from condcs._core.errors import ParameterError, public
 from condcs._inference.effects import Effect
 from condcs._inference.explain import Region
 from condcs._inference.loss_split import LossChange
-from condcs._inference.region_effects import Change
+from condcs._inference.regions import Change
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
-from condcs.comparison._regions import Places, response_summary
-from condcs.comparison._reported import Reported
-from condcs.comparison._shifts import Shift, Sizes
+from condcs.comparison._steps import Places, Shift, Sizes, response_summary
 from condcs.comparison._wording import as_text, verdict_words
 
 if TYPE_CHECKING:
     from condcs.report._page import Page
+
+if TYPE_CHECKING:
+    from condcs.report._page import Page
+
+
+class Reported:
+    """A result with a page: in a file, or in a notebook."""
+
+    @abstractmethod
+    def _page(self, command: str | None = None) -> Page:
+        """Make the page."""
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return self._page().framed()
+        except ModuleNotFoundError:
+            # Without matplotlib a notebook shows the text.
+            return None
+
+    @public
+    def report(self, path: str | Path, *, command: str | None = None) -> Path:
+        """Write a page about it: one HTML file that needs nothing from the network.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, which is replaced if it exists; its folder must exist.
+        command : str, optional
+            The command that made it, to be shown at the end.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        return self._page(command).write(path)
 
 
 SCHEMA = "condcs/compare/1"
@@ -161,7 +197,7 @@ class Comparison(ByValue, Reported):
         matplotlib figure
             Not shown; save it with ``figure.savefig("change.png")``.
         """
-        from condcs.comparison._compare_figures import input_figure, telling_columns
+        from condcs.comparison._compare_page import input_figure, telling_columns
 
         names = [c.name for c in self.pair.x]
         if column is not None and column not in names:

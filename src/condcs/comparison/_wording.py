@@ -11,14 +11,14 @@ import numpy as np
 from condcs._core.printable import harmless
 from condcs._inference.effects import Effect
 from condcs._inference.loss_split import PARTS
-from condcs._inference.region_effects import Change
+from condcs._inference.regions import Change
 from condcs._inference.results import Estimate
 from condcs._tables.kinds import Column, describe_columns
 from condcs._tables.pair import Account
 
 if TYPE_CHECKING:
     from condcs.comparison._result import Comparison
-    from condcs.comparison._shifts import Shift
+    from condcs.comparison._steps import Shift
 
 
 _MANY_INPUTS, _SOME_DEPENDENCE = 10, 0.02
