@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from condcs import nn as nn
     from condcs import report as report
     from condcs import timeseries as timeseries
-    from condcs._tables.sources import FileOptions
-    from condcs.comparison._comparing import assert_same_relation, compare
+    from condcs._tables.sources import TableOptions
+    from condcs.comparison._comparing import RunOptions, assert_same_relation, compare
     from condcs.comparison._groups import GroupComparison, compare_groups
-    from condcs.comparison._result import Comparison
+    from condcs.comparison._result import Comparison, Limits
 
 __version__ = "0.1.0"
 
@@ -55,14 +55,16 @@ __all__ = [
     "ConfidenceInterval",
     "Estimate",
     "Explanation",
-    "FileOptions",
     "GroupComparison",
+    "Limits",
     "LossChange",
     "Measure",
     "Region",
+    "RunOptions",
     "Sampled",
     "SampledFloat",
     "SampledMatrix",
+    "TableOptions",
     "TestResult",
     "Witness",
     "assert_same_relation",
@@ -108,8 +110,10 @@ _SUBPACKAGES = (
 
 _HOMES = {
     "Comparison": "comparison._result",
-    "FileOptions": "_tables.sources",
     "GroupComparison": "comparison._groups",
+    "Limits": "comparison._result",
+    "RunOptions": "comparison._comparing",
+    "TableOptions": "_tables.sources",
     "assert_same_relation": "comparison._comparing",
     "compare": "comparison._comparing",
     "compare_groups": "comparison._groups",

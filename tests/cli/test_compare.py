@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import condcs
 from condcs.cli.app import app
 from tests.browser import chromium, problems
 from tests.house_prices import house_prices
@@ -117,9 +118,10 @@ def test_options_about_losses_and_limits_reach_the_comparison(tables, monkeypatc
     monkeypatch.chdir(tables)
     run(*two, "--prediction", "sold", "--tolerance", "2.5")
     run(*two, "--loss", "sold", "--min-effect", "0.1")
-    new = ("prediction", "loss", "tolerance", "min_effect")
+    new = ("prediction", "loss", "tolerance")
     found = [{name: options[name] for name in new if name in options} for options in given]
-    assert found == [{"prediction": "sold", "tolerance": 2.5}, {"loss": "sold", "min_effect": 0.1}]
+    limits = condcs.Limits(tolerance=2.5), condcs.Limits(min_effect=0.1)
+    assert found == [{"prediction": "sold", "tolerance": limits[0]}, {"loss": "sold", "tolerance": limits[1]}]
     refused = run("march.csv", "--group", "district", "--y", "price", "--min-effect", "0.1")
     assert refused.exit_code == 2
     assert "--min-effect must come with two tables" in " ".join(refused.stderr.split())

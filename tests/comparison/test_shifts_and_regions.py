@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import condcs
+from condcs import RunOptions
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._compare_page import telling_columns
@@ -103,7 +104,7 @@ def test_overlap_lies_inside_its_own_interval(change):
 def test_a_region_has_the_bounds_and_the_change_that_were_planted():
     """Prices of large houses at the harbour rose by half, about 160 on 320; area has about 2 rows per unit there."""
     frames = house_prices(300, 1), house_prices(300, 3, changed=True)
-    found = condcs.compare(*frames, y="price", x="area,district", n_resamples=19, n_jobs=1)
+    found = condcs.compare(*frames, y="price", x="area,district", run=RunOptions(n_resamples=19, n_jobs=1))
     (region,) = found.regions
     assert region.bounds["district"] == ("harbour",)
     low, high = region.bounds["area"]
@@ -136,7 +137,7 @@ def test_a_change_was_too_large_to_be_found():
 
 def test_regions_were_listed_where_nothing_changed():
     frames = house_prices(200, 1), house_prices(200, 3, bigger=10)
-    found = condcs.compare(*frames, y="price", x="area,district", n_resamples=19, n_jobs=1)
+    found = condcs.compare(*frames, y="price", x="area,district", run=RunOptions(n_resamples=19, n_jobs=1))
     assert found.regions == ()
     assert "where the relation changed" not in str(found)
 
@@ -145,7 +146,7 @@ def test_pictures_were_of_the_sine_of_the_hour():
     """Pictures show the inputs of the change first, then those that y depends on; cycles of a date come last."""
     hours = np.datetime64("2026-01-01T00", "h") + np.arange(0, 24 * 360, 24 * 360 // 160)[:160]
     frames = [house_prices(160, s, changed=s == 3).assign(sold=hours) for s in (1, 3)]
-    found = condcs.compare(*frames, y="price", n_resamples=19, n_jobs=1)
+    found = condcs.compare(*frames, y="price", run=RunOptions(n_resamples=19, n_jobs=1))
     shown = [found.pair.x[place].name for place in telling_columns(found)]
     assert set(shown[:2]) == {"area", "district"}
     assert shown[2] == "sold (trend)"
@@ -156,5 +157,6 @@ def test_pictures_were_of_the_sine_of_the_hour():
 def test_every_step_is_told_once():
     steps: list[str] = []
     frames = house_prices(160, 1), house_prices(160, 3, changed=True)
-    condcs.compare(*frames, y="price", x="area", max_rows=40, n_resamples=19, n_jobs=1, progress=steps.append)
+    run = RunOptions(n_resamples=19, n_jobs=1, max_rows=40, progress=steps.append)
+    condcs.compare(*frames, y="price", x="area", run=run)
     assert steps == list(STEPS)

@@ -218,15 +218,15 @@ def remedy(texts: Iterable[str], points: bool, decimal: Decimal) -> str:
         advice.append(f"write numbers without thousands separators, currency and percent signs, not as {shown!r}")
     elif commas and all(_THOUSANDS.fullmatch(text) for text in commas):
         advice.append(
-            "pass files=FileOptions(decimal=',') if commas are decimal signs, or write 1200 for 1,200 if they separate "
-            "thousands"
+            "pass tables=TableOptions(decimal=',') if commas are decimal signs, or write 1200 for 1,200 if they "
+            "separate thousands"
         )
     elif commas:
-        advice.append("pass files=FileOptions(decimal=',') for decimal commas")
+        advice.append("pass tables=TableOptions(decimal=',') for decimal commas")
     if len(marks) > _MOST_MARKS or any("," in mark for mark in marks):
         advice.append("correct these cells")
     elif marks:
-        advice.append(f"pass files=FileOptions(gaps={','.join(marks)!r}) if that means a missing value")
+        advice.append(f"pass tables=TableOptions(gaps={','.join(marks)!r}) if that means a missing value")
     sentence = "; ".join(advice)
     return sentence[:1].upper() + sentence[1:]
 

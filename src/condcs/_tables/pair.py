@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +25,10 @@ from condcs._tables.kinds import (
     separates_thousands,
     tell_kind,
 )
-from condcs._tables.sources import Batch, FileOptions, Row, Table, open_table
+from condcs._tables.sources import Batch, FileOptions, Missing, Row, Table, open_table
 
 FloatArray = np.ndarray[Any, Any]
 
-Missing = Literal["error", "drop", "as-value"]
 """What becomes of gaps: an error, rows left out, or gaps of x as values of their own (rows without y are left out)."""
 
 FEWEST_ROWS = 10
@@ -420,11 +419,11 @@ def check_gaps(
     if sample.gaps and options.missing == "error":
         worst = sorted(zip(names, sample.gaps_by_column, strict=True), key=lambda pair: -pair[1])
         told = ", ".join(f"{name!r} ({count:,})" for name, count in worst[:_SHOWN] if count)
+        as_value = "let gaps count as values with tables=TableOptions(missing='as-value'), "
         raise DataError(
             f"{title} must have no missing or infinite values in the columns compared, got {sample.gaps:,} of "
-            f"{sample.seen:,} rows with one: {told}. Drop such rows with missing='drop', "
-            f"{'let gaps count as values with missing=' + repr('as-value') + ', ' if as_values else ''}"
-            "or fill them in first."
+            f"{sample.seen:,} rows with one: {told}. Drop such rows with tables=TableOptions(missing='drop'), "
+            f"{as_value if as_values else ''}or fill them in first."
         )
 
 

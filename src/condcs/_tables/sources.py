@@ -56,6 +56,12 @@ BATCH_BYTES = 1 << 22
 
 Row = Sequence[Any]
 
+Columns = str | int | Sequence[str | int]
+"""Columns: names, globs, or numbers for those of an array."""
+
+Missing = Literal["error", "drop", "as-value"]
+"""What becomes of missing values."""
+
 
 class RowError(DataError):
     """One row of a table cannot be read; calling `Table.batches` again goes on with the row after it."""
@@ -90,6 +96,43 @@ class FileOptions:
             check_choice("format", self.format, get_args(Format))
         check_choice("decimal", self.decimal, get_args(Decimal))
         check_integer("memory", self.memory, 1)
+
+
+@dataclass(frozen=True)
+class TableOptions(FileOptions):
+    """How tables are read, and what their columns are for.
+
+    Parameters
+    ----------
+    format, encoding, decimal, gaps, memory
+        Of files, and of text in tables: the format, if a file's first bytes and its ending do not tell ("csv",
+        "jsonl", "parquet", "arrow" or "xlsx"), the encoding of csv and jsonl, the decimal sign ("." or ","), texts that
+        stand for a missing value beside the usual ones, and the megabytes that the sampled rows may take up.
+    missing : {"error", "drop", "as-value"}
+        Whether rows with missing values are an error, or left out, or gaps of x count as values: a category "missing",
+        or the median of a number and a column that flags the gaps. Rows without y are then left out.
+    category, number : str, int or sequence of them
+        Columns of numbers that are labels, and responses of two values that are numbers.
+    weights : str or int, optional
+        Column of positive weights of the rows; it is no input.
+    cluster : str or int, optional
+        Column that says which rows belong together (a customer, a day): labels are redrawn by cluster. It is no input.
+
+    Examples
+    --------
+    >>> TableOptions(missing="drop", category="plan", decimal=",").missing
+    'drop'
+    """
+
+    missing: Missing = "error"
+    category: Columns = ()
+    number: Columns = ()
+    weights: str | int | None = None
+    cluster: str | int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("missing", self.missing, get_args(Missing))
 
 
 class Batch(list[Row]):
@@ -157,7 +200,7 @@ def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
             what = f"the byte 0x{error.object[error.start]:02x}, which does not occur in it"
         raise DataError(
             f"{title} must be text in {files.encoding}, got {what}. Name its encoding, e.g. "
-            "files=FileOptions(encoding='latin-1')."
+            "tables=TableOptions(encoding='latin-1')."
         ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{title} must be a whole gzip file, got a damaged one ({error}). Fetch it again.") from error
@@ -314,7 +357,7 @@ class Lines:
         if "\0" in line:
             raise RowError(
                 f"{self._title} must be text, got a zero byte. If it is UTF-16, pass "
-                "files=FileOptions(encoding='utf-16'); else name its `format`."
+                "tables=TableOptions(encoding='utf-16'); else name its `format`."
             )
         if not line.isascii():
             check_characters(line, self._title, self.number)
@@ -325,7 +368,7 @@ class CsvTable:
     """Comma-, semicolon-, tab- or bar-separated values with a header line; the separator is the header's most frequent.
 
     Lines are read one at a time: memory does not grow with the file. Not through pyarrow: its csv reader waits for a
-    full block, so that rows from a pipe would come late, stops at the first bad row, and names no lines in its messages.
+    full block, so that rows from a pipe would come late, stops at the first bad row, and its messages name no lines.
     """
 
     unit = "line"

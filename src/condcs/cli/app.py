@@ -14,7 +14,7 @@ import typer
 import condcs
 from condcs._core.checks import check_choice
 from condcs.cli.boundary import Commands
-from condcs.cli.workers import Dask
+from condcs.cli.workers import Dask, on_workers
 
 if TYPE_CHECKING:
     from condcs._tables.sources import FileOptions
@@ -135,36 +135,36 @@ def compare_tables(
     Numbers get Gaussian kernels, text gets delta kernels; a response with two values is a label. Exit code: 0 = no
     evidence that p(y|x) changed (even if p(x) did), 1 = changed at --alpha, 2 = error.
     """
-    from condcs._tables.pair import Missing
+    from condcs._tables.sources import Missing, TableOptions
     from condcs.cli.compare_command import Files, chosen_tables, run
-    from condcs.cli.workers import on_workers
+    from condcs.comparison._comparing import RunOptions
 
     if missing not in get_args(Missing):
         raise typer.BadParameter(
             f"--missing must be error, drop or as-value, got {missing!r}. Texts that stand for a missing value are "
             f"named by --gaps {shlex.quote(missing)}"
         )
-    names = {"y": y, "x": x, "category": category or (), "number": number or (), "weights": weights, "cluster": cluster}
     compared = chosen_tables(
         reference,
         current,
         group,
-        against,
-        pairs_only={
-            "time_budget": time_budget,
-            "prediction": prediction,
-            "loss": loss,
-            "tolerance": tolerance,
-            "min_effect": min_effect,
-        },
+        columns={"y": y, "x": x},
         alpha=alpha,
-        n_resamples=resamples,
-        rng=seed,
-        n_jobs=jobs,
-        max_rows=max_rows,
-        missing="drop" if drop_missing else missing,
-        files=_file_options(form, encoding, decimal, gaps, memory),
-        **names,
+        against=against,
+        pairs_only={"prediction": prediction, "loss": loss, "tolerance": tolerance, "min_effect": min_effect},
+        tables=TableOptions(
+            cast(Any, form),
+            encoding,
+            cast(Any, decimal),
+            gaps or (),
+            memory,
+            "drop" if drop_missing else cast(Any, missing),
+            category or (),
+            number or (),
+            weights,
+            cluster,
+        ),
+        run=RunOptions(resamples, seed, jobs, max_rows, time_budget),
     )
     with on_workers(dask):
         run(compared, as_machine=as_json, files=Files(report, junit, markdown), command=_command_line())
@@ -214,7 +214,6 @@ def cluster(
     """
     from condcs.cli.cluster_command import ClusterMeasure, ClusterMethod, ClusterOptions, ClusterScaling, run
     from condcs.cli.series_files import Arrangement, Layout, SeriesOptions
-    from condcs.cli.workers import on_workers
 
     options = ClusterOptions(
         k=_number_or_auto(k),
@@ -291,7 +290,6 @@ def causal(
     """Test which series of a table drive which others; print the links and write an HTML report with the graph."""
     from condcs.cli.causal_command import CausalMeasure, CausalNull, CausalOptions, run
     from condcs.cli.causal_series import SeriesLayout, SeriesOptions
-    from condcs.cli.workers import on_workers
 
     options = CausalOptions(
         series=SeriesOptions(
@@ -336,7 +334,6 @@ def explore(
 ) -> None:
     """Let agents explore an environment without rewards; write learning curves and heat maps to an HTML report."""
     from condcs.cli.explore_command import run
-    from condcs.cli.workers import on_workers
     from condcs.explore._trials import ExploreOptions
 
     # Names are checked by the options themselves.

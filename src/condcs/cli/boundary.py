@@ -48,7 +48,7 @@ _ALIASES = {
     "yp": "y",
     "yq": "y",
 }
-_FILES = re.compile(r"""files=FileOptions\((\w+=(?:"[^"]*"|'[^']*'))\)""")
+_TABLES = re.compile(r"""tables=TableOptions\((\w+=(?:"[^"]*"|'[^']*'))\)""")
 _MISSING = re.compile(r"""`?missing`?=["']drop["']""")
 _ASSIGNED = re.compile(r"""(?P<tick>`?)\b(?P<name>\w+)(?P=tick)=(?P<value>"[^"]*"|'[^']*'|[-\w.]*\w)""")
 _OPTION = re.compile(r"""(--[\w-]+)=(?:"([^"]*)"|'([^']*)')""")
@@ -156,7 +156,7 @@ def in_options(message: str, options: Mapping[str, str], flags: frozenset[str] =
         value = "" if name in flags else f" {shlex.quote(found['value'].strip(chr(34) + chr(39)))}"
         return f"{tick}{options[name]}{value}{tick}"
 
-    message = _FILES.sub(r"\1", message)
+    message = _TABLES.sub(r"\1", message)
     if "drop_missing" in options:
         message = _MISSING.sub(options["drop_missing"], message)
     message = _OPTION.sub(r"\1 \2\3", _ASSIGNED.sub(assigned, message))

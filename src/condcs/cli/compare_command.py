@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 from xml.etree import ElementTree
@@ -17,12 +17,13 @@ from rich.table import Table
 
 from condcs._core.errors import ParameterError
 from condcs._core.printable import harmless
+from condcs._tables.sources import TableOptions
 from condcs.cli.boundary import CHANGED, check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.comparison import _comparing
-from condcs.comparison._comparing import failure_words
+from condcs.comparison._comparing import RunOptions, failure_words
 from condcs.comparison._groups import GroupComparison, compare_groups, place_words
-from condcs.comparison._result import Comparison
+from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._wording import Lines, answers, effects, loss_parts, responses, sizes, variables, where
 from condcs.report._page import as_json, write_whole
 
@@ -44,28 +45,49 @@ Compared = Callable[[Callable[[str], None]], Found]
 
 
 def chosen_tables(
-    reference: str, current: str | None, group: str | None, against: str, *, pairs_only: dict[str, Any], **options: Any
+    reference: str,
+    current: str | None,
+    group: str | None,
+    *,
+    columns: dict[str, Any],
+    alpha: float,
+    against: str,
+    pairs_only: dict[str, Any],
+    tables: TableOptions,
+    run: RunOptions,
 ) -> Compared:
-    """Return what compares two tables, with options that only they have, or the groups of one; None is the default."""
+    """Return what compares two tables, or the groups of one; `pairs_only` are options that groups do not have."""
     if (current is None) == (group is None):
         got = "one table alone" if group is None else "two tables and --group"
         raise ParameterError(
             f"two tables must be named, or one table and its --group, got {got}. Name e.g. a second table."
         )
-    options = {name: value for name, value in options.items() if value is not None}
     pairs_only = {name: value for name, value in pairs_only.items() if value is not None}
-    if group is not None and pairs_only:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in pairs_only)
-        raise ParameterError(f"{named} must come with two tables, got --group. Leave it out, or compare two tables.")
     if group is not None:
+        named = [*pairs_only, *(["time_budget"] if run.time_budget is not None else [])]
+        if named:
+            shown = ", ".join(f"--{name.replace('_', '-')}" for name in named)
+            raise ParameterError(f"{shown} must come with two tables, got --group. Leave it out.")
         return lambda tell: compare_groups(
             reference,
             group=group,
             against=cast(Any, against),
-            progress=tell,
-            **options,
+            alpha=alpha,
+            tables=tables,
+            run=replace(run, progress=tell),
+            **columns,
         )
-    return lambda tell: _comparing.compare(reference, current, progress=tell, **pairs_only, **options)
+    limits = Limits(pairs_only.pop("tolerance", None), pairs_only.pop("min_effect", None))
+    return lambda tell: _comparing.compare(
+        reference,
+        current,
+        alpha=alpha,
+        tolerance=limits,
+        tables=tables,
+        run=replace(run, progress=tell),
+        **columns,
+        **pairs_only,
+    )
 
 
 def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> None:

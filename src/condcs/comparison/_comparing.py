@@ -6,20 +6,21 @@ And the same as an assertion, for the tests of a pipeline.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral
-from typing import Any, get_args
+from typing import Any, TypeVar
 
 import numpy as np
 
-from condcs._core.checks import check_alpha, check_choice, check_integer, check_positive
+from condcs._core.checks import check_alpha, check_integer, check_positive
 from condcs._core.errors import DataError, ParameterError, public
 from condcs._core.printable import harmless
 from condcs._core.random import check_rng
 from condcs._tables.in_memory import TableInMemory, as_table, column_patterns
-from condcs._tables.pair import FEWEST_ROWS, Missing, Pair, ReadOptions, read_pair
-from condcs._tables.sources import FileOptions
+from condcs._tables.pair import FEWEST_ROWS, Pair, ReadOptions, read_pair
+from condcs._tables.sources import Columns, TableOptions
 from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._steps import (
     Losses,
@@ -39,12 +40,67 @@ from condcs.comparison._wording import responses, set_lines, sizes, where
 STEPS = {"reading": 0.05, "inputs": 0.15, "relation": 0.45, "how sure": 0.15, "how large": 0.12, "where": 0.08}
 """The steps that `compare` tells of as they begin, and about how much of the time each takes."""
 
+RESAMPLES = 199
+"""Of each test, by default."""
 MOST_ROWS = 100_000
 """Rows of each table that are compared at most by default, whatever the time budget."""
+_TIME_BUDGET = 60.0
 _SECONDS, _SECONDS_PER_ROW = 3.0, 0.0016
 """Processor time of a comparison: the part that does not grow, and what every pooled row adds."""
 
-Columns = str | int | Sequence[str | int]
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How much work a comparison does, and by what random numbers.
+
+    Parameters
+    ----------
+    n_resamples : int, optional
+        Resamples of each test; by default 199, or more where many groups need them.
+    rng : int or Generator
+        Seed of the sample of rows and of the tests.
+    n_jobs : int, optional
+        Threads; by default one per core.
+    max_rows : int, optional
+        Rows of each table that are compared; of longer ones a uniform sample. By default as many as `time_budget`
+        allows for, and 2,000 of each group.
+    time_budget : float, optional
+        Seconds of processor time that the comparison of two tables may take, about; 60 by default. What that means for
+        the rows is said.
+    progress : function of a str, optional
+        Called with the name of each step as it begins.
+
+    Examples
+    --------
+    >>> RunOptions(n_resamples=999).n_resamples
+    999
+    """
+
+    n_resamples: int | None = None
+    rng: int | np.random.Generator | None = 0
+    n_jobs: int | None = None
+    max_rows: int | None = None
+    time_budget: float | None = None
+    progress: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_resamples is not None:
+            check_integer("n_resamples", self.n_resamples, 1)
+        if self.max_rows is not None:
+            check_integer("max_rows", self.max_rows, FEWEST_ROWS)
+        if self.time_budget is not None:
+            check_positive("time_budget", self.time_budget)
+
+    @property
+    def tell(self) -> Tell:
+        """What is called with the name of each step."""
+        return self.progress or (lambda step: None)
+
+    @cached_property
+    def seed(self) -> int:
+        """A seed for all that is random: the number itself, or one drawn."""
+        generator = check_rng(self.rng)
+        return int(self.rng) if isinstance(self.rng, Integral) else int(generator.integers(2**31))
 
 
 @public
@@ -54,23 +110,12 @@ def compare(
     *,
     y: Columns,
     x: Columns | None = None,
-    alpha: float = 0.05,
-    n_resamples: int = 199,
-    rng: int | np.random.Generator | None = 0,
-    n_jobs: int | None = None,
-    max_rows: int | None = None,
-    time_budget: float = 60.0,
     prediction: Any = None,
     loss: str | int | None = None,
-    tolerance: float | None = None,
-    min_effect: float | None = None,
-    category: Columns = (),
-    number: Columns = (),
-    missing: Missing = "error",
-    weights: str | int | None = None,
-    cluster: str | int | None = None,
-    files: FileOptions | None = None,
-    progress: Callable[[str], None] | None = None,
+    tolerance: float | Limits | None = None,
+    alpha: float = 0.05,
+    tables: TableOptions | None = None,
+    run: RunOptions | None = None,
 ) -> Comparison:
     """Say whether the relation of y to x changed between two tables, where, and how sure that is.
 
@@ -91,20 +136,7 @@ def compare(
     y : str, int or sequence of them
         Response: names, globs (``"sensor_*"``), several with commas between them; numbers for the columns of an array.
     x : str, int or sequence of them, optional
-        Inputs; ``"!name"`` leaves one out. By default all columns but y.
-    alpha : float
-        Level of both tests.
-    n_resamples : int
-        Resamples of each test.
-    rng : int or Generator
-        Seed of the sample of rows and of the tests.
-    n_jobs : int, optional
-        Threads; by default one per core.
-    max_rows : int, optional
-        Rows of each table that are compared; of longer ones a uniform sample. By default as many as `time_budget`
-        allows for.
-    time_budget : float
-        Seconds of processor time that the comparison may take, about; what it means for the rows is said.
+        Inputs; ``"!name"`` leaves one out. By default all columns without another role.
     prediction : str, int, or fitted model, optional
         A model's prediction of y: its column, which is then no input, or a scikit-learn model, which is asked to
         predict. The result's `loss_change` says why the model got worse: inputs that moved, inputs that are new, or the
@@ -112,25 +144,16 @@ def compare(
         labels and the predictions are probabilities of the later one.
     loss : str or int, optional
         The same for a column that holds the loss of every row.
-    tolerance : float, optional
+    tolerance : float or Limits, optional
         Changes of y for equal inputs, in its units (for labels, in shares), that are too small to matter. The answer is
         then "changed" only if mean or spread of y changed by more, over all inputs (in root mean square) or in a
-        region, and "same" only if both did by less, with confidence.
-    min_effect : float, optional
-        The same as a loss of overlap: with 0.05, overlaps above 0.95 are too small a change to matter.
-    category, number : str, int or sequence of them
-        Columns of numbers that are labels, and responses of two values that are numbers.
-    missing : {"error", "drop", "as-value"}
-        Whether rows with missing values are an error, or left out, or gaps of x count as values: a category "missing",
-        or the median of a number and a column that flags the gaps. Rows without y are then left out.
-    weights : str or int, optional
-        Column of positive weights of the rows; it is no input.
-    cluster : str or int, optional
-        Column that says which rows belong together (a customer, a day): labels are redrawn by cluster. It is no input.
-    files : FileOptions, optional
-        How files, and numbers in text, are read.
-    progress : function of a str, optional
-        Called with the name of each step as it begins.
+        region, and "same" only if both did by less, with confidence. `Limits` can also hold a loss of overlap.
+    alpha : float
+        Level of both tests.
+    tables : TableOptions, optional
+        How the tables are read: missing values, columns of numbers that are labels, weights, clusters, decimal commas.
+    run : RunOptions, optional
+        Resamples, seed, threads, rows and time.
 
     Returns
     -------
@@ -146,100 +169,91 @@ def compare(
     >>> def month(slope):
     ...     area = rng.normal(100, 20, size=120)
     ...     return {"area": area, "price": slope * area + rng.normal(0, 10, size=120)}
-    >>> found = compare(month(2), month(3), y="price", n_resamples=39)
+    >>> found = compare(month(2), month(3), y="price")
     >>> found.relation_changed, found.inputs_shifted
     (True, False)
     >>> round(found.effects[0].average.value, -1)
     100.0
     """
+    tables, run = given_options(TableOptions, tables), given_options(RunOptions, run)
+    n_resamples = run.n_resamples or RESAMPLES
     check_level(alpha, n_resamples)
-    limits = Limits(_checked("tolerance", tolerance), _checked("min_effect", min_effect, below=1.0))
+    limits = tolerance if isinstance(tolerance, Limits) else Limits(tolerance)
     source = loss_source(prediction, loss)
     if source is not None and source.column == PREDICTED:
-        reference, current = with_predictions((reference, current), prediction, y, x)
-    tables = as_table("reference", reference), as_table("current", current)
-    seed = as_seed(rng)
-    budget = check_positive("time_budget", time_budget)
-    options = read_options(
-        tables[0],
-        {"x": x, "y": y, "category": category, "number": number, "weights": weights, "cluster": cluster},
-        missing=missing,
-        max_rows=rows_within(budget) if max_rows is None else max_rows,
-        seed=seed,
-        files=files,
-    )
+        reference, current = (
+            _predicted(role, table, prediction, y, x)
+            for role, table in (("reference", reference), ("current", current))
+        )
+    both = as_table("reference", reference), as_table("current", current)
+    budget = _TIME_BUDGET if run.time_budget is None else run.time_budget
+    max_rows = rows_within(budget) if run.max_rows is None else run.max_rows
+    options = read_options(both[0], x, y, tables, max_rows=max_rows, seed=run.seed)
     if source is not None:
-        (column,) = column_patterns(source.option, source.column, tables[0])
+        (column,) = column_patterns(source.option, source.column, both[0])
         source = LossColumn(source.option, column)
         options = replace(options, y=[*options.y, column])
-    tell = progress or (lambda step: None)
-    tell("reading")
-    pair, losses = read_with_losses(tables, options, source)
-    found = compare_pair(
-        pair, alpha=alpha, n_resamples=n_resamples, seed=seed, n_jobs=n_jobs, tell=tell, losses=losses, limits=limits
-    )
-    if max_rows is not None or not (pair.reference.sampled or pair.current.sampled):
+    run.tell("reading")
+    pair, losses = read_with_losses(both, options, source)
+    found = compare_pair(pair, run, alpha=alpha, n_resamples=n_resamples, losses=losses, limits=limits)
+    if run.max_rows is not None or not (pair.reference.sampled or pair.current.sampled):
         return found
     said = (
-        f"At most {options.max_rows:,} rows of each table were compared, to stay within {budget:g} s of processor "
-        "time. Raise `time_budget`, or set `max_rows`, to compare more."
+        f"At most {max_rows:,} rows of each table were compared, to stay within {budget:g} s of processor time. Raise "
+        "`time_budget`, or set `max_rows`, to compare more."
     )
     return replace(found, notes=(said, *found.notes))
 
 
-def read_options(
-    table: str | TableInMemory,
-    columns: Mapping[str, Any],
-    *,
-    missing: Missing,
-    max_rows: int,
-    seed: int,
-    files: FileOptions | None,
-) -> ReadOptions:
-    """Return checked options of reading; `columns` says for each option which columns of a table it names."""
-    check_choice("missing", missing, get_args(Missing))
-    files = FileOptions() if files is None else files
-    if not isinstance(files, FileOptions):
+Options = TypeVar("Options", TableOptions, RunOptions)
+
+
+def given_options(kind: type[Options], given: Options | None) -> Options:
+    """Return options as they were given, or the defaults."""
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        name, example = ("tables", "missing='drop'") if kind is TableOptions else ("run", "n_resamples=999")
         raise ParameterError(
-            f"`files` must be a FileOptions, got {type(files).__name__}. Pass e.g. "
-            "files=FileOptions(encoding='latin-1')."
+            f"`{name}` must be a {kind.__name__}, got {type(given).__name__}. Pass e.g. "
+            f"{name}=condcs.{kind.__name__}({example})."
         )
+    return given
+
+
+def read_options(
+    table: str | TableInMemory, x: Columns | None, y: Columns, tables: TableOptions, *, max_rows: int, seed: int
+) -> ReadOptions:
+    """Return what is to be read, with the columns of a table as names and patterns."""
+    columns = {"x": x, "y": y, **{name: getattr(tables, name) for name in ("category", "number", "weights", "cluster")}}
     patterns = {option: column_patterns(option, given, table) for option, given in columns.items()}
-    rows = check_integer("max_rows", max_rows, FEWEST_ROWS)
-    return ReadOptions(**patterns, missing=missing, max_rows=rows, seed=seed, files=files)
-
-
-def as_seed(rng: int | np.random.Generator | None) -> int:
-    """Return a seed for all that is random: the number itself, or one drawn."""
-    generator = check_rng(rng)
-    return int(rng) if isinstance(rng, Integral) else int(generator.integers(2**31))
+    return ReadOptions(**patterns, missing=tables.missing, max_rows=max_rows, seed=seed, files=tables)
 
 
 def compare_pair(
     pair: Pair,
+    run: RunOptions,
     *,
     alpha: float,
     n_resamples: int,
-    seed: int,
-    n_jobs: int | None,
-    tell: Tell,
     losses: Losses | None = None,
     limits: Limits | None = None,
 ) -> Comparison:
     """Compare two tables that have been read."""
+    tell, seed = run.tell, run.seed
 
-    def run() -> tuple[Shift, Shift, Sizes, Places]:
+    def steps() -> tuple[Shift, Shift, Sizes, Places]:
         tell("inputs")
         ground = known_rows(pair, seed)
         inputs = compare_inputs(pair, ground, resamples=n_resamples, seed=seed)
         tell("relation")
-        relation = compare_relation(pair, ground, resamples=n_resamples, seed=seed, jobs=n_jobs, tell=tell)
+        relation = compare_relation(pair, ground, resamples=n_resamples, seed=seed, jobs=run.n_jobs, tell=tell)
         tell("how large")
         sizes = measure_sizes(pair, ground, losses, alpha=alpha, seed=seed)
         tell("where")
         return inputs, relation, sizes, find_places(pair, ground, seed=seed, alpha=alpha)
 
-    (inputs, relation, sizes, places), said = collected_warnings(run)
+    (inputs, relation, sizes, places), said = collected_warnings(steps)
     return Comparison(
         pair,
         inputs,
@@ -292,18 +306,9 @@ def rows_within(seconds: float) -> int:
     return int(np.clip((seconds - _SECONDS) / _SECONDS_PER_ROW / 2, 1000, MOST_ROWS))
 
 
-def _checked(name: str, value: float | None, below: float = np.inf) -> float | None:
-    if value is None:
-        return None
-    if check_positive(name, value) >= below:
-        raise ParameterError(f"`{name}` must lie below {below:g}, got {value!r}. Pass e.g. {name}=0.05.")
-    return float(value)
-
-
-def check_level(alpha: Any, n_resamples: Any) -> None:
+def check_level(alpha: Any, n_resamples: int) -> None:
     """Check that a level is one, and that this many resamples can reach it."""
     check_alpha(alpha)
-    check_integer("n_resamples", n_resamples, 1)
     if 1 / (1 + n_resamples) > alpha:
         least = int(1 / alpha)
         raise ParameterError(
@@ -320,8 +325,9 @@ def assert_same_relation(
     y: Columns,
     x: Columns | None = None,
     alpha: float = 0.01,
-    tolerance: float | None = None,
-    **options: Any,
+    tolerance: float | Limits | None = None,
+    tables: TableOptions | None = None,
+    run: RunOptions | None = None,
 ) -> Comparison:
     """Raise an AssertionError if the relation of y to x changed between two tables.
 
@@ -336,10 +342,10 @@ def assert_same_relation(
         Response and inputs, as in `condcs.compare`.
     alpha : float
         Level of the test: how often an unchanged relation fails.
-    tolerance : float, optional
+    tolerance : float or Limits, optional
         A change that does not matter, in the units of y, as in `condcs.compare`.
-    **options
-        Further keywords of `condcs.compare`, such as ``missing="drop"``.
+    tables, run : TableOptions, RunOptions, optional
+        How the tables are read, and resamples, seed, threads, rows and time, as in `condcs.compare`.
 
     Returns
     -------
@@ -360,10 +366,10 @@ def assert_same_relation(
     AssertionError: The relation of price to the inputs changed...
     """
     __tracebackhide__ = True  # pytest then shows the line of the test, not this one
-    if tolerance is not None:
-        options["tolerance"] = tolerance
     # Unwrapped, so that errors name this function.
-    found: Comparison = inspect.unwrap(compare)(reference, current, y=y, x=x, alpha=alpha, **options)
+    found: Comparison = inspect.unwrap(compare)(
+        reference, current, y=y, x=x, alpha=alpha, tolerance=tolerance, tables=tables, run=run
+    )
     if found.relation_changed:
         raise AssertionError(failure_words(found))
     return found
@@ -401,11 +407,6 @@ class LossColumn:
 
     option: str
     column: str | int
-
-
-def with_predictions(tables: tuple[Any, Any], model: Any, y: Any, x: Any) -> tuple[Any, Any]:
-    """Add a column of what a fitted model predicts to two tables in memory."""
-    return _predicted("reference", tables[0], model, y, x), _predicted("current", tables[1], model, y, x)
 
 
 def _predicted(name: str, table: Any, model: Any, y: Any, x: Any) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -17,9 +17,15 @@ from condcs._core.printable import harmless
 from condcs._inference.explain import holm
 from condcs._tables.grouped_table import GroupedTable, read_groups
 from condcs._tables.in_memory import as_table, column_patterns
-from condcs._tables.pair import Missing
-from condcs._tables.sources import FileOptions
-from condcs.comparison._comparing import Columns, as_seed, check_level, compare_pair, read_options
+from condcs._tables.sources import Columns, TableOptions
+from condcs.comparison._comparing import (
+    RESAMPLES,
+    RunOptions,
+    check_level,
+    compare_pair,
+    given_options,
+    read_options,
+)
 from condcs.comparison._result import Comparison, Reported
 from condcs.comparison._steps import kernels, standardised
 from condcs.comparison._wording import Lines, set_lines, show_number, show_p, variables, where
@@ -28,6 +34,9 @@ from condcs.report._page import Page
 FloatArray = np.ndarray[Any, Any]
 
 SCHEMA = "condcs/compare-groups/1"
+
+_GROUP_ROWS = 2000
+"""Rows of each group that are compared, by default."""
 
 _AGAINST = {
     "rest": "each against all others together",
@@ -232,18 +241,6 @@ Against = Literal["rest", "first", "previous"]
 """What each group is compared with."""
 
 
-class TableOptions(TypedDict, total=False):
-    """How a table is read: keywords of `condcs.compare`."""
-
-    category: Columns
-    number: Columns
-    missing: Missing
-    weights: str | int | None
-    cluster: str | int | None
-    max_rows: int
-    files: FileOptions | None
-
-
 @public
 def compare_groups(
     table: Any,
@@ -253,12 +250,9 @@ def compare_groups(
     x: Columns | None = None,
     against: Against = "rest",
     alpha: float = 0.05,
-    n_resamples: int | None = None,
-    rng: int | np.random.Generator | None = 0,
-    n_jobs: int | None = None,
     matrix: bool = False,
-    progress: Callable[[str], None] | None = None,
-    **options: Unpack[TableOptions],
+    tables: TableOptions | None = None,
+    run: RunOptions | None = None,
 ) -> GroupComparison:
     """Say in which groups of a table (months, sites, versions) the relation of y to x differs.
 
@@ -278,15 +272,10 @@ def compare_groups(
         the order of their numbers or dates, other names in that of their first rows.
     alpha : float
         Level of the tests, for all groups together.
-    n_resamples : int, optional
-        Resamples of each test; by default 199, or more where the adjustment needs them.
-    rng, n_jobs, progress
-        As in `condcs.compare`.
     matrix : bool
         Whether to estimate the conditional CS divergence between all pairs of groups as well.
-    **options
-        `category`, `number`, `missing`, `weights`, `cluster`, `max_rows` (of each group) and `files`, as in
-        `condcs.compare`.
+    tables, run : TableOptions, RunOptions, optional
+        How the table is read, and resamples, seed, threads and rows of each group, as in `condcs.compare`.
 
     Returns
     -------
@@ -307,23 +296,22 @@ def compare_groups(
     ('March',)
     """
     check_choice("against", against, get_args(Against))
-    check_level(alpha, 199 if n_resamples is None else n_resamples)
-    source, seed, tell = as_table("table", table), as_seed(rng), progress or (lambda step: None)
-    columns = {name: options.get(name, ()) for name in ("category", "number", "weights", "cluster")}
-    reading = read_options(
-        source,
-        {"x": x, "y": y, **columns},
-        missing=options.get("missing", "error"),
-        max_rows=options.get("max_rows", 2000),
-        seed=seed,
-        files=options.get("files"),
-    )
+    tables, run = given_options(TableOptions, tables), given_options(RunOptions, run)
+    if run.time_budget is not None:
+        raise ParameterError(
+            f"`time_budget` must be None for groups, got {run.time_budget:g}. Set `max_rows`, the rows of each group."
+        )
+    n_resamples = run.n_resamples
+    check_level(alpha, n_resamples or RESAMPLES)
+    source, tell = as_table("table", table), run.tell
+    max_rows = _GROUP_ROWS if run.max_rows is None else run.max_rows
+    reading = read_options(source, x, y, tables, max_rows=max_rows, seed=run.seed)
     tell("reading")
     groups = read_groups(source, column_patterns("group", group, source), reading)
     pairs = list(_references(len(groups.groups), against))
     if n_resamples is None:
         # Half the level is within reach of the smallest of the adjusted p-values.
-        n_resamples = max(199, math.ceil(2 * len(pairs) / alpha) - 1)
+        n_resamples = max(RESAMPLES, math.ceil(2 * len(pairs) / alpha) - 1)
     check_level(alpha / len(pairs), n_resamples)
     names, found, notes = [], [], list(groups.notes)
     for places, current in pairs:
@@ -333,11 +321,10 @@ def compare_groups(
         except (DataError, OverlapError) as error:
             notes.append(f"{name} could not be compared: {error}")
             continue
-        compared = compare_pair(
-            pair, alpha=alpha, n_resamples=n_resamples, seed=seed, n_jobs=n_jobs, tell=_telling(tell, name)
-        )
         names.append(name)
-        found.append(compared)
+        found.append(
+            compare_pair(pair, replace(run, progress=_telling(tell, name)), alpha=alpha, n_resamples=n_resamples)
+        )
     if not found:
         raise DataError(" ".join(["no group could be compared.", *notes]))
     return GroupComparison(

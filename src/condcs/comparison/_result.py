@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import condcs
+from condcs._core.checks import check_positive
 from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
 from condcs._inference.effects import Effect
@@ -68,10 +69,25 @@ Decision = Literal["changed", "same", "undecided"]
 
 @dataclass(frozen=True)
 class Limits:
-    """How large a change must be to matter: in units of y, or as a loss of overlap; None if any does."""
+    """How large a change must be to matter; by default any change does.
+
+    Parameters
+    ----------
+    tolerance : float, optional
+        Changes of y for equal inputs, in its units (for labels, in shares), that are too small to matter.
+    min_effect : float, optional
+        The same as a loss of overlap: with 0.05, overlaps above 0.95 are too small a change to matter.
+    """
 
     tolerance: float | None = None
     min_effect: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("tolerance", self.tolerance), ("min_effect", self.min_effect)):
+            if value is not None:
+                check_positive(name, value)
+        if self.min_effect is not None and self.min_effect >= 1:
+            raise ParameterError(f"`min_effect` must lie below 1, got {self.min_effect!r}. Pass e.g. min_effect=0.05.")
 
     @property
     def given(self) -> bool:
