@@ -142,6 +142,15 @@ def test_regions_were_listed_where_nothing_changed():
     assert "where the relation changed" not in str(found)
 
 
+def test_regions_were_listed_though_the_relation_shows_no_change():
+    frames = house_prices(160, 1), house_prices(160, 3, changed=True)
+    found = condcs.compare(*frames, y="price", x="area,district", run=RunOptions(n_resamples=19, n_jobs=1))
+    assert found.regions == found.places.regions != ()
+    unsure = replace(found, relation=replace(found.relation, pvalue=0.2))
+    assert unsure.regions == ()
+    assert unsure.to_dict()["regions"] == []
+
+
 def test_pictures_were_of_the_sine_of_the_hour():
     """Pictures show the inputs of the change first, then those that y depends on; cycles of a date come last."""
     hours = np.datetime64("2026-01-01T00", "h") + np.arange(0, 24 * 360, 24 * 360 // 160)[:160]

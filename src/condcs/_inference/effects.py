@@ -327,8 +327,8 @@ class MeansOnSupport:
         return cls(observed[:, 0], np.concatenate(redrawn, axis=1), np.array(influence))
 
 
-_ENTRIES = 2**21
-"""Entries of the arrays of resamples that are held at once."""
+_ENTRIES = 2**18
+"""Entries of the arrays of resamples that are held at once; more of them do not fit into the cache."""
 
 
 def _terms(

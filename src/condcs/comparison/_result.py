@@ -146,7 +146,7 @@ class Comparison(ByValue, Reported):
             return "changed" if rejected else "undecided"
         beyond, within = [], []
         if self.limits.tolerance is not None:
-            bounds = [effect.bounds for effect in self.effects] + [_local_bounds(region) for region in self.regions]
+            bounds = [*(e.bounds for e in self.effects), *map(_local_bounds, self.places.regions)]
             beyond.append(any(low > self.limits.tolerance for low, _ in bounds))
             within.append(all(high < self.limits.tolerance for _, high in bounds))
         if self.limits.min_effect is not None:
@@ -179,8 +179,12 @@ class Comparison(ByValue, Reported):
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """Regions of x in which a change is significant, the most certain first; maybe none."""
-        return self.places.regions
+        """Regions of x in which a change is significant, the most certain first; none where the relation shows none.
+
+        Each region has a p-value of its own, for all regions together. That the test of p(y|x) must reject as well
+        protects from regions that are found where inputs moved and the relation did not.
+        """
+        return self.places.regions if self.relation.pvalue <= self.alpha else ()
 
     @property
     def response(self) -> tuple[tuple[str, float, float], ...]:
