@@ -29,10 +29,10 @@ OPTIONS = {"y": "price", "x": "area,district", **QUICK}
 @pytest.mark.parametrize(
     ("tolerance", "decision", "words"),
     [
-        (None, "changed", "for equal inputs, price is 0.1"),
-        (0.02, "changed", "The relation of price to the inputs changed: "),
+        (None, "changed", "For the same inputs, price is 0.1"),
+        (0.02, "changed", "The relation of price to the inputs changed (p = "),
         (0.1, "undecided", "Undecided whether the relation of price to the inputs changed by more than 0.1"),
-        (0.5, "same", "is the same within 0.5: for equal inputs, mean and spread of price differ by at most "),
+        (0.5, "same", "is the same within 0.5: for the same inputs, mean and spread of price differ by at most "),
     ],
 )
 def test_the_bound_decides_not_the_pvalue(tolerance, decision, words):
@@ -69,7 +69,7 @@ def test_overlap_that_is_too_large_to_matter():
 def test_no_evidence_does_not_read_as_no_change():
     found = condcs.compare(month(0), month(2), **OPTIONS)
     assert found.decision == "undecided"
-    assert "does not rule out small changes: in these rows a shift of price by less than 0.0" in found.verdict
+    assert "Small changes are not ruled out: these rows can miss a shift of price by less than 0.0" in found.verdict
     assert "everywhere" in found.verdict
 
 

@@ -174,7 +174,7 @@ def test_the_assertion_says_what_changed_and_where():
     with pytest.raises(AssertionError) as caught:
         condcs.assert_same_relation(*tables, y="price", x="!sold", alpha=0.05, **QUICK)
     lines = str(caught.value).splitlines()
-    assert lines[0].startswith("The relation of price to the inputs changed")
+    assert lines[0].startswith("For the same inputs, price is ")
     assert "harbour" in str(caught.value)
     assert lines[-2:] == ["reference: reference (DataFrame), 300 rows", "current: current (DataFrame), 300 rows"]
 

@@ -62,6 +62,8 @@ each by chance."""
 _LEAST_LABEL = 1.0
 """Weight of a label that may be part of a set: of one that only one sample has nothing can be said."""
 _LEAST_STEP = 1e-9
+_FEWEST_CUT_OFF, _LEAST_CUT_OFF = 5, 0.01
+"""Rows, and their share, that a bound must cut off at least: of the last few rows of a column nothing can be said."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,10 @@ class BoxSearch:
         """Find the best interval of sorted values: pairs of cuts on a grid, then each cut row by row."""
         n = len(values)
         # A cut at k has k rows below it; no cut parts equal values.
-        cuts = np.concatenate([[0], 1 + np.flatnonzero(values[1:] > values[:-1]), [n]]) if n else np.zeros(2, int)
+        between = 1 + np.flatnonzero(values[1:] > values[:-1])
+        fewest = max(_FEWEST_CUT_OFF, _LEAST_CUT_OFF * n)
+        between = between[(between >= fewest) & (between <= n - fewest)]
+        cuts = np.concatenate([[0], between, [n]])
         sums, weights = (np.concatenate([[0.0], np.cumsum(a)])[cuts] for a in (s, v))
         last = len(cuts) - 1
         grid = np.unique(np.linspace(0, last, min(_GRID, last) + 1).astype(np.int64))

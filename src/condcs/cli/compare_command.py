@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from condcs.comparison import _comparing
 from condcs.comparison._comparing import RunOptions, failure_words
 from condcs.comparison._groups import GroupComparison, compare_groups, place_words
 from condcs.comparison._result import Comparison, Limits
-from condcs.comparison._wording import Lines, answers, effects, loss_parts, responses, sizes, variables, where
+from condcs.comparison._wording import Lines, about, answers, effects, loss_parts, responses, sizes, where
 from condcs.report._page import as_json, write_whole
 
 _STYLES = {"shifted": "bold red", "changed": "bold red", "same": "bold green", "no evidence": "green"}
@@ -126,25 +126,17 @@ def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> 
 
 def print_comparison(found: Comparison, console: Terminal, report: Path | None) -> None:
     """Print sizes, both answers, what y does, and the regions."""
-    accounts = Table.grid(padding=(0, 2))
-    for _ in range(3):
-        accounts.add_column(overflow="fold")
-    for role, title, rows in sizes(found).rows:
-        accounts.add_row(f"[dim]{role}[/dim]", foreign(title), foreign(rows))
     console.print()
-    console.print(accounts)
-    for name, words in variables(found):
-        console.print(f"[dim]{name:<9}[/dim]  {foreign(words)}")
+    console.print(_pairs(about(found)))
     console.print()
     console.print(f"[bold]{foreign(found.verdict)}[/bold]")
     for line in responses(found):
         console.print(foreign(line))
-    for table in (effects(found), *([] if found.loss_change is None else [loss_parts(found)]), answers(found)):
-        console.print()
-        console.print(console.fitted(_table(table)))
-    if found.relation_changed:
-        console.print()
-        console.print(console.fitted(_table(where(found))))
+    loss = [] if found.loss_change is None else [loss_parts(found)]
+    for table in (effects(found), *loss, answers(found), *([where(found)] if found.relation_changed else [])):
+        if table.rows:
+            console.print()
+            console.print(console.fitted(_table(table)))
     _print_end(found.notes, console, report)
 
 
@@ -152,8 +144,7 @@ def print_groups(found: GroupComparison, console: Terminal, report: Path | None)
     """Print a line per group, and the answer."""
     console.print()
     console.print(foreign(f"{found.title}, by {found.column}"))
-    for name, words in found.variables:
-        console.print(f"[dim]{name:<7}[/dim]  {foreign(words)}")
+    console.print(_pairs(found.variables))
     console.print()
     console.print(console.fitted(_table(found.lines())))
     console.print()
@@ -161,6 +152,14 @@ def print_groups(found: GroupComparison, console: Terminal, report: Path | None)
     for line in found.places:
         console.print(foreign(line))
     _print_end(found.all_notes, console, report)
+
+
+def _pairs(lines: Iterable[tuple[str, str]]) -> Table:
+    """Return names and what goes with them, in two columns."""
+    table = Table.grid(padding=(0, 2))
+    for name, words in lines:
+        table.add_row(f"[dim]{name}[/dim]", foreign(words))
+    return table
 
 
 def _print_end(notes: Sequence[str], console: Terminal, report: Path | None) -> None:
@@ -237,7 +236,7 @@ def as_markdown(found: Found) -> str:
     if isinstance(found, GroupComparison):
         parts += [_markdown_table(found.lines()), _points(found.places)]
     else:
-        parts += [_points(responses(found)), _markdown_table(effects(found))]
+        parts += [_points(responses(found)), *([_markdown_table(effects(found))] if effects(found).rows else [])]
         parts += [_markdown_table(loss_parts(found))] if found.loss_change is not None else []
         parts += [_markdown_table(answers(found))]
         if found.relation_changed and found.regions:

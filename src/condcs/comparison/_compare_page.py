@@ -33,7 +33,7 @@ from condcs.comparison._wording import (
 from condcs.report._page import Page
 
 _METHOD = """
-Two questions are asked apart. Are the inputs distributed as before? And, for equal inputs, is the response
+Two questions are asked apart. Are the inputs distributed as before? And, for the same inputs, is the response
 distributed as before? Only the second is about the relation: a model of y can stay right when the inputs shift, and
 go wrong when they do not.
 
@@ -62,7 +62,7 @@ without its regression on the inputs; what samples of this size lose by chance i
 
 _LOSS = """
 The change of the mean loss is the sum of three parts. Inputs moved: rows that both tables have became more or less
-frequent. New inputs: rows that the reference has not, or hardly. Relation: for equal inputs the loss is another one.
+frequent. New inputs: rows that the reference has not, or hardly. Relation: for the same inputs the loss is another one.
 Only the last says that the model has become wrong; the first two, that it is used where it always was worse, or better.
 """
 
@@ -102,7 +102,8 @@ def compare_page(found: Comparison, command: str | None = None) -> Page:
 
 def _sizes(page: Page, found: Comparison) -> None:
     page.section("How large")
-    _lines(page, effects(found), "For equal inputs: rows of both tables whose inputs are alike are compared.")
+    if effects(found).rows:
+        _lines(page, effects(found), "For the same inputs: rows of both tables whose inputs are alike are compared.")
     if found.limits.given and found.decision != "changed":
         page.text(unseen(found))
     page.table(
@@ -215,7 +216,7 @@ def _how(column: Column, what: str, before: float, now: float) -> str:
 
 def _evidence(page: Page, found: Comparison) -> None:
     page.section("How sure")
-    _lines(page, answers(found))
+    _lines(page, answers(found, overlap=True))
     page.text(_OVERLAP)
     for shift, what in ((found.inputs, "inputs"), (found.relation, "relation")):
         count = len(shift.null_distribution)

@@ -37,7 +37,7 @@ from condcs.comparison._steps import (
 )
 from condcs.comparison._wording import responses, set_lines, sizes, where
 
-STEPS = {"reading": 0.05, "inputs": 0.15, "relation": 0.45, "how sure": 0.15, "how large": 0.12, "where": 0.08}
+STEPS = {"reading": 0.05, "inputs": 0.15, "relation": 0.45, "how sure": 0.15, "where": 0.1, "how large": 0.1}
 """The steps that `compare` tells of as they begin, and about how much of the time each takes."""
 
 RESAMPLES = 199
@@ -123,7 +123,7 @@ def compare(
     whether p(x) is the same (by permutations, which are exact), and whether p(y|x) is (the conditional CS
     test with the propensity null, so that shifted inputs alone are no evidence). Each has one p-value for several
     views together: bandwidths, or kinds of change. How large the change is comes in units of y, as a difference of
-    the means of y for equal inputs, over the inputs that both tables have. Numbers get Gaussian kernels in units of
+    the means of y for the same inputs, over the inputs that both tables have. Numbers get Gaussian kernels in units of
     their pooled standard deviation, text gets delta kernels; a response with two values is a label. Cost O(n^2) for up
     to 10,000 pooled rows, and linear in their number beyond; memory O(n).
 
@@ -145,8 +145,8 @@ def compare(
     loss : str or int, optional
         The same for a column that holds the loss of every row.
     tolerance : float or Limits, optional
-        Changes of y for equal inputs, in its units (for labels, in shares), that are too small to matter. The answer is
-        then "changed" only if mean or spread of y changed by more, over all inputs (in root mean square) or in a
+        Changes of y for the same inputs, in its units (for labels, in shares), that are too small to matter. The answer
+        is then "changed" only if mean or spread of y changed by more, over all inputs (in root mean square) or in a
         region, and "same" only if both did by less, with confidence. `Limits` can also hold a loss of overlap.
     alpha : float
         Level of both tests.
@@ -248,10 +248,11 @@ def compare_pair(
         inputs = compare_inputs(pair, ground, resamples=n_resamples, seed=seed)
         tell("relation")
         relation = compare_relation(pair, ground, resamples=n_resamples, seed=seed, jobs=run.n_jobs, tell=tell)
-        tell("how large")
-        sizes = measure_sizes(pair, ground, losses, alpha=alpha, seed=seed)
         tell("where")
-        return inputs, relation, sizes, find_places(pair, ground, seed=seed, alpha=alpha)
+        places = find_places(pair, ground, seed=seed, alpha=alpha)
+        tell("how large")
+        sizes = measure_sizes(pair, ground, losses, places.regions, alpha=alpha, seed=seed)
+        return inputs, relation, sizes, places
 
     (inputs, relation, sizes, places), said = collected_warnings(steps)
     return Comparison(
@@ -363,7 +364,7 @@ def assert_same_relation(
     >>> assert_same_relation(month(2), month(3), y="price")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    AssertionError: The relation of price to the inputs changed...
+    AssertionError: For the same inputs, price is ...
     """
     __tracebackhide__ = True  # pytest then shows the line of the test, not this one
     # Unwrapped, so that errors name this function.

@@ -28,7 +28,7 @@ from condcs.comparison._comparing import (
 )
 from condcs.comparison._result import Comparison, Reported
 from condcs.comparison._steps import kernels, standardised
-from condcs.comparison._wording import Lines, set_lines, show_number, show_p, variables, where
+from condcs.comparison._wording import Lines, overall, set_lines, show_p, variables, where
 from condcs.report._page import Page
 
 FloatArray = np.ndarray[Any, Any]
@@ -133,7 +133,7 @@ class GroupComparison(ByValue, Reported):
         """For each group that differs, the first of its regions."""
         regions = {name: self[name].regions for name in self.changed}
         return tuple(
-            f"{self.column} = {name}: first of all {place_words(found[0].words)}."
+            f"{self.column} = {name}: most clearly {place_words(found[0].words)}."
             for name, found in regions.items()
             if found
         )
@@ -154,7 +154,7 @@ class GroupComparison(ByValue, Reported):
         for name, found, p, p_inputs in zip(
             self.names, self.comparisons, self.pvalues, self.inputs_pvalues, strict=True
         ):
-            _, before, after = found.response[0]
+            _, before, now = overall(found)[0]
             rows.append(
                 (
                     name,
@@ -162,7 +162,7 @@ class GroupComparison(ByValue, Reported):
                     "changed" if p <= self.alpha else "no evidence",
                     show_p(p),
                     "shifted" if p_inputs <= self.alpha else "no evidence",
-                    f"{show_number(before)} → {show_number(after)}",
+                    f"{before} → {now}",
                 )
             )
         mean = self.comparisons[0].response[0][0]
@@ -231,7 +231,7 @@ def place_words(region: str) -> str:
 
 def _about_group(page: Page, title: str, found: Comparison) -> None:
     page.section(title)
-    page.table(["all rows", "before", "now"], found.response)
+    page.table(["all rows, whatever their inputs", "before", "now"], overall(found))
     if found.regions:
         regions = where(found)
         page.table(regions.columns, regions.rows)

@@ -74,7 +74,7 @@ class Limits:
     Parameters
     ----------
     tolerance : float, optional
-        Changes of y for equal inputs, in its units (for labels, in shares), that are too small to matter.
+        Changes of y for the same inputs, in its units (for labels, in shares), that are too small to matter.
     min_effect : float, optional
         The same as a loss of overlap: with 0.05, overlaps above 0.95 are too small a change to matter.
     """
@@ -164,7 +164,7 @@ class Comparison(ByValue, Reported):
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """How much each response changed for equal inputs, in its own units."""
+        """How much each response changed for the same inputs, in its own units."""
         return self.sizes.effects
 
     @property

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 
@@ -17,7 +17,15 @@ from condcs._core.equality import ByValue
 from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.effects import Effect, common_support, measure_effect, some_rows
-from condcs._inference.explain import ColumnWords, Explanation, Region, explained
+from condcs._inference.explain import (
+    ColumnWords,
+    Explanation,
+    Region,
+    decimals,
+    deviation,
+    explained,
+    interval_words,
+)
 from condcs._inference.loss_split import LossChange, split_change
 from condcs._inference.pvalues import ROUNDING, largest_studentised, pvalue
 from condcs._inference.regions import Ground
@@ -340,7 +348,9 @@ class Sizes:
     rows: tuple[int, int]
 
 
-def measure_sizes(pair: Pair, ground: Ground, losses: Losses | None, *, alpha: float, seed: int) -> Sizes:
+def measure_sizes(
+    pair: Pair, ground: Ground, losses: Losses | None, regions: Sequence[Region], *, alpha: float, seed: int
+) -> Sizes:
     """Measure the change of every response over the inputs that both tables have; alpha is shared among them."""
     rng = np.random.default_rng(seed)
     rows, sizes = some_rows((len(pair.xp), len(pair.xq)), EFFECT_ROWS, rng)
@@ -361,6 +371,7 @@ def measure_sizes(pair: Pair, ground: Ground, losses: Losses | None, *, alpha: f
             support,
             _numbers(column, values),
             numeric=not column.is_category,
+            steps=None if column.is_category else _steps_of(column, pair, regions, rows),
             confidence_level=1 - level,
             alpha=level,
             rng=rng,
@@ -371,6 +382,22 @@ def measure_sizes(pair: Pair, ground: Ground, losses: Losses | None, *, alpha: f
         return Sizes(effects, None, sizes)
     loss = np.concatenate(losses)[rows]
     return Sizes(effects, split_change(support, loss, 1 - alpha, _LOSS_RESAMPLES, rng), sizes)
+
+
+def _steps_of(column: Column, pair: Pair, regions: Sequence[Region], rows: IntArray) -> FloatArray | None:
+    """By how much the mean of a response changed in the regions that hold each row; None if none was found for it."""
+    x, steps = np.concatenate([pair.xp, pair.xq]), np.zeros(len(pair.xp) + len(pair.xq))
+    places = {c.name: place for place, c in enumerate(pair.x)}
+    for region in regions:
+        change = next((c for c in region.changes if c.quantity == "mean" and c.column == column.name), None)
+        if region.kind == "mean" and change is not None and region.bounds:
+            inside = np.ones(len(x), bool)
+            for name, bound in region.bounds.items():
+                values, labels = x[:, places[name]], pair.x[places[name]].labels
+                codes = [labels.index(end) for end in bound if isinstance(end, str)]
+                inside &= np.isin(values, codes) if codes else (values > bound[0]) & (values <= bound[1])
+            steps[inside] += change.change.value
+    return steps[rows] if steps.any() else None
 
 
 def _numbers(column: Column, values: FloatArray) -> FloatArray:
@@ -473,8 +500,8 @@ def find_places(pair: Pair, ground: Ground, *, seed: int, alpha: float = 0.05) -
     found = explained(
         ground,
         np.concatenate([pair.yp, pair.yq]),
-        [_words(column) for column in pair.x],
-        [_words(column) for column in pair.y],
+        [_words(column, values) for column, values in zip(pair.x, ground.x.T, strict=True)],
+        [_words(column, values) for column, values in zip(pair.y, np.concatenate([pair.yp, pair.yq]).T, strict=True)],
         alpha=alpha,
         max_regions=_MOST_REGIONS,
         n_resamples=max(_FEWEST_RESAMPLES, int(np.ceil(2 / alpha))),
@@ -531,20 +558,14 @@ def _width_of_y(pair: Pair) -> Any:
     return np.array(widths)
 
 
-def _words(column: Column) -> ColumnWords:
+def _words(column: Column, values: FloatArray) -> ColumnWords:
     labels = {float(code): label for code, label in enumerate(column.labels)} if column.is_category else None
-    return ColumnWords(column.name, labels, _writer(column))
+    return ColumnWords(column.name, labels, _writer(column, values))
 
 
-def _writer(column: Column) -> Callable[[float, float], str]:
-    return lambda low, high: _bound(column, low, high)
-
-
-def _bound(column: Column, low: float, high: float) -> str:
+def _writer(column: Column, values: FloatArray) -> Callable[[float, float], str]:
     if column.cycle is not None:
-        return f"{column.source} {column.cycle.words(low, high)}"
-    if low == -np.inf:
-        return f"{column.name} ≤ {show(column, high)}"
-    if high == np.inf:
-        return f"{column.name} > {show(column, low)}"
-    return f"{show(column, low)} < {column.name} ≤ {show(column, high)}"
+        cycle = column.cycle
+        return lambda low, high: f"{column.source} {cycle.words(low, high)}"
+    is_date = column.kind == "date"
+    return interval_words(column.name, partial(show, column) if is_date else decimals(deviation(values)), "≤")
