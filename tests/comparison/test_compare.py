@@ -25,6 +25,30 @@ FAST = RunOptions(n_resamples=39, n_jobs=1)
 QUICK = {"run": FAST}
 
 
+class PolarsLike:
+    """What condcs uses of a polars DataFrame: names, and columns with a length, slices and `to_list`."""
+
+    def __init__(self, frame):
+        self.columns, self._frame = list(frame), frame
+
+    def __getitem__(self, name):
+        return PolarsLikeSeries(self._frame[name].tolist())
+
+
+class PolarsLikeSeries:
+    def __init__(self, cells):
+        self._cells, self.shape, self.dtype = cells, (len(cells),), "polars"
+
+    def __len__(self):
+        return len(self._cells)
+
+    def __getitem__(self, rows):
+        return PolarsLikeSeries(self._cells[rows])
+
+    def to_list(self):
+        return self._cells
+
+
 @pytest.fixture(scope="module")
 def frames():
     return house_prices(120, 1), house_prices(130, 3, changed=True)
@@ -67,8 +91,20 @@ def without_titles(values):
         lambda frame: frame.to_dict("list"),
         lambda frame: {name: frame[name].to_numpy() for name in frame},
         lambda frame: dict(frame.set_index(np.linspace(5, 6, len(frame)))),
+        PolarsLike,
     ],
-    ids=["frame", "reordered", "arrow-backed", "categorical", "pyarrow", "dictionary", "lists", "arrays", "series"],
+    ids=[
+        "frame",
+        "reordered",
+        "arrow-backed",
+        "categorical",
+        "pyarrow",
+        "dictionary",
+        "lists",
+        "arrays",
+        "series",
+        "polars",
+    ],
 )
 def test_tables_in_memory_give_the_numbers_of_the_command(frames, command, as_table):
     ours = condcs.compare(*map(as_table, frames), y="price", x="area,district", **QUICK)
