@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from condcs.comparison import _comparing
 from condcs.comparison._comparing import RunOptions, failure_words
 from condcs.comparison._groups import GroupComparison, compare_groups, place_words
 from condcs.comparison._result import Comparison, Limits
-from condcs.comparison._wording import Lines, about, answers, effects, loss_parts, responses, sizes, where
+from condcs.comparison._wording import Lines, answers, where
 from condcs.report._page import as_json, write_whole
 
 _STYLES = {"shifted": "bold red", "changed": "bold red", "same": "bold green", "no evidence": "green"}
@@ -118,53 +118,29 @@ def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> 
     if as_machine:
         print(as_json(found.to_dict()))
     else:
-        shown = print_comparison if isinstance(found, Comparison) else print_groups
-        shown(cast(Any, found), Terminal(), files.report)
+        print_found(found, Terminal(), files.report)
     if found.relation_changed:
         raise typer.Exit(CHANGED)
 
 
-def print_comparison(found: Comparison, console: Terminal, report: Path | None) -> None:
-    """Print sizes, both answers, what y does, and the regions."""
-    console.print()
-    console.print(_pairs(about(found)))
-    console.print()
-    console.print(f"[bold]{foreign(found.verdict)}[/bold]")
-    for line in responses(found):
-        console.print(foreign(line))
-    loss = [] if found.loss_change is None else [loss_parts(found)]
-    for table in (effects(found), *loss, answers(found), *([where(found)] if found.relation_changed else [])):
-        if table.rows:
-            console.print()
-            console.print(console.fitted(_table(table)))
-    _print_end(found.notes, console, report)
-
-
-def print_groups(found: GroupComparison, console: Terminal, report: Path | None) -> None:
-    """Print a line per group, and the answer."""
-    console.print()
-    console.print(foreign(f"{found.title}, by {found.column}"))
-    console.print(_pairs(found.variables))
-    console.print()
-    console.print(console.fitted(_table(found.lines())))
-    console.print()
-    console.print(f"[bold]{foreign(found.verdict)}[/bold]")
-    for line in found.places:
-        console.print(foreign(line))
-    _print_end(found.all_notes, console, report)
-
-
-def _pairs(lines: Iterable[tuple[str, str]]) -> Table:
-    """Return names and what goes with them, in two columns."""
-    table = Table.grid(padding=(0, 2))
-    for name, words in lines:
-        table.add_row(f"[dim]{name}[/dim]", foreign(words))
-    return table
-
-
-def _print_end(notes: Sequence[str], console: Terminal, report: Path | None) -> None:
-    for note in notes:
-        console.print(f"[yellow]- {foreign(note)}[/yellow]")
+def print_found(found: Found, console: Terminal, report: Path | None) -> None:
+    """Print all that is said."""
+    for kind, content in found._said():
+        if kind == "notes":
+            for note in content:
+                console.print(f"[yellow]- {foreign(note)}[/yellow]")
+            continue
+        console.print()
+        if kind == "table":
+            console.print(console.fitted(_table(content)))
+        elif kind == "about":
+            pairs = Table.grid(padding=(0, 2))
+            for name, words in content:
+                pairs.add_row(f"[dim]{name}[/dim]", foreign(words))
+            console.print(pairs)
+        else:
+            answer, *more = map(foreign, content)
+            console.print("\n".join([f"[bold]{answer}[/bold]", *more]))
     if report is not None:
         console.print(f"\nReport: [bold]{foreign(str(report))}[/bold]")
 
@@ -232,18 +208,15 @@ def as_markdown(found: Found) -> str:
     """Return a summary in Markdown, in which text from the tables is shown and never obeyed."""
     # No evidence is no all-clear, and has no green.
     mark = "🔴" if found.relation_changed else "⚪"
-    parts = [f"### {mark} {_escaped(found.verdict)}"]
-    if isinstance(found, GroupComparison):
-        parts += [_markdown_table(found.lines()), _points(found.places)]
-    else:
-        parts += [_points(responses(found)), *([_markdown_table(effects(found))] if effects(found).rows else [])]
-        parts += [_markdown_table(loss_parts(found))] if found.loss_change is not None else []
-        parts += [_markdown_table(answers(found))]
-        if found.relation_changed and found.regions:
-            parts.append(_markdown_table(where(found)))
-        parts.append(_markdown_table(sizes(found)))
-    parts.append(_points(found.all_notes if isinstance(found, GroupComparison) else found.notes))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    parts, about = [f"### {mark} {_escaped(found.verdict)}"], ""
+    for kind, content in found._said():
+        if kind == "table":
+            parts.append(_markdown_table(content))
+        elif kind == "about":
+            about = _points([f"{name}: {words}" for name, words in content])
+        else:
+            parts.append(_points(content if kind == "notes" else content[1:]))
+    return "\n\n".join(filter(None, [*parts, about])) + "\n"
 
 
 def _of_pair(found: Comparison) -> list[tuple[str, str | None, str]]:
@@ -285,7 +258,7 @@ def _markdown_table(lines: Lines) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, sides, *rows))
 
 
-def _points(words: tuple[str, ...]) -> str:
+def _points(words: Sequence[str]) -> str:
     return "\n".join(f"- {_escaped(line)}" for line in words)
 
 

@@ -13,7 +13,6 @@ import condcs
 from condcs._core.checks import check_choice
 from condcs._core.equality import ByValue
 from condcs._core.errors import DataError, OverlapError, ParameterError, public
-from condcs._core.printable import harmless
 from condcs._inference.explain import holm
 from condcs._tables.grouped_table import GroupedTable, read_groups
 from condcs._tables.in_memory import as_table, column_patterns
@@ -28,7 +27,7 @@ from condcs.comparison._comparing import (
 )
 from condcs.comparison._result import Comparison, Reported
 from condcs.comparison._steps import kernels, standardised
-from condcs.comparison._wording import Lines, overall, set_lines, show_p, variables, where
+from condcs.comparison._wording import Block, Lines, change_words, effects, overall, show_p, variables, where
 from condcs.report._page import Page
 
 FloatArray = np.ndarray[Any, Any]
@@ -119,23 +118,19 @@ class GroupComparison(ByValue, Reported):
     def __repr__(self) -> str:
         return f"<GroupComparison: {self.verdict}>"
 
-    def __str__(self) -> str:
-        blocks = [
-            [f"{self.title}, by {self.column}", *(f"{name:<7}  {words}" for name, words in self.variables)],
-            set_lines(self.lines()),
-            [self.verdict, *self.places],
-            [f"- {note}" for note in self.all_notes],
+    def _said(self) -> list[Block]:
+        return [
+            ("about", (("table", f"{self.title}, by {self.column}"), *self.variables)),
+            ("table", self.lines()),
+            ("answer", (self.verdict, *self.places)),
+            ("notes", self.all_notes),
         ]
-        return "\n\n".join("\n".join(map(harmless, lines)) for lines in blocks if lines)
 
     @property
     def places(self) -> tuple[str, ...]:
-        """For each group that differs, the first of its regions."""
-        regions = {name: self[name].regions for name in self.changed}
+        """For each group that differs, what y does there for the same inputs, and where most clearly."""
         return tuple(
-            f"{self.column} = {name}: most clearly {place_words(found[0].words)}."
-            for name, found in regions.items()
-            if found
+            f"{self.column} = {name}: for the same inputs, {change_words(self[name])}." for name in self.changed
         )
 
     @property
@@ -231,7 +226,10 @@ def place_words(region: str) -> str:
 
 def _about_group(page: Page, title: str, found: Comparison) -> None:
     page.section(title)
-    page.table(["all rows, whatever their inputs", "before", "now"], overall(found))
+    page.text(f"For the same inputs, {change_words(found)}.")
+    lines = effects(found)
+    if lines.rows:
+        page.table(lines.columns, lines.rows)
     if found.regions:
         regions = where(found)
         page.table(regions.columns, regions.rows)

@@ -19,7 +19,7 @@ from condcs._inference.regions import Change
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._steps import Places, Shift, Sizes, response_summary
-from condcs.comparison._wording import as_text, verdict_words
+from condcs.comparison._wording import Block, as_text, said, verdict_words
 
 if TYPE_CHECKING:
     from condcs.report._page import Page
@@ -29,7 +29,14 @@ if TYPE_CHECKING:
 
 
 class Reported:
-    """A result with a page: in a file, or in a notebook."""
+    """A result with words and a page: in a terminal, in a file, or in a notebook."""
+
+    @abstractmethod
+    def _said(self) -> list[Block]:
+        """Return everything that is said, in order."""
+
+    def __str__(self) -> str:
+        return as_text(self._said())
 
     @abstractmethod
     def _page(self, command: str | None = None) -> Page:
@@ -200,8 +207,8 @@ class Comparison(ByValue, Reported):
     def __repr__(self) -> str:
         return f"<Comparison: {self.verdict}>"
 
-    def __str__(self) -> str:
-        return as_text(self)
+    def _said(self) -> list[Block]:
+        return said(self)
 
     @public
     def plot(self, column: str | None = None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -78,6 +78,10 @@ class Lines:
     numbers: frozenset[str] = frozenset()
 
 
+Block = tuple[Literal["about", "answer", "table", "notes"], Any]
+"""A part of what is said: pairs of a name and words, sentences of which the first is the answer, a table, or notes."""
+
+
 def sizes(found: Comparison) -> Lines:
     """Say what became of the rows of each table."""
     roles = (("reference", found.pair.reference), ("current", found.pair.current))
@@ -106,8 +110,7 @@ def verdict_words(found: Comparison) -> str:
         )
     if found.decision == "changed":
         return (
-            f"For the same inputs, {_changes(found)}{_mostly(found)}. The relation of {y} to the inputs changed ({p}); "
-            f"{shifted}."
+            f"For the same inputs, {change_words(found)}. The relation of {y} to the inputs changed ({p}); {shifted}."
         )
     if found.decision == "same":
         most = _range(found, only_most=True)
@@ -188,20 +191,19 @@ def effect_words(column: Column, effect: Effect) -> list[str]:
     return found
 
 
-def _changes(found: Comparison) -> str:
+def change_words(found: Comparison) -> str:
+    """Say what y does now for the same inputs, and in which region most clearly, unless that is everywhere."""
     words = [w for c, e in zip(found.pair.y, found.effects, strict=True) for w in effect_words(c, e)]
     y = ", ".join(column.name for column in found.pair.y)
-    return ", and ".join(words[:3]) or f"{y} is distributed differently now, with about the same mean and spread"
-
-
-def _mostly(found: Comparison) -> str:
-    """Name the region that was found first, and what y does there, unless it is all there is."""
+    if _is_apart(found):
+        words = [f"{y} is distributed differently, as far as the two have inputs in common"]
+    said = ", and ".join(words[:3]) or f"{y} is distributed differently, with about the same mean and spread"
     if not found.regions or not found.regions[0].bounds:
-        return ""
+        return said
     region = found.regions[0]
     change = region.changes[0]
     before, now = show_level(change, change.before.value), show_level(change, change.now.value)
-    return f", most clearly where {region.words} ({change.words}: {before} before, {now} now)"
+    return f"{said}, most clearly where {region.words} ({change.words}: {before} before, {now} now)"
 
 
 def _limit(found: Comparison) -> str:
@@ -367,18 +369,32 @@ def show_level(change: Change, value: float) -> str:
 NOWHERE = "No region by itself shows the change clearly enough to be named."
 
 
-def as_text(found: Comparison) -> str:
-    """Return everything as plain text."""
-    blocks = [
-        [f"{name:<9}  {words}" for name, words in about(found)],
-        [found.verdict, *responses(found)],
-        set_lines(effects(found)) if effects(found).rows else [],
-        set_lines(loss_parts(found)) if found.loss_change is not None else [],
-        set_lines(answers(found)),
-        set_lines(where(found)) if found.relation_changed else [],
-        [f"- {note}" for note in found.notes],
+def said(found: Comparison) -> list[Block]:
+    """Return everything that is said, in order."""
+    tables = [effects(found), answers(found), *([where(found)] if found.relation_changed else [])]
+    if found.loss_change is not None:
+        tables.insert(1, loss_parts(found))
+    return [
+        ("about", tuple(about(found))),
+        ("answer", (found.verdict, *responses(found))),
+        *(("table", table) for table in tables if table.rows),
+        ("notes", found.notes),
     ]
-    return "\n\n".join("\n".join(map(harmless, lines)) for lines in blocks if lines)
+
+
+def as_text(blocks: Sequence[Block]) -> str:
+    """Return blocks as plain text."""
+    written = []
+    for kind, content in blocks:
+        if kind == "about":
+            width = max(len(name) for name, _ in content)
+            lines = [f"{name:<{width}}  {words}" for name, words in content]
+        elif kind == "table":
+            lines = set_lines(content)
+        else:
+            lines = [f"- {line}" if kind == "notes" else line for line in content]
+        written.append("\n".join(map(harmless, lines)))
+    return "\n\n".join(filter(None, written))
 
 
 def set_lines(table: Lines) -> list[str]:
