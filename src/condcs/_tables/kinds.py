@@ -195,17 +195,7 @@ def odd_cells(samples: Sequence[Sequence[Any]], decimal: Decimal) -> list[Odd]:
 
 
 def remedy(texts: Iterable[str], points: bool, decimal: Decimal) -> str:
-    """Return what can be done about cells that are not numbers, as a sentence without its full stop.
-
-    Parameters
-    ----------
-    texts : iterable of str
-        The cells that are not numbers, each once.
-    points : bool
-        Whether other cells are numbers with a decimal point.
-    decimal : {".", ","}
-        The decimal sign that they were read with.
-    """
+    """Return what can be done about cells that are not numbers, as a sentence without its full stop."""
     texts = list(texts)
     marks = [text for text in texts if not written_otherwise(text)]
     commas = [text for text in texts if _COMMA.fullmatch(text)]
@@ -348,21 +338,6 @@ def tell_kind(
     values, and a response that takes two values only, are categories. Truth values may be spelled differently in the
     samples. Of more than `MOST_LABELS` labels the rare ones are merged. A column of numbers with a few other cells is
     an error: as a category it would answer another question.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    samples : sequence of sequences
-        Its cells in each table; gaps are None.
-    category : bool or None
-        What the caller says it is; None lets the cells tell.
-    response : bool
-        Whether it is a column of y.
-    decimal : {".", ","}
-        Decimal sign of numbers that are written as text.
-    where : function of a sample and a row
-        Says in words where a cell came from.
     """
     values = {cell for cells in samples for cell in cells}
     if category is None and _are_floats(values) and len(values - {None}) > 2:
@@ -525,15 +500,7 @@ class Derived:
 
 
 def derive(column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
-    """Return the columns that an input is compared by, and what a reader should know about them.
-
-    Parameters
-    ----------
-    column : Column
-        The input.
-    values : sequence of array
-        Its numbers, codes or days in each table; NaN are gaps.
-    """
+    """Return the columns that an input is compared by, and what a reader should know about them."""
     made, notes = date_parts(column, values) if column.kind == "date" else ([Derived(column, tuple(values))], [])
     pooled = np.concatenate(values)
     gaps = np.isnan(pooled)
@@ -583,14 +550,7 @@ def derive_inputs(
 ) -> tuple[list[Derived], list[str]]:
     """Return what is compared of the columns of x, and notes on all of them.
 
-    Parameters
-    ----------
-    columns : sequence of Column
-        The inputs.
-    values : sequence of sequences of array
-        For each of them (others may follow), its values in each table.
-    named : set of str
-        Inputs that were asked for by their names: a running number is one only if it is among them.
+    Of each column `values` has its numbers in every table; a running number is an input only if it is among `named`.
     """
     made: list[Derived] = []
     notes: list[str] = []

@@ -149,17 +149,7 @@ class RowSampler:
 def sample_rows(
     batches: Iterable[Batch], columns: int, *, most: int, memory: int, seed: tuple[int, int], may_lack: int = 0
 ) -> Sample:
-    """Keep a uniform sample of the rows of a table; see `RowSampler`.
-
-    Parameters
-    ----------
-    batches : iterable of Batch
-        The table.
-    columns, most, memory, may_lack : int
-        As in `RowSampler`.
-    seed : pair of int
-        Seed, and which table it is.
-    """
+    """Keep a uniform sample of the rows of a table; see `RowSampler`."""
     generator = np.random.default_rng(seed)
     sampler = RowSampler(columns, most=most, memory=memory, may_lack=may_lack)
     for batch in batches:
@@ -249,17 +239,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The names of the columns to be read.
-
-    Attributes
-    ----------
-    x, y : list of str
-        Inputs and responses.
-    named : set of str
-        Inputs that were asked for by their own names.
-    weights, cluster : str or None
-        Columns of weights, and of what rows belong to.
-    """
+    """The names of the columns to be read."""
 
     x: list[str]
     y: list[str]

@@ -160,21 +160,9 @@ class Table(Protocol):
 
 
 def open_table(source: str | Table, files: FileOptions, *, any_bytes: bool = False) -> AbstractContextManager[Table]:
-    """Open a table for reading.
+    """Open a file, or "-" for standard input, for reading; a table that is open already is handed out as it is.
 
-    Parameters
-    ----------
-    source : str or Table
-        A file, "-" for standard input, or a table that is open already.
-    files : FileOptions
-        How it is read.
-    any_bytes : bool
-        Whether bytes that the encoding does not have become replacement characters, instead of an error.
-
-    Returns
-    -------
-    context manager
-        Gives the `Table`, and closes the file.
+    With `any_bytes`, bytes that the encoding does not have become replacement characters, instead of an error.
     """
     if isinstance(source, str):
         return _opened(source, files, any_bytes)
@@ -326,15 +314,7 @@ _SEPARATORS = ",;\t|"
 
 
 class Lines:
-    """The lines of a file, counted, and none of them without bound.
-
-    Attributes
-    ----------
-    number : int
-        Lines read.
-    characters : int
-        Characters read since it was last set to 0.
-    """
+    """The lines of a file, counted, and none of them without bound."""
 
     def __init__(self, text: TextIO, title: str) -> None:
         self._text, self._title = text, title

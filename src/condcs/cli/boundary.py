@@ -113,15 +113,7 @@ def tell_stop(words: str) -> NoReturn:
 
 
 def tell_failure(error: Exception, command: Any = None) -> int:
-    """Say what went wrong in a paragraph, in the words of the command line, and return the exit code.
-
-    Parameters
-    ----------
-    error : Exception
-        What was raised.
-    command : typer command, optional
-        The command whose options the message is to name.
-    """
+    """Say what went wrong in a paragraph, in the words of the command line, and return the exit code."""
     if isinstance(error, OSError):
         abandon_output()
     _print_error(_explained(error, command))
@@ -133,15 +125,6 @@ def tell_failure(error: Exception, command: Any = None) -> int:
 
 def in_options(message: str, options: Mapping[str, str], flags: frozenset[str] = frozenset()) -> str:
     """Replace the names of Python arguments in a message by those of command-line options.
-
-    Parameters
-    ----------
-    message : str
-        An error message of the library.
-    options : mapping
-        From the names of arguments to those of options.
-    flags : set of str
-        Arguments whose options take no value.
 
     Examples
     --------
@@ -233,17 +216,7 @@ def _show_warning(message: Any, category: type[Warning], *where: Any, **more: An
 
 
 def check_file(option: str, path: Path, endings: Sequence[str] = ()) -> None:
-    """Check that a file can be written; its folder must exist, since a mistyped one would be created silently.
-
-    Parameters
-    ----------
-    option : str
-        The option that names it.
-    path : Path
-        The file, which may exist: it is replaced. A pipe or a device is written to.
-    endings : sequence of str
-        What its name must end in; empty means anything.
-    """
+    """Check that a file can be written; its folder must exist, since a mistyped one would be created silently."""
     if path.is_dir():
         raise ParameterError(f"`{option}` must be a file, got the folder {path}. Name a file in it.")
     if endings and path.suffix.lower() not in endings:

@@ -91,19 +91,7 @@ def chosen_tables(
 
 
 def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> None:
-    """Compare two tables and end with 0 (no evidence of a change), 1 (changed) or 2 (error).
-
-    Parameters
-    ----------
-    compared : function
-        See `chosen_tables`.
-    as_machine : bool
-        Whether to print JSON.
-    files : Files
-        What to write.
-    command : str
-        The command line, for the page.
-    """
+    """Compare two tables and end with 0 (no evidence of a change), 1 (changed) or 2 (error)."""
     for option, path in (("--report", files.report), ("--junit", files.junit), ("--markdown", files.markdown)):
         if path is not None:
             check_file(option, path)

@@ -197,7 +197,8 @@ def change_words(found: Comparison) -> str:
     y = ", ".join(column.name for column in found.pair.y)
     if _is_apart(found):
         words = [f"{y} is distributed differently, as far as the two have inputs in common"]
-    said = ", and ".join(words[:3]) or f"{y} is distributed differently, with about the same mean and spread"
+    about_the_same = "shares" if all(column.is_category for column in found.pair.y) else "mean and spread"
+    said = ", and ".join(words[:3]) or f"{y} follows the inputs in another way, with about the same {about_the_same}"
     if not found.regions or not found.regions[0].bounds:
         return said
     region = found.regions[0]
