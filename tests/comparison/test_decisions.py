@@ -195,3 +195,33 @@ def test_a_time_budget_says_what_it_means_for_the_rows(monkeypatch):
         ).pair.current.used
         == 30
     )
+
+
+def test_a_step_of_the_mean_was_a_larger_spread():
+    """Smooth regressions cannot follow a step, which is nothing that scatters: noise .3 in both tables.
+
+    The standard error of the difference of the two is .3 / sqrt(600) = .012; three of them are allowed for. It was .06.
+    """
+    rng = np.random.default_rng(9)
+    tables = []
+    for later in (False, True):
+        x, z = rng.normal(size=(2, 600))
+        y = x + later * 1.5 * ((x > 0.5) & (z > 0)) + rng.normal(0, 0.3, 600)
+        tables.append({"x": x, "z": z, "y": y})
+    found = condcs.compare(*tables, y="y", **QUICK)
+    assert "scatters" not in found.verdict
+    assert abs(found.effects[0].spread.change.value) < 0.037
+
+
+def test_tables_that_hardly_overlap_read_as_no_evidence_first():
+    """Three standard deviations apart in each of four inputs: hardly a row has a counterpart."""
+    rng = np.random.default_rng(0)
+    tables = []
+    for shift in (0.0, 3.0):
+        x = rng.normal(shift, 1, size=(300, 4))
+        sold = rng.random(300) < 1 / (1 + np.exp(1.5 - x.mean(axis=1)))
+        tables.append({**dict(zip("abcd", x.T, strict=True)), "sold": np.where(sold, "yes", "no")})
+    found = condcs.compare(*tables, y="sold", **QUICK)
+    assert found.verdict.startswith("The two tables have hardly any inputs in common, so that little can be said")
+    assert "for the same inputs  " not in str(found)
+    assert all(-1 <= end <= 1 for end in (*found.effects[0].average, *found.effects[0].size))

@@ -20,7 +20,7 @@ def ranked(table: Any) -> np.ndarray[Any, Any]:
     [0.5, 0.16666666666666666, 0.8333333333333334]
     """
     values = np.asarray(table, np.float64)
-    columns = values.reshape(len(values), -1)
+    columns = values[:, None] if values.ndim == 1 else values
     ranks = np.empty_like(columns)
     for place, column in enumerate(columns.T):
         ordered = np.sort(column)
