@@ -94,7 +94,7 @@ def test_overlap_lies_inside_its_own_interval(change):
         yp, yq = xp[:, :1] + rng.normal(size=(50, 1)), xq[:, :1] + rng.normal(size=(60, 1))
         yq += change * (xq[:, :1] > 0)
         pair = numbers_pair(xp, yp, xq, yq)
-        found = compare_relation(pair, known_rows(pair, seed), resamples=39, seed=seed, jobs=1, tell=lambda step: None)
+        found = compare_relation(pair, known_rows(pair, seed), resamples=39, seed=seed, jobs=1)
         low, high = found.overlap_interval
         assert 0 <= low <= found.overlap <= high <= 1
         reached += high == 1

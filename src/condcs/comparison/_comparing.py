@@ -37,7 +37,7 @@ from condcs.comparison._steps import (
 )
 from condcs.comparison._wording import responses, set_lines, sizes, where
 
-STEPS = {"reading": 0.05, "inputs": 0.15, "relation": 0.45, "how sure": 0.15, "where": 0.1, "how large": 0.1}
+STEPS = {"reading": 0.05, "inputs": 0.15, "relation": 0.55, "where": 0.12, "how large": 0.13}
 """The steps that `compare` tells of as they begin, and about how much of the time each takes."""
 
 RESAMPLES = 199
@@ -247,7 +247,7 @@ def compare_pair(
         ground = known_rows(pair, seed)
         inputs = compare_inputs(pair, ground, resamples=n_resamples, seed=seed)
         tell("relation")
-        relation = compare_relation(pair, ground, resamples=n_resamples, seed=seed, jobs=run.n_jobs, tell=tell)
+        relation = compare_relation(pair, ground, resamples=n_resamples, seed=seed, jobs=run.n_jobs)
         tell("where")
         places = find_places(pair, ground, seed=seed, alpha=alpha)
         tell("how large")

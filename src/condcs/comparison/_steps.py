@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
@@ -78,10 +78,10 @@ class Shift(ByValue):
         D, of the most telling bandwidth or of the adjusted response.
     by_chance : float
         Mean of D over the resamples: what it would be if nothing had changed.
-    estimate : Estimate
-        D without the bias of finite samples, and where it lies with 95% confidence.
     diagnostics : dict
         How far the p-value can be trusted, as in `TestResult`.
+    estimated : function
+        Makes `estimate`, by many resamples.
     """
 
     pvalue: float
@@ -91,8 +91,15 @@ class Shift(ByValue):
     pvalues: tuple[float, ...]
     divergence: float
     by_chance: float
-    estimate: Estimate
     diagnostics: dict[str, Any]
+    estimated: Callable[[], Estimate] = field(compare=False, repr=False)
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """D without the bias of finite samples, and where it lies with 95% confidence; made when it is asked for."""
+        # What it warns of, the test has warned of.
+        found: Estimate = collected_warnings(self.estimated)[0]
+        return found
 
     @property
     def overlap(self) -> float:
@@ -159,8 +166,8 @@ def compare_inputs(pair: Pair, ground: Ground, *, resamples: int, seed: int) -> 
         pvalues=tuple(pvalue(float(row[0]), row[1:], rounding=ROUNDING) for row in values),
         divergence=divergence,
         by_chance=by_chance,
-        estimate=Estimate(*(max(0.0, float(v)) for v in ends)),
         diagnostics={},
+        estimated=partial(Estimate, *(max(0.0, float(v)) for v in ends)),
     )
 
 
@@ -242,7 +249,7 @@ def _redrawn_divergences(features: FloatArray, units: IntArray, first: int, rng:
     return _divergences(*sums)
 
 
-def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, jobs: int | None, tell: Tell) -> Shift:
+def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, jobs: int | None) -> Shift:
     """Test p(y|x): labels redrawn from an estimate of P(table | x), so that a shift of x alone is no evidence."""
     xp, xq = standardised(pair.x, pair.xp, pair.xq)
     yp, yq = standardised(pair.y, pair.yp, pair.yq)
@@ -261,7 +268,6 @@ def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, j
         n_jobs=jobs,
         **_rows_that_count(pair),
     )
-    tell("how sure")
     return Shift(
         pvalue=found.pvalue,
         statistic=found.statistic,
@@ -270,8 +276,8 @@ def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, j
         pvalues=found.details["pvalues"],
         divergence=found.divergence,
         by_chance=found.divergence_by_chance,
-        estimate=found.estimate(n_resamples=INTERVAL_RESAMPLES, rng=seed),
         diagnostics=found.diagnostics,
+        estimated=partial(found.estimate, n_resamples=INTERVAL_RESAMPLES, rng=seed),
     )
 
 
