@@ -33,7 +33,7 @@ def test_the_tests_are_those_of_the_library():
     zp, zq = standardised(pair.x, pair.xp, pair.xq)
     np.testing.assert_allclose(np.concatenate([zp, zq]).std(axis=0), 1)
     sp, sq = standardised(pair.y, yp, yq)
-    options = {"resamples": 59, "seed": 3, "jobs": 1, "tell": lambda step: None}
+    options = {"resamples": 59, "seed": 3, "jobs": 1}
     ground = known_rows(pair, 3)
     ours = compare_relation(pair, ground, **options)
     width = condcs.bandwidth(zp, zq)
