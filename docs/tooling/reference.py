@@ -35,7 +35,6 @@ _COMPARED = (
     "compare_groups",
     "GroupComparison",
     "TableOptions",
-    "RunOptions",
     "Limits",
 )
 # What people look for first comes first; the rest follows by name.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from condcs import report as report
     from condcs import timeseries as timeseries
     from condcs._tables.sources import TableOptions
-    from condcs.comparison._comparing import RunOptions, assert_same_relation, compare
+    from condcs.comparison._comparing import assert_same_relation, compare
     from condcs.comparison._groups import GroupComparison, compare_groups
     from condcs.comparison._result import Comparison, Limits
 
@@ -60,7 +60,6 @@ __all__ = [
     "LossChange",
     "Measure",
     "Region",
-    "RunOptions",
     "Sampled",
     "SampledFloat",
     "SampledMatrix",
@@ -112,7 +111,6 @@ _HOMES = {
     "Comparison": "comparison._result",
     "GroupComparison": "comparison._groups",
     "Limits": "comparison._result",
-    "RunOptions": "comparison._comparing",
     "TableOptions": "_tables.sources",
     "assert_same_relation": "comparison._comparing",
     "compare": "comparison._comparing",

@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 import condcs
-from condcs import RunOptions, TableOptions
+from condcs import TableOptions
 from condcs._core.errors import CondcsError
 from condcs._inference.explain import holm
 from condcs.cli.app import app
 from tests.house_prices import house_prices
 
-QUICK = {"run": RunOptions(n_resamples=79, n_jobs=1)}
+QUICK = {"n_resamples": 79, "n_jobs": 1}
 
 
 def months(*changed, rows=70):
@@ -106,12 +106,12 @@ def test_holm_by_hand():
 def test_enough_resamples_for_the_adjustment(table, monkeypatch):
     """With k groups the smallest adjusted p-value is k / (1 + resamples)."""
     given = []
-    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, run, **o: given.append(o) or pair)
+    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, run, **o: given.append(run) or pair)
     monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     condcs.compare_groups(table, group="month", y="price", alpha=0.01)
-    assert {o["n_resamples"] for o in given} == {799}
+    assert {run.n_resamples for run in given} == {799}
     with pytest.raises(CondcsError, match=r"`n_resamples` must be at least 400 .*got 398"):
-        condcs.compare_groups(table, group="month", y="price", alpha=0.01, run=RunOptions(n_resamples=398))
+        condcs.compare_groups(table, group="month", y="price", alpha=0.01, n_resamples=398)
 
 
 def test_small_groups_and_rows_without_a_group_are_said(table, monkeypatch):
@@ -137,7 +137,7 @@ def test_small_groups_and_rows_without_a_group_are_said(table, monkeypatch):
         ({"group": "one"}, "at least two groups of 10 rows or more, got 1 in column 'one'"),
         ({"against": "last"}, "`against` must be one of 'rest', 'first', 'previous', got 'last'"),
         ({"y": "month"}, "`y` must be a column of its own, got 'month'"),
-        ({"run": RunOptions(time_budget=9)}, "`time_budget` must be None for groups, got 9"),
+        ({"tables": TableOptions(time_budget=9)}, "`time_budget` must be None for groups, got 9"),
     ],
 )
 def test_misuse(table, options, words):

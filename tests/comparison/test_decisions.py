@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 import condcs
-from condcs import Limits, RunOptions, TableOptions
+from condcs import Limits, TableOptions
 from condcs._core.errors import CondcsError
 from condcs.comparison._comparing import MOST_ROWS, rows_within
 
-QUICK = {"run": RunOptions(n_resamples=39, n_jobs=1)}
+QUICK = {"n_resamples": 39, "n_jobs": 1}
 
 
 def month(seed, *, rows=400, shift=0.0, noise=0.2, moved=0.0):
@@ -189,12 +189,7 @@ def test_a_time_budget_says_what_it_means_for_the_rows(monkeypatch):
     assert found.pair.reference.used == 50
     assert found.notes[0].startswith("At most 50 rows of each table were compared, to stay within 60 s")
     assert not condcs.compare(month(0, rows=40), month(1, rows=50), **OPTIONS).notes
-    assert (
-        condcs.compare(
-            month(0), month(1), **{**OPTIONS, "run": RunOptions(n_resamples=39, n_jobs=1, max_rows=30)}
-        ).pair.current.used
-        == 30
-    )
+    assert condcs.compare(month(0), month(1), **OPTIONS, tables=TableOptions(max_rows=30)).pair.current.used == 30
 
 
 def test_a_step_of_the_mean_was_a_larger_spread():

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import condcs
-from condcs import RunOptions, TableOptions
+from condcs import TableOptions
 from condcs._core.errors import CondcsError
 from condcs.cli.app import app
 from condcs.cli.compare_command import as_junit, as_markdown
@@ -20,7 +20,7 @@ from tests.docs.pages import DOCS
 from tests.house_prices import house_prices
 from tests.json_schema import faults
 
-QUICK = {"run": RunOptions(n_resamples=39, n_jobs=1)}
+QUICK = {"n_resamples": 39, "n_jobs": 1}
 
 
 def schema(name):
@@ -182,7 +182,7 @@ def test_the_assertion_says_what_changed_and_where():
 def test_the_assertion_returns_what_was_found():
     """Also where the inputs shifted; misuse is an error of its own, and no failed assertion."""
     tables = house_prices(100, 1), house_prices(100, 2, bigger=25)
-    found = condcs.assert_same_relation(*tables, y="price", x="!sold", run=RunOptions(n_resamples=99, n_jobs=1))
+    found = condcs.assert_same_relation(*tables, y="price", x="!sold", n_resamples=99, n_jobs=1)
     assert found.inputs_shifted
     assert found.alpha == 0.01
     with pytest.raises(CondcsError, match="Did you mean 'price'"):

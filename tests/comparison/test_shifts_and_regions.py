@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs import RunOptions
+from condcs import TableOptions
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._compare_page import telling_columns
@@ -104,7 +104,7 @@ def test_overlap_lies_inside_its_own_interval(change):
 def test_a_region_has_the_bounds_and_the_change_that_were_planted():
     """Prices of large houses at the harbour rose by half, about 160 on 320; area has about 2 rows per unit there."""
     frames = house_prices(300, 1), house_prices(300, 3, changed=True)
-    found = condcs.compare(*frames, y="price", x="area,district", run=RunOptions(n_resamples=19, n_jobs=1))
+    found = condcs.compare(*frames, y="price", x="area,district", n_resamples=19, n_jobs=1)
     (region,) = found.regions
     assert region.bounds["district"] == ("harbour",)
     low, high = region.bounds["area"]
@@ -137,14 +137,14 @@ def test_a_change_was_too_large_to_be_found():
 
 def test_regions_were_listed_where_nothing_changed():
     frames = house_prices(200, 1), house_prices(200, 3, bigger=10)
-    found = condcs.compare(*frames, y="price", x="area,district", run=RunOptions(n_resamples=19, n_jobs=1))
+    found = condcs.compare(*frames, y="price", x="area,district", n_resamples=19, n_jobs=1)
     assert found.regions == ()
     assert "where the relation changed" not in str(found)
 
 
 def test_regions_were_listed_though_the_relation_shows_no_change():
     frames = house_prices(160, 1), house_prices(160, 3, changed=True)
-    found = condcs.compare(*frames, y="price", x="area,district", run=RunOptions(n_resamples=19, n_jobs=1))
+    found = condcs.compare(*frames, y="price", x="area,district", n_resamples=19, n_jobs=1)
     assert found.regions == found.places.regions != ()
     unsure = replace(found, relation=replace(found.relation, pvalue=0.2))
     assert unsure.regions == ()
@@ -155,7 +155,7 @@ def test_pictures_were_of_the_sine_of_the_hour():
     """Pictures show the inputs of the change first, then those that y depends on; cycles of a date come last."""
     hours = np.datetime64("2026-01-01T00", "h") + np.arange(0, 24 * 360, 24 * 360 // 160)[:160]
     frames = [house_prices(160, s, changed=s == 3).assign(sold=hours) for s in (1, 3)]
-    found = condcs.compare(*frames, y="price", run=RunOptions(n_resamples=19, n_jobs=1))
+    found = condcs.compare(*frames, y="price", n_resamples=19, n_jobs=1)
     shown = [found.pair.x[place].name for place in telling_columns(found)]
     assert set(shown[:2]) == {"area", "district"}
     assert shown[2] == "sold (trend)"
@@ -166,6 +166,6 @@ def test_pictures_were_of_the_sine_of_the_hour():
 def test_every_step_is_told_once():
     steps: list[str] = []
     frames = house_prices(160, 1), house_prices(160, 3, changed=True)
-    run = RunOptions(n_resamples=19, n_jobs=1, max_rows=40, progress=steps.append)
-    condcs.compare(*frames, y="price", x="area", run=run)
+    options = {"n_resamples": 19, "n_jobs": 1, "tables": TableOptions(max_rows=40)}
+    condcs.compare(*frames, y="price", x="area", progress=steps.append, **options)
     assert steps == list(STEPS)

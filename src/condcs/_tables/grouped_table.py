@@ -10,7 +10,6 @@ import numpy as np
 from condcs._core.errors import DataError
 from condcs._tables.kinds import Column, Derived, as_day, as_number, derive_inputs, is_missing, label_of, reads
 from condcs._tables.pair import (
-    FEWEST_ROWS,
     Account,
     Encoded,
     FloatArray,
@@ -27,7 +26,7 @@ from condcs._tables.pair import (
     select_one,
     together,
 )
-from condcs._tables.sources import Table, open_table
+from condcs._tables.sources import FEWEST_ROWS, Table, open_table
 
 MOST_GROUPS = 50
 _MEGABYTE = 1 << 20

@@ -25,13 +25,12 @@ from condcs._tables.kinds import (
     separates_thousands,
     tell_kind,
 )
-from condcs._tables.sources import Batch, FileOptions, Missing, Row, Table, open_table
+from condcs._tables.sources import FEWEST_ROWS, Batch, FileOptions, Missing, Row, Table, open_table
 
 FloatArray = np.ndarray[Any, Any]
 
 """What becomes of gaps: an error, rows left out, or gaps of x as values of their own (rows without y are left out)."""
 
-FEWEST_ROWS = 10
 _MEGABYTE = 1 << 20
 _SHOWN = 5
 

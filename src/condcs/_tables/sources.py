@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TextIO, cast, get_args
 
-from condcs._core.checks import check_choice, check_integer
+from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import DataError
 from condcs._tables.kinds import Decimal, gap_marks
 
@@ -53,6 +53,9 @@ _FOREIGN = {
 
 BATCH_BYTES = 1 << 22
 """About what the cells of a batch may take up, as they are in the file."""
+
+FEWEST_ROWS = 10
+"""Of a table that is compared."""
 
 Row = Sequence[Any]
 
@@ -117,6 +120,12 @@ class TableOptions(FileOptions):
         Column of positive weights of the rows; it is no input.
     cluster : str or int, optional
         Column that says which rows belong together (a customer, a day): labels are redrawn by cluster. It is no input.
+    max_rows : int, optional
+        Rows of each table that are compared; of longer ones a uniform sample. By default as many as `time_budget`
+        allows for, and 2,000 of each group.
+    time_budget : float, optional
+        Seconds of processor time that the comparison of two tables may take, about; 60 by default. What that means for
+        the rows is said.
 
     Examples
     --------
@@ -129,10 +138,16 @@ class TableOptions(FileOptions):
     number: Columns = ()
     weights: str | int | None = None
     cluster: str | int | None = None
+    max_rows: int | None = None
+    time_budget: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("missing", self.missing, get_args(Missing))
+        if self.max_rows is not None:
+            check_integer("max_rows", self.max_rows, FEWEST_ROWS)
+        if self.time_budget is not None:
+            check_positive("time_budget", self.time_budget)
 
 
 class Batch(list[Row]):

@@ -198,7 +198,6 @@ def compare_tables(
     """
     from condcs._tables.sources import Missing, TableOptions
     from condcs.cli.compare_command import Files, chosen_tables, run
-    from condcs.comparison._comparing import RunOptions
 
     if missing not in get_args(Missing):
         raise typer.BadParameter(
@@ -224,8 +223,10 @@ def compare_tables(
             number or (),
             weights,
             cluster,
+            max_rows,
+            time_budget,
         ),
-        run=RunOptions(resamples, seed, jobs, max_rows, time_budget),
+        effort={"rng": seed, "n_jobs": jobs, **({} if resamples is None else {"n_resamples": resamples})},
     )
     with on_workers(dask):
         run(compared, as_machine=as_json, files=Files(report, junit, markdown), command=_command_line())

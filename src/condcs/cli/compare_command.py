@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 from xml.etree import ElementTree
@@ -21,7 +21,7 @@ from condcs._tables.sources import TableOptions
 from condcs.cli.boundary import CHANGED, check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.comparison import _comparing
-from condcs.comparison._comparing import RunOptions, failure_words
+from condcs.comparison._comparing import failure_words
 from condcs.comparison._groups import GroupComparison, compare_groups, place_words
 from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._wording import Lines, answers, where
@@ -54,7 +54,7 @@ def chosen_tables(
     against: str,
     pairs_only: dict[str, Any],
     tables: TableOptions,
-    run: RunOptions,
+    effort: dict[str, Any],
 ) -> Compared:
     """Return what compares two tables, or the groups of one; `pairs_only` are options that groups do not have."""
     if (current is None) == (group is None):
@@ -64,7 +64,7 @@ def chosen_tables(
         )
     pairs_only = {name: value for name, value in pairs_only.items() if value is not None}
     if group is not None:
-        named = [*pairs_only, *(["time_budget"] if run.time_budget is not None else [])]
+        named = [*pairs_only, *(["time_budget"] if tables.time_budget is not None else [])]
         if named:
             shown = ", ".join(f"--{name.replace('_', '-')}" for name in named)
             raise ParameterError(f"{shown} must come with two tables, got --group. Leave it out.")
@@ -74,8 +74,9 @@ def chosen_tables(
             against=cast(Any, against),
             alpha=alpha,
             tables=tables,
-            run=replace(run, progress=tell),
+            progress=tell,
             **columns,
+            **effort,
         )
     limits = Limits(pairs_only.pop("tolerance", None), pairs_only.pop("min_effect", None))
     return lambda tell: _comparing.compare(
@@ -84,8 +85,9 @@ def chosen_tables(
         alpha=alpha,
         tolerance=limits,
         tables=tables,
-        run=replace(run, progress=tell),
+        progress=tell,
         **columns,
+        **effort,
         **pairs_only,
     )
 

@@ -8,18 +8,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from condcs._core.checks import check_alpha, check_integer, check_positive
+from condcs._core.checks import check_alpha, check_integer
 from condcs._core.errors import DataError, ParameterError, public
 from condcs._core.printable import harmless
 from condcs._core.random import check_rng
 from condcs._tables.in_memory import TableInMemory, as_table, column_patterns
-from condcs._tables.pair import FEWEST_ROWS, Pair, ReadOptions, read_pair
+from condcs._tables.pair import Pair, ReadOptions, read_pair
 from condcs._tables.sources import Columns, TableOptions
 from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._steps import (
@@ -50,57 +49,26 @@ _SECONDS, _SECONDS_PER_ROW = 3.0, 0.0016
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """How much work a comparison does, and by what random numbers.
+class Run:
+    """How a comparison is run: resamples of each test, seed, threads, and what is told of each step."""
 
-    Parameters
-    ----------
-    n_resamples : int, optional
-        Resamples of each test; by default 199, or more where many groups need them.
-    rng : int or Generator
-        Seed of the sample of rows and of the tests.
-    n_jobs : int, optional
-        Threads; by default one per core.
-    max_rows : int, optional
-        Rows of each table that are compared; of longer ones a uniform sample. By default as many as `time_budget`
-        allows for, and 2,000 of each group.
-    time_budget : float, optional
-        Seconds of processor time that the comparison of two tables may take, about; 60 by default. What that means for
-        the rows is said.
-    progress : function of a str, optional
-        Called with the name of each step as it begins.
+    n_resamples: int
+    seed: int
+    n_jobs: int | None
+    tell: Tell
 
-    Examples
-    --------
-    >>> RunOptions(n_resamples=999).n_resamples
-    999
-    """
 
-    n_resamples: int | None = None
-    rng: int | np.random.Generator | None = 0
-    n_jobs: int | None = None
-    max_rows: int | None = None
-    time_budget: float | None = None
-    progress: Callable[[str], None] | None = None
-
-    def __post_init__(self) -> None:
-        if self.n_resamples is not None:
-            check_integer("n_resamples", self.n_resamples, 1)
-        if self.max_rows is not None:
-            check_integer("max_rows", self.max_rows, FEWEST_ROWS)
-        if self.time_budget is not None:
-            check_positive("time_budget", self.time_budget)
-
-    @property
-    def tell(self) -> Tell:
-        """What is called with the name of each step."""
-        return self.progress or (lambda step: None)
-
-    @cached_property
-    def seed(self) -> int:
-        """A seed for all that is random: the number itself, or one drawn."""
-        generator = check_rng(self.rng)
-        return int(self.rng) if isinstance(self.rng, Integral) else int(generator.integers(2**31))
+def checked_run(
+    n_resamples: int,
+    rng: int | np.random.Generator | None,
+    n_jobs: int | None,
+    progress: Callable[[str], None] | None,
+) -> Run:
+    """Check how a comparison is to be run."""
+    check_integer("n_resamples", n_resamples, 1)
+    generator = check_rng(rng)
+    seed = int(rng) if isinstance(rng, Integral) else int(generator.integers(2**31))
+    return Run(n_resamples, seed, n_jobs, progress or (lambda step: None))
 
 
 @public
@@ -114,8 +82,11 @@ def compare(
     loss: str | int | None = None,
     tolerance: float | Limits | None = None,
     alpha: float = 0.05,
+    n_resamples: int = RESAMPLES,
+    rng: int | np.random.Generator | None = 0,
+    n_jobs: int | None = None,
     tables: TableOptions | None = None,
-    run: RunOptions | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Say whether the relation of y to x changed between two tables, where, and how sure that is.
 
@@ -150,10 +121,17 @@ def compare(
         region, and "same" only if both did by less, with confidence. `Limits` can also hold a loss of overlap.
     alpha : float
         Level of both tests.
+    n_resamples : int
+        Resamples of each test.
+    rng : int or Generator
+        Seed of the sample of rows and of the tests.
+    n_jobs : int, optional
+        Threads; by default one per core.
     tables : TableOptions, optional
-        How the tables are read: missing values, columns of numbers that are labels, weights, clusters, decimal commas.
-    run : RunOptions, optional
-        Resamples, seed, threads, rows and time.
+        How the tables are read: missing values, columns of numbers that are labels, weights, clusters, decimal commas,
+        and how many rows are compared.
+    progress : function of a str, optional
+        Called with the name of each step as it begins.
 
     Returns
     -------
@@ -175,8 +153,7 @@ def compare(
     >>> round(found.effects[0].average.value, -1)
     100.0
     """
-    tables, run = given_options(TableOptions, tables), given_options(RunOptions, run)
-    n_resamples = run.n_resamples or RESAMPLES
+    tables, run = given_tables(tables), checked_run(n_resamples, rng, n_jobs, progress)
     check_level(alpha, n_resamples)
     limits = tolerance if isinstance(tolerance, Limits) else Limits(tolerance)
     source = loss_source(prediction, loss)
@@ -186,8 +163,8 @@ def compare(
             for role, table in (("reference", reference), ("current", current))
         )
     both = as_table("reference", reference), as_table("current", current)
-    budget = _TIME_BUDGET if run.time_budget is None else run.time_budget
-    max_rows = rows_within(budget) if run.max_rows is None else run.max_rows
+    budget = _TIME_BUDGET if tables.time_budget is None else tables.time_budget
+    max_rows = rows_within(budget) if tables.max_rows is None else tables.max_rows
     options = read_options(both[0], x, y, tables, max_rows=max_rows, seed=run.seed)
     if source is not None:
         (column,) = column_patterns(source.option, source.column, both[0])
@@ -195,8 +172,8 @@ def compare(
         options = replace(options, y=[*options.y, column])
     run.tell("reading")
     pair, losses = read_with_losses(both, options, source)
-    found = compare_pair(pair, run, alpha=alpha, n_resamples=n_resamples, losses=losses, limits=limits)
-    if run.max_rows is not None or not (pair.reference.sampled or pair.current.sampled):
+    found = compare_pair(pair, run, alpha=alpha, losses=losses, limits=limits)
+    if tables.max_rows is not None or not (pair.reference.sampled or pair.current.sampled):
         return found
     said = (
         f"At most {max_rows:,} rows of each table were compared, to stay within {budget:g} s of processor time. Raise "
@@ -205,20 +182,16 @@ def compare(
     return replace(found, notes=(said, *found.notes))
 
 
-Options = TypeVar("Options", TableOptions, RunOptions)
-
-
-def given_options(kind: type[Options], given: Options | None) -> Options:
+def given_tables(tables: TableOptions | None) -> TableOptions:
     """Return options as they were given, or the defaults."""
-    if given is None:
-        return kind()
-    if not isinstance(given, kind):
-        name, example = ("tables", "missing='drop'") if kind is TableOptions else ("run", "n_resamples=999")
+    if tables is None:
+        return TableOptions()
+    if not isinstance(tables, TableOptions):
         raise ParameterError(
-            f"`{name}` must be a {kind.__name__}, got {type(given).__name__}. Pass e.g. "
-            f"{name}=condcs.{kind.__name__}({example})."
+            f"`tables` must be a TableOptions, got {type(tables).__name__}. Pass e.g. "
+            "tables=condcs.TableOptions(missing='drop')."
         )
-    return given
+    return tables
 
 
 def read_options(
@@ -232,15 +205,14 @@ def read_options(
 
 def compare_pair(
     pair: Pair,
-    run: RunOptions,
+    run: Run,
     *,
     alpha: float,
-    n_resamples: int,
     losses: Losses | None = None,
     limits: Limits | None = None,
 ) -> Comparison:
     """Compare two tables that have been read."""
-    tell, seed = run.tell, run.seed
+    tell, seed, n_resamples = run.tell, run.seed, run.n_resamples
 
     def steps() -> tuple[Shift, Shift, Sizes, Places]:
         tell("inputs")
@@ -327,8 +299,10 @@ def assert_same_relation(
     x: Columns | None = None,
     alpha: float = 0.01,
     tolerance: float | Limits | None = None,
+    n_resamples: int = RESAMPLES,
+    rng: int | np.random.Generator | None = 0,
+    n_jobs: int | None = None,
     tables: TableOptions | None = None,
-    run: RunOptions | None = None,
 ) -> Comparison:
     """Raise an AssertionError if the relation of y to x changed between two tables.
 
@@ -345,8 +319,10 @@ def assert_same_relation(
         Level of the test: how often an unchanged relation fails.
     tolerance : float or Limits, optional
         A change that does not matter, in the units of y, as in `condcs.compare`.
-    tables, run : TableOptions, RunOptions, optional
-        How the tables are read, and resamples, seed, threads, rows and time, as in `condcs.compare`.
+    n_resamples, rng, n_jobs : int, optional
+        Resamples, seed and threads, as in `condcs.compare`.
+    tables : TableOptions, optional
+        How the tables are read, as in `condcs.compare`.
 
     Returns
     -------
@@ -369,7 +345,16 @@ def assert_same_relation(
     __tracebackhide__ = True  # pytest then shows the line of the test, not this one
     # Unwrapped, so that errors name this function.
     found: Comparison = inspect.unwrap(compare)(
-        reference, current, y=y, x=x, alpha=alpha, tolerance=tolerance, tables=tables, run=run
+        reference,
+        current,
+        y=y,
+        x=x,
+        alpha=alpha,
+        tolerance=tolerance,
+        n_resamples=n_resamples,
+        rng=rng,
+        n_jobs=n_jobs,
+        tables=tables,
     )
     if found.relation_changed:
         raise AssertionError(failure_words(found))

@@ -19,10 +19,10 @@ from condcs._tables.in_memory import as_table, column_patterns
 from condcs._tables.sources import Columns, TableOptions
 from condcs.comparison._comparing import (
     RESAMPLES,
-    RunOptions,
     check_level,
+    checked_run,
     compare_pair,
-    given_options,
+    given_tables,
     read_options,
 )
 from condcs.comparison._result import Comparison, Reported
@@ -249,8 +249,11 @@ def compare_groups(
     against: Against = "rest",
     alpha: float = 0.05,
     matrix: bool = False,
+    n_resamples: int | None = None,
+    rng: int | np.random.Generator | None = 0,
+    n_jobs: int | None = None,
     tables: TableOptions | None = None,
-    run: RunOptions | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> GroupComparison:
     """Say in which groups of a table (months, sites, versions) the relation of y to x differs.
 
@@ -272,8 +275,12 @@ def compare_groups(
         Level of the tests, for all groups together.
     matrix : bool
         Whether to estimate the conditional CS divergence between all pairs of groups as well.
-    tables, run : TableOptions, RunOptions, optional
-        How the table is read, and resamples, seed, threads and rows of each group, as in `condcs.compare`.
+    n_resamples : int, optional
+        Resamples of each test; by default 199, or more where many groups need them.
+    rng, n_jobs, progress
+        Seed, threads, and what is called with the name of each step, as in `condcs.compare`.
+    tables : TableOptions, optional
+        How the table is read, as in `condcs.compare`; its `max_rows` are those of each group.
 
     Returns
     -------
@@ -294,15 +301,15 @@ def compare_groups(
     ('March',)
     """
     check_choice("against", against, get_args(Against))
-    tables, run = given_options(TableOptions, tables), given_options(RunOptions, run)
-    if run.time_budget is not None:
+    tables = given_tables(tables)
+    run = checked_run(RESAMPLES if n_resamples is None else n_resamples, rng, n_jobs, progress)
+    if tables.time_budget is not None:
         raise ParameterError(
-            f"`time_budget` must be None for groups, got {run.time_budget:g}. Set `max_rows`, the rows of each group."
+            f"`time_budget` must be None for groups, got {tables.time_budget:g}. Set `max_rows`, those of each group."
         )
-    n_resamples = run.n_resamples
-    check_level(alpha, n_resamples or RESAMPLES)
+    check_level(alpha, run.n_resamples)
     source, tell = as_table("table", table), run.tell
-    max_rows = _GROUP_ROWS if run.max_rows is None else run.max_rows
+    max_rows = _GROUP_ROWS if tables.max_rows is None else tables.max_rows
     reading = read_options(source, x, y, tables, max_rows=max_rows, seed=run.seed)
     tell("reading")
     groups = read_groups(source, column_patterns("group", group, source), reading)
@@ -320,9 +327,7 @@ def compare_groups(
             notes.append(f"{name} could not be compared: {error}")
             continue
         names.append(name)
-        found.append(
-            compare_pair(pair, replace(run, progress=_telling(tell, name)), alpha=alpha, n_resamples=n_resamples)
-        )
+        found.append(compare_pair(pair, replace(run, tell=_telling(tell, name), n_resamples=n_resamples), alpha=alpha))
     if not found:
         raise DataError(" ".join(["no group could be compared.", *notes]))
     return GroupComparison(
