@@ -139,7 +139,7 @@ def calls() -> dict[str, Callable[[], object]]:
     return {
         "conditional_cs": lambda: condcs.conditional_cs(xp, yp, xq, yq),
         "conditional_test": lambda: condcs.conditional_test(xp, yp, xq, yq, n_resamples=19, rng=0, n_jobs=1),
-        "compare": lambda: condcs.compare(reference, current, y="y", n_resamples=19, rng=0, n_jobs=1),
+        "compare": lambda: condcs.compare(reference, current, y="y", n_resamples=19, n_jobs=1),
     }
 
 

@@ -224,7 +224,7 @@ def comparison(n: int) -> Work:
     rows = np.concatenate([np.column_stack(data[:2]), np.column_stack(data[2:])])
     label = np.repeat([0, 1], n)
     return Work(
-        lambda: condcs.compare(*tables, y="y", rng=0, n_jobs=1),
+        lambda: condcs.compare(*tables, y="y", n_jobs=1),
         lambda: cross_val_predict(HistGradientBoostingClassifier(random_state=0), rows, label, cv=5),
     )
 

@@ -16,8 +16,8 @@ reveal_type(condcs.causal.causal_graph)
 reveal_type(condcs.drift.ConditionalDriftDetector)
 reveal_type(condcs.exceptions.ShapeError("words"))
 reveal_type(condcs.compare("a.csv", "b.csv", y="price"))
-condcs.compare("a.csv", "b.csv", y="price", missing="fill")
-condcs.FileOptions(decimal=";")
+condcs.TableOptions(missing="fill")
+condcs.TableOptions(decimal=";")
 condcs.conditonal_cs
 """
 
@@ -37,7 +37,7 @@ def test_names_have_types_and_wrong_ones_are_errors(tmp_path):
     assert "ConditionalDriftDetector" in lines["5"]
     assert lines["6"] == 'note: Revealed type is "condcs._core.errors.ShapeError"'
     assert lines["7"] == 'note: Revealed type is "condcs.comparison._result.Comparison"'
-    assert 'error: Argument "missing" to "compare" has incompatible type' in lines["8"]
-    assert 'error: Argument "decimal" to "FileOptions" has incompatible type' in lines["9"]
+    assert 'error: Argument "missing" to "TableOptions" has incompatible type' in lines["8"]
+    assert 'error: Argument "decimal" to "TableOptions" has incompatible type' in lines["9"]
     assert 'has no attribute "conditonal_cs"' in lines["10"]
     assert done.returncode == 1

@@ -35,7 +35,8 @@ _COMPARED = (
     "assert_same_relation",
     "compare_groups",
     "GroupComparison",
-    "FileOptions",
+    "TableOptions",
+    "Limits",
 )
 # What people look for first comes first; the rest follows by name.
 _FIRST = ("conditional_cs", "conditional_cs_responses", "conditional_cs_predictors")

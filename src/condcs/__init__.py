@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from condcs import nn as nn
     from condcs import report as report
     from condcs import timeseries as timeseries
-    from condcs._tables.sources import FileOptions
+    from condcs._tables.sources import TableOptions
     from condcs.comparison._comparing import assert_same_relation, compare
     from condcs.comparison._groups import GroupComparison, compare_groups
-    from condcs.comparison._result import Comparison
+    from condcs.comparison._result import Comparison, Limits
 
 __version__ = "0.1.0"
 
@@ -54,8 +54,8 @@ __all__ = [
     "ConfidenceInterval",
     "Estimate",
     "Explanation",
-    "FileOptions",
     "GroupComparison",
+    "Limits",
     "LossChange",
     "Measure",
     "PermutedMeasure",
@@ -63,6 +63,7 @@ __all__ = [
     "Sampled",
     "SampledFloat",
     "SampledMatrix",
+    "TableOptions",
     "TestResult",
     "Witness",
     "assert_same_relation",
@@ -108,8 +109,9 @@ _SUBPACKAGES = (
 
 _HOMES = {
     "Comparison": "comparison._result",
-    "FileOptions": "_tables.sources",
     "GroupComparison": "comparison._groups",
+    "Limits": "comparison._result",
+    "TableOptions": "_tables.sources",
     "assert_same_relation": "comparison._comparing",
     "compare": "comparison._comparing",
     "compare_groups": "comparison._groups",

@@ -388,7 +388,7 @@ def test_a_quote_that_is_never_closed_does_not_swallow_the_rest(tmp_path):
 
 def test_a_duplicate_name_among_many_columns_is_not_quadratic(tmp_path):
     """80,000 columns took 94 seconds: here the names are looked at once each."""
-    from condcs._tables.text import check_names
+    from condcs._tables.sources import check_names
 
     class Counted(str):
         looks = 0

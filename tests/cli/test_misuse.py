@@ -142,7 +142,7 @@ def test_python_names_leaked_into_the_command_line():
         ('pass missing="drop" to leave', "pass --drop-missing to leave"),
         ('`null`="analytic" must go', "`--null analytic` must go"),
         ("`xp` and `xq` must be", "`--x` must be"),
-        ("Pass files=FileOptions(gaps='?,-') if", "Pass --gaps '?,-' if"),
+        ("Pass tables=TableOptions(gaps='?,-') if", "Pass --gaps '?,-' if"),
         ("Leave it out with x='!a b', or", "Leave it out with --x '!a b', or"),
         ("Pass ranks=True, or `weights`.", "Pass --ranks, or `weights`."),
         ("column 'order' of `preorder=1`", "column 'order' of `preorder=1`"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import inspect
 import json
 import pickle
 import re
@@ -14,12 +15,36 @@ import pytest
 from typer.testing import CliRunner
 
 import condcs
+from condcs import Limits, TableOptions
 from condcs._core.errors import CondcsError
-from condcs._tables import FileOptions
 from condcs.cli.app import app
 from tests.house_prices import house_prices
 
 QUICK = {"n_resamples": 39, "n_jobs": 1}
+
+
+class PolarsLike:
+    """What condcs uses of a polars DataFrame: names, and columns with a length, slices and `to_list`."""
+
+    def __init__(self, frame):
+        self.columns, self._frame = list(frame), frame
+
+    def __getitem__(self, name):
+        return PolarsLikeSeries(self._frame[name].tolist())
+
+
+class PolarsLikeSeries:
+    def __init__(self, cells):
+        self._cells, self.shape, self.dtype = cells, (len(cells),), "polars"
+
+    def __len__(self):
+        return len(self._cells)
+
+    def __getitem__(self, rows):
+        return PolarsLikeSeries(self._cells[rows])
+
+    def to_list(self):
+        return self._cells
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +89,20 @@ def without_titles(values):
         lambda frame: frame.to_dict("list"),
         lambda frame: {name: frame[name].to_numpy() for name in frame},
         lambda frame: dict(frame.set_index(np.linspace(5, 6, len(frame)))),
+        PolarsLike,
     ],
-    ids=["frame", "reordered", "arrow-backed", "categorical", "pyarrow", "dictionary", "lists", "arrays", "series"],
+    ids=[
+        "frame",
+        "reordered",
+        "arrow-backed",
+        "categorical",
+        "pyarrow",
+        "dictionary",
+        "lists",
+        "arrays",
+        "series",
+        "polars",
+    ],
 )
 def test_tables_in_memory_give_the_numbers_of_the_command(frames, command, as_table):
     ours = condcs.compare(*map(as_table, frames), y="price", x="area,district", **QUICK)
@@ -100,16 +137,18 @@ def test_missing_values_of_every_library_are_gaps():
     holes.loc[1, "x"], holes.loc[2, "n"], holes.loc[3, "day"] = np.nan, pd.NA, pd.NaT
     with pytest.raises(CondcsError, match=r"current \(DataFrame\) .* got 3 of 40 rows with one: .*missing='drop'"):
         condcs.compare(frame, holes, y="y", **QUICK)
-    ours = condcs.compare(frame, holes, y="y", missing="drop", **QUICK)
+    ours = condcs.compare(frame, holes, y="y", tables=TableOptions(missing="drop"), **QUICK)
     assert (ours.pair.current.gaps, ours.pair.current.used) == (3, 37)
     week = ["day (day of week, cosine)", "day (day of week, sine)"]
     assert [c.name for c in ours.pair.x] == ["x", "n", "day (trend)", *week]
-    by_array = condcs.compare(frame, {name: holes[name].to_numpy() for name in holes}, y="y", missing="drop", **QUICK)
+    by_array = condcs.compare(
+        frame, {name: holes[name].to_numpy() for name in holes}, y="y", tables=TableOptions(missing="drop"), **QUICK
+    )
     assert by_array.to_dict()["relation"] == ours.to_dict()["relation"]
 
 
 def test_long_tables_are_sampled_as_files_are(frames, files):
-    options = {"y": "price", "x": "area", "max_rows": 50, "rng": 4, **QUICK}
+    options = {"y": "price", "x": "area", **QUICK, "rng": 4, "tables": TableOptions(max_rows=50)}
     ours, read = condcs.compare(*frames, **options), condcs.compare(*files, **options)
     assert ours.pair.reference.used == 50
     assert without_titles(ours.to_dict()) == without_titles(read.to_dict())
@@ -169,9 +208,9 @@ def test_the_picture_is_of_the_input_that_tells_most(found):
 
 def test_numbers_in_text_are_read_as_told(frames):
     texts = [frame.assign(area=[f"{a:.2f}".replace(".", ",") for a in frame.area]) for frame in frames]
-    with pytest.raises(CondcsError, match=r"Pass files=FileOptions\(decimal=','\)"):
+    with pytest.raises(CondcsError, match=r"Pass tables=TableOptions\(decimal=','\)"):
         condcs.compare(*texts, y="price", x="area", **QUICK)
-    ours = condcs.compare(*texts, y="price", x="area", files=FileOptions(decimal=","), **QUICK)
+    ours = condcs.compare(*texts, y="price", x="area", tables=TableOptions(decimal=","), **QUICK)
     assert ours.pair.xp[0, 0] == round(frames[0].area[0], 2)
 
 
@@ -201,17 +240,40 @@ GOOD = {"x": np.arange(30.0), "y": np.arange(30.0) ** 2}
         (GOOD, {"alpha": 1.5}, r"`alpha` must lie between 0 and 1, got 1\.5\. Pass e\.g\. alpha=0\.05"),
         (GOOD, {"alpha": "much"}, "`alpha` must lie between 0 and 1, got 'much'"),
         (GOOD, {"alpha": 0.01}, r"`n_resamples` must be at least 100 .* reach alpha=0\.01, got 39"),
-        (GOOD, {"n_resamples": 0}, "`n_resamples` must be an integer of at least 1"),
-        (GOOD, {"max_rows": 3}, "`max_rows` must be an integer of at least 10"),
-        (GOOD, {"missing": "fill"}, "`missing` must be one of 'error', 'drop', 'as-value', got 'fill'"),
         (GOOD, {"rng": -1}, "`rng` must be a non-negative integer"),
-        (GOOD, {"files": {"decimal": ","}}, "`files` must be a FileOptions, got dict"),
+        (GOOD, {"n_resamples": 0}, "`n_resamples` must be an integer of at least 1"),
+        (GOOD, {"tables": {"decimal": ","}}, "`tables` must be a TableOptions, got dict"),
     ],
 )
 def test_misuse_is_a_message_in_the_words_of_python(reference, options, words):
     with pytest.raises(CondcsError, match=f"^compare: .*{words}") as caught:
         condcs.compare(reference, GOOD, **{"y": "y", **QUICK, **options})
     assert "--" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("made", "options", "words"),
+    [
+        (TableOptions, {"max_rows": 3}, "`max_rows` must be an integer of at least 10"),
+        (TableOptions, {"time_budget": -1}, "`time_budget` must be a positive, finite number"),
+        (TableOptions, {"missing": "fill"}, "`missing` must be one of 'error', 'drop', 'as-value', got 'fill'"),
+        (TableOptions, {"decimal": ";"}, "`decimal` must be one of '.', ','"),
+        (Limits, {"tolerance": 0}, "`tolerance` must be a positive, finite number, got 0"),
+        (Limits, {"min_effect": 1.5}, r"`min_effect` must lie below 1, got 1\.5"),
+    ],
+)
+def test_options_are_checked_where_they_are_made(made, options, words):
+    with pytest.raises(CondcsError, match=words):
+        made(**options)
+
+
+def test_every_function_takes_at_most_ten_options_beside_the_data_and_documents_them():
+    for function in (condcs.compare, condcs.compare_groups, condcs.assert_same_relation):
+        named = inspect.signature(function).parameters
+        described = inspect.getdoc(function).partition("Parameters\n")[2].partition("\n\nReturns")[0]
+        titles = " ".join(line for line in described.splitlines() if not line.startswith(" "))
+        assert len(set(named) - {"reference", "current", "table", "x", "y"}) <= 10
+        assert set(named) <= set(re.findall(r"\w+", titles))
 
 
 def test_the_current_table_lacks_a_column():

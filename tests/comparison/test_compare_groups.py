@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import condcs
+from condcs import TableOptions
 from condcs._core.errors import CondcsError
 from condcs._inference.explain import holm
 from condcs.cli.app import app
@@ -44,8 +45,8 @@ def test_the_month_that_differs_is_named(found):
     assert found.relation_changed
     assert "differs where month is 11 (3 groups, each against the first)" in found.verdict
     assert found.pvalues == holm([c.relation.pvalue for c in found.comparisons])
-    regions = found["11"].regions[:1]
-    assert found.places == tuple(f"month = 11: first of all where {region.words}." for region in regions)
+    (words,) = found.places
+    assert words.startswith("month = 11: for the same inputs, price is ")
     with pytest.raises(CondcsError, match=r"`name` must be a group .* got '7'\. They are '2', '10', '11'"):
         found["7"]
 
@@ -62,7 +63,7 @@ def test_each_pair_is_what_compare_finds(table, found):
 def test_what_each_group_is_compared_with(table, against, names, used, monkeypatch):
     """The rest is all other groups together, in the table's order: a running number is no input of any pair."""
     seen = []
-    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, **o: seen.append(pair) or pair)
+    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, run, **o: seen.append(pair) or pair)
     monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     made = condcs.compare_groups(table.assign(number=np.arange(280)), group="month", y="price", against=against)
     assert {tuple(column.name for column in pair.x) for pair in seen} == {("area", "district", "sold")}
@@ -105,23 +106,23 @@ def test_holm_by_hand():
 def test_enough_resamples_for_the_adjustment(table, monkeypatch):
     """With k groups the smallest adjusted p-value is k / (1 + resamples)."""
     given = []
-    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, **o: given.append(o) or pair)
+    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, run, **o: given.append(run) or pair)
     monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     condcs.compare_groups(table, group="month", y="price", alpha=0.01)
-    assert {o["n_resamples"] for o in given} == {799}
+    assert {run.n_resamples for run in given} == {799}
     with pytest.raises(CondcsError, match=r"`n_resamples` must be at least 400 .*got 398"):
         condcs.compare_groups(table, group="month", y="price", alpha=0.01, n_resamples=398)
 
 
 def test_small_groups_and_rows_without_a_group_are_said(table, monkeypatch):
-    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, **o: pair)
+    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, run, **o: pair)
     monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     odd = table.astype({"month": object})
     odd.loc[odd.index[:3], "month"] = None
     odd.loc[odd.index[3:8], "month"] = "test"
     with pytest.raises(CondcsError, match=r"got 3 of 280 rows with one: 'month' \(3\)"):
         condcs.compare_groups(odd, group="month", y="price")
-    made = condcs.compare_groups(odd, group="month", y="price", missing="drop")
+    made = condcs.compare_groups(odd, group="month", y="price", tables=TableOptions(missing="drop"))
     assert made["notes"] == (
         "3 rows without a value in 'month' were left out.",
         "Groups of fewer than 10 rows were left out: 'test'.",
@@ -136,6 +137,7 @@ def test_small_groups_and_rows_without_a_group_are_said(table, monkeypatch):
         ({"group": "one"}, "at least two groups of 10 rows or more, got 1 in column 'one'"),
         ({"against": "last"}, "`against` must be one of 'rest', 'first', 'previous', got 'last'"),
         ({"y": "month"}, "`y` must be a column of its own, got 'month'"),
+        ({"tables": TableOptions(time_budget=9)}, "`time_budget` must be None for groups, got 9"),
     ],
 )
 def test_misuse(table, options, words):

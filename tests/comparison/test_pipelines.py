@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 import condcs
+from condcs import TableOptions
 from condcs._core.errors import CondcsError
 from condcs.cli.app import app
-from condcs.comparison._formats import as_junit, as_markdown
+from condcs.cli.compare_command import as_junit, as_markdown
 from tests.docs.pages import DOCS
 from tests.house_prices import house_prices
 from tests.json_schema import faults
@@ -173,7 +174,7 @@ def test_the_assertion_says_what_changed_and_where():
     with pytest.raises(AssertionError) as caught:
         condcs.assert_same_relation(*tables, y="price", x="!sold", alpha=0.05, **QUICK)
     lines = str(caught.value).splitlines()
-    assert lines[0].startswith("The relation of price to the inputs changed")
+    assert lines[0].startswith("For the same inputs, price is ")
     assert "harbour" in str(caught.value)
     assert lines[-2:] == ["reference: reference (DataFrame), 300 rows", "current: current (DataFrame), 300 rows"]
 
@@ -201,7 +202,7 @@ def test_weights_and_clusters_reach_the_test(monkeypatch):
 
     monkeypatch.setattr(condcs, "conditional_test", stand_in)
     tables = [house_prices(60, seed).assign(w=1.0 + np.arange(60), who=np.arange(60) // 3) for seed in (1, 2)]
-    found = condcs.compare(*tables, y="price", x="*,!sold", weights="w", cluster="who", **QUICK)
+    found = condcs.compare(*tables, y="price", x="*,!sold", tables=TableOptions(weights="w", cluster="who"), **QUICK)
     assert [c.name for c in found.pair.x] == ["area", "district"]
     assert np.array_equal(given["weights_p"], tables[0].w)
     assert np.array_equal(given["clusters_q"], np.arange(60) // 3)

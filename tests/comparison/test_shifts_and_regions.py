@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import condcs
+from condcs import TableOptions
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
-from condcs.comparison._compare_figures import telling_columns
+from condcs.comparison._compare_page import telling_columns
 from condcs.comparison._comparing import STEPS
-from condcs.comparison._shifts import compare_inputs, compare_relation, known_rows, standardised
+from condcs.comparison._steps import compare_inputs, compare_relation, known_rows, standardised
 from tests.house_prices import house_prices
 
 
@@ -32,7 +33,7 @@ def test_the_tests_are_those_of_the_library():
     zp, zq = standardised(pair.x, pair.xp, pair.xq)
     np.testing.assert_allclose(np.concatenate([zp, zq]).std(axis=0), 1)
     sp, sq = standardised(pair.y, yp, yq)
-    options = {"resamples": 59, "seed": 3, "jobs": 1, "tell": lambda step: None}
+    options = {"resamples": 59, "seed": 3, "jobs": 1}
     ground = known_rows(pair, 3)
     ours = compare_relation(pair, ground, **options)
     width = condcs.bandwidth(zp, zq)
@@ -93,7 +94,7 @@ def test_overlap_lies_inside_its_own_interval(change):
         yp, yq = xp[:, :1] + rng.normal(size=(50, 1)), xq[:, :1] + rng.normal(size=(60, 1))
         yq += change * (xq[:, :1] > 0)
         pair = numbers_pair(xp, yp, xq, yq)
-        found = compare_relation(pair, known_rows(pair, seed), resamples=39, seed=seed, jobs=1, tell=lambda step: None)
+        found = compare_relation(pair, known_rows(pair, seed), resamples=39, seed=seed, jobs=1)
         low, high = found.overlap_interval
         assert 0 <= low <= found.overlap <= high <= 1
         reached += high == 1
@@ -141,6 +142,15 @@ def test_regions_were_listed_where_nothing_changed():
     assert "where the relation changed" not in str(found)
 
 
+def test_regions_were_listed_though_the_relation_shows_no_change():
+    frames = house_prices(160, 1), house_prices(160, 3, changed=True)
+    found = condcs.compare(*frames, y="price", x="area,district", n_resamples=19, n_jobs=1)
+    assert found.regions == found.places.regions != ()
+    unsure = replace(found, relation=replace(found.relation, pvalue=0.2))
+    assert unsure.regions == ()
+    assert unsure.to_dict()["regions"] == []
+
+
 def test_pictures_were_of_the_sine_of_the_hour():
     """Pictures show the inputs of the change first, then those that y depends on; cycles of a date come last."""
     hours = np.datetime64("2026-01-01T00", "h") + np.arange(0, 24 * 360, 24 * 360 // 160)[:160]
@@ -156,5 +166,6 @@ def test_pictures_were_of_the_sine_of_the_hour():
 def test_every_step_is_told_once():
     steps: list[str] = []
     frames = house_prices(160, 1), house_prices(160, 3, changed=True)
-    condcs.compare(*frames, y="price", x="area", max_rows=40, n_resamples=19, n_jobs=1, progress=steps.append)
+    options = {"n_resamples": 19, "n_jobs": 1, "tables": TableOptions(max_rows=40)}
+    condcs.compare(*frames, y="price", x="area", progress=steps.append, **options)
     assert steps == list(STEPS)

@@ -66,3 +66,15 @@ def test_no_cut_parts_equal_values():
     low, high = box.bounds[0]
     assert low == -np.inf
     assert high in (0.5, 1.5)
+
+
+def test_a_bound_that_cut_off_three_rows():
+    """Of the last rows of a column nothing can be said, even if they happen to gain by being left out."""
+    x = np.arange(400.0)[:, None]
+    s, v = np.where(x[:, 0] >= 300, 1.0, 0.0), np.full(400, 0.25)
+    s[-3:] = 0.2
+    box, _ = BoxSearch(x, [False], penalty=7.0, second=2.5, least=3.0).best(s, v)
+    assert box.bounds == {0: (299.5, np.inf)}
+    s[-10:] = 0.2
+    box, _ = BoxSearch(x, [False], penalty=7.0, second=2.5, least=3.0).best(s, v)
+    assert box.bounds == {0: (299.5, 389.5)}

@@ -13,9 +13,8 @@ import pandas as pd
 import pytest
 
 from condcs._core.errors import CondcsError, DataError, OverlapError, ParameterError
-from condcs._tables.column_choice import choose_x_and_y, select_columns
 from condcs._tables.kinds import is_missing, tell_kind
-from condcs._tables.pair import ReadOptions, read_pair, sample_rows
+from condcs._tables.pair import ReadOptions, choose_x_and_y, read_pair, sample_rows, select_columns
 from condcs._tables.sources import Batch, FileOptions, open_table
 from tests.house_prices import house_prices
 

@@ -15,8 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from condcs._core.files import atomic_write, writing
-from condcs.cli.boundary import tell_stop
-from condcs.cli.outputs import check_folder
+from condcs.cli.boundary import check_folder, tell_stop
 from condcs.cli.terminal import Terminal, foreign
 from condcs_reproduction.registry import experiment_named, experiment_names
 from condcs_reproduction.report import Report

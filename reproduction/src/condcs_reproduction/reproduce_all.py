@@ -10,8 +10,7 @@ from pathlib import Path
 import typer
 
 from condcs._core.files import WriteError
-from condcs.cli.boundary import FAILED, tell_stop
-from condcs.cli.outputs import check_folder
+from condcs.cli.boundary import FAILED, check_folder, tell_stop
 from condcs.cli.terminal import Terminal, foreign
 from condcs_reproduction.data import DatasetError
 from condcs_reproduction.index_page import Done, Left, index_page

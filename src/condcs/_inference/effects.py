@@ -327,8 +327,8 @@ class MeansOnSupport:
         return cls(observed[:, 0], np.concatenate(redrawn, axis=1), np.array(influence))
 
 
-_ENTRIES = 2**21
-"""Entries of the arrays of resamples that are held at once."""
+_ENTRIES = 2**18
+"""Entries of the arrays of resamples that are held at once; more of them do not fit into the cache."""
 
 
 def _terms(
@@ -431,11 +431,16 @@ def measure_effect(
     columns: FloatArray,
     *,
     numeric: bool,
+    steps: FloatArray | None = None,
     confidence_level: float,
     alpha: float,
     rng: np.random.Generator,
 ) -> Effect:
-    """Measure the change of a response: a column of numbers (n x 1), or indicators of labels (n x c)."""
+    """Measure the change of a response: a column of numbers (n x 1), or indicators of labels (n x c).
+
+    `steps` says by how much the mean changed in regions with sharp bounds. Smooth regressions cannot follow these and
+    would leave them as a larger spread.
+    """
     # Squares of large numbers would overflow.
     unit = float(np.abs(columns).max()) or 1.0
     residuals = _Residuals.of(support, columns / unit, rng)
@@ -459,12 +464,21 @@ def measure_effect(
     high = max(high, low)
     spread = None
     if numeric:
-        before, now, *change = _spread(support, residuals.own[:, 0], z, rng)
+        own = residuals.own[:, 0]
+        if steps is not None:
+            level = (columns[:, 0] - np.where(support.second, steps, 0.0)) / unit
+            first, second = support.regressions(level, support.design(level))
+            own = level - np.where(support.second, second.values, first.values)
+        before, now, *change = _spread(support, own, z, rng)
         spread = Spread(unit * before, unit * now, _times(unit, *change))
+    size = _times(scale, np.clip(value, low, high), low, high)
+    if not numeric:
+        # A share changes by no more than 1.
+        size, average = _clipped(size), None if average is None else _clipped(average)
     detectable = scale * float(np.sqrt((errors**2).sum())) * _power_units(alpha * _MEAN_WEIGHT)
     return Effect(
         name,
-        _times(scale, np.clip(value, low, high), low, high),
+        size,
         average,
         spread,
         detectable,
@@ -591,6 +605,10 @@ def _spread(
 
 def _times(unit: float, *ends: Any) -> Estimate:
     return Estimate(*(float(unit * end) for end in ends))
+
+
+def _clipped(estimate: Estimate) -> Estimate:
+    return Estimate(*(float(np.clip(end, -1.0, 1.0)) for end in estimate))
 
 
 def _normal_quantile(confidence_level: float) -> float:

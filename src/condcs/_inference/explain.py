@@ -22,8 +22,18 @@ from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
 from condcs._core.random import check_rng
 from condcs._inference.propensities import warn_if_unreliable
-from condcs._inference.region_effects import Change, RegionEffects
-from condcs._inference.regions import Bound, Box, Feature, FoundBox, Ground, Kind, honest_boxes, response_features
+from condcs._inference.regions import (
+    Bound,
+    Box,
+    Change,
+    Feature,
+    FoundBox,
+    Ground,
+    Kind,
+    RegionEffects,
+    honest_boxes,
+    response_features,
+)
 from condcs._inference.statistics import as_numpy
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._kernels.log_kernels import Kernel, check_kernel
@@ -295,7 +305,7 @@ def column_words(variable: Variable, parts: Parts) -> list[ColumnWords]:
     for column, (name, is_label) in enumerate(zip(variable.names, variable.labels, strict=True)):
         names = label_names(parts, variable, column) if is_label else None
         spread = deviation(np.asarray(variable.values[:, column], np.float64))
-        found.append(ColumnWords(name, names, _interval_words(name, spread)))
+        found.append(ColumnWords(name, names, interval_words(name, decimals(spread))))
     return found
 
 
@@ -376,15 +386,19 @@ def _reach(found: FoundBox) -> float:
     return float(np.sqrt(chdtri(1 + bounds / 2, 0.05)))
 
 
-def _interval_words(name: str, spread: float) -> Callable[[float, float], str]:
-    """Write an interval with as many decimals as tell hundredths of the column's spread apart."""
-    digits = f".{max(0, 2 - round(np.log10(spread)))}f" if _SMALL < spread < _LARGE else ".4g"
+def decimals(spread: float) -> Callable[[float], str]:
+    """Return what writes numbers with as many decimals as tell hundredths of their spread apart."""
+    digits = f",.{max(0, 2 - round(np.log10(spread)))}f" if _SMALL < spread < _LARGE else ".4g"
+    return lambda value: format(value, digits)
+
+
+def interval_words(name: str, show: Callable[[float], str], at_most: str = "<=") -> Callable[[float, float], str]:
+    """Return what writes intervals of a column, given what writes their ends."""
 
     def write(low: float, high: float) -> str:
-        below, above = (format(value, digits) for value in (low, high))
         if low == -np.inf:
-            return f"{name} <= {above}"
-        return f"{name} > {below}" if high == np.inf else f"{below} < {name} <= {above}"
+            return f"{name} {at_most} {show(high)}"
+        return f"{name} > {show(low)}" if high == np.inf else f"{show(low)} < {name} {at_most} {show(high)}"
 
     return write
 

@@ -19,6 +19,7 @@ the others; a column of labels by a set of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,6 +28,7 @@ import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.propensities import Propensity, chosen_propensity
+from condcs._inference.results import Estimate
 from condcs._inference.smoothing import Smoother
 
 FloatArray = np.ndarray[Any, Any]
@@ -60,6 +62,8 @@ each by chance."""
 _LEAST_LABEL = 1.0
 """Weight of a label that may be part of a set: of one that only one sample has nothing can be said."""
 _LEAST_STEP = 1e-9
+_FEWEST_CUT_OFF, _LEAST_CUT_OFF = 5, 0.01
+"""Rows, and their share, that a bound must cut off at least: of the last few rows of a column nothing can be said."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,10 @@ class BoxSearch:
         """Find the best interval of sorted values: pairs of cuts on a grid, then each cut row by row."""
         n = len(values)
         # A cut at k has k rows below it; no cut parts equal values.
-        cuts = np.concatenate([[0], 1 + np.flatnonzero(values[1:] > values[:-1]), [n]]) if n else np.zeros(2, int)
+        between = 1 + np.flatnonzero(values[1:] > values[:-1])
+        fewest = max(_FEWEST_CUT_OFF, _LEAST_CUT_OFF * n)
+        between = between[(between >= fewest) & (between <= n - fewest)]
+        cuts = np.concatenate([[0], between, [n]])
         sums, weights = (np.concatenate([[0.0], np.cumsum(a)])[cuts] for a in (s, v))
         last = len(cuts) - 1
         grid = np.unique(np.linspace(0, last, min(_GRID, last) + 1).astype(np.int64))
@@ -554,3 +561,133 @@ def _without(ground: Ground, values: FloatArray, regions: list[Rows]) -> FloatAr
 def _shared(a: Rows, b: Rows) -> float:
     """Rows in both, as a share of those in either."""
     return float((a & b).sum() / max(1, (a | b).sum()))
+
+
+Quantity = Literal["mean", "spread", "share"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that y did in a region, before and now, in y's own units.
+
+    Attributes
+    ----------
+    quantity : {"mean", "spread", "share"}
+        The mean, the standard deviation about the regression on x, or the share of a label.
+    column : str
+        Which response.
+    label : str or None
+        For a share, whose.
+    before, now : Estimate
+        In the first and in the second sample, for the same inputs: value, low and high.
+    change : Estimate
+        Now minus before; for a spread, now divided by before.
+    """
+
+    quantity: Quantity
+    column: str
+    label: str | None
+    before: Estimate
+    now: Estimate
+    change: Estimate
+
+    @property
+    def words(self) -> str:
+        """What it is."""
+        return (
+            f"share of {self.column} = {self.label}" if self.quantity == "share" else f"{self.quantity} {self.column}"
+        )
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval of the change leaves out that there is none."""
+        none = 1.0 if self.quantity == "spread" else 0.0
+        return not self.change.low <= none <= self.change.high
+
+
+class RegionEffects:
+    """Averages of one response in any region.
+
+    Parameters
+    ----------
+    ground : Ground
+        The rows.
+    values : array, shape (n,)
+        The response, or the indicator of a label.
+    reach : float
+        Half of an interval in standard errors.
+    """
+
+    def __init__(self, ground: Ground, values: FloatArray, reach: float) -> None:
+        # In units of the largest value, whose square may be too large or too small for a number.
+        self.unit = max(float(np.abs(values).max()), np.finfo(float).tiny)
+        scaled = values / self.unit
+        # Each row is left out of its own fit, which would take a part of the difference along.
+        self.left = ground.smoother.residuals(scaled[:, None])[1][:, 0]
+        self.fitted = scaled - self.left
+        e = ground.propensity.of_rows[:, 1]
+        self.common = ground.weights * e * (1 - e)
+        self.balance = ground.weights * np.where(ground.labels == 1, 1 - e, e)
+        self.labels, self.reach, self.units = ground.labels, reach, ground.propensity.units
+
+    def mean(self, column: str, rows: Rows, label: str | None = None) -> Change:
+        """Return the mean, or the share of a label."""
+        level = float(np.average(self.fitted[rows], weights=_positive(self.common[rows])))
+        values, errors = [], []
+        for group in (0, 1):
+            own, left, weights = self._group(rows, group)
+            average = float(np.average(left, weights=weights))
+            variance = self._square(own, weights * (left - average)) / weights.sum() ** 2
+            values.append(level + average)
+            errors.append(float(np.sqrt(variance * _small_sample(weights))))
+        before, now = (self._around(value, error) for value, error in zip(values, errors, strict=True))
+        change = self._around(values[1] - values[0], math.hypot(*errors))
+        if label is not None:
+            return Change("share", column, label, _clipped(before, 0), _clipped(now, 0), _clipped(change, -1))
+        return Change("mean", column, None, *(_times(e, self.unit) for e in (before, now, change)))
+
+    def spread(self, column: str, rows: Rows) -> Change:
+        """Return the standard deviation about the regression, with intervals on the scale of its logarithm."""
+        logs, errors = [], []
+        for group in (0, 1):
+            own, left, weights = self._group(rows, group)
+            squares = (left - np.average(left, weights=weights)) ** 2
+            variance = max(float(np.average(squares, weights=weights)), np.finfo(float).tiny)
+            error = np.sqrt(self._square(own, weights * (squares - variance))) / (2 * variance * weights.sum())
+            logs.append(0.5 * float(np.log(variance * _small_sample(weights))))
+            errors.append(float(error))
+        before, now = (self._around(value, error) for value, error in zip(logs, errors, strict=True))
+        change = self._around(logs[1] - logs[0], math.hypot(*errors))
+        before, now, change = (Estimate(*(math.exp(v) for v in e)) for e in (before, now, change))
+        return Change("spread", column, None, _times(before, self.unit), _times(now, self.unit), change)
+
+    def _group(self, rows: Rows, group: int) -> tuple[Rows, FloatArray, FloatArray]:
+        own = rows & (self.labels == group)
+        return own, self.left[own], _positive(self.balance[own])
+
+    def _square(self, rows: Rows, terms: FloatArray) -> float:
+        """Sum the squares of independent terms: those of rows, or their sums over clusters."""
+        if self.units is not None:
+            terms = np.bincount(self.units[rows], weights=terms)
+        return float((terms**2).sum())
+
+    def _around(self, value: float, error: float) -> Estimate:
+        return Estimate(value, value - self.reach * error, value + self.reach * error)
+
+
+def _positive(weights: FloatArray) -> FloatArray:
+    """Weights, or ones where all are 0: rows of a label that only one sample has."""
+    return weights if weights.sum() > 0 else np.ones_like(weights)
+
+
+def _small_sample(weights: FloatArray) -> float:
+    rows = weights.sum() ** 2 / (weights**2).sum()
+    return float(rows / (rows - 1)) if rows > 1.5 else 3.0
+
+
+def _times(estimate: Estimate, factor: float) -> Estimate:
+    return Estimate(*(factor * value for value in estimate))
+
+
+def _clipped(estimate: Estimate, low: float) -> Estimate:
+    return Estimate(*(float(np.clip(value, low, 1.0)) for value in estimate))

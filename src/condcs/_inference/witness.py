@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
@@ -10,18 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import Array, backend_of
+from condcs._core.arrays import NUMPY, Array, backend_of, logsumexp
 from condcs._core.checks import Parts, Variable, check_choice, check_integer, check_variable
 from condcs._core.equality import ByValue
-from condcs._core.errors import ParameterError, public
+from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, public, warn_caller
+from condcs._core.groups import Groups
 from condcs._core.random import check_rng
-from condcs._inference.local_divergence import LocalDivergence
+from condcs._core.settings import current_settings
+from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.propensities import chosen_propensity
 from condcs._inference.smoothing import Smoother
 from condcs._inference.views import adjusted_values
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, KernelOption, LogKernel, check_kernel, log_kernel
+from condcs._kernels.low_rank import pivoted_cholesky
 from condcs._measures.inputs import ConditionalProblem, conditional_problem
 
 FloatArray = np.ndarray[Any, Any]
@@ -278,3 +283,238 @@ def _check_enough(count: int, confidence_level: float) -> None:
             f"`n_resamples` must be 0 or at least {needed} for confidence_level={confidence_level:g}, got {count}. "
             f"Pass e.g. n_resamples={max(200, needed)}."
         )
+
+
+EXACT_ROWS = 10_000
+"""Up to so many pooled rows every pair of them counts as it is; beyond, the Gram matrix on y is a product of factors,
+and the cost grows with the number of rows and not with its square."""
+
+MEMORY_FLOATS = 2**24
+"""Numbers held at once (128 MB). The Gram matrix on y is kept where it fits, and made again by panels where not."""
+
+# Sums above this hold no digits lost to underflow.
+_SAFE_SUM = 1e-290
+# Redrawn labels work with a factor of the Gram matrix on y; similarities below this are cut off there, and only there.
+_FACTOR_TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class NullBands:
+    """What the divergence at each point is when the conditionals are equal.
+
+    Attributes
+    ----------
+    pointwise : array, shape (r,)
+        Upper quantile at each point by itself.
+    simultaneous : array, shape (r,)
+        What the divergence exceeds at no point, with the probability of the level.
+    mean : array, shape (r,)
+        Its mean.
+    """
+
+    pointwise: FloatArray
+    simultaneous: FloatArray
+    mean: FloatArray
+
+
+@dataclass(frozen=True)
+class LocalDivergence:
+    """Local divergences at points of x.
+
+    Attributes
+    ----------
+    kernel_x : LogKernel
+        Over the pooled rows and the points.
+    points : array of int
+        Where the points lie in `kernel_x`; the pooled rows come first.
+    kernel_y : LogKernel
+        Over the pooled rows.
+    groups : Groups
+        The two groups of the pool.
+    """
+
+    kernel_x: LogKernel
+    points: np.ndarray[Any, Any]
+    kernel_y: LogKernel
+    groups: Groups
+
+    def values(self) -> FloatArray:
+        """Divergence at every point; NaN, and counted in a warning, where a group has no mass.
+
+        Cost O(r n^2) up to `EXACT_ROWS` rows, O(r n k) beyond, k the numerical rank of the Gram matrix on y.
+        """
+        if self.groups.n > EXACT_ROWS:
+            values = self._factored_values()
+        else:
+            values = np.concatenate([self._values(self._exponents(part)) for part in self._parts()])
+        absent = np.isnan(values)
+        if absent.all():
+            raise OverlapError(
+                "the samples must overlap: at no point does each of them have a row of the same category of x. "
+                "Check that both use the same categories."
+            )
+        if absent.any():
+            warn_caller(
+                f"{int(absent.sum())} of {len(values)} points have an x that does not occur in both samples; "
+                "there is nothing to compare there, and the witness is NaN.",
+                OverlapWarning,
+            )
+        return values
+
+    def _factored_values(self) -> FloatArray:
+        factor, rest = _factor(self.kernel_y, self.groups.n)
+        labels = np.repeat(np.arange(2), self.groups.sizes)
+        return np.concatenate([_redrawn(*self._masses(part), labels, factor, rest) for part in self._parts()])
+
+    def _masses(self, points: np.ndarray[Any, Any]) -> tuple[FloatArray, FloatArray]:
+        """Return the exponents of the weights (n x points), and the weights in units of the largest of each point."""
+        exponents = np.ascontiguousarray(self._exponents(points).T)
+        peak = exponents.max(axis=0)
+        return exponents, np.exp(exponents - np.where(np.isfinite(peak), peak, 0.0))
+
+    def under_null(self, labels: np.ndarray[Any, Any], level: float) -> NullBands:
+        """Return bands and mean of the divergence over redrawn labels (P x n). Cost O(P r n k)."""
+        factor, rest = _factor(self.kernel_y, self.groups.n)
+        rank = math.ceil(level * (len(labels) + 1) - 1e-9) - 1
+        bands, means, centres, deviations = [], [], [], []
+        largest = np.full(len(labels), -np.inf)
+        for part in self._parts():
+            draws = _all_redrawn(*self._masses(part), labels, factor, rest)
+            empty = np.isnan(draws)
+            if empty.any():
+                # A draw that leaves a category of x to one group says nothing about it: 0, as agreement would.
+                draws[empty & ~empty.all(axis=0)] = 0.0
+            means.append(draws.mean(axis=0))
+            bands.append(np.sort(draws, axis=0)[rank])
+            # Roots are closer to a normal distribution, so that no kind of point claims the whole band for itself.
+            roots = np.sqrt(np.maximum(draws, 0.0))
+            centre, deviation = roots.mean(axis=0), np.maximum(roots.std(axis=0), np.finfo(float).tiny)
+            centres.append(centre)
+            deviations.append(deviation)
+            largest = np.fmax(largest, np.fmax.reduce((roots - centre) / deviation, axis=1))
+        reach = np.sort(largest)[rank]
+        simultaneous = np.maximum(np.concatenate(centres) + reach * np.concatenate(deviations), 0.0) ** 2
+        return NullBands(np.concatenate(bands), simultaneous, np.concatenate(means))
+
+    def _parts(self) -> Iterator[np.ndarray[Any, Any]]:
+        # Weights, exponents and their products with L are held together: four arrays of this size.
+        step = max(1, MEMORY_FLOATS // (8 * self.groups.n))
+        for start in range(0, len(self.points), step):
+            yield self.points[start : start + step]
+
+    def _exponents(self, points: np.ndarray[Any, Any]) -> FloatArray:
+        """Log of the unnormalised weights of all pooled rows (points x n)."""
+        exponents = np.asarray(self.kernel_x.block(points, slice(0, self.groups.n)), np.float64)
+        if self.groups.weights is not None:
+            with np.errstate(divide="ignore"):
+                exponents = exponents + np.log(np.asarray(self.groups.weights, np.float64))
+        return exponents
+
+    def _values(self, exponents: FloatArray) -> FloatArray:
+        logs = [_log_softmax(exponents[:, s]) for s in self.groups.slices]
+        present = np.all([np.isfinite(part.max(axis=1)) for part in logs], axis=0)
+        result = np.full(len(exponents), np.nan)
+        logs = [part[present] for part in logs]
+        weights = [np.exp(part) for part in logs]
+        own = [np.zeros(len(weights[0])) for _ in range(2)]
+        cross = np.zeros(len(weights[0]))
+        for g, rows, columns, gram in self._panels():
+            here = slice(rows.start - self.groups.slices[g].start, rows.stop - self.groups.slices[g].start)
+            total = own[g] if columns == self.groups.slices[g] else cross
+            other = weights[g] if total is own[g] else weights[1]
+            total += np.einsum("ij,ij->i", other @ gram.T, weights[g][:, here])
+        terms = []
+        for g, h, sums in ((0, 0, own[0]), (1, 1, own[1]), (0, 1, cross)):
+            lost = np.flatnonzero(sums < _SAFE_SUM)
+            with np.errstate(divide="ignore"):
+                term = np.log(sums)
+            for row in lost:
+                term[row] = self._log_form(logs[g][row], logs[h][row], g, h)
+            terms.append(term)
+        result[present] = terms[0] + terms[1] - 2 * terms[2]
+        return result
+
+    def _panels(self) -> Iterator[tuple[int, slice, slice, FloatArray]]:
+        """Blocks of L within the first group, within the second, and between the two."""
+        n, slices = self.groups.n, self.groups.slices
+        step = max(1, MEMORY_FLOATS // (4 * n))
+        for g, h in ((0, 0), (1, 1), (0, 1)):
+            for start in range(slices[g].start, slices[g].stop, step):
+                rows = slice(start, min(start + step, slices[g].stop))
+                yield g, rows, slices[h], np.exp(np.asarray(self.kernel_y.block(rows, slices[h]), np.float64))
+
+    def _log_form(self, left: FloatArray, right: FloatArray, g: int, h: int) -> float:
+        """Log of w_g' L w_h from log weights, for sums that underflow."""
+        rows, columns = self.groups.slices[g], self.groups.slices[h]
+        step = max(1, MEMORY_FLOATS // (4 * self.groups.n))
+        parts = []
+        for start in range(rows.start, rows.stop, step):
+            some = slice(start, min(start + step, rows.stop))
+            block = np.asarray(self.kernel_y.block(some, columns), np.float64) + right
+            parts.append(logsumexp(NUMPY, block, 1) + left[some.start - rows.start : some.stop - rows.start])
+        return float(logsumexp(NUMPY, np.concatenate(parts), 0))
+
+
+def _log_softmax(exponents: FloatArray) -> FloatArray:
+    """Log weights that sum to 1 over each row; minus infinity throughout where there is no mass."""
+    total = logsumexp(NUMPY, exponents, 1)
+    return np.asarray(exponents - np.where(np.isfinite(total), total, 0.0)[:, None])
+
+
+def _all_redrawn(
+    exponents: FloatArray, masses: FloatArray, labels: np.ndarray[Any, Any], factor: FloatArray, rest: FloatArray
+) -> FloatArray:
+    # Products of one draw are too small for BLAS threads; draws are spread over ours instead.
+    with one_blas_thread(), ThreadPoolExecutor(current_settings().n_threads) as pool:
+        return np.stack(list(pool.map(lambda row: _redrawn(exponents, masses, row, factor, rest), labels)))
+
+
+def _redrawn(
+    exponents: FloatArray, masses: FloatArray, labels: np.ndarray[Any, Any], factor: FloatArray, rest: FloatArray
+) -> FloatArray:
+    """Divergence at every point for one draw of labels; NaN where a group has no mass.
+
+    `exponents` are n x points, and `masses` their exponentials, each column in units of its largest. With L = F F' the
+    interaction of two groups is an inner product of their mean features.
+    """
+    means, own = [], []
+    for g in range(2):
+        rows = np.flatnonzero(labels == g)
+        weights = masses[rows]
+        sums = weights.sum(axis=0)
+        lost = sums < _SAFE_SUM
+        if lost.any():
+            weights[:, lost] = np.exp(_log_softmax(exponents[np.ix_(rows, lost)].T)).T
+            sums[lost] = weights[:, lost].sum(axis=0)
+        with np.errstate(invalid="ignore"):
+            mean = factor[rows].T @ weights / sums
+            square = np.einsum("ij,ij->j", mean, mean)
+            if rest[rows].any():
+                square += rest[rows] @ np.square(weights / sums)
+        means.append(mean)
+        own.append(square)
+    cross = np.maximum(np.einsum("ij,ij->j", *means), _FACTOR_TOLERANCE)
+    return np.asarray(np.log(own[0]) + np.log(own[1]) - 2 * np.log(cross))
+
+
+def _factor(kernel: LogKernel, n: int) -> tuple[FloatArray, FloatArray]:
+    """Pivoted Cholesky factor F of the Gram matrix, L = F F' to 1e-10, and what is left of the diagonal.
+
+    Smooth kernels of few columns have a few dozen columns here, whatever n is. The rank stops where memory does; the
+    diagonal that is left then still counts.
+    """
+    diagonal = kernel.diagonal()
+    factor, rest = pivoted_cholesky(
+        lambda i: np.exp(np.asarray(kernel.block(slice(None), slice(i, i + 1)), np.float64))[:, 0],
+        np.ones(n) if diagonal is None else np.exp(np.asarray(diagonal, np.float64)),
+        most=min(n, max(1, MEMORY_FLOATS // (2 * n))),
+        enough=lambda rest: bool(rest.max() <= _FACTOR_TOLERANCE),
+    )
+    some = slice(None, None, max(1, n // 64))
+    gram = np.exp(np.asarray(kernel.block(some, some), np.float64))
+    if rest.max() <= _FACTOR_TOLERANCE and np.abs(gram - factor[some] @ factor[some].T).max() > 1e-6:
+        raise ParameterError(
+            "`kernel_y` must be positive definite for a band to be made, got a function that is not. "
+            "Pass n_resamples=0, or another kernel."
+        )
+    return factor, np.where(rest > _FACTOR_TOLERANCE, rest, 0.0)

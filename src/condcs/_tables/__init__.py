@@ -1,5 +1,1 @@
 """Tables from files, pipes and memory: a sample within a memory budget, types of columns, arrays for the kernels."""
-
-from condcs._tables.sources import FileOptions
-
-__all__ = ["FileOptions"]

@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from condcs._core.errors import DataError
-from condcs._tables.column_choice import select_one
 from condcs._tables.kinds import Column, Derived, as_day, as_number, derive_inputs, is_missing, label_of, reads
 from condcs._tables.pair import (
-    FEWEST_ROWS,
     Account,
     Encoded,
     FloatArray,
@@ -25,9 +23,10 @@ from condcs._tables.pair import (
     encode_samples,
     make_pair,
     places_of,
+    select_one,
     together,
 )
-from condcs._tables.sources import Table, open_table
+from condcs._tables.sources import FEWEST_ROWS, Table, open_table
 
 MOST_GROUPS = 50
 _MEGABYTE = 1 << 20

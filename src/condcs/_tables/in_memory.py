@@ -10,23 +10,14 @@ import numpy as np
 
 from condcs._core.checks import is_missing_value
 from condcs._core.errors import DataError, ParameterError, ShapeError
-from condcs._tables.sources import Batch, batch_rows
-from condcs._tables.text import check_names
+from condcs._tables.sources import Batch, batch_rows, check_names
 
 _LISTING = ("to_pylist", "to_list", "tolist")
 """What turns a column into Python values: of pyarrow, of polars, of numpy and pandas."""
 
 
 class TableInMemory:
-    """A table in memory, which is read a few thousand rows at a time.
-
-    Parameters
-    ----------
-    title : str
-        How messages call it.
-    columns : mapping
-        One-dimensional columns by name or number, all of one length.
-    """
+    """A table in memory, which is read a few thousand rows at a time."""
 
     unit = "row"
 
@@ -81,15 +72,7 @@ class TableInMemory:
 
 
 def as_table(role: str, value: Any) -> str | TableInMemory:
-    """Return a table in memory, or the path of a file as text.
-
-    Parameters
-    ----------
-    role : str
-        The argument that holds it.
-    value : DataFrame, pyarrow table, mapping, 2-d array, str or path
-        pandas, polars and whatever else has `columns` and gives a column for a name.
-    """
+    """Return a table in memory, or the path of a file as text."""
     if isinstance(value, str | os.PathLike):
         return os.fsdecode(value)
     title = f"{role} ({type(value).__name__})"
@@ -112,17 +95,7 @@ def as_table(role: str, value: Any) -> str | TableInMemory:
 
 
 def column_patterns(option: str, given: Any, table: str | TableInMemory) -> list[str]:
-    """Return names and patterns of columns as text; numbers and other keys become the names of their columns.
-
-    Parameters
-    ----------
-    option : str
-        The argument.
-    given : str, int, sequence of them, or None
-        Columns.
-    table : str or TableInMemory
-        The table whose columns they are.
-    """
+    """Return names and patterns of columns as text; numbers and other keys become the names of their columns."""
     if given is None:
         return []
     listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]

@@ -144,7 +144,7 @@ class Column:
         """Whether cells are compared for equality only."""
         return self.kind == "category"
 
-    def encode(self, cells: Iterable[Any], title: str) -> FloatArray:
+    def encode(self, cells: Sequence[Any], title: str) -> FloatArray:
         """Return numbers, or codes; a category that was not among the labels gets a code of its own.
 
         A gap (None) is NaN, and in a category a label as any other.
@@ -152,6 +152,8 @@ class Column:
         if self.is_category:
             codes = self._codes or {label: code for code, label in enumerate(self.labels)}
             return np.array([codes.get(label_of(cell), _UNKNOWN) for cell in cells], np.float64)
+        if self.kind == "number" and _are_floats(cells):
+            return np.array(cells, np.float64)
         try:
             return np.array([math.nan if cell is None else self._read(cell) for cell in cells], np.float64)
         except ValueError as error:
@@ -193,17 +195,7 @@ def odd_cells(samples: Sequence[Sequence[Any]], decimal: Decimal) -> list[Odd]:
 
 
 def remedy(texts: Iterable[str], points: bool, decimal: Decimal) -> str:
-    """Return what can be done about cells that are not numbers, as a sentence without its full stop.
-
-    Parameters
-    ----------
-    texts : iterable of str
-        The cells that are not numbers, each once.
-    points : bool
-        Whether other cells are numbers with a decimal point.
-    decimal : {".", ","}
-        The decimal sign that they were read with.
-    """
+    """Return what can be done about cells that are not numbers, as a sentence without its full stop."""
     texts = list(texts)
     marks = [text for text in texts if not written_otherwise(text)]
     commas = [text for text in texts if _COMMA.fullmatch(text)]
@@ -218,15 +210,15 @@ def remedy(texts: Iterable[str], points: bool, decimal: Decimal) -> str:
         advice.append(f"write numbers without thousands separators, currency and percent signs, not as {shown!r}")
     elif commas and all(_THOUSANDS.fullmatch(text) for text in commas):
         advice.append(
-            "pass files=FileOptions(decimal=',') if commas are decimal signs, or write 1200 for 1,200 if they separate "
-            "thousands"
+            "pass tables=TableOptions(decimal=',') if commas are decimal signs, or write 1200 for 1,200 if they "
+            "separate thousands"
         )
     elif commas:
-        advice.append("pass files=FileOptions(decimal=',') for decimal commas")
+        advice.append("pass tables=TableOptions(decimal=',') for decimal commas")
     if len(marks) > _MOST_MARKS or any("," in mark for mark in marks):
         advice.append("correct these cells")
     elif marks:
-        advice.append(f"pass files=FileOptions(gaps={','.join(marks)!r}) if that means a missing value")
+        advice.append(f"pass tables=TableOptions(gaps={','.join(marks)!r}) if that means a missing value")
     sentence = "; ".join(advice)
     return sentence[:1].upper() + sentence[1:]
 
@@ -311,6 +303,11 @@ def as_day(cell: Any) -> float:
     raise ValueError(f"{cell!r} is not a date")
 
 
+def _are_floats(cells: Iterable[Any]) -> bool:
+    """Whether cells are Python floats, or gaps."""
+    return set(map(type, cells)) <= {float, type(None)}
+
+
 def label_of(cell: Any) -> str:
     """Return a cell as a category; what stands for a gap (None) is one of its own."""
     if cell is None:
@@ -341,22 +338,11 @@ def tell_kind(
     values, and a response that takes two values only, are categories. Truth values may be spelled differently in the
     samples. Of more than `MOST_LABELS` labels the rare ones are merged. A column of numbers with a few other cells is
     an error: as a category it would answer another question.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    samples : sequence of sequences
-        Its cells in each table; gaps are None.
-    category : bool or None
-        What the caller says it is; None lets the cells tell.
-    response : bool
-        Whether it is a column of y.
-    decimal : {".", ","}
-        Decimal sign of numbers that are written as text.
-    where : function of a sample and a row
-        Says in words where a cell came from.
     """
+    values = {cell for cells in samples for cell in cells}
+    if category is None and _are_floats(values) and len(values - {None}) > 2:
+        # What nearly all columns of arrays are; the same answer as below, without a look at every cell.
+        return Column(name, "number", decimal=decimal)
     found = [Counter(label_of(cell) for cell in cells if cell is not None) for cells in samples]
     counts = sum(found, Counter[str]())
     has_gaps = any(cell is None for cells in samples for cell in cells)
@@ -514,15 +500,7 @@ class Derived:
 
 
 def derive(column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
-    """Return the columns that an input is compared by, and what a reader should know about them.
-
-    Parameters
-    ----------
-    column : Column
-        The input.
-    values : sequence of array
-        Its numbers, codes or days in each table; NaN are gaps.
-    """
+    """Return the columns that an input is compared by, and what a reader should know about them."""
     made, notes = date_parts(column, values) if column.kind == "date" else ([Derived(column, tuple(values))], [])
     pooled = np.concatenate(values)
     gaps = np.isnan(pooled)
@@ -572,14 +550,7 @@ def derive_inputs(
 ) -> tuple[list[Derived], list[str]]:
     """Return what is compared of the columns of x, and notes on all of them.
 
-    Parameters
-    ----------
-    columns : sequence of Column
-        The inputs.
-    values : sequence of sequences of array
-        For each of them (others may follow), its values in each table.
-    named : set of str
-        Inputs that were asked for by their names: a running number is one only if it is among them.
+    Of each column `values` has its numbers in every table; a running number is an input only if it is among `named`.
     """
     made: list[Derived] = []
     notes: list[str] = []

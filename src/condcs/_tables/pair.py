@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any
 
 import numpy as np
 
 from condcs._core.equality import ByValue
 from condcs._core.errors import DataError, OverlapError, ParameterError
-from condcs._tables.column_choice import choose_x_and_y, select_columns, select_one
 from condcs._tables.kinds import (
     Column,
     Decimal,
@@ -24,14 +25,12 @@ from condcs._tables.kinds import (
     separates_thousands,
     tell_kind,
 )
-from condcs._tables.sources import Batch, FileOptions, Row, Table, open_table
+from condcs._tables.sources import FEWEST_ROWS, Batch, FileOptions, Missing, Row, Table, open_table
 
 FloatArray = np.ndarray[Any, Any]
 
-Missing = Literal["error", "drop", "as-value"]
 """What becomes of gaps: an error, rows left out, or gaps of x as values of their own (rows without y are left out)."""
 
-FEWEST_ROWS = 10
 _MEGABYTE = 1 << 20
 _SHOWN = 5
 
@@ -149,17 +148,7 @@ class RowSampler:
 def sample_rows(
     batches: Iterable[Batch], columns: int, *, most: int, memory: int, seed: tuple[int, int], may_lack: int = 0
 ) -> Sample:
-    """Keep a uniform sample of the rows of a table; see `RowSampler`.
-
-    Parameters
-    ----------
-    batches : iterable of Batch
-        The table.
-    columns, most, memory, may_lack : int
-        As in `RowSampler`.
-    seed : pair of int
-        Seed, and which table it is.
-    """
+    """Keep a uniform sample of the rows of a table; see `RowSampler`."""
     generator = np.random.default_rng(seed)
     sampler = RowSampler(columns, most=most, memory=memory, may_lack=may_lack)
     for batch in batches:
@@ -249,17 +238,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The names of the columns to be read.
-
-    Attributes
-    ----------
-    x, y : list of str
-        Inputs and responses.
-    named : set of str
-        Inputs that were asked for by their own names.
-    weights, cluster : str or None
-        Columns of weights, and of what rows belong to.
-    """
+    """The names of the columns to be read."""
 
     x: list[str]
     y: list[str]
@@ -419,11 +398,11 @@ def check_gaps(
     if sample.gaps and options.missing == "error":
         worst = sorted(zip(names, sample.gaps_by_column, strict=True), key=lambda pair: -pair[1])
         told = ", ".join(f"{name!r} ({count:,})" for name, count in worst[:_SHOWN] if count)
+        as_value = "let gaps count as values with tables=TableOptions(missing='as-value'), "
         raise DataError(
             f"{title} must have no missing or infinite values in the columns compared, got {sample.gaps:,} of "
-            f"{sample.seen:,} rows with one: {told}. Drop such rows with missing='drop', "
-            f"{'let gaps count as values with missing=' + repr('as-value') + ', ' if as_values else ''}"
-            "or fill them in first."
+            f"{sample.seen:,} rows with one: {told}. Drop such rows with tables=TableOptions(missing='drop'), "
+            f"{as_value if as_values else ''}or fill them in first."
         )
 
 
@@ -558,3 +537,92 @@ def _check_overlap(inputs: Sequence[Derived]) -> None:
             f"{'it' if len(apart) == 1 else 'them'} out with x={','.join(f'!{name}' for name in apart)!r} (a date or "
             "a running number is not an input)."
         )
+
+
+MOST_COLUMNS = 500
+"""Columns of x; with more, neither the nulls nor distances have a meaning that samples of this size could carry."""
+
+_NAMES_SHOWN = 12
+
+
+def select_columns(option: str, patterns: Sequence[str], names: Sequence[str], title: str) -> list[str]:
+    """Return the columns that patterns name, in the table's order within each pattern.
+
+    A pattern is a name, a glob (``area_*``), or either with a leading ``!``, which takes columns away again; several
+    may be separated by commas. A column whose name holds a comma or a star is matched by its whole name first.
+    """
+    chosen: dict[str, None] = {}
+    known = set(names)
+    unknown = []
+    for pattern in _split(patterns, names):
+        without = pattern.startswith("!") and pattern not in known
+        wanted = pattern[1:] if without else pattern
+        matches = [wanted] if wanted in known else [name for name in names if fnmatchcase(name, wanted)]
+        if not matches:
+            unknown.append(wanted)
+        elif without:
+            # A list of exceptions alone means everything else.
+            chosen = chosen or dict.fromkeys(names)
+            for name in matches:
+                chosen.pop(name, None)
+        else:
+            chosen.update(dict.fromkeys(matches))
+    if unknown:
+        # All of them in one message: a long list would otherwise be mended name by name.
+        remedies = " ".join(dict.fromkeys(_remedy(wanted, names) for wanted in unknown))
+        raise ParameterError(
+            f"`{option}` must name columns of {title}, got {', '.join(map(repr, unknown))}. {remedies}"
+        )
+    return list(chosen)
+
+
+def select_one(option: str, patterns: Sequence[str], names: Sequence[str], title: str) -> str | None:
+    """Return the one column that patterns name, or None where there are none."""
+    chosen = select_columns(option, patterns, names, title)
+    if len(chosen) > 1:
+        raise ParameterError(
+            f"`{option}` must name one column of {title}, got {', '.join(map(repr, chosen[:_NAMES_SHOWN]))}. Name one "
+            "of them."
+        )
+    return chosen[0] if chosen else None
+
+
+def choose_x_and_y(
+    x: Sequence[str], y: Sequence[str], names: Sequence[str], title: str, aside: Sequence[str] = ()
+) -> tuple[list[str], list[str]]:
+    """Return the columns of x and of y; x is everything but y, and what stands aside, where it is not given."""
+    responses = select_columns("y", y, names, title)
+    if set(responses) & set(aside):
+        raise ParameterError(
+            f"`y` must be a column of its own, got {', '.join(map(repr, aside))}, which has another role. Name another."
+        )
+    if not responses:
+        raise ParameterError(f"`y` must name a column of {title}, got none. {_remedy('', names)}")
+    taken = {*responses, *aside}
+    inputs = [name for name in select_columns("x", x or ["*"], names, title) if name not in taken]
+    if not inputs:
+        raise ParameterError(
+            f"`x` must leave at least one column beside `y`, got none of the {len(names)} columns of {title}. "
+            f"{_remedy('', names)}"
+        )
+    if len(inputs) > MOST_COLUMNS:
+        raise ParameterError(
+            f"`x` must name at most {MOST_COLUMNS} columns, got {len(inputs):,}. Name the ones that matter, e.g. "
+            f"x={','.join(inputs[:3])!r}, or a glob such as x={inputs[0][:4] + '*'!r}."
+        )
+    return inputs, responses
+
+
+def _split(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
+    parts: list[str] = []
+    for pattern in patterns:
+        parts += [pattern] if pattern in names else [part.strip() for part in pattern.split(",") if part.strip()]
+    return parts
+
+
+def _remedy(wanted: str, names: Sequence[str]) -> str:
+    close = get_close_matches(wanted, names, n=1)
+    if close:
+        return f"Did you mean {close[0]!r}?"
+    shown = ", ".join(repr(name) for name in names[:_NAMES_SHOWN])
+    return f"Its columns are {shown}{f' and {len(names) - _NAMES_SHOWN:,} more' if len(names) > _NAMES_SHOWN else ''}."

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
+import itertools
+import json
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, Protocol, TextIO, cast, get_args
 
-from condcs._core.checks import check_choice, check_integer
+from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import DataError
 from condcs._tables.kinds import Decimal, gap_marks
 
@@ -50,7 +54,16 @@ _FOREIGN = {
 BATCH_BYTES = 1 << 22
 """About what the cells of a batch may take up, as they are in the file."""
 
+FEWEST_ROWS = 10
+"""Of a table that is compared."""
+
 Row = Sequence[Any]
+
+Columns = str | int | Sequence[str | int]
+"""Columns: names, globs, or numbers for those of an array."""
+
+Missing = Literal["error", "drop", "as-value"]
+"""What becomes of missing values."""
 
 
 class RowError(DataError):
@@ -88,6 +101,55 @@ class FileOptions:
         check_integer("memory", self.memory, 1)
 
 
+@dataclass(frozen=True)
+class TableOptions(FileOptions):
+    """How tables are read, and what their columns are for.
+
+    Parameters
+    ----------
+    format, encoding, decimal, gaps, memory
+        Of files, and of text in tables: the format, if a file's first bytes and its ending do not tell ("csv",
+        "jsonl", "parquet", "arrow" or "xlsx"), the encoding of csv and jsonl, the decimal sign ("." or ","), texts that
+        stand for a missing value beside the usual ones, and the megabytes that the sampled rows may take up.
+    missing : {"error", "drop", "as-value"}
+        Whether rows with missing values are an error, or left out, or gaps of x count as values: a category "missing",
+        or the median of a number and a column that flags the gaps. Rows without y are then left out.
+    category, number : str, int or sequence of them
+        Columns of numbers that are labels, and responses of two values that are numbers.
+    weights : str or int, optional
+        Column of positive weights of the rows; it is no input.
+    cluster : str or int, optional
+        Column that says which rows belong together (a customer, a day): labels are redrawn by cluster. It is no input.
+    max_rows : int, optional
+        Rows of each table that are compared; of longer ones a uniform sample. By default as many as `time_budget`
+        allows for, and 2,000 of each group.
+    time_budget : float, optional
+        Seconds of processor time that the comparison of two tables may take, about; 60 by default. What that means for
+        the rows is said.
+
+    Examples
+    --------
+    >>> TableOptions(missing="drop", category="plan", decimal=",").missing
+    'drop'
+    """
+
+    missing: Missing = "error"
+    category: Columns = ()
+    number: Columns = ()
+    weights: str | int | None = None
+    cluster: str | int | None = None
+    max_rows: int | None = None
+    time_budget: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("missing", self.missing, get_args(Missing))
+        if self.max_rows is not None:
+            check_integer("max_rows", self.max_rows, FEWEST_ROWS)
+        if self.time_budget is not None:
+            check_positive("time_budget", self.time_budget)
+
+
 class Batch(list[Row]):
     """Rows, and for each the line of the file that it starts in, or its number."""
 
@@ -113,21 +175,9 @@ class Table(Protocol):
 
 
 def open_table(source: str | Table, files: FileOptions, *, any_bytes: bool = False) -> AbstractContextManager[Table]:
-    """Open a table for reading.
+    """Open a file, or "-" for standard input, for reading; a table that is open already is handed out as it is.
 
-    Parameters
-    ----------
-    source : str or Table
-        A file, "-" for standard input, or a table that is open already.
-    files : FileOptions
-        How it is read.
-    any_bytes : bool
-        Whether bytes that the encoding does not have become replacement characters, instead of an error.
-
-    Returns
-    -------
-    context manager
-        Gives the `Table`, and closes the file.
+    With `any_bytes`, bytes that the encoding does not have become replacement characters, instead of an error.
     """
     if isinstance(source, str):
         return _opened(source, files, any_bytes)
@@ -153,7 +203,7 @@ def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
             what = f"the byte 0x{error.object[error.start]:02x}, which does not occur in it"
         raise DataError(
             f"{title} must be text in {files.encoding}, got {what}. Name its encoding, e.g. "
-            "files=FileOptions(encoding='latin-1')."
+            "tables=TableOptions(encoding='latin-1')."
         ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{title} must be a whole gzip file, got a damaged one ({error}). Fetch it again.") from error
@@ -188,21 +238,19 @@ def _table(stream: io.BufferedReader, path: str, title: str, files: FileOptions,
     _check_kind(head, title, files.format)
     form = files.format or _form(name, head)
     if form == "xlsx":
-        from condcs._tables.excel import ExcelTable
+        from condcs._tables.typed_files import ExcelTable
 
         if text is not stream or path == "-":
             raise DataError(f"{title} must be a file of its own to be read as Excel. Unpack it, or save it to a file.")
         return ExcelTable(stream, title)
     if form in ("parquet", "arrow"):
-        from condcs._tables.columnar import arrow_table, parquet_table
+        from condcs._tables.typed_files import arrow_table, parquet_table
 
         if text is not stream:
             raise DataError(f"{title} must not be compressed as a whole: {form} compresses inside. Run gunzip on it.")
         if form == "parquet":
             return parquet_table(stream, title, piped=path == "-")
         return arrow_table(stream, title, piped=path == "-", is_file=head.startswith(_ARROW_FILE))
-    from condcs._tables.text import CsvTable, JsonLinesTable
-
     codec = _checked_codec(files.encoding)
     errors = "replace" if any_bytes else "strict"
     lines = io.TextIOWrapper(cast(Any, _Unclosed(text)), encoding=codec, errors=errors, newline="")
@@ -272,3 +320,181 @@ class _Unclosed(io.BufferedIOBase):
 
     def read1(self, size: int = -1, /) -> bytes:
         return bytes(self._stream.read1(size))
+
+
+LONGEST_LINE = 1 << 22
+"""Characters of a line, or of a record of several lines; a longer one is not a table, and would not fit in memory."""
+
+_SEPARATORS = ",;\t|"
+
+
+class Lines:
+    """The lines of a file, counted, and none of them without bound."""
+
+    def __init__(self, text: TextIO, title: str) -> None:
+        self._text, self._title = text, title
+        self.number = self.characters = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(LONGEST_LINE)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        self.characters += len(line)
+        if self.characters >= LONGEST_LINE:
+            raise DataError(
+                f"{self._title} must have lines of less than {LONGEST_LINE >> 20} million characters, got more in line "
+                f"{self.number}. Look for a quote that is never closed, or name its `format` if it is not text."
+            )
+        if "\0" in line:
+            raise RowError(
+                f"{self._title} must be text, got a zero byte. If it is UTF-16, pass "
+                "tables=TableOptions(encoding='utf-16'); else name its `format`."
+            )
+        if not line.isascii():
+            check_characters(line, self._title, self.number)
+        return line
+
+
+class CsvTable:
+    """Comma-, semicolon-, tab- or bar-separated values with a header line; the separator is the header's most frequent.
+
+    Lines are read one at a time: memory does not grow with the file. Not through pyarrow: its csv reader waits for a
+    full block, so that rows from a pipe would come late, stops at the first bad row, and its messages name no lines.
+    """
+
+    unit = "line"
+
+    def __init__(self, text: TextIO, title: str) -> None:
+        self.title = title
+        self._lines = Lines(text, title)
+        first = next((line for line in self._lines if line.strip()), "")
+        if not first:
+            raise DataError(f"{title} is empty. A table needs a header and rows.")
+        self._separator = max(_SEPARATORS, key=first.count)
+        # Strict: a quote that is never closed would otherwise swallow the rest of the file as one cell. Not a generator
+        # in front: one that has raised an error cannot go on.
+        self._reader = csv.reader(itertools.chain([first], self._lines), delimiter=self._separator, strict=True)
+        self.names = check_names(self._next() or [], title)
+
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
+        """Yield rows of strings."""
+        width, most = len(self.names), most or batch_rows(len(columns))
+        batch, read, start = Batch(), 0, self._lines.number + 1
+        while (row := self._next()) is not None:
+            if row:
+                if len(row) != width:
+                    raise RowError(
+                        f"{self.title} must have {width} cells in every row, got {len(row)} in line {start}. "
+                        "Quote cells that hold the separator, or correct the line."
+                    )
+                batch.append([row[c] for c in columns])
+                batch.lines.append(start)
+                read += self._lines.characters
+                if len(batch) == most or read > BATCH_BYTES:
+                    yield batch
+                    batch, read = Batch(), 0
+            start = self._lines.number + 1
+        if batch:
+            yield batch
+
+    def _next(self) -> list[str] | None:
+        self._lines.characters = 0
+        try:
+            return next(self._reader, None)
+        except csv.Error as error:
+            raise RowError(
+                f"{self.title} must be csv, got something else by line {self._lines.number}: {error}. "
+                "Look for a quote that is never closed, or name its `format`."
+            ) from error
+
+
+class JsonLinesTable:
+    """One JSON object per line; the first names the columns, and a key that a later one lacks is a gap."""
+
+    unit = "line"
+
+    def __init__(self, text: TextIO, title: str) -> None:
+        self.title = title
+        self._lines = Lines(text, title)
+        self._first = self._next()
+        if self._first is None:
+            raise DataError(f"{title} is empty. A table needs rows.")
+        self.names = check_names(list(self._first), title)
+
+    def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
+        """Yield rows of strings, numbers, booleans and None."""
+        keys = [self.names[c] for c in columns]
+        batch, read = Batch(), 0
+        most = most or batch_rows(len(columns))
+        record, self._first = self._first or self._next(), None
+        while record is not None:
+            batch.append([self._scalar(record.get(key), key) for key in keys])
+            batch.lines.append(self._lines.number)
+            read += self._lines.characters
+            if len(batch) == most or read > BATCH_BYTES:
+                yield batch
+                batch, read = Batch(), 0
+            record = self._next()
+        if batch:
+            yield batch
+
+    def _next(self) -> dict[str, Any] | None:
+        self._lines.characters = 0
+        for line in self._lines:
+            if not line.strip():
+                self._lines.characters = 0
+                continue
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                # ValueError: no JSON, or an integer of thousands of digits, which Python does not read.
+                raise RowError(
+                    f"{self.title} must hold one JSON object per line, got something else in line "
+                    f"{self._lines.number}: {error}. Correct the line, or name its `format`."
+                ) from error
+            if not isinstance(record, dict):
+                raise RowError(
+                    f"{self.title} must hold one JSON object per line, got {type(record).__name__} in line "
+                    f"{self._lines.number}. "
+                    'Write rows as {"name": value, ...}.'
+                )
+            if "\\u" in line:
+                check_characters(json.dumps(record, ensure_ascii=False), self.title, self._lines.number)
+            return record
+        return None
+
+    def _scalar(self, value: Any, key: str) -> Any:
+        if isinstance(value, list | dict):
+            raise RowError(
+                f"{self.title} must hold numbers or text in column {key!r}, got a {type(value).__name__} in line "
+                f"{self._lines.number}. Flatten it, or leave the column out of `x`."
+            )
+        return value
+
+
+def check_names(names: Sequence[str], title: str) -> tuple[str, ...]:
+    """Check the header; a column without a name gets one."""
+    named = tuple(name or f"column {number}" for number, name in enumerate(names, start=1))
+    twice = [name for name, count in Counter(named).items() if count > 1]
+    if twice:
+        more = f" and {len(twice) - 5:,} more" if len(twice) > 5 else ""
+        raise DataError(
+            f"{title} must name each column once, got {', '.join(map(repr, twice[:5]))}{more} more than once. Rename "
+            "them."
+        )
+    return named
+
+
+def check_characters(text: str, title: str, line: int) -> None:
+    """Refuse halves of surrogate pairs, which are not characters: they can be neither printed nor written."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise RowError(
+            f"{title} must be text, got half of a character (U+{ord(text[error.start]):04X}) in line {line}. Correct "
+            "the line, or name its `encoding`."
+        ) from error

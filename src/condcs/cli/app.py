@@ -14,7 +14,7 @@ import typer
 import condcs
 from condcs._core.checks import check_choice
 from condcs.cli.boundary import Commands
-from condcs.cli.workers import Dask
+from condcs.cli.workers import EFFORT, Dask, on_workers
 
 if TYPE_CHECKING:
     from condcs._tables.sources import FileOptions
@@ -27,22 +27,44 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 
-Decimal = Annotated[str, typer.Option("--decimal", help="Decimal sign of numbers that are written as text: . or ,")]
+_OUTPUT, _TABLES = "Results", "How tables are read"
+"""Panels of the help page; options without one are about what is asked."""
+
+Decimal = Annotated[
+    str,
+    typer.Option("--decimal", help="Decimal sign of numbers that are written as text: . or ,", rich_help_panel=_TABLES),
+]
 Gaps = Annotated[
     list[str] | None,
-    typer.Option("--gaps", help="Further texts for missing values, comma-separated, e.g. '?' or '-,unknown'."),
+    typer.Option(
+        "--gaps",
+        metavar="TEXTS",
+        help="Further texts for missing values, comma-separated, e.g. '?' or '-,unknown'.",
+        rich_help_panel=_TABLES,
+    ),
 ]
 Form = Annotated[
     str | None,
-    typer.Option("--format", help="csv, jsonl, parquet, arrow or xlsx; by default the file itself tells."),
+    typer.Option(
+        "--format",
+        help="csv, jsonl, parquet, arrow or xlsx; by default the file itself tells.",
+        rich_help_panel=_TABLES,
+    ),
 ]
-Encoding = Annotated[str, typer.Option(help="Text encoding of csv and jsonl files.")]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Number of threads; by default one per core.")]
+Encoding = Annotated[str, typer.Option(help="Text encoding of csv and jsonl files.", rich_help_panel=_TABLES)]
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of threads; by default one per core.", rich_help_panel=EFFORT),
+]
 Columns = Annotated[
     list[str] | None,
-    typer.Option("--x", help="Inputs: names, globs, '!name' to leave one out; by default all columns but y."),
+    typer.Option(
+        "--x", metavar="COLUMNS", help="Inputs: names, globs, '!name' to leave one out; by default all columns but y."
+    ),
 ]
-Response = Annotated[list[str], typer.Option("--y", help="Response: names or globs, comma-separated.")]
+Response = Annotated[
+    list[str], typer.Option("--y", metavar="COLUMNS", help="Response: names or globs, comma-separated.")
+]
 DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Drop rows with missing values.")]
 Categories = Annotated[list[str] | None, typer.Option(help="Columns of numbers that are categories.")]
 
@@ -77,94 +99,134 @@ def demo(
 @app.command("compare")
 def compare_tables(
     reference: Annotated[
-        str, typer.Argument(help="The earlier table: csv, jsonl, parquet, arrow or xlsx; - is stdin.")
+        str,
+        typer.Argument(metavar="REFERENCE", help="The earlier table: csv, jsonl, parquet, arrow or xlsx; - is stdin."),
     ],
     y: Response,
-    current: Annotated[str | None, typer.Argument(help="The later table; none with --group.")] = None,
+    current: Annotated[
+        str | None, typer.Argument(metavar="CURRENT", help="The later table; none with --group.")
+    ] = None,
     x: Columns = None,
     group: Annotated[
-        str | None, typer.Option(help="Column of one table whose groups are compared, e.g. the month.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Compare the groups of one table, named by this column, e.g. the month."),
     ] = None,
     against: Annotated[
         str, typer.Option(help="What each group is compared with: rest (all others), first or previous.")
     ] = "rest",
-    alpha: Annotated[float, typer.Option(help="Significance level of the tests.")] = 0.05,
-    missing: Annotated[
-        str,
-        typer.Option(help="Missing values: error, drop (such rows), or as-value (gaps of x count as values)."),
-    ] = "error",
-    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="The same as --missing drop.")] = False,
-    category: Categories = None,
-    number: Annotated[list[str] | None, typer.Option(help="Responses with two values that are numbers.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Column of positive weights of the rows.")] = None,
-    cluster: Annotated[
-        str | None, typer.Option(help="Column that says which rows belong together, e.g. a customer.")
-    ] = None,
     prediction: Annotated[
-        str | None, typer.Option(help="Column of a model's predictions of y: why did its loss change?")
+        str | None,
+        typer.Option(metavar="COLUMN", help="A model's predictions of y: why did its loss change?"),
     ] = None,
-    loss: Annotated[str | None, typer.Option(help="Column of a model's loss, in place of --prediction.")] = None,
+    loss: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="A model's loss of each row, in place of --prediction.")
+    ] = None,
     tolerance: Annotated[
-        float | None, typer.Option(help="Change of y for equal inputs, in its units, that is too small to matter.")
+        float | None, typer.Option(help="Change of y for the same inputs, in its units, that is too small to matter.")
     ] = None,
     min_effect: Annotated[float | None, typer.Option(help="The same as a loss of overlap, e.g. 0.05.")] = None,
-    report: Annotated[Path | None, typer.Option(help="HTML report to write.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="JUnit XML to write, for the test reports of a pipeline.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Summary in Markdown to write.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    max_rows: Annotated[
-        int | None, typer.Option(min=10, help="Rows of each table; by default as many as the time budget allows for.")
+    alpha: Annotated[float, typer.Option(help="Significance level of the tests.")] = 0.05,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="HTML report to write.", rich_help_panel=_OUTPUT)
     ] = None,
-    time_budget: Annotated[
-        float | None, typer.Option(help="Seconds of processor time, about, that two tables may take; 60 by default.")
+    junit: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JUnit XML to write, for test reports.", rich_help_panel=_OUTPUT),
     ] = None,
-    memory: Annotated[int, typer.Option(min=1, help="Memory for the sampled rows, in megabytes.")] = 500,
-    resamples: Annotated[
-        int | None, typer.Option(min=1, help="Resamples of each test; by default 199, or more for many groups.")
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Summary in Markdown to write.", rich_help_panel=_OUTPUT)
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the tests.")] = 0,
-    jobs: Jobs = None,
-    dask: Dask = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=_OUTPUT)] = False,
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="Missing values: error, drop (such rows), or as-value (gaps of x count as values).",
+            rich_help_panel=_TABLES,
+        ),
+    ] = "error",
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="The same as --missing drop.", rich_help_panel=_TABLES)
+    ] = False,
+    category: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMNS", help="Columns of numbers that are categories.", rich_help_panel=_TABLES),
+    ] = None,
+    number: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMNS", help="Responses with two values that are numbers.", rich_help_panel=_TABLES),
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Positive weights of the rows.", rich_help_panel=_TABLES)
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Which rows belong together, e.g. a customer.", rich_help_panel=_TABLES),
+    ] = None,
     form: Form = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
     gaps: Gaps = None,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(
+            min=10,
+            help="Rows of each table; by default as many as the time budget allows for.",
+            rich_help_panel=EFFORT,
+        ),
+    ] = None,
+    time_budget: Annotated[
+        float | None,
+        typer.Option(help="Seconds of processor time for two tables, about; 60 by default.", rich_help_panel=EFFORT),
+    ] = None,
+    memory: Annotated[
+        int, typer.Option(min=1, help="Memory for the sampled rows, in megabytes.", rich_help_panel=EFFORT)
+    ] = 500,
+    resamples: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Resamples of each test; by default 199, or more for many groups.", rich_help_panel=EFFORT
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the tests.", rich_help_panel=EFFORT)] = 0,
+    jobs: Jobs = None,
+    dask: Dask = None,
 ) -> None:
     """Test whether the relation of y to x changed between two tables, or between groups of one, and show where.
 
     Numbers get Gaussian kernels, text gets delta kernels; a response with two values is a label. Exit code: 0 = no
     evidence that p(y|x) changed (even if p(x) did), 1 = changed at --alpha, 2 = error.
     """
-    from condcs._tables.pair import Missing
+    from condcs._tables.sources import Missing, TableOptions
     from condcs.cli.compare_command import Files, chosen_tables, run
-    from condcs.cli.workers import on_workers
 
     if missing not in get_args(Missing):
         raise typer.BadParameter(
             f"--missing must be error, drop or as-value, got {missing!r}. Texts that stand for a missing value are "
             f"named by --gaps {shlex.quote(missing)}"
         )
-    names = {"y": y, "x": x, "category": category or (), "number": number or (), "weights": weights, "cluster": cluster}
     compared = chosen_tables(
         reference,
         current,
         group,
-        against,
-        pairs_only={
-            "time_budget": time_budget,
-            "prediction": prediction,
-            "loss": loss,
-            "tolerance": tolerance,
-            "min_effect": min_effect,
-        },
+        columns={"y": y, "x": x},
         alpha=alpha,
-        n_resamples=resamples,
-        rng=seed,
-        n_jobs=jobs,
-        max_rows=max_rows,
-        missing="drop" if drop_missing else missing,
-        files=_file_options(form, encoding, decimal, gaps, memory),
-        **names,
+        against=against,
+        pairs_only={"prediction": prediction, "loss": loss, "tolerance": tolerance, "min_effect": min_effect},
+        tables=TableOptions(
+            cast(Any, form),
+            encoding,
+            cast(Any, decimal),
+            gaps or (),
+            memory,
+            "drop" if drop_missing else cast(Any, missing),
+            category or (),
+            number or (),
+            weights,
+            cluster,
+            max_rows,
+            time_budget,
+        ),
+        effort={"rng": seed, "n_jobs": jobs, **({} if resamples is None else {"n_resamples": resamples})},
     )
     with on_workers(dask):
         run(compared, as_machine=as_json, files=Files(report, junit, markdown), command=_command_line())
@@ -214,7 +276,6 @@ def cluster(
     """
     from condcs.cli.cluster_command import ClusterMeasure, ClusterMethod, ClusterOptions, ClusterScaling, run
     from condcs.cli.series_files import Arrangement, Layout, SeriesOptions
-    from condcs.cli.workers import on_workers
 
     options = ClusterOptions(
         k=_number_or_auto(k),
@@ -291,7 +352,6 @@ def causal(
     """Test which series of a table drive which others; print the links and write an HTML report with the graph."""
     from condcs.cli.causal_command import CausalMeasure, CausalNull, CausalOptions, run
     from condcs.cli.causal_series import SeriesLayout, SeriesOptions
-    from condcs.cli.workers import on_workers
 
     options = CausalOptions(
         series=SeriesOptions(
@@ -336,7 +396,6 @@ def explore(
 ) -> None:
     """Let agents explore an environment without rewards; write learning curves and heat maps to an HTML report."""
     from condcs.cli.explore_command import run
-    from condcs.cli.workers import on_workers
     from condcs.explore._trials import ExploreOptions
 
     # Names are checked by the options themselves.

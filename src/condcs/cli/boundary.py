@@ -9,16 +9,18 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from condcs._core.errors import CondcsError, CondcsWarning
+from condcs._core.errors import CondcsError, CondcsWarning, ParameterError
 from condcs.cli.terminal import Terminal, abandon_output, foreign, prepare_streams
 
 CHANGED, FAILED, INTERRUPTED = 1, 2, 130
@@ -46,7 +48,7 @@ _ALIASES = {
     "yp": "y",
     "yq": "y",
 }
-_FILES = re.compile(r"""files=FileOptions\((\w+=(?:"[^"]*"|'[^']*'))\)""")
+_TABLES = re.compile(r"""tables=TableOptions\((\w+=(?:"[^"]*"|'[^']*'))\)""")
 _MISSING = re.compile(r"""`?missing`?=["']drop["']""")
 _ASSIGNED = re.compile(r"""(?P<tick>`?)\b(?P<name>\w+)(?P=tick)=(?P<value>"[^"]*"|'[^']*'|[-\w.]*\w)""")
 _OPTION = re.compile(r"""(--[\w-]+)=(?:"([^"]*)"|'([^']*)')""")
@@ -111,15 +113,7 @@ def tell_stop(words: str) -> NoReturn:
 
 
 def tell_failure(error: Exception, command: Any = None) -> int:
-    """Say what went wrong in a paragraph, in the words of the command line, and return the exit code.
-
-    Parameters
-    ----------
-    error : Exception
-        What was raised.
-    command : typer command, optional
-        The command whose options the message is to name.
-    """
+    """Say what went wrong in a paragraph, in the words of the command line, and return the exit code."""
     if isinstance(error, OSError):
         abandon_output()
     _print_error(_explained(error, command))
@@ -131,15 +125,6 @@ def tell_failure(error: Exception, command: Any = None) -> int:
 
 def in_options(message: str, options: Mapping[str, str], flags: frozenset[str] = frozenset()) -> str:
     """Replace the names of Python arguments in a message by those of command-line options.
-
-    Parameters
-    ----------
-    message : str
-        An error message of the library.
-    options : mapping
-        From the names of arguments to those of options.
-    flags : set of str
-        Arguments whose options take no value.
 
     Examples
     --------
@@ -154,7 +139,7 @@ def in_options(message: str, options: Mapping[str, str], flags: frozenset[str] =
         value = "" if name in flags else f" {shlex.quote(found['value'].strip(chr(34) + chr(39)))}"
         return f"{tick}{options[name]}{value}{tick}"
 
-    message = _FILES.sub(r"\1", message)
+    message = _TABLES.sub(r"\1", message)
     if "drop_missing" in options:
         message = _MISSING.sub(options["drop_missing"], message)
     message = _OPTION.sub(r"\1 \2\3", _ASSIGNED.sub(assigned, message))
@@ -228,3 +213,38 @@ def _show_warning(message: Any, category: type[Warning], *where: Any, **more: An
     """Print a warning of condcs as a note; others with their kind."""
     words = str(message) if issubclass(category, CondcsWarning) else f"{category.__name__}: {message}"
     Terminal(stderr=True).print(f"[yellow]Note: {foreign(' '.join(words.split()))}[/yellow]", soft_wrap=True)
+
+
+def check_file(option: str, path: Path, endings: Sequence[str] = ()) -> None:
+    """Check that a file can be written; its folder must exist, since a mistyped one would be created silently."""
+    if path.is_dir():
+        raise ParameterError(f"`{option}` must be a file, got the folder {path}. Name a file in it.")
+    if endings and path.suffix.lower() not in endings:
+        raise ParameterError(f"`{option}` must end in {' or '.join(endings)}, got {path.name!r}. Rename it.")
+    if not path.exists() or path.is_file():
+        _check_writable(option, path.parent)
+
+
+def check_folder(option: str, path: Path) -> None:
+    """Check that files can be written into a folder; the last part of its path may be new."""
+    if path.exists() and not path.is_dir():
+        raise ParameterError(f"`{option}` must be a folder, got the file {path}. Name another place.")
+    _check_writable(option, path if path.is_dir() else path.parent)
+
+
+def _check_writable(option: str, folder: Path) -> None:
+    if folder.is_file():
+        raise ParameterError(f"`{option}` must lie in a folder, but {folder} is a file. Name another place.")
+    if not folder.is_dir():
+        raise ParameterError(
+            f"`{option}` must lie in a folder, but {folder} does not exist. Create it, or correct the path."
+        )
+    try:
+        # Tried: permissions alone do not tell of read-only disks.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ParameterError(
+            f"`{option}` must be a path that you may write to, but in {folder}: {error.strerror or error}. Name "
+            "another place."
+        ) from error

@@ -16,8 +16,8 @@ from condcs.causal._influence_measures import MeasureName
 from condcs.causal._link_tests import NullName
 from condcs.causal._predictive_choice import LAGS, ORDERS, EmbeddingSearch
 from condcs.causal._series import check_series_table, in_ranks
+from condcs.cli.boundary import check_file
 from condcs.cli.causal_series import SeriesOptions, SeriesTable, read_series_table
-from condcs.cli.outputs import check_file
 from condcs.cli.terminal import Terminal, foreign
 
 FloatArray = np.ndarray[Any, Any]

@@ -13,9 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from condcs._core.errors import DataError, ParameterError
-from condcs._tables.column_choice import MOST_COLUMNS, select_columns
 from condcs._tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, remedy
-from condcs._tables.pair import refuse_columns
+from condcs._tables.pair import MOST_COLUMNS, refuse_columns, select_columns
 from condcs._tables.sources import FileOptions, Table, open_table
 from condcs.causal._series import grid_places, on_grid
 from condcs.datasets._npz_files import read_arrays

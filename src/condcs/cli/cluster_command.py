@@ -12,7 +12,7 @@ import numpy as np
 from rich.table import Table
 
 from condcs._core.errors import ParameterError
-from condcs.cli.outputs import check_folder
+from condcs.cli.boundary import check_folder
 from condcs.cli.series_files import SeriesFile, SeriesOptions, read_series
 from condcs.cli.terminal import Terminal, foreign
 from condcs.report._cluster_page import Clustering, cluster_page

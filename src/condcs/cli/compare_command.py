@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+from xml.etree import ElementTree
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from condcs._core.errors import ParameterError
-from condcs.cli.boundary import CHANGED
-from condcs.cli.outputs import check_file
+from condcs._core.printable import harmless
+from condcs._tables.sources import TableOptions
+from condcs.cli.boundary import CHANGED, check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.comparison import _comparing
-from condcs.comparison._formats import Found, as_junit, as_markdown
-from condcs.comparison._groups import GroupComparison, compare_groups
-from condcs.comparison._result import Comparison
-from condcs.comparison._wording import Lines, answers, effects, loss_parts, responses, sizes, variables, where
+from condcs.comparison._comparing import failure_words
+from condcs.comparison._groups import GroupComparison, compare_groups, place_words
+from condcs.comparison._result import Comparison, Limits
+from condcs.comparison._wording import Lines, answers, where
 from condcs.report._page import as_json, write_whole
 
 _STYLES = {"shifted": "bold red", "changed": "bold red", "same": "bold green", "no evidence": "green"}
@@ -35,49 +39,61 @@ class Files:
     markdown: Path | None = None
 
 
+Found = Comparison | GroupComparison
 Compared = Callable[[Callable[[str], None]], Found]
 """Compares; it is given what to call with the name of each step."""
 
 
 def chosen_tables(
-    reference: str, current: str | None, group: str | None, against: str, *, pairs_only: dict[str, Any], **options: Any
+    reference: str,
+    current: str | None,
+    group: str | None,
+    *,
+    columns: dict[str, Any],
+    alpha: float,
+    against: str,
+    pairs_only: dict[str, Any],
+    tables: TableOptions,
+    effort: dict[str, Any],
 ) -> Compared:
-    """Return what compares two tables, with options that only they have, or the groups of one; None is the default."""
+    """Return what compares two tables, or the groups of one; `pairs_only` are options that groups do not have."""
     if (current is None) == (group is None):
         got = "one table alone" if group is None else "two tables and --group"
         raise ParameterError(
             f"two tables must be named, or one table and its --group, got {got}. Name e.g. a second table."
         )
-    options = {name: value for name, value in options.items() if value is not None}
     pairs_only = {name: value for name, value in pairs_only.items() if value is not None}
-    if group is not None and pairs_only:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in pairs_only)
-        raise ParameterError(f"{named} must come with two tables, got --group. Leave it out, or compare two tables.")
     if group is not None:
+        named = [*pairs_only, *(["time_budget"] if tables.time_budget is not None else [])]
+        if named:
+            shown = ", ".join(f"--{name.replace('_', '-')}" for name in named)
+            raise ParameterError(f"{shown} must come with two tables, got --group. Leave it out.")
         return lambda tell: compare_groups(
             reference,
             group=group,
             against=cast(Any, against),
+            alpha=alpha,
+            tables=tables,
             progress=tell,
-            **options,
+            **columns,
+            **effort,
         )
-    return lambda tell: _comparing.compare(reference, current, progress=tell, **pairs_only, **options)
+    limits = Limits(pairs_only.pop("tolerance", None), pairs_only.pop("min_effect", None))
+    return lambda tell: _comparing.compare(
+        reference,
+        current,
+        alpha=alpha,
+        tolerance=limits,
+        tables=tables,
+        progress=tell,
+        **columns,
+        **effort,
+        **pairs_only,
+    )
 
 
 def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> None:
-    """Compare two tables and end with 0 (no evidence of a change), 1 (changed) or 2 (error).
-
-    Parameters
-    ----------
-    compared : function
-        See `chosen_tables`.
-    as_machine : bool
-        Whether to print JSON.
-    files : Files
-        What to write.
-    command : str
-        The command line, for the page.
-    """
+    """Compare two tables and end with 0 (no evidence of a change), 1 (changed) or 2 (error)."""
     for option, path in (("--report", files.report), ("--junit", files.junit), ("--markdown", files.markdown)):
         if path is not None:
             check_file(option, path)
@@ -92,54 +108,29 @@ def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> 
     if as_machine:
         print(as_json(found.to_dict()))
     else:
-        shown = print_comparison if isinstance(found, Comparison) else print_groups
-        shown(cast(Any, found), Terminal(), files.report)
+        print_found(found, Terminal(), files.report)
     if found.relation_changed:
         raise typer.Exit(CHANGED)
 
 
-def print_comparison(found: Comparison, console: Terminal, report: Path | None) -> None:
-    """Print sizes, both answers, what y does, and the regions."""
-    accounts = Table.grid(padding=(0, 2))
-    for _ in range(3):
-        accounts.add_column(overflow="fold")
-    for role, title, rows in sizes(found).rows:
-        accounts.add_row(f"[dim]{role}[/dim]", foreign(title), foreign(rows))
-    console.print()
-    console.print(accounts)
-    for name, words in variables(found):
-        console.print(f"[dim]{name:<9}[/dim]  {foreign(words)}")
-    console.print()
-    console.print(f"[bold]{foreign(found.verdict)}[/bold]")
-    for line in responses(found):
-        console.print(foreign(line))
-    for table in (effects(found), *([] if found.loss_change is None else [loss_parts(found)]), answers(found)):
+def print_found(found: Found, console: Terminal, report: Path | None) -> None:
+    """Print all that is said."""
+    for kind, content in found._said():
+        if kind == "notes":
+            for note in content:
+                console.print(f"[yellow]- {foreign(note)}[/yellow]")
+            continue
         console.print()
-        console.print(console.fitted(_table(table)))
-    if found.relation_changed:
-        console.print()
-        console.print(console.fitted(_table(where(found))))
-    _print_end(found.notes, console, report)
-
-
-def print_groups(found: GroupComparison, console: Terminal, report: Path | None) -> None:
-    """Print a line per group, and the answer."""
-    console.print()
-    console.print(foreign(f"{found.title}, by {found.column}"))
-    for name, words in found.variables:
-        console.print(f"[dim]{name:<7}[/dim]  {foreign(words)}")
-    console.print()
-    console.print(console.fitted(_table(found.lines())))
-    console.print()
-    console.print(f"[bold]{foreign(found.verdict)}[/bold]")
-    for line in found.places:
-        console.print(foreign(line))
-    _print_end(found.all_notes, console, report)
-
-
-def _print_end(notes: Sequence[str], console: Terminal, report: Path | None) -> None:
-    for note in notes:
-        console.print(f"[yellow]- {foreign(note)}[/yellow]")
+        if kind == "table":
+            console.print(console.fitted(_table(content)))
+        elif kind == "about":
+            pairs = Table.grid(padding=(0, 2))
+            for name, words in content:
+                pairs.add_row(f"[dim]{name}[/dim]", foreign(words))
+            console.print(pairs)
+        else:
+            answer, *more = map(foreign, content)
+            console.print("\n".join([f"[bold]{answer}[/bold]", *more]))
     if report is not None:
         console.print(f"\nReport: [bold]{foreign(str(report))}[/bold]")
 
@@ -177,3 +168,90 @@ def _progress(console: Terminal) -> Iterator[Callable[[str], None]]:
             begun.append(step)
 
         yield tell
+
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~])")
+
+
+def as_junit(found: Found) -> str:
+    """Return JUnit XML: a suite whose tests are the inputs, the relation and its regions, or the groups of a table.
+
+    What fails is what ends the command with 1: a changed relation. That the inputs shifted is said and is no failure.
+    """
+    tests = _of_pair(found) if isinstance(found, Comparison) else _of_groups(found)
+    failures = sum(failure is not None for _, failure, _ in tests)
+    suites = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(
+        suites, "testsuite", name="condcs compare", tests=str(len(tests)), failures=str(failures), errors="0"
+    )
+    for name, failure, said in tests:
+        test = ElementTree.SubElement(suite, "testcase", classname="condcs.compare", name=harmless(name))
+        if failure is not None:
+            ElementTree.SubElement(test, "failure", message=harmless(failure)).text = harmless(said, keep="\n")
+        else:
+            ElementTree.SubElement(test, "system-out").text = harmless(said, keep="\n")
+    ElementTree.indent(suites)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'
+
+
+def as_markdown(found: Found) -> str:
+    """Return a summary in Markdown, in which text from the tables is shown and never obeyed."""
+    # No evidence is no all-clear, and has no green.
+    mark = "🔴" if found.relation_changed else "⚪"
+    parts, about = [f"### {mark} {_escaped(found.verdict)}"], ""
+    for kind, content in found._said():
+        if kind == "table":
+            parts.append(_markdown_table(content))
+        elif kind == "about":
+            about = _points([f"{name}: {words}" for name, words in content])
+        else:
+            parts.append(_points(content if kind == "notes" else content[1:]))
+    return "\n\n".join(filter(None, [*parts, about])) + "\n"
+
+
+def _of_pair(found: Comparison) -> list[tuple[str, str | None, str]]:
+    """Return tests: a name, a message if it failed, and all that was found."""
+    lines = answers(found)
+    inputs, relation = (_record(lines, row) for row in lines.rows)
+    changed = found.relation_changed
+    tests: list[tuple[str, str | None, str]] = [
+        ("inputs", None, inputs),
+        ("relation", found.verdict if changed else None, failure_words(found) if changed else relation),
+    ]
+    if changed and found.regions:
+        places = where(found)
+        for number, row in enumerate(places.rows, start=1):
+            # Numbered: a name that had the bounds in it would be another test every time.
+            tests.append((f"region {number}", f"The relation changed {place_words(row[0])}.", _record(places, row)))
+    return tests
+
+
+def _of_groups(found: GroupComparison) -> list[tuple[str, str | None, str]]:
+    lines = found.lines()
+    return [
+        (
+            f"relation where {found.column} is {name}",
+            found.verdict if name in found.changed else None,
+            _record(lines, row),
+        )
+        for name, row in zip(found.names, lines.rows, strict=True)
+    ]
+
+
+def _record(lines: Lines, row: tuple[str, ...]) -> str:
+    return "\n".join(f"{title}: {cell}" for title, cell in zip(lines.columns, row, strict=True))
+
+
+def _markdown_table(lines: Lines) -> str:
+    sides = ["---:" if title in lines.numbers else "---" for title in lines.columns]
+    head, *rows = (list(map(_escaped, row)) for row in (lines.columns, *lines.rows))
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, sides, *rows))
+
+
+def _points(words: Sequence[str]) -> str:
+    return "\n".join(f"- {_escaped(line)}" for line in words)
+
+
+def _escaped(text: str) -> str:
+    """Return text that Markdown and HTML show as it is, on one line."""
+    return _MARKDOWN.sub(r"\\\1", html.escape(harmless(text), quote=False))

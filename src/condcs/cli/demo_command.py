@@ -10,7 +10,7 @@ from rich.table import Table
 
 import condcs
 from condcs._inference.witness import Witness
-from condcs.cli.outputs import check_file
+from condcs.cli.boundary import check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.datasets import LocalShift, make_local_shift
 

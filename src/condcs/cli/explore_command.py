@@ -10,7 +10,7 @@ from typing import Any
 from rich.live import Live
 from rich.table import Table
 
-from condcs.cli.outputs import check_file
+from condcs.cli.boundary import check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.explore._trials import COLUMNS, ExploreOptions, Found, MethodRuns, explore, rows_of
 

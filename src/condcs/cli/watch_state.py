@@ -19,9 +19,8 @@ import numpy as np
 
 from condcs._core.errors import CondcsError, DataError
 from condcs._core.files import atomic_write, sealed, unsealed, writing
-from condcs._tables.column_choice import choose_x_and_y
 from condcs._tables.kinds import Column, is_missing, label_of
-from condcs._tables.pair import ReadOptions, read_sample, tell_columns
+from condcs._tables.pair import ReadOptions, choose_x_and_y, read_sample, tell_columns
 from condcs._tables.sources import Row, RowError, open_table
 from condcs.cli.signals import OutputClosed, Stopped
 from condcs.drift import AfterAlarm, ConditionalDriftDetector

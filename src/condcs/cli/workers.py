@@ -12,9 +12,17 @@ import typer
 from condcs._parallel.dask_cluster import dask_cluster
 from condcs.cli.terminal import Terminal, foreign
 
+EFFORT = "How much work"
+"""Panel of the help page."""
+
 Dask = Annotated[
     str | None,
-    typer.Option("--dask", help="Spread the work over the Dask cluster with this scheduler, tcp://host:port."),
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Spread the work over the Dask cluster with this scheduler, tcp://host:port.",
+        rich_help_panel=EFFORT,
+    ),
 ]
 """The option of every command whose work can be spread."""
 

@@ -1,6 +1,6 @@
 """The parts of a `Comparison` of two tables: how far p(x) and p(y|x) shifted, how y changed, and where."""
 
 from condcs._inference.effects import Effect, Spread
-from condcs.comparison._shifts import Shift, Sizes
+from condcs.comparison._steps import Shift, Sizes
 
 __all__ = ["Effect", "Shift", "Sizes", "Spread"]

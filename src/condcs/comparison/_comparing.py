@@ -6,45 +6,69 @@ And the same as an assertion, for the tests of a pipeline.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from condcs._core.checks import check_alpha, check_choice, check_integer, check_positive
+from condcs._core.checks import check_alpha, check_integer
 from condcs._core.errors import DataError, ParameterError, public
 from condcs._core.printable import harmless
 from condcs._core.random import check_rng
 from condcs._tables.in_memory import TableInMemory, as_table, column_patterns
-from condcs._tables.pair import FEWEST_ROWS, Missing, Pair, ReadOptions, read_pair
-from condcs._tables.sources import FileOptions
-from condcs.comparison._losses import PREDICTED, LossColumn, split_off, with_predictions
-from condcs.comparison._regions import Places, find_places
+from condcs._tables.pair import Pair, ReadOptions, read_pair
+from condcs._tables.sources import Columns, TableOptions
 from condcs.comparison._result import Comparison, Limits
-from condcs.comparison._shifts import (
+from condcs.comparison._steps import (
     Losses,
+    Places,
     Shift,
     Sizes,
     Tell,
     collected_warnings,
     compare_inputs,
     compare_relation,
+    find_places,
     known_rows,
     measure_sizes,
 )
 from condcs.comparison._wording import responses, set_lines, sizes, where
 
-STEPS = {"reading": 0.05, "inputs": 0.15, "relation": 0.45, "how sure": 0.15, "how large": 0.12, "where": 0.08}
+STEPS = {"reading": 0.05, "inputs": 0.15, "relation": 0.55, "where": 0.12, "how large": 0.13}
 """The steps that `compare` tells of as they begin, and about how much of the time each takes."""
 
+RESAMPLES = 199
+"""Of each test, by default."""
 MOST_ROWS = 100_000
 """Rows of each table that are compared at most by default, whatever the time budget."""
+_TIME_BUDGET = 60.0
 _SECONDS, _SECONDS_PER_ROW = 3.0, 0.0016
 """Processor time of a comparison: the part that does not grow, and what every pooled row adds."""
 
-Columns = str | int | Sequence[str | int]
+
+@dataclass(frozen=True)
+class Run:
+    """How a comparison is run: resamples of each test, seed, threads, and what is told of each step."""
+
+    n_resamples: int
+    seed: int
+    n_jobs: int | None
+    tell: Tell
+
+
+def checked_run(
+    n_resamples: int,
+    rng: int | np.random.Generator | None,
+    n_jobs: int | None,
+    progress: Callable[[str], None] | None,
+) -> Run:
+    """Check how a comparison is to be run."""
+    check_integer("n_resamples", n_resamples, 1)
+    generator = check_rng(rng)
+    seed = int(rng) if isinstance(rng, Integral) else int(generator.integers(2**31))
+    return Run(n_resamples, seed, n_jobs, progress or (lambda step: None))
 
 
 @public
@@ -54,22 +78,14 @@ def compare(
     *,
     y: Columns,
     x: Columns | None = None,
-    alpha: float = 0.05,
-    n_resamples: int = 199,
-    rng: int | np.random.Generator | None = 0,
-    n_jobs: int | None = None,
-    max_rows: int | None = None,
-    time_budget: float = 60.0,
     prediction: Any = None,
     loss: str | int | None = None,
-    tolerance: float | None = None,
-    min_effect: float | None = None,
-    category: Columns = (),
-    number: Columns = (),
-    missing: Missing = "error",
-    weights: str | int | None = None,
-    cluster: str | int | None = None,
-    files: FileOptions | None = None,
+    tolerance: float | Limits | None = None,
+    alpha: float = 0.05,
+    n_resamples: int = RESAMPLES,
+    rng: int | np.random.Generator | None = 0,
+    n_jobs: int | None = None,
+    tables: TableOptions | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Say whether the relation of y to x changed between two tables, where, and how sure that is.
@@ -78,7 +94,7 @@ def compare(
     whether p(x) is the same (by permutations, which are exact), and whether p(y|x) is (the conditional CS
     test with the propensity null, so that shifted inputs alone are no evidence). Each has one p-value for several
     views together: bandwidths, or kinds of change. How large the change is comes in units of y, as a difference of
-    the means of y for equal inputs, over the inputs that both tables have. Numbers get Gaussian kernels in units of
+    the means of y for the same inputs, over the inputs that both tables have. Numbers get Gaussian kernels in units of
     their pooled standard deviation, text gets delta kernels; a response with two values is a label. Cost O(n^2) for up
     to 10,000 pooled rows, and linear in their number beyond; memory O(n).
 
@@ -91,7 +107,18 @@ def compare(
     y : str, int or sequence of them
         Response: names, globs (``"sensor_*"``), several with commas between them; numbers for the columns of an array.
     x : str, int or sequence of them, optional
-        Inputs; ``"!name"`` leaves one out. By default all columns but y.
+        Inputs; ``"!name"`` leaves one out. By default all columns without another role.
+    prediction : str, int, or fitted model, optional
+        A model's prediction of y: its column, which is then no input, or a scikit-learn model, which is asked to
+        predict. The result's `loss_change` says why the model got worse: inputs that moved, inputs that are new, or the
+        relation. The loss is the squared error of numbers, the share of errors of labels, and the log loss if y has two
+        labels and the predictions are probabilities of the later one.
+    loss : str or int, optional
+        The same for a column that holds the loss of every row.
+    tolerance : float or Limits, optional
+        Changes of y for the same inputs, in its units (for labels, in shares), that are too small to matter. The answer
+        is then "changed" only if mean or spread of y changed by more, over all inputs (in root mean square) or in a
+        region, and "same" only if both did by less, with confidence. `Limits` can also hold a loss of overlap.
     alpha : float
         Level of both tests.
     n_resamples : int
@@ -100,35 +127,9 @@ def compare(
         Seed of the sample of rows and of the tests.
     n_jobs : int, optional
         Threads; by default one per core.
-    max_rows : int, optional
-        Rows of each table that are compared; of longer ones a uniform sample. By default as many as `time_budget`
-        allows for.
-    time_budget : float
-        Seconds of processor time that the comparison may take, about; what it means for the rows is said.
-    prediction : str, int, or fitted model, optional
-        A model's prediction of y: its column, which is then no input, or a scikit-learn model, which is asked to
-        predict. The result's `loss_change` says why the model got worse: inputs that moved, inputs that are new, or the
-        relation. The loss is the squared error of numbers, the share of errors of labels, and the log loss if y has two
-        labels and the predictions are probabilities of the later one.
-    loss : str or int, optional
-        The same for a column that holds the loss of every row.
-    tolerance : float, optional
-        Changes of y for equal inputs, in its units (for labels, in shares), that are too small to matter. The answer is
-        then "changed" only if mean or spread of y changed by more, over all inputs (in root mean square) or in a
-        region, and "same" only if both did by less, with confidence.
-    min_effect : float, optional
-        The same as a loss of overlap: with 0.05, overlaps above 0.95 are too small a change to matter.
-    category, number : str, int or sequence of them
-        Columns of numbers that are labels, and responses of two values that are numbers.
-    missing : {"error", "drop", "as-value"}
-        Whether rows with missing values are an error, or left out, or gaps of x count as values: a category "missing",
-        or the median of a number and a column that flags the gaps. Rows without y are then left out.
-    weights : str or int, optional
-        Column of positive weights of the rows; it is no input.
-    cluster : str or int, optional
-        Column that says which rows belong together (a customer, a day): labels are redrawn by cluster. It is no input.
-    files : FileOptions, optional
-        How files, and numbers in text, are read.
+    tables : TableOptions, optional
+        How the tables are read: missing values, columns of numbers that are labels, weights, clusters, decimal commas,
+        and how many rows are compared.
     progress : function of a str, optional
         Called with the name of each step as it begins.
 
@@ -146,100 +147,86 @@ def compare(
     >>> def month(slope):
     ...     area = rng.normal(100, 20, size=120)
     ...     return {"area": area, "price": slope * area + rng.normal(0, 10, size=120)}
-    >>> found = compare(month(2), month(3), y="price", n_resamples=39)
+    >>> found = compare(month(2), month(3), y="price")
     >>> found.relation_changed, found.inputs_shifted
     (True, False)
     >>> round(found.effects[0].average.value, -1)
     100.0
     """
+    tables, run = given_tables(tables), checked_run(n_resamples, rng, n_jobs, progress)
     check_level(alpha, n_resamples)
-    limits = Limits(_checked("tolerance", tolerance), _checked("min_effect", min_effect, below=1.0))
+    limits = tolerance if isinstance(tolerance, Limits) else Limits(tolerance)
     source = loss_source(prediction, loss)
     if source is not None and source.column == PREDICTED:
-        reference, current = with_predictions((reference, current), prediction, y, x)
-    tables = as_table("reference", reference), as_table("current", current)
-    seed = as_seed(rng)
-    budget = check_positive("time_budget", time_budget)
-    options = read_options(
-        tables[0],
-        {"x": x, "y": y, "category": category, "number": number, "weights": weights, "cluster": cluster},
-        missing=missing,
-        max_rows=rows_within(budget) if max_rows is None else max_rows,
-        seed=seed,
-        files=files,
-    )
+        reference, current = (
+            _predicted(role, table, prediction, y, x)
+            for role, table in (("reference", reference), ("current", current))
+        )
+    both = as_table("reference", reference), as_table("current", current)
+    budget = _TIME_BUDGET if tables.time_budget is None else tables.time_budget
+    max_rows = rows_within(budget) if tables.max_rows is None else tables.max_rows
+    options = read_options(both[0], x, y, tables, max_rows=max_rows, seed=run.seed)
     if source is not None:
-        (column,) = column_patterns(source.option, source.column, tables[0])
+        (column,) = column_patterns(source.option, source.column, both[0])
         source = LossColumn(source.option, column)
         options = replace(options, y=[*options.y, column])
-    tell = progress or (lambda step: None)
-    tell("reading")
-    pair, losses = read_with_losses(tables, options, source)
-    found = compare_pair(
-        pair, alpha=alpha, n_resamples=n_resamples, seed=seed, n_jobs=n_jobs, tell=tell, losses=losses, limits=limits
-    )
-    if max_rows is not None or not (pair.reference.sampled or pair.current.sampled):
+    run.tell("reading")
+    pair, losses = read_with_losses(both, options, source)
+    found = compare_pair(pair, run, alpha=alpha, losses=losses, limits=limits)
+    if tables.max_rows is not None or not (pair.reference.sampled or pair.current.sampled):
         return found
     said = (
-        f"At most {options.max_rows:,} rows of each table were compared, to stay within {budget:g} s of processor "
-        "time. Raise `time_budget`, or set `max_rows`, to compare more."
+        f"At most {max_rows:,} rows of each table were compared, to stay within {budget:g} s of processor time. Raise "
+        "`time_budget`, or set `max_rows`, to compare more."
     )
     return replace(found, notes=(said, *found.notes))
 
 
-def read_options(
-    table: str | TableInMemory,
-    columns: Mapping[str, Any],
-    *,
-    missing: Missing,
-    max_rows: int,
-    seed: int,
-    files: FileOptions | None,
-) -> ReadOptions:
-    """Return checked options of reading; `columns` says for each option which columns of a table it names."""
-    check_choice("missing", missing, get_args(Missing))
-    files = FileOptions() if files is None else files
-    if not isinstance(files, FileOptions):
+def given_tables(tables: TableOptions | None) -> TableOptions:
+    """Return options as they were given, or the defaults."""
+    if tables is None:
+        return TableOptions()
+    if not isinstance(tables, TableOptions):
         raise ParameterError(
-            f"`files` must be a FileOptions, got {type(files).__name__}. Pass e.g. "
-            "files=FileOptions(encoding='latin-1')."
+            f"`tables` must be a TableOptions, got {type(tables).__name__}. Pass e.g. "
+            "tables=condcs.TableOptions(missing='drop')."
         )
+    return tables
+
+
+def read_options(
+    table: str | TableInMemory, x: Columns | None, y: Columns, tables: TableOptions, *, max_rows: int, seed: int
+) -> ReadOptions:
+    """Return what is to be read, with the columns of a table as names and patterns."""
+    columns = {"x": x, "y": y, **{name: getattr(tables, name) for name in ("category", "number", "weights", "cluster")}}
     patterns = {option: column_patterns(option, given, table) for option, given in columns.items()}
-    rows = check_integer("max_rows", max_rows, FEWEST_ROWS)
-    return ReadOptions(**patterns, missing=missing, max_rows=rows, seed=seed, files=files)
-
-
-def as_seed(rng: int | np.random.Generator | None) -> int:
-    """Return a seed for all that is random: the number itself, or one drawn."""
-    generator = check_rng(rng)
-    return int(rng) if isinstance(rng, Integral) else int(generator.integers(2**31))
+    return ReadOptions(**patterns, missing=tables.missing, max_rows=max_rows, seed=seed, files=tables)
 
 
 def compare_pair(
     pair: Pair,
+    run: Run,
     *,
     alpha: float,
-    n_resamples: int,
-    seed: int,
-    n_jobs: int | None,
-    tell: Tell,
     losses: Losses | None = None,
     limits: Limits | None = None,
 ) -> Comparison:
     """Compare two tables that have been read."""
+    tell, seed, n_resamples = run.tell, run.seed, run.n_resamples
 
-    def run() -> tuple[Shift, Shift, Sizes, Places]:
+    def steps() -> tuple[Shift, Shift, Sizes, Places]:
         tell("inputs")
         ground = known_rows(pair, seed)
         inputs = compare_inputs(pair, ground, resamples=n_resamples, seed=seed)
         tell("relation")
-        relation = compare_relation(pair, ground, resamples=n_resamples, seed=seed, jobs=n_jobs, tell=tell)
-        tell("how large")
-        sizes = measure_sizes(pair, ground, losses, alpha=alpha, seed=seed)
+        relation = compare_relation(pair, ground, resamples=n_resamples, seed=seed, jobs=run.n_jobs)
         tell("where")
-        return inputs, relation, sizes, find_places(pair, ground, seed=seed, alpha=alpha)
+        places = find_places(pair, ground, seed=seed, alpha=alpha)
+        tell("how large")
+        sizes = measure_sizes(pair, ground, losses, places.regions, alpha=alpha, seed=seed)
+        return inputs, relation, sizes, places
 
-    (inputs, relation, sizes, places), said = collected_warnings(run)
+    (inputs, relation, sizes, places), said = collected_warnings(steps)
     return Comparison(
         pair,
         inputs,
@@ -292,18 +279,9 @@ def rows_within(seconds: float) -> int:
     return int(np.clip((seconds - _SECONDS) / _SECONDS_PER_ROW / 2, 1000, MOST_ROWS))
 
 
-def _checked(name: str, value: float | None, below: float = np.inf) -> float | None:
-    if value is None:
-        return None
-    if check_positive(name, value) >= below:
-        raise ParameterError(f"`{name}` must lie below {below:g}, got {value!r}. Pass e.g. {name}=0.05.")
-    return float(value)
-
-
-def check_level(alpha: Any, n_resamples: Any) -> None:
+def check_level(alpha: Any, n_resamples: int) -> None:
     """Check that a level is one, and that this many resamples can reach it."""
     check_alpha(alpha)
-    check_integer("n_resamples", n_resamples, 1)
     if 1 / (1 + n_resamples) > alpha:
         least = int(1 / alpha)
         raise ParameterError(
@@ -320,8 +298,11 @@ def assert_same_relation(
     y: Columns,
     x: Columns | None = None,
     alpha: float = 0.01,
-    tolerance: float | None = None,
-    **options: Any,
+    tolerance: float | Limits | None = None,
+    n_resamples: int = RESAMPLES,
+    rng: int | np.random.Generator | None = 0,
+    n_jobs: int | None = None,
+    tables: TableOptions | None = None,
 ) -> Comparison:
     """Raise an AssertionError if the relation of y to x changed between two tables.
 
@@ -336,10 +317,12 @@ def assert_same_relation(
         Response and inputs, as in `condcs.compare`.
     alpha : float
         Level of the test: how often an unchanged relation fails.
-    tolerance : float, optional
+    tolerance : float or Limits, optional
         A change that does not matter, in the units of y, as in `condcs.compare`.
-    **options
-        Further keywords of `condcs.compare`, such as ``missing="drop"``.
+    n_resamples, rng, n_jobs : int, optional
+        Resamples, seed and threads, as in `condcs.compare`.
+    tables : TableOptions, optional
+        How the tables are read, as in `condcs.compare`.
 
     Returns
     -------
@@ -357,13 +340,22 @@ def assert_same_relation(
     >>> assert_same_relation(month(2), month(3), y="price")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    AssertionError: The relation of price to the inputs changed...
+    AssertionError: For the same inputs, price is ...
     """
     __tracebackhide__ = True  # pytest then shows the line of the test, not this one
-    if tolerance is not None:
-        options["tolerance"] = tolerance
     # Unwrapped, so that errors name this function.
-    found: Comparison = inspect.unwrap(compare)(reference, current, y=y, x=x, alpha=alpha, **options)
+    found: Comparison = inspect.unwrap(compare)(
+        reference,
+        current,
+        y=y,
+        x=x,
+        alpha=alpha,
+        tolerance=tolerance,
+        n_resamples=n_resamples,
+        rng=rng,
+        n_jobs=n_jobs,
+        tables=tables,
+    )
     if found.relation_changed:
         raise AssertionError(failure_words(found))
     return found
@@ -378,3 +370,118 @@ def failure_words(found: Comparison) -> str:
         [f"- {note}" for note in found.notes],
     ]
     return "\n\n".join("\n".join(map(harmless, lines)) for lines in blocks if lines)
+
+
+FloatArray = np.ndarray[Any, Any]
+
+PREDICTED = "(prediction)"
+"""Name of the column with what a model predicts."""
+_LEAST_PROBABILITY = 1e-6
+
+
+@dataclass(frozen=True)
+class LossColumn:
+    """Where the loss of a row comes from.
+
+    Attributes
+    ----------
+    option : str
+        The option that named it: "prediction" or "loss".
+    column : str or int
+        The column.
+    """
+
+    option: str
+    column: str | int
+
+
+def _predicted(name: str, table: Any, model: Any, y: Any, x: Any) -> Any:
+    if not hasattr(table, "columns") or not hasattr(table, "assign"):
+        raise ParameterError(
+            f"`prediction` must be a column unless the tables are pandas DataFrames, got a model and a "
+            f"{type(table).__name__} as `{name}`. Read the table with pandas, or predict first and pass the column."
+        )
+    features = getattr(model, "feature_names_in_", None)
+    if features is None:
+        wanted = [x] if isinstance(x, str) else x
+        features = [c for c in table.columns if c not in _names(y)] if wanted is None else _names(wanted)
+    lacking = [c for c in features if c not in table.columns]
+    if lacking:
+        raise DataError(
+            f"`{name}` must have the columns that the model was fitted to, but lacks "
+            f"{', '.join(map(repr, lacking[:5]))}. Pass the tables with all of them."
+        )
+    return table.assign(**{PREDICTED: np.asarray(model.predict(table[list(features)]))})
+
+
+def _names(columns: Any) -> list[Any]:
+    given: Sequence[Any] = [columns] if isinstance(columns, str | int) else list(columns)
+    return [part for each in given for part in (each.split(",") if isinstance(each, str) else [each])]
+
+
+def split_off(pair: Pair, source: LossColumn) -> tuple[Pair, Losses]:
+    """Take the column of the loss, which was read as a response, out of a pair, and return the losses of the rows."""
+    places = [i for i, column in enumerate(pair.y) if column.name == source.column]
+    others = [i for i in range(len(pair.y)) if i not in places]
+    (place,) = places
+    if not others:
+        raise ParameterError(
+            f"`{source.option}` must be another column than `y`, got {source.column!r} for both. Name the column "
+            f"of the {source.option}."
+        )
+    plain = replace(pair, y=tuple(pair.y[i] for i in others), yp=pair.yp[:, others], yq=pair.yq[:, others])
+    if source.option == "loss":
+        if pair.y[place].is_category and not _are_numbers(pair.y[place].labels):
+            raise DataError(f"`loss` must be a column of numbers, got labels in {source.column!r}. Name another one.")
+        values = [_as_numbers(pair, place, y) for y in (pair.yp, pair.yq)]
+        return plain, (values[0], values[1])
+    if len(others) > 1:
+        raise ParameterError(
+            f"`prediction` must be of one response, got {len(others)} columns as `y`. Compare them one by one, or "
+            "pass a column of losses as `loss`."
+        )
+    with np.errstate(over="ignore"):
+        losses = _loss(pair, others[0], place, pair.yp), _loss(pair, others[0], place, pair.yq)
+    if not all(np.isfinite(loss).all() for loss in losses):
+        raise DataError("the losses must be finite, but squares of the errors overflow. Rescale y and `prediction`.")
+    return plain, losses
+
+
+def _loss(pair: Pair, response: int, prediction: int, y: FloatArray) -> FloatArray:
+    """Squared error of numbers, errors of labels, and the log loss of probabilities of the later of two labels."""
+    truth, guess = pair.y[response], pair.y[prediction]
+    if not truth.is_category:
+        if guess.is_category and not _are_numbers(guess.labels):
+            raise DataError(
+                f"`prediction` must be a column of numbers, as {truth.name!r} is, got labels in {guess.name!r}. "
+                "Name another column."
+            )
+        return np.asarray((y[:, response] - _as_numbers(pair, prediction, y)) ** 2)
+    if guess.is_category:
+        said = np.array(guess.labels, dtype=object)[y[:, prediction].astype(int)]
+        true = np.array(truth.labels, dtype=object)[y[:, response].astype(int)]
+        return np.asarray(said != true, dtype=np.float64)
+    p = y[:, prediction]
+    if len(truth.labels) != 2 or p.min() < 0 or p.max() > 1:
+        raise DataError(
+            f"`prediction` must hold labels of {truth.name!r}, or probabilities of the later of two labels, got "
+            f"numbers from {p.min():.4g} to {p.max():.4g} for {len(truth.labels)} labels. Pass the predicted labels, "
+            "or a column of losses as `loss`."
+        )
+    p = np.clip(p, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+    return np.asarray(-np.log(np.where(y[:, response] == 1, p, 1 - p)))
+
+
+def _as_numbers(pair: Pair, place: int, y: FloatArray) -> FloatArray:
+    """Return the values of a column that may have been taken for labels because it has two values."""
+    column = pair.y[place]
+    if not column.is_category:
+        return np.asarray(y[:, place])
+    return np.asarray(np.array([float(label) for label in column.labels])[y[:, place].astype(int)])
+
+
+def _are_numbers(labels: Sequence[str]) -> bool:
+    try:
+        return bool([float(label) for label in labels])
+    except ValueError:
+        return False

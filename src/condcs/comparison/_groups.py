@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -13,22 +13,29 @@ import condcs
 from condcs._core.checks import check_choice
 from condcs._core.equality import ByValue
 from condcs._core.errors import DataError, OverlapError, ParameterError, public
-from condcs._core.printable import harmless
 from condcs._inference.explain import holm
 from condcs._tables.grouped_table import GroupedTable, read_groups
 from condcs._tables.in_memory import as_table, column_patterns
-from condcs._tables.pair import Missing
-from condcs._tables.sources import FileOptions
-from condcs.comparison._comparing import Columns, as_seed, check_level, compare_pair, read_options
-from condcs.comparison._reported import Reported
-from condcs.comparison._result import Comparison
-from condcs.comparison._shifts import kernels, standardised
-from condcs.comparison._wording import Lines, set_lines, show_number, show_p, variables, where
+from condcs._tables.sources import Columns, TableOptions
+from condcs.comparison._comparing import (
+    RESAMPLES,
+    check_level,
+    checked_run,
+    compare_pair,
+    given_tables,
+    read_options,
+)
+from condcs.comparison._result import Comparison, Reported
+from condcs.comparison._steps import kernels, standardised
+from condcs.comparison._wording import Block, Lines, change_words, effects, overall, show_p, variables, where
 from condcs.report._page import Page
 
 FloatArray = np.ndarray[Any, Any]
 
 SCHEMA = "condcs/compare-groups/1"
+
+_GROUP_ROWS = 2000
+"""Rows of each group that are compared, by default."""
 
 _AGAINST = {
     "rest": "each against all others together",
@@ -111,23 +118,19 @@ class GroupComparison(ByValue, Reported):
     def __repr__(self) -> str:
         return f"<GroupComparison: {self.verdict}>"
 
-    def __str__(self) -> str:
-        blocks = [
-            [f"{self.title}, by {self.column}", *(f"{name:<7}  {words}" for name, words in self.variables)],
-            set_lines(self.lines()),
-            [self.verdict, *self.places],
-            [f"- {note}" for note in self.all_notes],
+    def _said(self) -> list[Block]:
+        return [
+            ("about", (("table", f"{self.title}, by {self.column}"), *self.variables)),
+            ("table", self.lines()),
+            ("answer", (self.verdict, *self.places)),
+            ("notes", self.all_notes),
         ]
-        return "\n\n".join("\n".join(map(harmless, lines)) for lines in blocks if lines)
 
     @property
     def places(self) -> tuple[str, ...]:
-        """For each group that differs, the first of its regions."""
-        regions = {name: self[name].regions for name in self.changed}
+        """For each group that differs, what y does there for the same inputs, and where most clearly."""
         return tuple(
-            f"{self.column} = {name}: first of all {place_words(found[0].words)}."
-            for name, found in regions.items()
-            if found
+            f"{self.column} = {name}: for the same inputs, {change_words(self[name])}." for name in self.changed
         )
 
     @property
@@ -146,7 +149,7 @@ class GroupComparison(ByValue, Reported):
         for name, found, p, p_inputs in zip(
             self.names, self.comparisons, self.pvalues, self.inputs_pvalues, strict=True
         ):
-            _, before, after = found.response[0]
+            _, before, now = overall(found)[0]
             rows.append(
                 (
                     name,
@@ -154,7 +157,7 @@ class GroupComparison(ByValue, Reported):
                     "changed" if p <= self.alpha else "no evidence",
                     show_p(p),
                     "shifted" if p_inputs <= self.alpha else "no evidence",
-                    f"{show_number(before)} → {show_number(after)}",
+                    f"{before} → {now}",
                 )
             )
         mean = self.comparisons[0].response[0][0]
@@ -223,7 +226,10 @@ def place_words(region: str) -> str:
 
 def _about_group(page: Page, title: str, found: Comparison) -> None:
     page.section(title)
-    page.table(["all rows", "before", "now"], found.response)
+    page.text(f"For the same inputs, {change_words(found)}.")
+    lines = effects(found)
+    if lines.rows:
+        page.table(lines.columns, lines.rows)
     if found.regions:
         regions = where(found)
         page.table(regions.columns, regions.rows)
@@ -231,18 +237,6 @@ def _about_group(page: Page, title: str, found: Comparison) -> None:
 
 Against = Literal["rest", "first", "previous"]
 """What each group is compared with."""
-
-
-class TableOptions(TypedDict, total=False):
-    """How a table is read: keywords of `condcs.compare`."""
-
-    category: Columns
-    number: Columns
-    missing: Missing
-    weights: str | int | None
-    cluster: str | int | None
-    max_rows: int
-    files: FileOptions | None
 
 
 @public
@@ -254,12 +248,12 @@ def compare_groups(
     x: Columns | None = None,
     against: Against = "rest",
     alpha: float = 0.05,
+    matrix: bool = False,
     n_resamples: int | None = None,
     rng: int | np.random.Generator | None = 0,
     n_jobs: int | None = None,
-    matrix: bool = False,
+    tables: TableOptions | None = None,
     progress: Callable[[str], None] | None = None,
-    **options: Unpack[TableOptions],
 ) -> GroupComparison:
     """Say in which groups of a table (months, sites, versions) the relation of y to x differs.
 
@@ -279,15 +273,14 @@ def compare_groups(
         the order of their numbers or dates, other names in that of their first rows.
     alpha : float
         Level of the tests, for all groups together.
-    n_resamples : int, optional
-        Resamples of each test; by default 199, or more where the adjustment needs them.
-    rng, n_jobs, progress
-        As in `condcs.compare`.
     matrix : bool
         Whether to estimate the conditional CS divergence between all pairs of groups as well.
-    **options
-        `category`, `number`, `missing`, `weights`, `cluster`, `max_rows` (of each group) and `files`, as in
-        `condcs.compare`.
+    n_resamples : int, optional
+        Resamples of each test; by default 199, or more where many groups need them.
+    rng, n_jobs, progress
+        Seed, threads, and what is called with the name of each step, as in `condcs.compare`.
+    tables : TableOptions, optional
+        How the table is read, as in `condcs.compare`; its `max_rows` are those of each group.
 
     Returns
     -------
@@ -308,23 +301,22 @@ def compare_groups(
     ('March',)
     """
     check_choice("against", against, get_args(Against))
-    check_level(alpha, 199 if n_resamples is None else n_resamples)
-    source, seed, tell = as_table("table", table), as_seed(rng), progress or (lambda step: None)
-    columns = {name: options.get(name, ()) for name in ("category", "number", "weights", "cluster")}
-    reading = read_options(
-        source,
-        {"x": x, "y": y, **columns},
-        missing=options.get("missing", "error"),
-        max_rows=options.get("max_rows", 2000),
-        seed=seed,
-        files=options.get("files"),
-    )
+    tables = given_tables(tables)
+    run = checked_run(RESAMPLES if n_resamples is None else n_resamples, rng, n_jobs, progress)
+    if tables.time_budget is not None:
+        raise ParameterError(
+            f"`time_budget` must be None for groups, got {tables.time_budget:g}. Set `max_rows`, those of each group."
+        )
+    check_level(alpha, run.n_resamples)
+    source, tell = as_table("table", table), run.tell
+    max_rows = _GROUP_ROWS if tables.max_rows is None else tables.max_rows
+    reading = read_options(source, x, y, tables, max_rows=max_rows, seed=run.seed)
     tell("reading")
     groups = read_groups(source, column_patterns("group", group, source), reading)
     pairs = list(_references(len(groups.groups), against))
     if n_resamples is None:
         # Half the level is within reach of the smallest of the adjusted p-values.
-        n_resamples = max(199, math.ceil(2 * len(pairs) / alpha) - 1)
+        n_resamples = max(RESAMPLES, math.ceil(2 * len(pairs) / alpha) - 1)
     check_level(alpha / len(pairs), n_resamples)
     names, found, notes = [], [], list(groups.notes)
     for places, current in pairs:
@@ -334,11 +326,8 @@ def compare_groups(
         except (DataError, OverlapError) as error:
             notes.append(f"{name} could not be compared: {error}")
             continue
-        compared = compare_pair(
-            pair, alpha=alpha, n_resamples=n_resamples, seed=seed, n_jobs=n_jobs, tell=_telling(tell, name)
-        )
         names.append(name)
-        found.append(compared)
+        found.append(compare_pair(pair, replace(run, tell=_telling(tell, name), n_resamples=n_resamples), alpha=alpha))
     if not found:
         raise DataError(" ".join(["no group could be compared.", *notes]))
     return GroupComparison(

@@ -3,25 +3,69 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import condcs
+from condcs._core.checks import check_positive
 from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
 from condcs._inference.effects import Effect
 from condcs._inference.explain import Region
 from condcs._inference.loss_split import LossChange
-from condcs._inference.region_effects import Change
+from condcs._inference.regions import Change
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
-from condcs.comparison._regions import Places, response_summary
-from condcs.comparison._reported import Reported
-from condcs.comparison._shifts import Shift, Sizes
-from condcs.comparison._wording import as_text, verdict_words
+from condcs.comparison._steps import Places, Shift, Sizes, response_summary
+from condcs.comparison._wording import Block, as_text, said, verdict_words
 
 if TYPE_CHECKING:
     from condcs.report._page import Page
+
+if TYPE_CHECKING:
+    from condcs.report._page import Page
+
+
+class Reported:
+    """A result with words and a page: in a terminal, in a file, or in a notebook."""
+
+    @abstractmethod
+    def _said(self) -> list[Block]:
+        """Return everything that is said, in order."""
+
+    def __str__(self) -> str:
+        return as_text(self._said())
+
+    @abstractmethod
+    def _page(self, command: str | None = None) -> Page:
+        """Make the page."""
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return self._page().framed()
+        except ModuleNotFoundError:
+            # Without matplotlib a notebook shows the text.
+            return None
+
+    @public
+    def report(self, path: str | Path, *, command: str | None = None) -> Path:
+        """Write a page about it: one HTML file that needs nothing from the network.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, which is replaced if it exists; its folder must exist.
+        command : str, optional
+            The command that made it, to be shown at the end.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        return self._page(command).write(path)
 
 
 SCHEMA = "condcs/compare/1"
@@ -32,10 +76,25 @@ Decision = Literal["changed", "same", "undecided"]
 
 @dataclass(frozen=True)
 class Limits:
-    """How large a change must be to matter: in units of y, or as a loss of overlap; None if any does."""
+    """How large a change must be to matter; by default any change does.
+
+    Parameters
+    ----------
+    tolerance : float, optional
+        Changes of y for the same inputs, in its units (for labels, in shares), that are too small to matter.
+    min_effect : float, optional
+        The same as a loss of overlap: with 0.05, overlaps above 0.95 are too small a change to matter.
+    """
 
     tolerance: float | None = None
     min_effect: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("tolerance", self.tolerance), ("min_effect", self.min_effect)):
+            if value is not None:
+                check_positive(name, value)
+        if self.min_effect is not None and self.min_effect >= 1:
+            raise ParameterError(f"`min_effect` must lie below 1, got {self.min_effect!r}. Pass e.g. min_effect=0.05.")
 
     @property
     def given(self) -> bool:
@@ -94,7 +153,7 @@ class Comparison(ByValue, Reported):
             return "changed" if rejected else "undecided"
         beyond, within = [], []
         if self.limits.tolerance is not None:
-            bounds = [effect.bounds for effect in self.effects] + [_local_bounds(region) for region in self.regions]
+            bounds = [*(e.bounds for e in self.effects), *map(_local_bounds, self.places.regions)]
             beyond.append(any(low > self.limits.tolerance for low, _ in bounds))
             within.append(all(high < self.limits.tolerance for _, high in bounds))
         if self.limits.min_effect is not None:
@@ -112,7 +171,7 @@ class Comparison(ByValue, Reported):
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """How much each response changed for equal inputs, in its own units."""
+        """How much each response changed for the same inputs, in its own units."""
         return self.sizes.effects
 
     @property
@@ -127,8 +186,12 @@ class Comparison(ByValue, Reported):
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """Regions of x in which a change is significant, the most certain first; maybe none."""
-        return self.places.regions
+        """Regions of x in which a change is significant, the most certain first; none where the relation shows none.
+
+        Each region has a p-value of its own, for all regions together. That the test of p(y|x) must reject as well
+        protects from regions that are found where inputs moved and the relation did not.
+        """
+        return self.places.regions if self.relation.pvalue <= self.alpha else ()
 
     @property
     def response(self) -> tuple[tuple[str, float, float], ...]:
@@ -144,8 +207,8 @@ class Comparison(ByValue, Reported):
     def __repr__(self) -> str:
         return f"<Comparison: {self.verdict}>"
 
-    def __str__(self) -> str:
-        return as_text(self)
+    def _said(self) -> list[Block]:
+        return said(self)
 
     @public
     def plot(self, column: str | None = None) -> Any:
@@ -161,7 +224,7 @@ class Comparison(ByValue, Reported):
         matplotlib figure
             Not shown; save it with ``figure.savefig("change.png")``.
         """
-        from condcs.comparison._compare_figures import input_figure, telling_columns
+        from condcs.comparison._compare_page import input_figure, telling_columns
 
         names = [c.name for c in self.pair.x]
         if column is not None and column not in names:

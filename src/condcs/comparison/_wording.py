@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from condcs._core.printable import harmless
 from condcs._inference.effects import Effect
 from condcs._inference.loss_split import PARTS
-from condcs._inference.region_effects import Change
+from condcs._inference.regions import Change
 from condcs._inference.results import Estimate
 from condcs._tables.kinds import Column, describe_columns
 from condcs._tables.pair import Account
 
 if TYPE_CHECKING:
     from condcs.comparison._result import Comparison
-    from condcs.comparison._shifts import Shift
+    from condcs.comparison._steps import Shift
 
 
+_APART = "the samples hardly overlap"
+"""How the warning begins that there is hardly anything to compare."""
 _MANY_INPUTS, _SOME_DEPENDENCE = 10, 0.02
 """Inputs from which on an answer without evidence says that fewer would show more, and how much of y one must explain
 to be named."""
@@ -76,11 +78,20 @@ class Lines:
     numbers: frozenset[str] = frozenset()
 
 
+Block = tuple[Literal["about", "answer", "table", "notes"], Any]
+"""A part of what is said: pairs of a name and words, sentences of which the first is the answer, a table, or notes."""
+
+
 def sizes(found: Comparison) -> Lines:
     """Say what became of the rows of each table."""
     roles = (("reference", found.pair.reference), ("current", found.pair.current))
     rows = tuple((role, account.title, account_words(account, found.seed)) for role, account in roles)
     return Lines(("table", "title", "rows"), rows)
+
+
+def about(found: Comparison) -> list[tuple[str, str]]:
+    """Say which tables were compared, and which of their columns."""
+    return [*((role, f"{title}, {rows}") for role, title, rows in sizes(found).rows), *variables(found)]
 
 
 def variables(found: Comparison) -> tuple[tuple[str, str], ...]:
@@ -89,35 +100,52 @@ def variables(found: Comparison) -> tuple[tuple[str, str], ...]:
 
 
 def verdict_words(found: Comparison) -> str:
-    """Give the answer in a sentence: what y does now for equal inputs, then how sure that is."""
+    """Give the answer, the first sentence without statistics: what y does now for the same inputs, then how sure."""
     y = ", ".join(column.name for column in found.pair.y)
     p = f"p = {show_p(found.relation.pvalue)}"
-    if found.decision == "changed":
-        inputs = "The inputs shifted as well" if found.inputs_shifted else "No evidence that the inputs shifted"
-        return (
-            f"The relation of {y} to the inputs changed: for equal inputs, {_changes(found)}{_mostly(found)}; {p}. "
-            f"{inputs}."
+    shifted = "no evidence that the inputs shifted"
+    if found.inputs_shifted:
+        shifted = "the inputs themselves shifted" + (
+            " as well" if found.decision == "changed" else " (covariate shift)"
         )
-    inputs = "the inputs shifted (covariate shift)" if found.inputs_shifted else "no evidence that the inputs shifted"
+    if found.decision == "changed":
+        return (
+            f"For the same inputs, {change_words(found)}. The relation of {y} to the inputs changed ({p}); {shifted}."
+        )
     if found.decision == "same":
         most = _range(found, only_most=True)
-        return f"The relation of {y} to the inputs is the same within {_limit(found)}: {most}; {inputs}."
+        return f"The relation of {y} to the inputs is the same within {_limit(found)}: {most}; {shifted}."
     if found.limits.given:
         return (
             f"Undecided whether the relation of {y} to the inputs changed by more than {_limit(found)}: "
-            f"{_range(found)} ({p}); {inputs}."
+            f"{_range(found)} ({p}); {shifted}."
         )
-    return f"No evidence that the relation of {y} to the inputs changed ({p}); {inputs}. {unseen(found)}"
+    nothing = f"no evidence that the relation of {y} to the inputs changed ({p})"
+    if _is_apart(found):
+        rows = len(found.pair.xp) + len(found.pair.xq)
+        return (
+            f"The two tables have hardly any inputs in common, so that little can be said about {y} for the same "
+            f"inputs: {rows:,} rows tell as much as {found.relation.diagnostics['effective_rows']:.0f} would. There is "
+            f"{nothing}, which does not mean that it did not; {shifted}."
+        )
+    return f"N{nothing[1:]}; {shifted}. {unseen(found)}"
+
+
+def _is_apart(found: Comparison) -> bool:
+    return any(note.startswith(_APART) for note in found.notes)
 
 
 def unseen(found: Comparison) -> str:
     """Say how small a change these rows would not show, so that no evidence does not read as no change."""
-    every = [
-        f"a shift of {_what(column)} by less than {_amount(column, effect.detectable)} everywhere, or than "
-        f"{_amount(column, effect.detectable_in_part)} in a tenth of them"
-        for column, effect in zip(found.pair.y, found.effects, strict=True)
-    ]
-    words = f"That does not rule out small changes: in these rows {', and '.join(every[:2])}, can go unseen."
+    every = []
+    for place, (column, effect) in enumerate(zip(found.pair.y, found.effects, strict=True)):
+        most = 1.0 if column.is_category else float(np.ptp(np.concatenate([found.pair.yp, found.pair.yq])[:, place]))
+        everywhere, in_part = (
+            f"by less than {_amount(column, size)}" if size < most else "of any size"
+            for size in (effect.detectable, effect.detectable_in_part)
+        )
+        every.append(f"a shift of {_what(column)} {everywhere} everywhere, or {in_part} in a tenth of the rows")
+    words = f"Small changes are not ruled out: these rows can miss {', and '.join(every[:2])}."
     inputs = found.pair.x
     if len(inputs) < _MANY_INPUTS:
         return words
@@ -125,8 +153,9 @@ def unseen(found: Comparison) -> str:
     dependence = found.places.dependence
     # By chance, ten bins explain more than 13 of n rows' variance once in a thousand inputs.
     least = max(_SOME_DEPENDENCE, 13 / (len(found.pair.xp) + len(found.pair.xq)))
-    most = [k for k in np.argsort(-np.array(dependence), kind="stable")[:3] if dependence[k] > least]
-    fewer = f" {found.pair.y[0].name} depends most on {_listed([inputs[k].name for k in most])}." if most else ""
+    most_telling = [k for k in np.argsort(-np.array(dependence), kind="stable")[:3] if dependence[k] > least]
+    names = [inputs[k].name for k in most_telling]
+    fewer = f" {found.pair.y[0].name} depends most on {_listed(names)}." if names else ""
     return (
         f"{words} With {len(inputs)} inputs, changes in a few places are hard to see: fewer inputs, or more rows, show "
         f"more.{fewer}"
@@ -138,7 +167,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def effect_words(column: Column, effect: Effect) -> list[str]:
-    """Say what a response does for equal inputs, as far as the intervals are sure of it."""
+    """Say what a response does for the same inputs, as far as the intervals are sure of it."""
     found = []
     average, size = effect.average, effect.size
     if average is not None and _sure(average):
@@ -162,19 +191,20 @@ def effect_words(column: Column, effect: Effect) -> list[str]:
     return found
 
 
-def _changes(found: Comparison) -> str:
+def change_words(found: Comparison) -> str:
+    """Say what y does now for the same inputs, and in which region most clearly, unless that is everywhere."""
     words = [w for c, e in zip(found.pair.y, found.effects, strict=True) for w in effect_words(c, e)]
-    return ", and ".join(words[:3]) or "mean and spread are about the same, and the shape or a few rows differ"
-
-
-def _mostly(found: Comparison) -> str:
-    """Name the region that was found first, and what y does there, unless it is all there is."""
+    y = ", ".join(column.name for column in found.pair.y)
+    if _is_apart(found):
+        words = [f"{y} is distributed differently, as far as the two have inputs in common"]
+    about_the_same = "shares" if all(column.is_category for column in found.pair.y) else "mean and spread"
+    said = ", and ".join(words[:3]) or f"{y} follows the inputs in another way, with about the same {about_the_same}"
     if not found.regions or not found.regions[0].bounds:
-        return ""
+        return said
     region = found.regions[0]
     change = region.changes[0]
     before, now = show_level(change, change.before.value), show_level(change, change.now.value)
-    return f", most clearly where {region.words} ({change.words}: {before} before, {now} now)"
+    return f"{said}, most clearly where {region.words} ({change.words}: {before} before, {now} now)"
 
 
 def _limit(found: Comparison) -> str:
@@ -190,7 +220,7 @@ def _range(found: Comparison, *, only_most: bool = False) -> str:
             low, high = effect.bounds
             of = _what(column) if column.is_category else f"mean and spread of {column.name}"
             least = f"{_amount(column, low)} to " if low > 0 and not only_most else "at most "
-            words.append(f"for equal inputs, {of} differ by {least}{_amount(column, high)}")
+            words.append(f"for the same inputs, {of} differ by {least}{_amount(column, high)}")
         words += [f"where {region.words} by {interval_words(region.changes[0])}" for region in found.regions[:1]]
     if found.limits.min_effect is not None:
         words.append("the overlap is {:.3f} to {:.3f}".format(*found.relation.overlap_interval))
@@ -210,7 +240,7 @@ def _is_plural(column: Column) -> bool:
 def _amount(column: Column, value: float) -> str:
     """Write a difference: shares in percentage points, dates in days."""
     if column.is_category:
-        return f"{100 * value:.2g} points"
+        return f"{100 * value:.2g} points" if value < 0.995 else f"{100 * value:.0f} points"
     return f"{show_number(value)} days" if column.kind == "date" else show_short(value)
 
 
@@ -224,9 +254,9 @@ def _sure(estimate: Estimate) -> bool:
 
 
 def effects(found: Comparison) -> Lines:
-    """Say how large the change is: what y does for equal inputs, in its own units."""
+    """Say how large the change is: what y does for the same inputs, in its own units, unless these are hardly any."""
     rows = []
-    for column, effect in zip(found.pair.y, found.effects, strict=True):
+    for column, effect in () if _is_apart(found) else zip(found.pair.y, found.effects, strict=True):
         if effect.average is not None:
             rows.append((f"average change of {_what(column)}", *_estimate(column, effect.average, signed=True)))
         rows.append((f"change of {_what(column)} (root mean square)", *_estimate(column, effect.size)))
@@ -234,7 +264,7 @@ def effects(found: Comparison) -> Lines:
             rows.append(
                 (f"change of the spread of {column.name}", *_estimate(column, effect.spread.change, signed=True))
             )
-    return Lines(("for equal inputs", "estimate", "95% interval"), tuple(rows), frozenset({"estimate"}))
+    return Lines(("for the same inputs", "estimate", "95% interval"), tuple(rows), frozenset({"estimate"}))
 
 
 def loss_parts(found: Comparison) -> Lines:
@@ -261,16 +291,19 @@ def _estimate(column: Column, estimate: Estimate, *, signed: bool = False) -> tu
     return write(estimate.value) + unit, f"{write(estimate.low)} to {write(estimate.high)}{unit}"
 
 
-def answers(found: Comparison) -> Lines:
-    """Answer both questions."""
-    return Lines(
-        ("question", "answer", "p-value", "overlap", "95% interval"),
-        (
-            ("is p(x) the same?", "shifted" if found.inputs_shifted else "no evidence", *_numbers(found.inputs)),
-            ("is p(y|x) the same?", decision_words(found), *_numbers(found.relation)),
-        ),
-        frozenset({"p-value", "overlap"}),
+def answers(found: Comparison, *, overlap: bool = False) -> Lines:
+    """Answer both questions, with the overlap if it is asked for."""
+    overlap = overlap or found.limits.min_effect is not None
+    columns = ("question", "answer", "p-value", *(("overlap", "95% interval") if overlap else ()))
+    said = (
+        ("is p(x) the same?", "shifted" if found.inputs_shifted else "no evidence", found.inputs),
+        ("is p(y|x) the same?", decision_words(found), found.relation),
     )
+    rows = tuple(
+        (question, answer, show_p(shift.pvalue), *(_overlap(shift) if overlap else ()))
+        for question, answer, shift in said
+    )
+    return Lines(columns, rows, frozenset({"p-value", "overlap"}))
 
 
 def decision_words(found: Comparison) -> str:
@@ -337,24 +370,37 @@ def show_level(change: Change, value: float) -> str:
 NOWHERE = "No region by itself shows the change clearly enough to be named."
 
 
-def as_text(found: Comparison) -> str:
-    """Return everything as plain text."""
-    width = len("reference")
-    blocks = [
-        [*set_lines(sizes(found), header=False), *(f"{name:<{width}}  {words}" for name, words in variables(found))],
-        [found.verdict, *responses(found)],
-        set_lines(effects(found)),
-        set_lines(loss_parts(found)) if found.loss_change is not None else [],
-        set_lines(answers(found)),
-        set_lines(where(found)) if found.relation_changed else [],
-        [f"- {note}" for note in found.notes],
+def said(found: Comparison) -> list[Block]:
+    """Return everything that is said, in order."""
+    tables = [effects(found), answers(found), *([where(found)] if found.relation_changed else [])]
+    if found.loss_change is not None:
+        tables.insert(1, loss_parts(found))
+    return [
+        ("about", tuple(about(found))),
+        ("answer", (found.verdict, *responses(found))),
+        *(("table", table) for table in tables if table.rows),
+        ("notes", found.notes),
     ]
-    return "\n\n".join("\n".join(map(harmless, lines)) for lines in blocks if lines)
 
 
-def set_lines(table: Lines, header: bool = True) -> list[str]:
+def as_text(blocks: Sequence[Block]) -> str:
+    """Return blocks as plain text."""
+    written = []
+    for kind, content in blocks:
+        if kind == "about":
+            width = max(len(name) for name, _ in content)
+            lines = [f"{name:<{width}}  {words}" for name, words in content]
+        elif kind == "table":
+            lines = set_lines(content)
+        else:
+            lines = [f"- {line}" if kind == "notes" else line for line in content]
+        written.append("\n".join(map(harmless, lines)))
+    return "\n\n".join(filter(None, written))
+
+
+def set_lines(table: Lines) -> list[str]:
     """Return a table as lines of text."""
-    rows: Sequence[tuple[str, ...]] = [table.columns, *table.rows] if header else table.rows
+    rows = [table.columns, *table.rows]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -365,6 +411,6 @@ def set_lines(table: Lines, header: bool = True) -> list[str]:
     ]
 
 
-def _numbers(shift: Shift) -> tuple[str, str, str]:
+def _overlap(shift: Shift) -> tuple[str, str]:
     low, high = shift.overlap_interval
-    return show_p(shift.pvalue), f"{shift.overlap:.3f}", f"{low:.3f} to {high:.3f}"
+    return f"{shift.overlap:.3f}", f"{low:.3f} to {high:.3f}"

@@ -1,11 +1,12 @@
-"""Is p(x), is p(y|x) the same in two tables? One valid p-value each from several views, and an effect size."""
+"""The steps of a comparison: whether p(x) and p(y|x) are the same, how large the change is, and where."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 
@@ -16,14 +17,25 @@ from condcs._core.equality import ByValue
 from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.effects import Effect, common_support, measure_effect, some_rows
+from condcs._inference.explain import (
+    ColumnWords,
+    Explanation,
+    Region,
+    decimals,
+    deviation,
+    explained,
+    interval_words,
+)
 from condcs._inference.loss_split import LossChange, split_change
 from condcs._inference.regions import Ground
 from condcs._inference.resampling import AGGREGATE_MULTIPLES, ROUNDING, largest_studentised, pvalue
 from condcs._inference.results import Estimate
 from condcs._inference.smoothing import Smoother, squared_distances
 from condcs._inference.weights_and_clusters import checked_clusters
+from condcs._inference.witness import Witness
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
+from condcs.comparison._wording import show
 
 FloatArray = np.ndarray[Any, Any]
 IntArray = np.ndarray[Any, Any]
@@ -65,10 +77,10 @@ class Shift(ByValue):
         D, of the most telling bandwidth or of the adjusted response.
     by_chance : float
         Mean of D over the resamples: what it would be if nothing had changed.
-    estimate : Estimate
-        D without the bias of finite samples, and where it lies with 95% confidence.
     diagnostics : dict
         How far the p-value can be trusted, as in `TestResult`.
+    estimated : function
+        Makes `estimate`, by many resamples.
     """
 
     pvalue: float
@@ -78,8 +90,15 @@ class Shift(ByValue):
     pvalues: tuple[float, ...]
     divergence: float
     by_chance: float
-    estimate: Estimate
     diagnostics: dict[str, Any]
+    estimated: Callable[[], Estimate] = field(compare=False, repr=False)
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """D without the bias of finite samples, and where it lies with 95% confidence; made when it is asked for."""
+        # What it warns of, the test has warned of.
+        found: Estimate = collected_warnings(self.estimated)[0]
+        return found
 
     @property
     def overlap(self) -> float:
@@ -146,8 +165,8 @@ def compare_inputs(pair: Pair, ground: Ground, *, resamples: int, seed: int) -> 
         pvalues=tuple(pvalue(float(row[0]), row[1:], rounding=ROUNDING) for row in values),
         divergence=divergence,
         by_chance=by_chance,
-        estimate=Estimate(*(max(0.0, float(v)) for v in ends)),
         diagnostics={},
+        estimated=partial(Estimate, *(max(0.0, float(v)) for v in ends)),
     )
 
 
@@ -229,7 +248,7 @@ def _redrawn_divergences(features: FloatArray, units: IntArray, first: int, rng:
     return _divergences(*sums)
 
 
-def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, jobs: int | None, tell: Tell) -> Shift:
+def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, jobs: int | None) -> Shift:
     """Test p(y|x): labels redrawn from an estimate of P(table | x), so that a shift of x alone is no evidence."""
     xp, xq = standardised(pair.x, pair.xp, pair.xq)
     yp, yq = standardised(pair.y, pair.yp, pair.yq)
@@ -248,7 +267,6 @@ def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, j
         n_jobs=jobs,
         **_rows_that_count(pair),
     )
-    tell("how sure")
     return Shift(
         pvalue=found.pvalue,
         statistic=found.statistic,
@@ -257,8 +275,8 @@ def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, j
         pvalues=found.details["pvalues"],
         divergence=found.divergence,
         by_chance=found.divergence_by_chance,
-        estimate=found.estimate(n_resamples=INTERVAL_RESAMPLES, rng=seed),
         diagnostics=found.diagnostics,
+        estimated=partial(found.estimate, n_resamples=INTERVAL_RESAMPLES, rng=seed),
     )
 
 
@@ -335,7 +353,9 @@ class Sizes:
     rows: tuple[int, int]
 
 
-def measure_sizes(pair: Pair, ground: Ground, losses: Losses | None, *, alpha: float, seed: int) -> Sizes:
+def measure_sizes(
+    pair: Pair, ground: Ground, losses: Losses | None, regions: Sequence[Region], *, alpha: float, seed: int
+) -> Sizes:
     """Measure the change of every response over the inputs that both tables have; alpha is shared among them."""
     rng = np.random.default_rng(seed)
     rows, sizes = some_rows((len(pair.xp), len(pair.xq)), EFFECT_ROWS, rng)
@@ -356,6 +376,7 @@ def measure_sizes(pair: Pair, ground: Ground, losses: Losses | None, *, alpha: f
             support,
             _numbers(column, values),
             numeric=not column.is_category,
+            steps=None if column.is_category else _steps_of(column, pair, regions, rows),
             confidence_level=1 - level,
             alpha=level,
             rng=rng,
@@ -368,6 +389,22 @@ def measure_sizes(pair: Pair, ground: Ground, losses: Losses | None, *, alpha: f
     return Sizes(effects, split_change(support, loss, 1 - alpha, _LOSS_RESAMPLES, rng), sizes)
 
 
+def _steps_of(column: Column, pair: Pair, regions: Sequence[Region], rows: IntArray) -> FloatArray | None:
+    """By how much the mean of a response changed in the regions that hold each row; None if none was found for it."""
+    x, steps = np.concatenate([pair.xp, pair.xq]), np.zeros(len(pair.xp) + len(pair.xq))
+    places = {c.name: place for place, c in enumerate(pair.x)}
+    for region in regions:
+        change = next((c for c in region.changes if c.quantity == "mean" and c.column == column.name), None)
+        if region.kind == "mean" and change is not None and region.bounds:
+            inside = np.ones(len(x), bool)
+            for name, bound in region.bounds.items():
+                values, labels = x[:, places[name]], pair.x[places[name]].labels
+                codes = [labels.index(end) for end in bound if isinstance(end, str)]
+                inside &= np.isin(values, codes) if codes else (values > bound[0]) & (values <= bound[1])
+            steps[inside] += change.change.value
+    return steps[rows] if steps.any() else None
+
+
 def _numbers(column: Column, values: FloatArray) -> FloatArray:
     """Numbers as they are; of labels the indicators: one of two, all of a few, the frequent ones of many."""
     if not column.is_category:
@@ -377,3 +414,163 @@ def _numbers(column: Column, values: FloatArray) -> FloatArray:
         return np.asarray((codes == 1).astype(np.float64)[:, None])
     frequent = np.argsort(-np.bincount(codes, minlength=len(column.labels)), kind="stable")[:_MOST_LABELS]
     return np.asarray((codes[:, None] == np.sort(frequent)).astype(np.float64))
+
+
+WITNESS_ROWS = 250
+_RESAMPLES = 60
+_MOST_REGIONS = 4
+_FEWEST_RESAMPLES = 499
+_BIN_EDGES = np.linspace(0, 1, 11)[1:-1]
+
+
+@dataclass(frozen=True, eq=False)
+class Places(ByValue):
+    """Regions, and the local divergence at some rows.
+
+    Attributes
+    ----------
+    explanation : Explanation
+        The regions in which a change is significant, and what became of each input.
+    pair : Pair
+        The tables.
+    shown : tuple of int
+        For each response, the label whose share is shown (0 for numbers).
+    seed : int
+        Of the local divergence.
+    """
+
+    explanation: Explanation
+    pair: Pair
+    shown: tuple[int, ...]
+    seed: int
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """Regions, most certain first."""
+        return self.explanation.regions
+
+    @property
+    def responses(self) -> tuple[FloatArray, FloatArray]:
+        """What is shown of the first response in both tables: numbers, or whether it has the label to show."""
+        p, q = self.pair.yp[:, 0], self.pair.yq[:, 0]
+        if self.pair.y[0].is_category:
+            return (p == self.shown[0]).astype(float), (q == self.shown[0]).astype(float)
+        return p, q
+
+    @cached_property
+    def dependence(self) -> tuple[float, ...]:
+        """Share of the variance of the first response that bins of each input by itself explain beyond chance."""
+        y = np.concatenate(self.responses)
+        y = y / max(float(np.abs(y).max()), np.finfo(float).tiny)
+        found = []
+        for column, x in zip(self.pair.x, np.concatenate([self.pair.xp, self.pair.xq]).T, strict=True):
+            bins = x if column.is_category else np.searchsorted(np.unique(np.quantile(x, _BIN_EDGES)), x)
+            codes = np.unique(bins, return_inverse=True)[1].reshape(-1)
+            sizes = np.bincount(codes)
+            means = np.bincount(codes, y - y.mean()) / sizes
+            share = float(sizes @ means**2) / max(len(y) * float(y.var()), np.finfo(float).tiny)
+            found.append(share - (len(sizes) - 1) / len(y))
+        return tuple(found)
+
+    @cached_property
+    def witness(self) -> Witness:
+        """The local divergence at some rows of `pair`. Only pictures need it, so that it is made for the first one."""
+        pair, rng = self.pair, np.random.default_rng(self.seed)
+        x = np.concatenate([pair.xp, pair.xq])
+        at = np.sort(rng.choice(len(x), min(WITNESS_ROWS, len(x)), replace=False))
+
+        def run() -> Witness:
+            return condcs.witness(
+                pair.xp,
+                pair.yp,
+                pair.xq,
+                pair.yq,
+                at=x[at],
+                kernel_x=kernels(pair.x),
+                kernel_y=kernels(pair.y),
+                bandwidth_y=_width_of_y(pair),
+                n_resamples=_RESAMPLES,
+                weights_p=pair.weights_p,
+                weights_q=pair.weights_q,
+                rng=self.seed,
+            )
+
+        # What it warns of, the test has warned of.
+        found: Witness = collected_warnings(run)[0]
+        return found
+
+
+def find_places(pair: Pair, ground: Ground, *, seed: int, alpha: float = 0.05) -> Places:
+    """Find the regions of x in which the relation changed: all rows take part, and half of them test each region."""
+    found = explained(
+        ground,
+        np.concatenate([pair.yp, pair.yq]),
+        [_words(column, values) for column, values in zip(pair.x, ground.x.T, strict=True)],
+        [_words(column, values) for column, values in zip(pair.y, np.concatenate([pair.yp, pair.yq]).T, strict=True)],
+        alpha=alpha,
+        max_regions=_MOST_REGIONS,
+        n_resamples=max(_FEWEST_RESAMPLES, int(np.ceil(2 / alpha))),
+        rng=np.random.default_rng(seed),
+    )
+    return Places(found, pair, _labels_to_show(pair, found), seed)
+
+
+def response_summary(
+    columns: Sequence[Column],
+    yp: FloatArray,
+    yq: FloatArray,
+    shown: Sequence[int],
+    weights: tuple[FloatArray | None, FloatArray | None] = (None, None),
+) -> tuple[tuple[str, float, float], ...]:
+    """Say what y does in both samples: means of numbers, and the share of the label to show of categories."""
+    found = []
+    for place, (column, code) in enumerate(zip(columns, shown, strict=True)):
+        values, words = [yp[:, place], yq[:, place]], f"mean {column.name}"
+        if column.is_category:
+            values, words = [v == code for v in values], f"share of {column.name} = {column.labels[code]}"
+        before, after = (_mean(v, w) for v, w in zip(values, weights, strict=True))
+        found.append((words, before, after))
+    return tuple(found)
+
+
+def _labels_to_show(pair: Pair, found: Explanation) -> tuple[int, ...]:
+    """For each response the label whose share changed most, in the first region or overall; of two labels the later."""
+    shown = []
+    for place, column in enumerate(pair.y):
+        count = len(column.labels)
+        if count <= 2:
+            shown.append(max(0, count - 1))
+            continue
+        there = [c for region in found.regions[:1] for c in region.changes if c.column == column.name and c.label]
+        if there:
+            label = max(there, key=lambda c: abs(c.change.value)).label
+            shown.append(column.labels.index(label or ""))
+            continue
+        shares = [np.bincount(y[:, place].astype(int), minlength=count) / len(y) for y in (pair.yp, pair.yq)]
+        shown.append(int(np.argmax(np.abs(shares[1] - shares[0]))))
+    return tuple(shown)
+
+
+def _mean(values: FloatArray, weights: FloatArray | None = None) -> float:
+    return float(np.average(values, weights=weights)) if len(values) else float("nan")
+
+
+def _width_of_y(pair: Pair) -> Any:
+    """Median width of each response: several in different units have none in common."""
+    widths = [
+        median_widths([column], pair.yp[:, [place]], pair.yq[:, [place]])[0] for place, column in enumerate(pair.y)
+    ]
+    return np.array(widths)
+
+
+def _words(column: Column, values: FloatArray) -> ColumnWords:
+    labels = {float(code): label for code, label in enumerate(column.labels)} if column.is_category else None
+    return ColumnWords(column.name, labels, _writer(column, values))
+
+
+def _writer(column: Column, values: FloatArray) -> Callable[[float, float], str]:
+    if column.cycle is not None:
+        cycle = column.cycle
+        return lambda low, high: f"{column.source} {cycle.words(low, high)}"
+    is_date = column.kind == "date"
+    return interval_words(column.name, partial(show, column) if is_date else decimals(deviation(values)), "≤")
