@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -135,32 +136,22 @@ class Job:
         return (out[0] if self.n_factors == 1 else out), fallbacks
 
     def _compiled(self, a: Windowed, b: Windowed, above_diagonal: bool, out: FloatArray) -> Fallbacks:
-        from condcs.timeseries._engine import Series, block_divergences, prepare
+        from condcs.timeseries._engine import Series, block_divergences
 
-        def series(s: Windowed) -> Series:
-            frames = np.ascontiguousarray(s.collection.frames)
-            norms = np.einsum("ij,ij->i", frames, frames) if self.wide else np.zeros(len(frames))
-            successors = np.zeros(0)
-            if self.bandwidths is None and s.collection.channels == 1:
-                owned = np.repeat(s.collection.starts[:-1], np.diff(s.ends))
-                successors = frames[owned + s.windows + s.order, 0]
-                for first, last in zip(s.ends[:-1], s.ends[1:], strict=True):
-                    successors[first:last].sort()
-            return Series(frames, s.collection.starts, norms, s.windows, s.ends, successors)
-
-        x, y = (self.bandwidths.x, self.bandwidths.y) if self.bandwidths else (0.0, 0.0)
-        bandwidths = (x * self.factor, y * self.factor)
-        longest = int(max(a.collection.lengths.max(), b.collection.lengths.max()))
-        first = series(a)
-        p = prepare(first, a.order, self.wide, bandwidths, longest, self.n_factors)
-        second, q = first, p
-        if not above_diagonal:
-            second = series(b)
-            q = prepare(second, a.order, self.wide, bandwidths, longest, self.n_factors)
-        logarithmic = self.measure == "conditional_cs"
-        counts = block_divergences(
-            first, p, second, q, a.order, above_diagonal, bandwidths, self.factor, longest, logarithmic, self.wide, out
-        )
+        # Copies, because the engine would be compiled once more for read-only arrays.
+        s = a if above_diagonal else a.followed_by(b)
+        frames, starts, ends = np.array(s.collection.frames, order="C"), np.array(s.collection.starts), np.array(s.ends)
+        successors = np.zeros(0)
+        if self.bandwidths is None and s.collection.channels == 1:
+            owned = np.repeat(starts[:-1], np.diff(ends))
+            successors = frames[owned + s.windows + s.order, 0]
+            for first, last in itertools.pairwise(ends):
+                successors[first:last].sort()
+        series = Series(frames, starts, np.array(s.windows), ends, successors)
+        bandwidths = (self.bandwidths.x, self.bandwidths.y) if self.bandwidths else (0.0, 0.0)
+        logarithmic, wide = self.measure == "conditional_cs", True if self.wide else None
+        counts = np.zeros(4, np.int64)
+        block_divergences(series, s.order, bandwidths, self.factor, logarithmic, wide, out, counts)
         return Fallbacks(int(counts[0] + counts[1]), int(counts[2] + counts[3]))
 
     def _pair(
