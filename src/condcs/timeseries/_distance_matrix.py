@@ -56,9 +56,6 @@ WIDE_CHANNELS = 48
 # Between these magnitudes squared distances neither overflow nor underflow; beyond, the core estimator takes over.
 _SMALLEST, _LARGEST = 1e-140, 1e140
 
-FALLBACK_PERCENT = 51
-"""Where the median is 0, the lowest positive percentile from this one up is used instead, here and in the engine."""
-
 
 @dataclass(frozen=True)
 class Bandwidths:
