@@ -295,7 +295,7 @@ def _aligned(cells: _Cells) -> _Cells:
     """Return rows of different lengths that all end with a word, their class, with the word in a column of its own."""
     if not _end_with_words(cells.rows):
         return cells
-    rows = [[*row[:-1], *[None] * (cells.width - len(row)), row[-1]] for row in cells.rows]
+    rows: list[Sequence[Any]] = [[*row[:-1], *[None] * (cells.width - len(row)), row[-1]] for row in cells.rows]
     return _Cells(cells.title, cells.names, rows, cells.lines)
 
 
