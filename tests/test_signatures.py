@@ -10,7 +10,7 @@ import pytest
 
 from condcs import causal, datasets, timeseries
 from condcs._measures.registry import MEASURES
-from condcs.timeseries._distance_job import SeriesMeasure
+from condcs.timeseries._distance_matrix import SeriesMeasure
 
 PACKAGES = [causal, datasets, timeseries]
 FUNCTIONS = [

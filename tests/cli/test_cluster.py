@@ -176,6 +176,32 @@ def test_rows_may_be_of_different_lengths(tmp_path):
     assert np.isnan(file.X[2][0, 2])
 
 
+def test_a_class_at_the_end_of_rows_of_different_lengths_is_noticed(tmp_path):
+    X, y = oscillators(n=6)
+    rows = [[*map(repr, row[: 40 + i].tolist()), f"class {y[i]}"] for i, row in enumerate(X)]
+    (tmp_path / "a.csv").write_text("\n".join(",".join(row) for row in rows))
+    found = read_series(tmp_path / "a.csv")
+    assert [series.shape for series in found.X] == [(1, 40 + i) for i in range(6)]
+    assert all((series[0] == row[: 40 + i]).all() for i, (series, row) in enumerate(zip(found.X, X, strict=True)))
+    assert list(found.labels) == [f"class {label}" for label in y]
+    assert "classes in column 46" in found.summary()
+
+
+def test_a_bare_table_that_is_long_and_narrow_is_read_by_rows_with_a_hint(tmp_path):
+    X, _ = oscillators(n=4)
+    np.savetxt(tmp_path / "a.csv", X.T, delimiter=",")
+    assert "one per row (or --arrangement columns)" in read_series(tmp_path / "a.csv").summary()
+    columns = read_series(tmp_path / "a.csv", SeriesOptions(arrangement="columns"))
+    assert len(columns.X) == 4
+
+
+def test_axes_the_other_way_round_are_named(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((5, 30, 2)))
+    with pytest.raises(ShapeError, match="--layout ntc"):
+        read_series(tmp_path / "a.npy")
+    assert read_series(tmp_path / "a.npy", SeriesOptions(layout="ntc")).X[0].shape == (2, 30)
+
+
 def test_a_column_of_labels_by_number(tmp_path):
     (tmp_path / "a.csv").write_text("1,x,3,4\n5,y,7,8\n8,x,9,10\n")
     file = read_series(tmp_path / "a.csv", SeriesOptions(labels="2"))

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from condcs._core.errors import DataError, ParameterError
-from condcs.timeseries._tuning import choose_factor, self_prediction
+from condcs.timeseries._distances import choose_factor, self_prediction
 
 
 def plain(series, order, factor):

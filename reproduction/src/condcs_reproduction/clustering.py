@@ -193,7 +193,7 @@ def labels_of(
     """Return the clusters by one method, for one or both algorithms, and what else it says."""
     if method == "votes":
         found = cluster(X, k, n_jobs=1, rng=seed)
-        votes = [f"K={v.order}, c={v.factor:g}, {v.scaling}" for v in found.votes]
+        votes = [f"K={v.order}{'+t' * v.position}, c={v.factor:g}, {v.scaling}" for v in found.votes]
         more = {"votes": votes, "firmness": _rounded(found.firmness), "tried": len(found.tried)}
         # What method="k_medoids" returns, without measuring all pairs again.
         medoids = labels_by_medoids(1.0 - found.together, k, np.random.default_rng(seed))

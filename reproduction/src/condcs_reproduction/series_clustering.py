@@ -21,8 +21,7 @@ from condcs.timeseries._clustering import (
     normalized_mutual_information,
 )
 from condcs.timeseries._collection import embed
-from condcs.timeseries._distances import ccs_pairwise_distance
-from condcs.timeseries._tuning import self_prediction
+from condcs.timeseries._distances import ccs_pairwise_distance, self_prediction
 from condcs_reproduction.data import DatasetError, load, make_dynamic_textures
 from condcs_reproduction.data.catalogue import CATALOGUE
 from condcs_reproduction.data.loading import cache_folder

@@ -57,7 +57,7 @@ def power_of_two(exponent: Any) -> Any:
     return double_of_bits(bits_of_double(p) + (bits_of_double(shifted) << 52))
 
 
-@njit("void(float64[::1])", nogil=True, fastmath={"contract"})
+@njit(nogil=True, fastmath={"contract"})
 def exp_in_place(tile: np.ndarray[Any, Any]) -> None:
     """Replace every (finite, not positive) number by its exponential, to a relative error of 1e-13.
 
@@ -107,10 +107,7 @@ def squared_distances(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return squared
 
 
-_SUMS_OF_GROUPS = types.float64[:, ::1](types.float64[::1], types.int64[::1])
-
-
-@njit(_SUMS_OF_GROUPS, nogil=True, fastmath={"reassoc"})
+@njit(nogil=True, fastmath={"reassoc"})
 def condensed_row_sums(exponents: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return every row's sum of exponentials over the rows of each group, itself (exponent 0) included: n x G.
 

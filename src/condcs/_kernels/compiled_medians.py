@@ -292,7 +292,7 @@ def _smallest_positive(values: Any) -> Any:
     return 1.0, 2
 
 
-@njit("Tuple((float64, int64))(float64[::1])", nogil=True)
+@njit(nogil=True)
 def median(values: Any) -> Any:
     """Median of non-negative numbers, and how it was found, as in `median_of`; those above 1e289 become that."""
     for i in range(values.size):
@@ -380,7 +380,7 @@ def _ranked_difference(ordered: np.ndarray[Any, Any], rank: int) -> tuple[float,
     return picked, before
 
 
-@njit("Tuple((float64[::1], int64[::1]))(float64[:, ::1])", nogil=True)
+@njit(nogil=True)
 def median_differences(columns: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return the root of the median squared difference over all pairs of numbers, for each of several lines, and 50.
 

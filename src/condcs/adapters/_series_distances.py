@@ -10,9 +10,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condcs._core.checks import check_choice, check_positive
 from condcs.timeseries._collection import FloatArray, check_collection
-from condcs.timeseries._distances import ccs_pairwise_distance, choose_order
+from condcs.timeseries._distances import ccs_pairwise_distance, choose_order, takens_order
 from condcs.timeseries._series_clusters import cluster
-from condcs.timeseries._tuning import takens_order
 
 Output = Literal["distance", "affinity"]
 _MIN_LENGTH = 3

@@ -115,7 +115,8 @@ def chosen_words(found: SeriesClusters, options: ClusterOptions) -> dict[str, st
 
 def setting_words(setting: Setting) -> str:
     """Return a setting in words."""
-    return f"window {setting.order}, factor {setting.factor:g}, {setting.scaling}"
+    position = " and position in time" if setting.position else ""
+    return f"window {setting.order}{position}, factor {setting.factor:g}, {setting.scaling}"
 
 
 def firmness_words(firmness: float) -> str:

@@ -240,7 +240,7 @@ def _is_header(first: list[str], following: list[list[str]], options: SeriesOpti
     """Whether the first row holds titles: text above numbers, or times that are counted through beside some text."""
     if any(given is not None and given in first for given in (options.labels, options.id, options.time)):
         return True
-    if not following:
+    if not following or (_end_with_words([first, *following]) and any(map(_is_value, first))):
         return False
     for c, cell in enumerate(first):
         below = [row[c] for row in following if c < len(row) and row[c]]
@@ -275,7 +275,10 @@ def _arrangement(cells: _Cells, options: SeriesOptions) -> Arrangement:
 
 
 def _rows(cells: _Cells, options: SeriesOptions) -> _Found:
+    cells = _aligned(cells)
     label, name, told = _special_columns(cells, options)
+    if cells.names is None and label is None and len(cells.rows) > 3 * cells.width:
+        told += " (or --arrangement columns)"
     aside = {c for c in (label, name) if c is not None}
     X = []
     for row, line in zip(cells.rows, cells.lines, strict=True):
@@ -286,6 +289,18 @@ def _rows(cells: _Cells, options: SeriesOptions) -> _Found:
     classes = None if label is None else [_class_of(cell) for cell in cells.column(label)]
     names = [] if name is None else [label_of(cell) for cell in cells.column(name)]
     return _Found(X, classes, names, f"one per row{told}")
+
+
+def _aligned(cells: _Cells) -> _Cells:
+    """Return rows of different lengths that all end with a word, their class, with the word in a column of its own."""
+    if not _end_with_words(cells.rows):
+        return cells
+    rows: list[Sequence[Any]] = [[*row[:-1], *[None] * (cells.width - len(row)), row[-1]] for row in cells.rows]
+    return _Cells(cells.title, cells.names, rows, cells.lines)
+
+
+def _end_with_words(rows: Sequence[Sequence[Any]]) -> bool:
+    return len({len(row) for row in rows}) > 1 and all(len(row) > 0 and not _is_number(row[-1]) for row in rows)
 
 
 def _special_columns(cells: _Cells, options: SeriesOptions) -> tuple[int | None, int | None, str]:
@@ -462,6 +477,13 @@ def _from_array(X: FloatArray, y: FloatArray | None, classes: FloatArray | None,
         raise ShapeError(
             f"{title} must hold numbers of shape (series, times) or with three axes, got {X.dtype} of shape {X.shape}. "
             "Reshape it."
+        )
+    channels, times = (X.shape[1:] if layout == "nct" else X.shape[:0:-1]) if X.ndim == 3 else (1, X.shape[1])
+    if times < 3 <= channels:
+        other = "ntc" if layout == "nct" else "nct"
+        raise ShapeError(
+            f"{title} must hold at least 3 times, got {times} (and {channels} channels) in shape {X.shape} with "
+            f"--layout {layout}. Pass --layout {other} if the axes are the other way round."
         )
     if y is not None and y.shape != (len(X),):
         raise ShapeError(f"`y` beside {title} must hold a label for each of {len(X)} series, got shape {y.shape}.")

@@ -159,7 +159,7 @@ def _choice(page: Page, clusters: SeriesClusters) -> None:
     )
     page.figure(
         draw_choice(clusters.tried, clusters.votes),
-        "Mark of each setting, by window, scaling and bandwidth factor",
+        "Mark of each setting, by window, scaling and bandwidth factor, with and without the position in time",
         "Marks; 1 is perfect agreement on clusters of equal size.",
     )
     if clusters.k_marks:
@@ -171,19 +171,22 @@ def _choice(page: Page, clusters: SeriesClusters) -> None:
 
 
 def draw_choice(tried: Sequence[Trial], votes: Sequence[Setting]) -> Any:
-    """Draw the marks as a table of colours, a panel per scaling; frames mark the settings that voted."""
+    """Draw the marks as tables of colours, by scaling, without and with the position; frames mark what voted."""
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
     settings = [trial.setting for trial in tried]
-    scalings = sorted({s.scaling for s in settings})
+    panels = sorted({(s.position, s.scaling) for s in settings})
+    across = len({scaling for _, scaling in panels})
     orders, factors = sorted({s.order for s in settings}), sorted({s.factor for s in settings})
-    figure = Figure(figsize=(1.3 + 0.72 * len(factors) * len(scalings), 1.1 + 0.45 * len(orders)), layout="constrained")
-    axes = figure.subplots(1, len(scalings), squeeze=False, sharey=True)[0]
-    for axis, scaling in zip(axes, scalings, strict=True):
+    down = len(panels) // across
+    size = (1.3 + 0.72 * len(factors) * across, down * (1.1 + 0.45 * len(orders)))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False, sharey=True, sharex=True)
+    for axis, (position, scaling) in zip(axes.flat, panels, strict=True):
         marks = np.full((len(orders), len(factors)), np.nan)
         for trial in tried:
-            if trial.setting.scaling == scaling:
+            if (trial.setting.position, trial.setting.scaling) == (position, scaling):
                 marks[orders.index(trial.setting.order), factors.index(trial.setting.factor)] = trial.mark
         axis.imshow(marks, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
         for (row, column), mark in np.ndenumerate(marks):
@@ -192,16 +195,18 @@ def draw_choice(tried: Sequence[Trial], votes: Sequence[Setting]) -> Any:
                 color="white" if mark > 0.55 else "#1a202c",
             )  # fmt: skip
         for vote in votes:
-            if vote.scaling == scaling:
+            if (vote.position, vote.scaling) == (position, scaling):
                 place = (factors.index(vote.factor) - 0.47, orders.index(vote.order) - 0.46)
                 axis.add_patch(Rectangle(place, 0.94, 0.92, fill=False, ec="#dd6b20", lw=2.2))
         axis.set_xticks(range(len(factors)), [f"{f:g}" for f in factors])
         axis.set_yticks(range(len(orders)), [str(o) for o in orders])
-        axis.set_xlabel("bandwidth factor")
-        axis.set_title(f"scaling: {scaling}", fontsize=10)
+        axis.set_title(f"{scaling}, with position" if position else scaling, fontsize=10)
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
-    axes[0].set_ylabel("window")
+    for axis in axes[-1]:
+        axis.set_xlabel("bandwidth factor")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("window")
     return figure
 
 

@@ -11,9 +11,15 @@ from condcs.timeseries._clustering import (
 )
 from condcs.timeseries._collection import embed
 from condcs.timeseries._distance_matrix import MatrixOutput
-from condcs.timeseries._distances import ccs_distance, ccs_pairwise_distance, choose_order
+from condcs.timeseries._distances import (
+    ccs_distance,
+    ccs_pairwise_distance,
+    choose_factor,
+    choose_order,
+    false_neighbours,
+    self_prediction,
+)
 from condcs.timeseries._series_clusters import SeriesClusters, Setting, Trial, cluster
-from condcs.timeseries._tuning import choose_factor, false_neighbours, self_prediction
 
 __all__ = [
     "Clusters",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,6 +24,8 @@ SCALES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 NEIGHBOUR = 7
 """Whose distance is an object's scale, as Zelnik-Manor and Perona have it; a nearer one if there are few objects."""
+
+_CLOSE = 1e-12
 
 DENSE_SIZE = 1_200
 """Up to this many series all eigenvectors are computed; for more, only those that are needed."""
@@ -320,11 +323,77 @@ def labels_by_affinity(A: FloatArray, k: int, rng: np.random.Generator, starts: 
     return _labels_in_order(_quietly(means, rows))
 
 
-def labels_by_medoids(D: FloatArray, k: int, rng: np.random.Generator) -> FloatArray:
-    """Return the clusters by k-medoids."""
-    from condcs.timeseries._k_medoids import best_medoids
+def labels_by_medoids(D: FloatArray, k: int, rng: np.random.Generator, starts: int = 10) -> FloatArray:
+    """Return the clusters by k-medoids: the nearest of k medoids, of several starts the one with the lowest loss.
 
-    return _labels_in_order(best_medoids(D, k, rng))
+    No swap of a medoid for another object lowers the loss, the sum of the distances to the nearest medoid. Cost O(n^2)
+    a round, for a few rounds a start.
+    """
+    D = np.ascontiguousarray(D, dtype=np.float64)
+    found = [_fasterpam()(D, rng.choice(len(D), k, replace=False)) for _ in range(starts)]
+    return _labels_in_order(min(found, key=lambda start: float(start[1]))[0])
+
+
+@cache
+def _fasterpam() -> Any:
+    """Compile k-medoids by FasterPAM when it is first needed: loading numba takes time.
+
+    Schubert and Rousseeuw, "Fast and eager k-medoids clustering", Information Systems 101, 2021.
+    """
+    from condcs._core.compiling import njit
+
+    @njit(nogil=True)
+    def fasterpam(D: Any, medoids: Any) -> Any:
+        """Swap medoids, at least two, until no swap lowers the loss; return each row's medoid's place, and the loss.
+
+        All k swaps with one candidate are weighed in one pass, by each row's nearest and second medoid, and one that
+        pays is made at once.
+        """
+        n, k = len(D), len(medoids)
+        nearest = np.zeros(n, np.int64)
+        first, second = np.empty(n), np.empty(n)
+        # What taking each medoid away costs, and what a candidate then saves.
+        removal, change = np.empty(k), np.empty(k)
+        loss, unchanged, candidate, swapped = 0.0, 0, 0, True
+        while unchanged < n:
+            if swapped:
+                loss, swapped = 0.0, False
+                for place in range(k):
+                    removal[place] = 0.0
+                    for i in range(n):
+                        if place == 0:
+                            first[i] = second[i] = np.inf
+                        distance = D[medoids[place], i]
+                        if distance < first[i]:
+                            second[i] = first[i]
+                            first[i], nearest[i] = distance, place
+                        elif distance < second[i]:
+                            second[i] = distance
+                for i in range(n):
+                    loss += first[i]
+                    removal[nearest[i]] += second[i] - first[i]
+            known, common, best = False, 0.0, 0
+            for place in range(k):
+                known |= medoids[place] == candidate
+                change[place] = removal[place]
+            for i in range(n):
+                distance = D[candidate, i]
+                if distance < first[i]:
+                    common += distance - first[i]
+                    change[nearest[i]] += first[i] - second[i]
+                elif distance < second[i]:
+                    change[nearest[i]] += distance - second[i]
+            for place in range(k):
+                best = place if change[place] < change[best] else best
+            # By more than a share of the loss: rounding alone would swap back and forth for ever.
+            if not known and change[best] + common < -_CLOSE * abs(loss):
+                medoids[best] = candidate
+                unchanged, swapped = 0, True
+            unchanged += 1
+            candidate = (candidate + 1) % n
+        return nearest, loss
+
+    return fasterpam
 
 
 def _quietly(means: Any, rows: FloatArray) -> FloatArray:

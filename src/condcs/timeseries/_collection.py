@@ -321,6 +321,13 @@ class Windowed(ByValue):
         ends = self.ends[start : stop + 1] - first
         return Windowed(self.collection.part(start, stop), self.order, self.windows[first:last], ends)
 
+    def followed_by(self, other: Windowed) -> Windowed:
+        """Return the series of both, one after the other."""
+        frames = np.concatenate([self.collection.frames, other.collection.frames])
+        starts = np.concatenate([self.collection.starts, self.collection.starts[-1] + other.collection.starts[1:]])
+        ends = np.concatenate([self.ends, self.ends[-1] + other.ends[1:]])
+        return Windowed(Collection(frames, starts), self.order, np.concatenate([self.windows, other.windows]), ends)
+
     def sample(self, i: int) -> tuple[FloatArray, FloatArray]:
         """Return (x, y) of series i: its windows, and the frames that follow them."""
         return embed_frames(self.collection.series(i), self.windows[self.ends[i] : self.ends[i + 1]], self.order)

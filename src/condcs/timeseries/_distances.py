@@ -1,4 +1,4 @@
-"""Distances between the dynamics of time series."""
+"""Distances between the dynamics of time series, and order and bandwidth factor chosen without labels."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, Literal
 import numpy as np
 
 from condcs._core.checks import check_integer, check_positive
-from condcs._core.errors import ParameterError, ShapeError, public
+from condcs._core.errors import DataError, ParameterError, ShapeError, public
+from condcs._core.random import check_rng
 from condcs.timeseries._collection import (
+    MIN_WINDOWS,
     Collection,
     FloatArray,
     Layout,
@@ -17,13 +19,39 @@ from condcs.timeseries._collection import (
     check_collection,
     check_same_channels,
     check_series,
+    check_windows,
+    embed_frames,
     joined,
+    whole_windows,
     windowed,
 )
-from condcs.timeseries._distance_job import SeriesBandwidth, SeriesMeasure, make_job
-from condcs.timeseries._distance_matrix import IN_MEMORY, MatrixOutput, distance_matrix
-from condcs.timeseries._tuning import MAX_SERIES, Order, check_grid, cluster_contrast, draw_series, takens_order
+from condcs.timeseries._distance_matrix import (
+    IN_MEMORY,
+    MatrixOutput,
+    SeriesBandwidth,
+    SeriesMeasure,
+    distance_matrix,
+    make_job,
+)
 
+Order = int | Literal["takens"] | Sequence[int]
+"""A number of frames, "takens", or a grid to choose from."""
+
+MAX_SERIES = 200
+"""Orders are chosen on at most this many series, drawn with a fixed seed."""
+
+FACTORS = (0.1, 0.3, 1.0, 3.0)
+"""Candidates for the factor: multiples of the median distance."""
+
+MOST_WINDOWS = 400
+"""Windows of a series that self-prediction uses, evenly spread; more change little."""
+
+_SEED = 0
+_MAX_ORDER = 20
+_MAX_CLUSTERS = 10
+_JUMP = 10.0
+_ATTRACTOR_SIZES = 2.0
+_FALSE_SHARE = 0.01
 _MIN_SERIES_FOR_GRID = 4
 
 
@@ -256,3 +284,239 @@ def _check_jobs(n_jobs: Any) -> int | None:
     if n_jobs is None or (isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool) and n_jobs != 0):
         return None if n_jobs is None else int(n_jobs)
     raise ParameterError(f"`n_jobs` must be a whole number other than 0, or None, got {n_jobs!r}. Pass e.g. n_jobs=2.")
+
+
+@public
+def false_neighbours(
+    X: Any, *, max_order: int | None = None, layout: Layout = "nct", missing: Missing = "error"
+) -> FloatArray:
+    """Share of false nearest neighbours among the windows of a series, for orders 1, 2, ...
+
+    Neighbours are false if they are close only because the window is too short to unfold the dynamics: the next frame
+    separates them by more than 10 times their distance, or by more than 2 standard deviations of the series (the two
+    criteria of Kennel, Brown and Abarbanel). Cost O(n log n) per order and series.
+
+    Parameters
+    ----------
+    X : array or list of arrays
+        Series, as in `ccs_pairwise_distance`; of more than 200, a random subset with a fixed seed is used.
+    max_order : int, optional
+        Largest order to try; by default 20, or half the length of the shortest series if that is less.
+    layout, missing
+        As in `ccs_pairwise_distance`.
+
+    Returns
+    -------
+    array, shape (max_order,)
+        The share of false neighbours over all series, for orders 1 to `max_order`.
+
+    Examples
+    --------
+    >>> x = [0.1, 0.3]
+    >>> for _ in range(300):
+    ...     x.append(1 - 1.4 * x[-1] ** 2 + 0.3 * x[-2])  # the Henon map: two values of the past determine the next
+    >>> shares = false_neighbours(np.array([x]), max_order=3)
+    >>> bool(shares[0] > 0.1 > 0.01 > shares[1])
+    True
+    """
+    collection = check_collection("X", X, layout, missing)
+    longest = max(1, (int(collection.lengths.min()) - 1) // 2)
+    top = min(_MAX_ORDER, longest) if max_order is None else check_integer("max_order", max_order, 1)
+    chosen = draw_series(collection, MAX_SERIES)
+    return np.array([_false_share(chosen, order) for order in range(1, top + 1)])
+
+
+def takens_order(collection: Collection) -> int:
+    """Smallest order with less than 1% false neighbours; if none has, the one with the fewest."""
+    shares = false_neighbours(collection)
+    few = np.flatnonzero(shares < _FALSE_SHARE)
+    return int(few[0] if len(few) else np.argmin(shares)) + 1
+
+
+def draw_series(collection: Collection, at_most: int) -> Collection:
+    """Return the collection, or a part of it drawn with a fixed seed."""
+    if collection.count <= at_most:
+        return collection
+    return collection.chosen(np.sort(np.random.default_rng(_SEED).choice(collection.count, at_most, replace=False)))
+
+
+def check_grid(order: Any) -> list[int]:
+    """Check a grid of orders."""
+    try:
+        grid = sorted({check_integer("order", value, 1) for value in order})
+    except TypeError:
+        grid = []
+    if not grid:
+        raise ParameterError(
+            f'`order` must be a positive integer, "takens", or a sequence of integers to choose from, got {order!r}. '
+            "Pass e.g. order=5."
+        )
+    return grid
+
+
+def cluster_contrast(D: FloatArray) -> float:
+    """Best mean silhouette over 2 to 10 clusters by average linkage: how distinct clusters are, without labels."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
+    from condcs.timeseries._clustering import silhouette
+
+    D = np.maximum((D + D.T) / 2, 0.0)
+    np.fill_diagonal(D, 0.0)
+    tree = linkage(squareform(D, checks=False), method="average")
+    best = -1.0
+    for k in range(2, min(_MAX_CLUSTERS, len(D) - 1) + 1):
+        labels = fcluster(tree, k, criterion="maxclust")
+        if len(np.unique(labels)) >= 2:
+            best = max(best, float(silhouette(D, labels)))
+    return best
+
+
+def _false_share(collection: Collection, order: int) -> float:
+    from scipy.spatial import cKDTree
+
+    false, total = 0, 0
+    for i in range(collection.count):
+        frames = collection.series(i)
+        starts = whole_windows(frames, order)
+        if len(starts) < MIN_WINDOWS:
+            continue
+        x, y = embed_frames(frames, starts, order)
+        distance, index = cKDTree(x).query(x, k=2)
+        # Among equal windows the nearest two need not include the window itself.
+        own = np.arange(len(x))
+        pick = np.where(index[:, 0] == own, 1, 0)
+        near, neighbour = distance[own, pick], index[own, pick]
+        apart = np.linalg.norm(y - y[neighbour], axis=1)
+        size = np.sqrt(np.nanvar(frames, axis=0).sum())
+        false += int(np.sum((apart > _JUMP * near) | (np.hypot(near, apart) > _ATTRACTOR_SIZES * size)))
+        total += len(x)
+    if total == 0:
+        raise ShapeError(
+            f"`max_order` must leave every series at least {MIN_WINDOWS} windows, got order {order} for series of "
+            f"{int(collection.lengths.max())} time points at most. Use a smaller `max_order`."
+        )
+    return false / total
+
+
+@public
+def choose_factor(
+    X: Any,
+    *,
+    order: int,
+    factors: Sequence[float] = FACTORS,
+    layout: Layout = "nct",
+    missing: Missing = "error",
+    n_series: int = 30,
+    rng: int | np.random.Generator | None = 0,
+) -> float:
+    """Choose the `factor` of `ccs_pairwise_distance` without labels: the one with the greatest `self_prediction`.
+
+    Smooth series need a small factor, short and noisy series a large one. (The silhouette of the clusters cannot choose
+    it: the larger the bandwidth, the fewer dimensions the distances have, and the tighter any clusters look.)
+
+    Parameters
+    ----------
+    X : array or list of arrays
+        The collection.
+    order : int
+        Length of the window.
+    factors : sequence of float
+        Candidates.
+    layout, missing
+        As in `ccs_pairwise_distance`.
+    n_series : int
+        Number of series used, drawn at random if there are more.
+    rng : int or Generator
+        Random generator for that draw, or its seed.
+
+    Returns
+    -------
+    float
+        One of `factors`; of equally good ones the largest.
+
+    Examples
+    --------
+    >>> t = np.linspace(0, 30, 200)
+    >>> smooth = np.stack([np.sin(t + phase) for phase in range(4)])
+    >>> noise = np.random.default_rng(0).normal(size=(4, 200))
+    >>> choose_factor(smooth, order=3), choose_factor(noise, order=3)
+    (0.1, 1.0)
+    """
+    if len(factors) == 0:
+        raise ParameterError("`factors` must hold at least one candidate, got none. Pass e.g. factors=(0.1, 1.0).")
+    candidates = sorted((check_positive("factors", f) for f in factors), reverse=True)
+    seed = int(check_rng(rng).integers(2**31))
+    marks = self_prediction(
+        X, order=order, factors=candidates, layout=layout, missing=missing, n_series=n_series, rng=seed
+    )
+    return candidates[int(np.argmax(np.round(marks, 12)))]
+
+
+@public
+def self_prediction(
+    X: Any,
+    *,
+    order: int,
+    factors: Sequence[float],
+    layout: Layout = "nct",
+    missing: Missing = "error",
+    n_series: int = 30,
+    rng: int | np.random.Generator | None = 0,
+) -> FloatArray:
+    r"""How well each value is predicted from its window by a kernel estimate from the other windows of its series.
+
+    .. math:: \frac1n \sum_i \log \frac{\sum_{j \ne i} k(x_i - x_j)\, l(y_i - y_j)}{\sum_{j \ne i} k(x_i - x_j)}
+              - d \log \sigma_y
+
+    with bandwidths of `factor` times the median distances of that series: the mean leave-one-out log-likelihood of the
+    conditional density estimate, up to a constant. The median over the series is returned. Cost O(series n^2 factors),
+    in the log domain.
+
+    Parameters
+    ----------
+    X, order, layout, missing, n_series, rng
+        As for `choose_factor`.
+    factors : sequence of float
+        Multiples of the median distances.
+
+    Returns
+    -------
+    array, shape (len(factors),)
+        Larger is better.
+    """
+    collection = check_collection("X", X, layout, missing)
+    windows = check_windows("X", collection, check_integer("order", order, 1))
+    factors = [check_positive("factors", f) for f in factors]
+    count = min(check_integer("n_series", n_series, 1), collection.count)
+    chosen = np.sort(check_rng(rng).choice(collection.count, count, replace=False))
+    marks = [_marks(*embed_frames(collection.series(i), _thinned(windows[i]), order), factors) for i in chosen]
+    moving = [m for m in marks if m is not None]
+    if not moving:
+        raise DataError("`X` must hold series that change over time, got only constant ones. Drop those.")
+    return np.asarray(np.median(moving, axis=0))
+
+
+def _thinned(windows: FloatArray) -> FloatArray:
+    if len(windows) <= MOST_WINDOWS:
+        return windows
+    return np.asarray(windows[np.linspace(0, len(windows) - 1, MOST_WINDOWS).astype(int)])
+
+
+def _marks(x: FloatArray, y: FloatArray, factors: Sequence[float]) -> list[float] | None:
+    """Return the mean log density at each factor; None for a series whose median distances are 0."""
+    from scipy.spatial.distance import pdist, squareform
+    from scipy.special import logsumexp
+
+    squares = [pdist(values, "sqeuclidean") for values in (x, y)]
+    medians = [float(np.median(s)) for s in squares]
+    if len(x) < 3 or min(medians) <= 0:
+        return None
+    a, b = (squareform(s) / (-2 * m) for s, m in zip(squares, medians, strict=True))
+    np.fill_diagonal(a, -np.inf)
+    bandwidth = np.sqrt(medians[1])
+    return [
+        float(np.mean(logsumexp((a + b) / f**2, axis=1) - logsumexp(a / f**2, axis=1)))
+        - y.shape[1] * float(np.log(f * bandwidth))
+        for f in factors
+    ]

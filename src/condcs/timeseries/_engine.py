@@ -2,6 +2,12 @@
 
 It releases the interpreter lock, so blocks run on threads. The result of a pair depends on that pair alone, not on how
 the work is divided.
+
+Windows of a series overlap, so their distances are sums down the diagonals of one matrix: the distances between frames.
+Rows are padded to whole vectors with a frame so far away that it has no kernel mass and lies beyond every median.
+
+Compiling takes longer than most matrices. So there is one function that Python calls, with few arrays; loops that are
+inlined are called from one place only; and what few series need (`wide`) is left out by a branch on None.
 """
 
 from __future__ import annotations
@@ -15,23 +21,219 @@ from numba import uintp
 from condcs._core.compiling import inner, njit
 from condcs._kernels.compiled import LOG2_E, SMALLEST_EXPONENT, power_of_two
 from condcs._kernels.compiled_medians import GROUP_ENDS, group, median_of, median_squared_difference, merge
-from condcs.timeseries._window_distances import (
-    LANES,
-    copy_successors,
-    pack,
-    padded,
-    pair_distances,
-    successors_at,
-    triangle,
-    triangle_size,
-)
 
+LANES = 8
+"""Rows of distances are padded to a multiple of this, so that no loop has a scalar remainder."""
+
+_FAR = 1e150
+_FAR_SQUARED = 1e300
+# Below this share of the squared norms, |a|^2 + |b|^2 - 2ab has lost two digits: the distance is summed directly.
+_CANCELLED = 1e-2
 # Sums above this hold no digits lost to gradual underflow.
 _SAFE_SUM = 1e-290
-
-
 # A power is not raised to the fourth below this: the result would be below the smallest one.
 _SMALLEST_ROOT = 2.0 ** (SMALLEST_EXPONENT / 4)
+
+
+class Series(NamedTuple):
+    """A run of series and their windows, as compiled code takes them.
+
+    Attributes
+    ----------
+    frames : array, shape (total time, channels)
+        The series, one after the other.
+    starts : array
+        Where each series starts, and the end of the last.
+    windows, window_starts : array
+        The windows to use of each series (times counted from its start), one series after the other.
+    successors : array
+        If there is one channel and pairs have bandwidths of their own: what follows the windows of each series, in
+        ascending order.
+    """
+
+    frames: Any
+    starts: Any
+    windows: Any
+    window_starts: Any
+    successors: Any
+
+
+# --- distances between windows ----------------------------------------------------------------------------------------
+
+
+@inner()
+def _padded(n: int) -> int:
+    return (n + LANES - 1) // LANES * LANES
+
+
+@inner()
+def _triangle_size(n: int) -> int:
+    """Room for the pairs i < j of n windows, row by row, each row padded."""
+    total = 0
+    for i in range(n - 1):
+        total += _padded(n - 1 - i)
+    return total
+
+
+# Offsets instead of slices, which cost more than a short row's work; unsigned, because numba looks after negative
+# indices, and a loop with such a test does not become a vector loop.
+@inner()
+def _copy(a: Any, a_start: int, out: Any, out_start: int, count: int) -> None:
+    for j in range(count):
+        out[uintp(out_start + j)] = a[uintp(a_start + j)]
+
+
+@inner()
+def _pack(frames: Any, order: int, out: Any) -> None:
+    """Turn frames (time x channels) into padded channels; gaps become 0, and no window that touches one is used."""
+    length, channels = frames.shape
+    stride = order + _padded(length - order)
+    for c in range(channels):
+        for t in range(stride):
+            value = frames[t, c] if t < length else _FAR
+            out[c * stride + t] = 0.0 if np.isnan(value) else value
+
+
+# Inlined for the same digits at the first run and later: see the masses.
+@inner(forceinline=True, fastmath={"contract", "reassoc", "nsz"})
+def _squared_distance(a: Any, b: Any) -> float:
+    total = 0.0
+    for c in range(a.size):
+        difference = a[c] - b[c]
+        total += difference * difference
+    return total
+
+
+@inner()
+def _wide_frame_distances(a: Any, b: Any, stride: int, s: Any) -> None:
+    """Fill s (rows x stride) by one matrix product of the frames (time x channels)."""
+    products = np.dot(a, b.T)
+    rows, columns = products.shape
+    origin, norms = np.zeros(a.shape[1]), np.empty(columns)
+    for j in range(columns):
+        norms[j] = _squared_distance(b[j], origin)
+    for i in range(rows):
+        row, own = s[i * stride : (i + 1) * stride], _squared_distance(a[i], origin)
+        for j in range(columns):
+            squared = own + norms[j] - 2.0 * products[i, j]
+            row[j] = squared if squared > _CANCELLED * (own + norms[j]) else _squared_distance(a[i], b[j])
+        for j in range(columns, stride):
+            row[j] = _FAR_SQUARED
+
+
+@inner()
+def _diagonal_sums(s: Any, stride: int, order: int, n: int, width: int, rest: Any, out: Any) -> None:
+    """Sum `order` terms down the diagonals of s, into out (n x width).
+
+    Rows come in blocks of `order`. A window's sum is what remains of its own block plus what it reaches of the next:
+    running sums of each, so three additions a cell whatever the order, and no subtraction that could cancel.
+    """
+    if order == 1:
+        for i in range(n):
+            _copy(s, i * stride, out, i * width, width)
+        return
+    # Running sums are kept by diagonal (column - row + order - 1), so that a sum is read back where it was written.
+    last = order - 1
+    span = last + width
+    ahead = order * span
+    for start in range(0, n, order):
+        _copy(s, (start + last) * stride, rest, last * span, span)
+        for r in range(order - 2, -1, -1):
+            left = last - r
+            row, below, into = (start + r) * stride, (r + 1) * span + left, r * span + left
+            for j in range(span - left):
+                rest[uintp(into + j)] = s[uintp(row + j)] + rest[uintp(below + j)]
+        _copy(rest, last, out, start * width, width)
+        for j in range(span):
+            rest[uintp(ahead + j)] = 0.0
+        for r in range(1, min(order, n - start)):
+            # Only later rows need the diagonals left of this row's first window.
+            left = last - r
+            row = (start + last + r) * stride + r
+            for j in range(left):
+                rest[uintp(ahead + j)] += s[uintp(row + j)]
+            row, over, behind, at = row + left, ahead + left, r * span + left, (start + r) * width
+            for j in range(width):
+                reached = rest[uintp(over + j)] + s[uintp(row + j)]
+                rest[uintp(over + j)] = reached
+                out[uintp(at + j)] = rest[uintp(behind + j)] + reached
+
+
+@inner()
+def _keep(full: Any, first: int, full_width: int, rows: Any, columns: Any, out: Any) -> None:
+    """Copy the wanted rows and columns of a padded matrix, and pad again."""
+    width = _padded(columns.size)
+    for i in range(rows.size):
+        start, target = first + rows[i] * full_width, i * width
+        for j in range(width):
+            out[target + j] = full[start + columns[j]] if j < columns.size else _FAR_SQUARED
+
+
+@inner()
+def _copy_successors(s: Any, n: int, m: int, order: int, Y: Any) -> None:
+    """Copy the distances between successors from those of all frames, row by row."""
+    width = _padded(m)
+    for i in range(n):
+        _copy(s, (order + i) * (order + width) + order, Y, i * width, width)
+
+
+@inner()
+def _pair_distances(
+    a: Any, a_frames: Any, a_windows: Any, b: Any, b_frames: Any, b_windows: Any,
+    order: int, wide: Any, room: Any, copied: bool,
+) -> bool:  # fmt: skip
+    """Squared distances ``room.X`` between the windows of two series and ``room.Y`` between the frames after them.
+
+    Both come row by row, each row padded. `a` and `b` are packed frames, not used if `wide`. Unless `copied`, and if
+    all windows are used, Y is left where it is in ``room.frames``; returns whether it has been copied.
+    """
+    s = room.frames
+    n, m = a_frames.shape[0] - order, b_frames.shape[0] - order
+    width = _padded(m)
+    stride, a_stride = order + width, order + _padded(n)
+    if wide is None:
+        for i in range(n + order):
+            row = s[i * stride : (i + 1) * stride]
+            own, other = a[i], b[:stride]
+            for j in range(stride):
+                difference = own - other[j]
+                row[j] = difference * difference
+            for c in range(1, a_frames.shape[1]):
+                own, other = a[c * a_stride + i], b[c * stride : (c + 1) * stride]
+                for j in range(stride):
+                    difference = own - other[j]
+                    row[j] += difference * difference
+    else:
+        _wide_frame_distances(a_frames, b_frames, stride, s)
+    whole = a_windows.size == n and b_windows.size == m
+    sums = room.X if whole else room.full
+    _diagonal_sums(s, stride, order, n, width, room.rest, sums)
+    if m < width:
+        # The last window has no successor. It touches no padding, unlike those after it, so its column is padded here.
+        for i in range(n):
+            sums[i * width + m] = _FAR_SQUARED
+    if not whole:
+        _keep(sums, 0, width, a_windows, b_windows, room.X)
+        _keep(s, order * stride + order, stride, a_windows, b_windows, room.Y)
+    elif copied:
+        _copy_successors(s, n, m, order, room.Y)
+    return copied or not whole
+
+
+@inner()
+def _triangle(square: Any, n: int, out: Any) -> None:
+    """Copy the cells above the diagonal, row by row, each row padded."""
+    width = _padded(n)
+    start = 0
+    for i in range(n - 1):
+        count = n - 1 - i
+        _copy(square, i * width + i + 1, out, start, count)
+        for j in range(count, _padded(count)):
+            out[uintp(start + j)] = _FAR_SQUARED
+        start += _padded(count)
+
+
+# --- kernel masses ----------------------------------------------------------------------------------------------------
 
 
 # Inlined, because of a function that stands alone, a first run and one that loads the cache may use different copies:
@@ -57,57 +259,35 @@ def _halve_bandwidth(row: Any, count: int) -> None:
 
 
 @inner(forceinline=True, fastmath={"contract", "reassoc", "nsz"})
-def _cross_masses(
-    X: Any, Y: Any, y_start: int, y_step: int, n: int, m: int, cx: float, cy: float, k: Any, kl: Any, masses: Any
+def _masses(
+    X: Any, Y: Any, y_start: int, y_step: int, n: int, m: int, cx: float, cy: float, kernels: Any, masses: Any
 ) -> None:
-    """Kernel masses of the rows over the columns, and of the columns over the rows: each cell is visited once.
+    """Kernel masses of n windows over m others, and of those over the n: each cell is visited once.
 
-    ``masses[f]`` holds, at the f-th halving of the bandwidths, A and B of the rows and A and B of the columns.
+    With an `m` of 0, those of n windows over one another; their distances are triangles. ``masses[f]`` holds, at the
+    f-th halving of the bandwidths, A and B of the rows, and in its last two lines those of the columns.
     """
-    width = padded(m)
-    masses[:, 2:, :width] = 0.0
-    sx, sy = LOG2_E * cx, LOG2_E * cy
-    for i in range(n):
-        start, y_row = i * width, y_start + i * y_step
-        # One loop for each exponential: both in one need more registers than there are.
-        for j in range(width):
-            k[j] = power_of_two(sx * X[uintp(start + j)])
-        for j in range(width):
-            kl[j] = power_of_two(sx * X[uintp(start + j)] + sy * Y[uintp(y_row + j)])
-        for f in range(len(masses)):
-            if f > 0:
-                _halve_bandwidth(k, width)
-                _halve_bandwidth(kl, width)
-            masses[f, 0, i] = _add_row(k, width, masses[f, 2], 0)
-            masses[f, 1, i] = _add_row(kl, width, masses[f, 3], 0)
-
-
-@inner(forceinline=True, fastmath={"contract", "reassoc", "nsz"})
-def _own_masses(x: Any, y: Any, n: int, cx: float, cy: float, k: Any, kl: Any, masses: Any, totals: Any) -> None:
-    """Kernel masses of a series' windows over the series itself, and the sum of B / A^2 over its windows."""
-    # Every window with itself.
-    masses[:, :, :n] = 1.0
+    k, kl = kernels[0], kernels[1]
+    width, column = _padded(m), masses.shape[1] - 2
+    # A window of the same series counts itself.
+    masses[:, :, : max(n, width)] = 0.0 if m > 0 else 1.0
     sx, sy = LOG2_E * cx, LOG2_E * cy
     start = 0
-    for i in range(n - 1):
-        count = padded(n - 1 - i)
+    for i in range(n if m > 0 else n - 1):
+        count, first = (width, 0) if m > 0 else (_padded(n - 1 - i), i + 1)
+        y = y_start + i * y_step if m > 0 else start
+        # One loop for each exponential: both in one need more registers than there are.
         for j in range(count):
-            k[j] = power_of_two(sx * x[uintp(start + j)])
+            k[j] = power_of_two(sx * X[uintp(start + j)])
         for j in range(count):
-            kl[j] = power_of_two(sx * x[uintp(start + j)] + sy * y[uintp(start + j)])
+            kl[j] = power_of_two(sx * X[uintp(start + j)] + sy * Y[uintp(y + j)])
         for f in range(len(masses)):
             if f > 0:
                 _halve_bandwidth(k, count)
                 _halve_bandwidth(kl, count)
-            masses[f, 0, i] += _add_row(k, count, masses[f, 0], i + 1)
-            masses[f, 1, i] += _add_row(kl, count, masses[f, 1], i + 1)
+            masses[f, 0, i] += _add_row(k, count, masses[f, column], first)
+            masses[f, 1, i] += _add_row(kl, count, masses[f, column + 1], first)
         start += count
-    for f in range(len(masses)):
-        a, b = masses[f, 0], masses[f, 1]
-        total = 0.0
-        for i in range(n):
-            total += b[i] / (a[i] * a[i])
-        totals[f] = total
 
 
 @inner()
@@ -121,92 +301,72 @@ def _underflows(masses: Any, n: int, m: int) -> bool:
 
 
 @inner()
-def _log_ratio(X: Any, Y: Any, start: int, step: int, count: int, cx: float, cy: float) -> Any:
-    """Logarithm of B / A of a row (or column): an average over Y, with weights by X in units of the largest.
-
-    Not the difference of log B and log A: far away both are so large that Y is lost in them.
-    """
-    nearest = X[start]
-    for k in range(1, count):
-        nearest = min(nearest, X[start + k * step])
-    peak, total = -np.inf, 0.0
-    for k in range(count):
-        at = start + k * step
-        peak = max(peak, cx * (X[at] - nearest) + cy * Y[at])
-        total += math.exp(cx * (X[at] - nearest))
-    weighted = 0.0
-    for k in range(count):
-        at = start + k * step
-        weighted += math.exp(cx * (X[at] - nearest) + cy * Y[at] - peak)
-    return peak + math.log(weighted) - math.log(total)
-
-
-@inner()
 def _log_interaction(
     own: Any, a: Any, b: Any, n: int, X: Any, Y: Any, row_step: int, step: int, count: int, cx: float, cy: float
 ) -> Any:
-    """Log of the sum over windows of B / (own A * A); masses that underflow are computed again in the log domain."""
-    lowest = 1.0
-    total = 0.0
+    """Log of the sum over windows of B / (own A * A); masses that underflow are computed again in the log domain.
+
+    There B / A is an average over Y with weights by X in units of the largest, not the difference of log B and log A:
+    far away both are so large that Y is lost in them.
+    """
+    lowest, total = 1.0, 0.0
     for i in range(n):
         lowest = min(lowest, min(a[i], b[i]))
         total += b[i] / (own[i] * a[i])
     if lowest >= _SAFE_SUM:
         return math.log(total)
-    terms = np.empty(n)
+    highest, total = -np.inf, 0.0
     for i in range(n):
+        start = i * row_step
         if min(a[i], b[i]) >= _SAFE_SUM:
-            ratio = math.log(b[i]) - math.log(a[i])
+            term = math.log(b[i] / a[i])
         else:
-            ratio = _log_ratio(X, Y, i * row_step, step, count, cx, cy)
-        terms[i] = ratio - math.log(own[i])
-    peak = terms.max()
-    total = 0.0
-    for i in range(n):
-        total += math.exp(terms[i] - peak)
-    return peak + math.log(total)
+            nearest = X[start]
+            for k in range(1, count):
+                nearest = min(nearest, X[start + k * step])
+            peak, mass, weighted = -np.inf, 0.0, 0.0
+            for k in range(count):
+                at = start + k * step
+                peak = max(peak, cx * (X[at] - nearest) + cy * Y[at])
+                mass += math.exp(cx * (X[at] - nearest))
+            for k in range(count):
+                at = start + k * step
+                weighted += math.exp(cx * (X[at] - nearest) + cy * Y[at] - peak)
+            term = peak + math.log(weighted) - math.log(mass)
+        term -= math.log(own[i])
+        if term > highest:
+            total *= math.exp(highest - term)
+            highest = term
+        total += math.exp(term - highest)
+    return highest + math.log(total)
 
 
-class Series(NamedTuple):
-    """A run of series and their windows, as compiled code takes them.
+# --- blocks -----------------------------------------------------------------------------------------------------------
 
-    Attributes
-    ----------
-    frames : array, shape (total time, channels)
-        The series, one after the other.
-    starts : array
-        Where each series starts, and the end of the last.
-    norms : array
-        Squared norms of the frames; used if distances are found by a matrix product.
-    windows, window_starts : array
-        The windows to use of each series (times counted from its start), one series after the other.
-    successors : array
-        If there is one channel and pairs have bandwidths of their own: what follows the windows of each series, in
-        ascending order.
-    """
+
+class _Room(NamedTuple):
+    """Buffers for the distances of one pair of series: between frames, running sums, all windows, those used."""
 
     frames: Any
-    starts: Any
-    norms: Any
-    windows: Any
-    window_starts: Any
-    successors: Any
+    rest: Any
+    full: Any
+    X: Any
+    Y: Any
 
 
-class Own(NamedTuple):
+class _Own(NamedTuple):
     """What concerns one series alone, for a run of series; arrays that are not needed are empty.
 
     Attributes
     ----------
     packed : array, shape (count, :)
-        The frames, as `pack` leaves them.
+        The frames, as `_pack` leaves them.
     x, y : array, shape (count, :)
-        Squared distances of a series' windows among themselves, and of their successors (see `triangle`); of the last
-        series only, if the kernels are known.
+        Squared distances of a series' windows among themselves, and of their successors (see `_triangle`).
     grouped_x, ends_x, grouped_y, ends_y : array, shape (count, :)
         The same grouped by magnitude, for medians of pairs.
     masses, totals : array, shape (count, factors, 2, :) and (count, factors)
-        Kernel masses of the windows over their own series, and the sum of B / A^2.
+        Kernel masses of the windows over their own series, and the sum of B / A^2; 0 if not known yet.
     """
 
     packed: Any
@@ -220,202 +380,156 @@ class Own(NamedTuple):
     totals: Any
 
 
-@njit(nogil=True)
-def prepare(series: Any, order: int, wide: bool, bandwidths: tuple[float, float], longest: int, n_factors: int) -> Any:
-    """Find the distances of each series' windows among themselves.
-
-    If the kernels are known, only the masses are kept; if not (the bandwidths are 0), the distances, also ordered for
-    medians. `longest` is the length of the longest series of both sides of a block.
-    """
-    count, channels = series.starts.size - 1, series.frames.shape[1]
-    n_max = longest - order
-    stride, size = order + padded(n_max), triangle_size(n_max)
-    cx, cy = _exponents(bandwidths)
-    pair_bandwidths, one_channel = cx == 0.0, channels == 1
-    kept = count if pair_bandwidths else 0
-    several = 0 if one_channel else kept
-    own = Own(
-        np.empty((count, 0 if wide else channels * stride)),
-        np.empty((max(kept, 1), size)),
-        np.empty((max(kept, 1), size)),
-        np.empty((kept, size)),
-        np.empty((kept, GROUP_ENDS), np.int64),
-        np.empty((several, size)),
-        np.empty((several, GROUP_ENDS), np.int64),
-        np.empty((count, n_factors, 2, stride + LANES)),
-        np.empty((count, n_factors)),
-    )
-    room = _room(longest, order)
-    kernels = np.empty((2, stride + LANES))
-    for i in range(count):
-        frames, norms, windows = _one(series, i)
-        n, packed = windows.size, own.packed[i]
-        x, y = own.x[i if pair_bandwidths else 0], own.y[i if pair_bandwidths else 0]
-        if not wide:
-            pack(frames, order, packed)
-        pair_distances(
-            packed, frames, norms, windows, packed, frames, norms, windows, order, wide, room.sums, room.X, room.Y, True
-        )  # fmt: skip
-        triangle(room.X, n, x)
-        triangle(room.Y, n, y)
-        if not pair_bandwidths:
-            _own_masses(x, y, n, cx, cy, kernels[0], kernels[1], own.masses[i], own.totals[i])
-            continue
-        used = triangle_size(n)
-        group(x[:used], own.grouped_x[i], own.ends_x[i])
-        if not one_channel:
-            group(y[:used], own.grouped_y[i], own.ends_y[i])
-    return own
-
-
-class _Room(NamedTuple):
-    """Buffers for the distances of one pair of series."""
-
-    sums: Any
-    X: Any
-    Y: Any
-
-
-@inner()
-def _room(longest: int, order: int) -> Any:
-    n_max = longest - order
-    stride, cells = order + padded(n_max), n_max * padded(n_max)
-    sums = (np.empty(longest * stride), np.empty((order + 2) * stride if order > 1 else 0), np.empty(cells))
-    return _Room(sums, np.empty(cells), np.empty(cells))
-
-
-@inner()
-def _exponents(bandwidths: tuple[float, float]) -> tuple[float, float]:
-    """Return what squared distances are multiplied by; 0 if each pair has bandwidths of its own."""
-    if bandwidths[0] == 0.0:
-        return 0.0, 0.0
-    return -0.5 / bandwidths[0] ** 2, -0.5 / bandwidths[1] ** 2
-
-
 @inner()
 def _one(series: Any, i: int) -> Any:
-    first, last = series.starts[i], series.starts[i + 1]
     windows = series.windows[series.window_starts[i] : series.window_starts[i + 1]]
-    return series.frames[first:last], series.norms[first:last], windows
+    return series.frames[series.starts[i] : series.starts[i + 1]], windows
 
 
 @inner()
-def _pair_medians(
-    p: Any, i: int, n: int, q: Any, j: int, m: int, p_sorted: Any, q_sorted: Any, X: Any, Y: Any, scratch: Any
-) -> Any:
+def _pair_medians(own: Any, i: int, n: int, j: int, m: int, series: Any, X: Any, Y: Any, scratch: Any) -> Any:
     """Median squared distances over the windows of both series, and over their successors, and how they were found."""
-    count, n_own, m_own, cross = (n + m) * (n + m - 1) // 2, n * (n - 1) // 2, m * (m - 1) // 2, n * padded(m)
+    count, n_own, m_own, cross = (n + m) * (n + m - 1) // 2, n * (n - 1) // 2, m * (m - 1) // 2, n * _padded(m)
     x, kind_x = median_of(
-        p.grouped_x[i, :n_own], p.ends_x[i], q.grouped_x[j, :m_own], q.ends_x[j], X[:cross], count, scratch
+        own.grouped_x[i, :n_own], own.ends_x[i], own.grouped_x[j, :m_own], own.ends_x[j], X[:cross], count, scratch
     )
-    if p.grouped_y.size == 0:
-        merged = scratch[: n + m]
-        merge(p_sorted, q_sorted, merged)
+    if own.grouped_y.size == 0:
+        first, second, merged = series.window_starts[i], series.window_starts[j], scratch[: n + m]
+        merge(series.successors[first : first + n], series.successors[second : second + m], merged)
         y, kind_y = median_squared_difference(merged)
     else:
         y, kind_y = median_of(
-            p.grouped_y[i, :n_own], p.ends_y[i], q.grouped_y[j, :m_own], q.ends_y[j], Y[:cross], count, scratch
+            own.grouped_y[i, :n_own], own.ends_y[i], own.grouped_y[j, :m_own], own.ends_y[j], Y[:cross], count, scratch
         )
     return x, kind_x, y, kind_y
 
 
 @njit(nogil=True)
 def block_divergences(
-    a: Any,
-    p: Any,
-    b: Any,
-    q: Any,
+    series: Any,
     order: int,
-    above_diagonal: bool,
     bandwidths: tuple[float, float],
     factor: float,
-    longest: int,
     logarithmic: bool,
-    wide: bool,
+    wide: Any,
     out: Any,
-) -> Any:
-    """Fill ``out[f, i, j]`` with the divergence between series i of a and series j of b at the f-th factor.
+    fallbacks: Any,
+) -> None:
+    """Fill ``out[f, i, j]`` with the divergence between row series i and column series j at the f-th factor.
 
     Parameters
     ----------
-    a, b : Series
-        The two sides.
-    p, q : Own
-        What `prepare` returned for them.
+    series : Series
+        The series of the rows, and after them those of the columns. If there are as many series as rows, the columns
+        are the same series, and only i < j is wanted.
     order : int
         Length of a window.
-    above_diagonal : bool
-        Whether a and b are the same series, so that only i < j is wanted.
     bandwidths : two floats
         Bandwidths of the kernels; 0 means the median distance of the windows of each pair.
     factor : float
-        Multiplies the medians. ``out[f]`` has half the factor of ``out[f - 1]``: the exponentials are shared.
-    longest : int
-        Length of the longest series.
+        Multiplies the bandwidths. ``out[f]`` has half the factor of ``out[f - 1]``: the exponentials are shared.
     logarithmic : bool
         Log contrast (conditional CS), or linear contrast (conditional Euclidean).
-    wide : bool
-        Whether frames have so many channels that their distances are best found by a matrix product.
-
-    Returns
-    -------
-    array of 4 ints
-        In how many pairs the median of x, and of y, fell back on a percentile (0, 1) or on 1 (2, 3).
+    wide : True or None
+        True if frames have so many channels that their distances are best found by a matrix product.
+    out : array, shape (factors, rows, columns)
+        The result.
+    fallbacks : array of 4 ints
+        Counts in how many pairs the median of x, and of y, fell back on a percentile (0, 1) or on 1 (2, 3).
     """
-    rows, columns, channels, n_factors = a.starts.size - 1, b.starts.size - 1, a.frames.shape[1], len(out)
+    n_factors, rows, columns = out.shape
+    count, channels = series.starts.size - 1, series.frames.shape[1]
+    longest = 0
+    for i in range(count):
+        longest = max(longest, series.starts[i + 1] - series.starts[i])
     n_max = longest - order
-    stride = order + padded(n_max)
-    room = _room(longest, order)
-    X, Y, scratch = room.X, room.Y, room.sums
-    cx, cy = _exponents(bandwidths)
-    pair_bandwidths = cx == 0.0
+    stride, cells, size = order + _padded(n_max), n_max * _padded(n_max), _triangle_size(n_max)
+    room = _Room(
+        np.empty(longest * stride), np.empty((order + 2) * stride), np.empty(cells), np.empty(cells), np.empty(cells)
+    )
+    X, Y = room.X, room.Y
+    pair_bandwidths = bandwidths[0] == 0.0
+    # Only a median of several channels' distances needs those of the successors in one piece; masses do not.
+    several = pair_bandwidths and channels > 1
+    kept = count if pair_bandwidths else 0
+    own = _Own(
+        np.empty((count, channels * stride if wide is None else 0)),
+        np.empty((count, size)),
+        np.empty((count, size)),
+        np.empty((kept, size)),
+        np.empty((kept, GROUP_ENDS), np.int64),
+        np.empty((kept if several else 0, size)),
+        np.empty((kept if several else 0, GROUP_ENDS), np.int64),
+        np.empty((count, n_factors, 2, stride + LANES)),
+        np.empty((count, n_factors)),
+    )
+    own.totals[:] = 0.0
     # Kernel values between one window and all others.
     kernels = np.empty((2, stride + LANES))
-    k, kl = kernels[0], kernels[1]
-    masses = np.empty((n_factors, 4, stride))
+    masses = np.empty((1, n_factors, 4, stride))[0]
     candidates = np.empty((2 * n_max**2 + 2 * n_max + 512) if pair_bandwidths else 0)
-    fallbacks = np.zeros(4, np.int64)
-    # Only a median of several channels' distances needs those of the successors in one piece; masses do not.
-    copied = pair_bandwidths and channels > 1
-    for i in range(rows):
-        p_frames, p_norms, p_windows = _one(a, i)
-        n = p_windows.size
-        for j in range(i + 1 if above_diagonal else 0, columns):
-            q_frames, q_norms, q_windows = _one(b, j)
-            m = q_windows.size
-            width = padded(m)
-            pair_distances(
-                p.packed[i], p_frames, p_norms, p_windows,
-                q.packed[j], q_frames, q_norms, q_windows,
-                order, wide, scratch, X, Y, copied,
-            )  # fmt: skip
+    square_x, square_y = bandwidths[0] ** 2, bandwidths[1] ** 2
+    if wide is None:
+        for i in range(count):
+            _pack(_one(series, i)[0], order, own.packed[i])
+    # First each series with itself, then the pairs.
+    for task in range(count + rows * columns):
+        i, j = task, task
+        if task >= count:
+            i, j = (task - count) // columns, (task - count) % columns + count - columns
+            if i >= j:
+                continue
+        p_frames, p_windows = _one(series, i)
+        q_frames, q_windows = _one(series, j)
+        n, m = p_windows.size, q_windows.size
+        width = _padded(m)
+        copied = _pair_distances(
+            own.packed[i], p_frames, p_windows, own.packed[j], q_frames, q_windows, order, wide, room, several or i == j
+        )
+        if i == j:
+            _triangle(X, n, own.x[i])
+            _triangle(Y, n, own.y[i])
+            used = _triangle_size(n)
             if pair_bandwidths:
-                p_sorted = a.successors[a.window_starts[i] : a.window_starts[i + 1]]
-                q_sorted = b.successors[b.window_starts[j] : b.window_starts[j + 1]]
-                median_x, kind_x, median_y, kind_y = _pair_medians(
-                    p, i, n, q, j, m, p_sorted, q_sorted, X, Y, candidates
-                )
-                if kind_x > 0:
-                    fallbacks[2 * (kind_x - 1)] += 1
-                if kind_y > 0:
-                    fallbacks[2 * (kind_y - 1) + 1] += 1
-                cx, cy = -0.5 / (median_x * factor**2), -0.5 / (median_y * factor**2)
-                _own_masses(p.x[i], p.y[i], n, cx, cy, k, kl, p.masses[i], p.totals[i])
-                _own_masses(q.x[j], q.y[j], m, cx, cy, k, kl, q.masses[j], q.totals[j])
-            if copied or n < p_frames.shape[0] - order or m < q_frames.shape[0] - order:
-                _cross_masses(X, Y, 0, width, n, m, cx, cy, k, kl, masses)
+                group(own.x[i, :used], own.grouped_x[i], own.ends_x[i])
+            if several:
+                group(own.y[i, :used], own.grouped_y[i], own.ends_y[i])
+            continue
+        if pair_bandwidths:
+            square_x, kind_x, square_y, kind_y = _pair_medians(own, i, n, j, m, series, X, Y, candidates)
+            if kind_x > 0:
+                fallbacks[2 * (kind_x - 1)] += 1
+            if kind_y > 0:
+                fallbacks[2 * (kind_y - 1) + 1] += 1
+        cx, cy = -0.5 / (square_x * factor**2), -0.5 / (square_y * factor**2)
+        # One call for the masses of both series over themselves and of one over the other: it is inlined.
+        for step in range(3):
+            at, windows = (i, n) if step == 0 else (j, m)
+            if step < 2 and not pair_bandwidths and own.totals[at, 0] > 0.0:
+                continue
+            x, y, y_start, y_step, others, into = own.x[at], own.y[at], 0, width, 0, own.masses[at]
+            if step == 2:
+                x, y, windows, others, into = X, Y, n, m, masses
+                if not copied:
+                    y, y_step = room.frames, order + width
+                    y_start = y_step * order + order
+            _masses(x, y, y_start, y_step, windows, others, cx, cy, kernels, into)
+            if step < 2:
+                for f in range(n_factors):
+                    total = 0.0
+                    for t in range(windows):
+                        total += into[f, 1, t] / (into[f, 0, t] * into[f, 0, t])
+                    own.totals[at, f] = total
+        # Masses only shrink with the bandwidth.
+        if not copied and _underflows(masses[n_factors - 1], n, m):
+            _copy_successors(room.frames, n, m, order, Y)
+        for f in range(n_factors):
+            fx, fy, of = cx * 4.0**f, cy * 4.0**f, masses[f]
+            pq = _log_interaction(own.masses[i, f, 0], of[0], of[1], n, X, Y, width, 1, m, fx, fy)
+            qp = _log_interaction(own.masses[j, f, 0], of[2], of[3], m, X, Y, 1, width, n, fx, fy)
+            p, q = own.totals[i, f], own.totals[j, f]
+            column = j - (count - columns)
+            if logarithmic:
+                out[f, i, column] = math.log(p) + math.log(q) - pq - qp
             else:
-                y_start, y_step = successors_at(m, order)
-                _cross_masses(X, scratch[0], y_start, y_step, n, m, cx, cy, k, kl, masses)
-                # Masses only shrink with the bandwidth.
-                if _underflows(masses[n_factors - 1], n, m):
-                    copy_successors(scratch[0], n, m, order, Y)
-            for f in range(n_factors):
-                fx, fy, of = cx * 4.0**f, cy * 4.0**f, masses[f]
-                pq = _log_interaction(p.masses[i, f, 0], of[0], of[1], n, X, Y, width, 1, m, fx, fy)
-                qp = _log_interaction(q.masses[j, f, 0], of[2], of[3], m, X, Y, 1, width, n, fx, fy)
-                if logarithmic:
-                    out[f, i, j] = math.log(p.totals[i, f]) + math.log(q.totals[j, f]) - pq - qp
-                else:
-                    out[f, i, j] = p.totals[i, f] + q.totals[j, f] - math.exp(pq) - math.exp(qp)
-    return fallbacks
+                out[f, i, column] = p + q - math.exp(pq) - math.exp(qp)

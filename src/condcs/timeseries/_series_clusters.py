@@ -1,9 +1,11 @@
 """Clusters of time series by their dynamics, with the settings of the distance chosen without labels.
 
 No single setting serves all series: smooth ones want long windows and narrow kernels, short noisy ones the reverse, and
-whether level and spread count is for the data to say. So a grid of windows, bandwidth factors and scalings is tried on
-a part of the series. Where two algorithms that look for different things, spectral clustering and k-medoids, find the
-same clusters, the distance has structure in it; the best settings then vote on which series belong together.
+whether level and spread count is for the data to say. Dynamics, p(next value | window), do not know when something
+happens; series that start together and differ in shape are told apart by p(next value | window, position in time). So a
+grid of windows, bandwidth factors and scalings, with and without the position, is tried on a part of the series. Where
+two algorithms that look for different things, spectral clustering and k-medoids, find the same clusters, the distance
+has structure in it; the best settings then vote on which series belong together.
 """
 
 from __future__ import annotations
@@ -38,15 +40,14 @@ from condcs.timeseries._collection import (
     whole_windows,
     windowed,
 )
-from condcs.timeseries._distance_job import make_job
-from condcs.timeseries._distance_matrix import IN_MEMORY, distance_matrix
+from condcs.timeseries._distance_matrix import IN_MEMORY, distance_matrix, make_job
 
 Scaling = Literal["global", "series", "raw"]
 """Each channel standardised over all series, or within each series, or the values as they are."""
 
 Auto = Literal["auto"]
 
-ORDERS = (1, 2, 5, 10, 20, 40, 80)
+ORDERS = (1, 2, 5, 20, 80)
 """Windows that are tried, up to a third of the shortest series."""
 
 FACTORS = (1.6, 0.8, 0.4, 0.2, 0.1)
@@ -55,8 +56,11 @@ FACTORS = (1.6, 0.8, 0.4, 0.2, 0.1)
 SCALINGS: tuple[Scaling, ...] = ("global", "series")
 """Scalings that are tried. For one channel, "raw" gives the same distances as "global"."""
 
-DRAWN = (100, 200)
-"""Settings are tried on half of the series, but on no fewer and no more than these: half of them cost a quarter."""
+POSITIONS = (False, True)
+"""Without and with the position in time as one more channel; with it, shapes are compared: what happens when."""
+
+DRAWN = (80, 200)
+"""Settings are tried on a third of the series, but on no fewer and no more than these: a third of them cost a ninth."""
 
 VOTES = 5
 """Settings that vote, each by two algorithms."""
@@ -77,11 +81,14 @@ class Setting:
         Bandwidths as a multiple of each pair's median distances.
     scaling : {"global", "series", "raw"}
         How the values were standardised.
+    position : bool
+        Whether the position in time is part of the window.
     """
 
     order: int
     factor: float
     scaling: Scaling
+    position: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,12 +182,12 @@ def cluster(
 ) -> SeriesClusters:
     """Cluster time series by their dynamics; what is not given is chosen without labels.
 
-    Windows of 1, 2, 5, 10, 20, 40 and 80 values (up to a third of the shortest series), bandwidth factors from 0.1 to
-    1.6 and two scalings are tried on 100 to 200 of the series, drawn at random. A setting's mark is the adjusted mutual
-    information of spectral clustering and k-medoids under its distances, times the balance of their cluster sizes. The
-    five best settings then cluster all series by both algorithms, and the result is a clustering of their votes: of the
-    share of the ten clusterings in which two series are together. If all three of `order`, `factor` and `scaling` are
-    given, the distances are clustered as they are.
+    Windows of 1, 2, 5, 20 and 80 values (up to a third of the shortest series), bandwidth factors from 0.1 to 1.6 and
+    two scalings, with and without the position in time as one more channel (see Notes), are tried on 80 to 200 of the
+    series, drawn at random. A setting's mark is the adjusted mutual information of spectral clustering and k-medoids
+    under its distances, times the balance of their cluster sizes. The five best settings then cluster all series by
+    both algorithms, and the result is a clustering of their votes: of the share of the ten clusterings in which two
+    series are together. If `order`, `factor` and `scaling` are all given, the distances are clustered as they are.
 
     Parameters
     ----------
@@ -210,8 +217,12 @@ def cluster(
 
     Notes
     -----
-    From 200 series on, the choice takes about as long as two or three matrices of distances, and the votes as long as
-    at most five.
+    The position in time runs from the start of a series to its end, with as much variance as the other channels
+    together. With it, the distance is one of shapes, p(next value | window, position): what happens when. It is not
+    tried if `order`, `factor` and `scaling` are all given.
+
+    From 240 series on, the choice takes about as long as three matrices of distances, and the votes as long as at most
+    five.
 
     Examples
     --------
@@ -240,7 +251,7 @@ def cluster(
         if len(grid) == 1 and k != "auto":
             (D,) = _matrices(collection, grid, n_jobs)
             return _result([D], grid, (), k, method, seed, {})
-        count = min(n, max(DRAWN[0], min(n // 2, DRAWN[1])))
+        count = min(n, max(DRAWN[0], min(n // 3, DRAWN[1])))
         drawn = np.sort(generator.choice(n, count, replace=False))
         part = collection.chosen(drawn) if len(drawn) < n else collection
         known = dict(zip(grid, _matrices(part, grid, n_jobs), strict=True))
@@ -276,7 +287,9 @@ def _grid(collection: Collection, order: Any, factor: Any, scaling: Any) -> list
     scalings: Sequence[Scaling] = [scaling]
     if scaling == "auto":
         scalings = SCALINGS[:1] if _alike(collection) else SCALINGS
-    return [Setting(o, f, s) for s in scalings for o in orders for f in factors]
+    alone = len(orders) * len(factors) * len(scalings) == 1
+    positions = POSITIONS[:1] if alone else POSITIONS
+    return [Setting(o, f, s, p) for p in positions for s in scalings for o in orders for f in factors]
 
 
 def _fits(collection: Collection, order: int) -> bool:
@@ -306,6 +319,13 @@ def scaled(collection: Collection, scaling: Scaling) -> Collection:
     return Collection(np.concatenate(parts), collection.starts)
 
 
+def with_position(collection: Collection) -> Collection:
+    """Return the series with their position in time as one more channel, with the variance of the others together."""
+    reach = np.sqrt(3.0 * np.nanvar(collection.frames, axis=0).sum())
+    times = [np.linspace(-reach, reach, length) for length in collection.lengths]
+    return Collection(np.column_stack([collection.frames, np.concatenate(times)]), collection.starts)
+
+
 def _standardised(frames: FloatArray) -> FloatArray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a channel without any value stays without
@@ -318,11 +338,12 @@ def _standardised(frames: FloatArray) -> FloatArray:
 def _matrices(collection: Collection, settings: Sequence[Setting], n_jobs: int | None) -> list[FloatArray]:
     """Return the distances under each setting; those that differ in the factor alone share a pass over the pairs."""
     found: dict[Setting, FloatArray] = {}
-    for scaling, order in dict.fromkeys((s.scaling, s.order) for s in settings):
-        wanted = [s for s in settings if (s.scaling, s.order) == (scaling, order)]
+    for scaling, position, order in dict.fromkeys((s.scaling, s.position, s.order) for s in settings):
+        wanted = [s for s in settings if (s.scaling, s.position, s.order) == (scaling, position, order)]
         top = max(s.factor for s in wanted)
         halvings = {s: round(float(np.log2(top / s.factor))) for s in wanted}
-        sides = [windowed("X", scaled(collection, scaling), order)]
+        series = scaled(collection, scaling)
+        sides = [windowed("X", with_position(series) if position else series, order)]
         job, sides, _ = make_job("conditional_cs", "pair-median", top, {}, sides, n_factors=1 + max(halvings.values()))
         D, _ = distance_matrix(job, sides[0], None, n_jobs=n_jobs, output=IN_MEMORY)
         D = D if job.n_factors > 1 else D[None]
