@@ -28,8 +28,8 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Make an environment and describe it; of a maze also the walls and the shortest way."""
-    from condcs.explore._compiled_environments import compiled_environment
     from condcs.explore._environments import UPRIGHT_REACH
+    from condcs_reproduction.exploration_environments import compiled_environment
 
     name = arguments["environment"]
     made = compiled_environment(name, rows=parameters["maze_rows"], rng=rng)
@@ -62,10 +62,9 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
 
 def steps_from_start(passages: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the number of steps from the upper left cell of a maze to every cell; infinite where there is no path."""
+    from condcs.explore._spaces import MOVES
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import shortest_path
-
-    from condcs.explore._mazes import MOVES
 
     rows, columns, _ = passages.shape
     row, column, action = np.argwhere(passages).T

@@ -11,9 +11,8 @@ import numpy as np
 from condcs._core.checks import check_choice
 from condcs._core.errors import ParameterError
 from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
-from condcs.explore._environments import gymnasium
 from condcs.explore._local_reward import LocalReward
-from condcs.explore._spaces import Encoder, States, state_range
+from condcs.explore._spaces import Encoder, States, gymnasium, state_range
 
 RewardForm = Literal["local", "level", "change", "surprise"]
 FORMS: tuple[RewardForm, ...] = get_args(RewardForm)

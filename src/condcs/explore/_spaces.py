@@ -4,18 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from condcs._core.checks import check_integer, check_positive
-from condcs._core.errors import DataError, ParameterError, ShapeError
+from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs._core.random import check_rng
-from condcs.explore._environments import MAZE_ID, MAZE_SPACING, TORQUES, gymnasium
-from condcs.explore._mazes import MOVES
+
+EnvironmentName = Literal["mountain-car", "pendulum", "maze"]
+NAMES: tuple[EnvironmentName, ...] = get_args(EnvironmentName)
+"""The environments of the paper."""
+
+MAZE_ID = "condcs/Maze-v0"
+
+MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
+"""Steps (columns, rows) of the actions left, right, up, down in a maze."""
+
+MAZE_SPACING = 0.1
+"""Distance of neighbouring cells: one bandwidth. At half a bandwidth, value leaks through walls."""
+
+TORQUES = (-1.0, -0.5, 0.0, 0.5, 1.0)
+"""Torques of the discretised pendulum: the paper's range."""
 
 Encoder = Callable[[Any], Any]
 """A function from an observation to a vector, preferably with entries between 0 and 1."""
+
+
+class MissingPartnerError(CondcsError, ImportError):
+    """An optional package is required and not installed."""
+
+
+def gymnasium() -> Any:
+    """Return the gymnasium module, or raise an error that says how to install it."""
+    try:
+        import gymnasium as module
+    except ModuleNotFoundError as error:
+        raise MissingPartnerError(
+            "gymnasium must be installed for environments and wrappers. Install it with: pip install 'condcs[rl]'"
+        ) from error
+    return module
 
 
 class RandomFeatures:
