@@ -62,9 +62,10 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
 
 def steps_from_start(passages: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the number of steps from the upper left cell of a maze to every cell; infinite where there is no path."""
-    from condcs.explore._spaces import MOVES
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import shortest_path
+
+    from condcs.explore._spaces import MOVES
 
     rows, columns, _ = passages.shape
     row, column, action = np.argwhere(passages).T
