@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -61,17 +61,6 @@ class DynamicsChanged:
     step: int
     since: int
     region: str
-    state: int | None
-    action: int | None
-    bounds: dict[str, Any]
-    evidence: float
-
-
-class Report(NamedTuple):
-    """What a watcher found: how many steps ago it began, where, and the evidence."""
-
-    behind: int
-    where: str
     state: int | None
     action: int | None
     bounds: dict[str, Any]
@@ -141,15 +130,13 @@ class DynamicsMonitor(gymnasium.Wrapper):
         self.check_every = check_integer("check_every", check_every, 1)
         # A child: an environment that is seeded with the same number would draw the very numbers that break ties.
         self._generator = check_rng(rng).spawn(1)[0]
-        self._first_action, self._first_state = int(acted.start), int(getattr(observed, "start", 0))
         self._watcher: _DiscreteWatcher | _BoxWatcher
         if isinstance(observed, spaces.Discrete):
-            sizes = int(observed.n), int(acted.n)
-            self._watcher = _DiscreteWatcher(*sizes, self._first_state, self.expected_run_length, self._generator)
+            self._watcher = _DiscreteWatcher(observed, acted, self.expected_run_length, self._generator)
         elif isinstance(observed, spaces.Box) and len(observed.shape) == 1:
             steps = check_integer("reference_steps", reference_steps, 100)
             noise = check_positive("dither", dither)
-            self._watcher = _BoxWatcher(int(acted.n), steps, noise, self.expected_run_length, self._generator)
+            self._watcher = _BoxWatcher(acted, steps, noise, self.expected_run_length, self._generator)
         else:
             raise ParameterError(
                 f"the observation space must be discrete or a box of one dimension, got {observed}. Flatten it with "
@@ -168,7 +155,7 @@ class DynamicsMonitor(gymnasium.Wrapper):
         """Take a step; say in `info` whether a change was noticed."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.steps += 1
-        self._waiting.append((self._state, int(action) - self._first_action, observation, bool(terminated)))
+        self._waiting.append((self._state, int(action) - int(self.action_space.start), observation, bool(terminated)))
         self._state = observation
         found = None
         if len(self._waiting) >= self.check_every:
@@ -176,15 +163,8 @@ class DynamicsMonitor(gymnasium.Wrapper):
         return observation, reward, terminated, truncated, {**info, "dynamics_changed": found}
 
     def _look(self, rows: list[Row]) -> DynamicsChanged | None:
-        report = self._watcher.watch(rows)
-        if report is None:
-            return None
-        state = None if report.state is None else report.state + self._first_state
-        action = None if report.action is None else report.action + self._first_action
-        words = [f"{name} {value}" for name, value in (("state", state), ("action", action)) if value is not None]
-        where = report.where or ", ".join(words) or "everywhere"
-        since = max(1, self.steps - report.behind)
-        return DynamicsChanged(self.steps, since, where, state, action, report.bounds, report.evidence)
+        found = self._watcher.watch(rows)
+        return found and replace(found, step=self.steps, since=max(1, self.steps + found.since))
 
 
 class _Bets:
@@ -231,15 +211,14 @@ class _Bets:
 class _DiscreteWatcher:
     """Conformal ranks of outcomes, and bets on their normal scores: over all rows, in each state and in each pair."""
 
-    def __init__(
-        self, n_states: int, n_actions: int, first_state: int, run_length: float, rng: np.random.Generator
-    ) -> None:
-        self.n_actions, self.first_state, self.rng, self.run_length = n_actions, first_state, rng, run_length
-        self._sizes = (1, n_states, n_states * n_actions)
+    def __init__(self, states: Any, actions: Any, run_length: float, rng: np.random.Generator) -> None:
+        self.n_actions, self.first_state, self.first_action = int(actions.n), int(states.start), int(actions.start)
+        self.run_length, self.rng = run_length, rng
+        self._sizes = (1, int(states.n), int(states.n) * self.n_actions)
         self._counts: dict[int, dict[int, int]] = {}
         self._bets = _Bets(self._sizes, run_length)
 
-    def watch(self, rows: list[Row]) -> Report | None:
+    def watch(self, rows: list[Row]) -> DynamicsChanged | None:
         """Take in transitions until there is evidence enough; the others of the block are then left out."""
         for behind, (state, action, upcoming, ended) in enumerate(rows, start=1 - len(rows)):
             place = int(state) - self.first_state
@@ -249,7 +228,7 @@ class _DiscreteWatcher:
                 return self._report(-behind)
         return None
 
-    def _report(self, behind: int) -> Report:
+    def _report(self, behind: int) -> DynamicsChanged:
         """Say where and since when, and forget what no longer holds."""
         family, cell, since, evidence = self._bets.verdict()
         per_cell = {0: self._sizes[2], 1: self.n_actions, 2: 1}[family]
@@ -257,7 +236,10 @@ class _DiscreteWatcher:
             del self._counts[pair]
         self._bets = _Bets(self._sizes, self.run_length)
         state, action = divmod(cell, self.n_actions) if family == 2 else (cell if family else None, None)
-        return Report(behind + since, "", state, action, {}, evidence)
+        state = None if state is None else state + self.first_state
+        action = None if action is None else action + self.first_action
+        words = [f"{name} {value}" for name, value in (("state", state), ("action", action)) if value is not None]
+        return DynamicsChanged(0, -behind - since, ", ".join(words) or "everywhere", state, action, {}, evidence)
 
     def _score(self, pair: int, outcome: int) -> float:
         seen = self._counts.setdefault(pair, {})
@@ -278,15 +260,16 @@ class _BoxWatcher:
     """
 
     def __init__(
-        self, n_actions: int, reference_steps: int, dither: float, run_length: float, rng: np.random.Generator
+        self, actions: Any, reference_steps: int, dither: float, run_length: float, rng: np.random.Generator
     ) -> None:
-        self.n_actions, self.reference_steps, self.dither = n_actions, reference_steps, dither
+        self.n_actions, self.first_action = int(actions.n), int(actions.start)
+        self.reference_steps, self.dither = reference_steps, dither
         self.run_length, self.rng = run_length, rng
         self._model: _LocalLinear | None = None
         self._rows: list[tuple[FloatArray, int, FloatArray]] = []
         self._looks = [0, 0]
 
-    def watch(self, rows: list[Row]) -> Report | None:
+    def watch(self, rows: list[Row]) -> DynamicsChanged | None:
         """Take in transitions; say what was found, if there is evidence enough."""
         taken = [(_vector(seen), action, _vector(upcoming)) for seen, action, upcoming, _ in rows]
         self._rows = (self._rows + taken)[-MEMORY * self.reference_steps :]
@@ -310,18 +293,18 @@ class _BoxWatcher:
             self._looks = [0, 0]
         return None
 
-    def _report(self, behind: int) -> Report:
+    def _report(self, behind: int) -> DynamicsChanged:
         family, cell, since, evidence = self._bets.verdict()
-        kind, bounds, where = family // len(self._edges), {}, ""
+        kind, bounds, where = family // len(self._edges), {}, "everywhere"
         if kind == 1:
-            bounds, where = {"action": (cell,)}, f"action {cell}"
+            bounds, where = {"action": (cell + self.first_action,)}, f"action {cell + self.first_action}"
         elif kind > 1:
             low, high = [-np.inf, *self._edges[kind - 2], np.inf][cell : cell + 2]
             name = f"state{kind - 2}"
             bounds, where = {name: (float(low), float(high))}, f"{low:.3g} < {name} <= {high:.3g}"
         self._model, self._rows = None, []
         # Rows that were not passed on are so few that they do not move the beginning.
-        return Report(behind + since, where, None, None, bounds, evidence)
+        return DynamicsChanged(0, -behind - since, where, None, None, bounds, evidence)
 
     def _learn(self) -> None:
         states, actions, moves = _columns(self._rows)
