@@ -157,5 +157,3 @@ def test_parts_that_do_not_fit():
         KernelAgent(known, KernelTD(2, known.vectors)).learn(np.zeros(2), 0.0, False)
     with pytest.raises(CondcsError, match="`levels`"):
         Spaces.of(Toy(BOX, spaces.Box(-1.0, 1.0, (1,))), levels=1)
-    with pytest.raises(CondcsError, match="`vectors` must have one row per action"):
-        Spaces.of(Toy(BOX, spaces.Discrete(3)), vectors=np.eye(2))

@@ -153,8 +153,8 @@ class Spaces(States):
         return self.actions[index]
 
     @classmethod
-    def of(cls, environment: Any, *, levels: int = 5, encoder: Encoder | None = None, vectors: Any = None) -> Spaces:
-        """Read an environment's spaces.
+    def of(cls, environment: Any, *, levels: int = 5, encoder: Encoder | None = None) -> Spaces:
+        """Read an environment's spaces; the kernel sees discrete actions as unit vectors, continuous ones as they are.
 
         Parameters
         ----------
@@ -165,23 +165,13 @@ class Spaces(States):
             Number of values in each column of continuous actions; the pendulum has the paper's five torques.
         encoder : callable, optional
             Function from an observation to a vector.
-        vectors : array, optional
-            Actions as the kernel sees them; by default unit vectors for discrete actions, and continuous actions as
-            they are.
         """
         name = getattr(getattr(environment, "spec", None), "id", "")
         low, scale = state_range(environment.observation_space, encoder)
         if name == MAZE_ID and encoder is None:
             scale = np.full(scale.shape, MAZE_SPACING)
-        made, actions = _actions(environment.action_space, levels, name)
-        if vectors is not None:
-            made = np.array(vectors, np.float64)
-            if made.ndim != 2 or len(made) != len(actions):
-                raise ParameterError(
-                    f"`vectors` must have one row per action ({len(actions)}), got shape {made.shape}. "
-                    "Pass e.g. the identity matrix."
-                )
-        return cls(low, scale, made, actions, encoder)
+        vectors, actions = _actions(environment.action_space, levels, name)
+        return cls(low, scale, vectors, actions, encoder)
 
 
 def state_range(space: Any, encoder: Encoder | None) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
