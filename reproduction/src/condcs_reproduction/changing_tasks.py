@@ -293,6 +293,10 @@ class Planner:
     def __init__(self, n_states: int, n_actions: int, *, best: float, discount: float, bonus: Bonus) -> None:
         self.best, self.discount, self.bonus = best, discount, bonus
         self.q = np.full((n_states, n_actions), best)
+        self._seen: Any
+        self._numbers: Any
+        self._rewards: Any
+        self._arrivals: Any
         self.forget()
 
     def record(self, state: int, action: int, reward: float, upcoming: int) -> None:

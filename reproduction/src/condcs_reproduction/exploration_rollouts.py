@@ -83,7 +83,7 @@ def paper_settings(environment: EnvironmentName, method: str) -> PaperSettings:
     """
     check_choice("method", method, tuple(METHODS))
     if method in OWN_METHODS:
-        return PaperSettings(**hyperparameters(environment, method).as_dict())  # type: ignore[arg-type]
+        return PaperSettings(**hyperparameters(environment, method).as_dict())
     base = PaperSettings(**{**hyperparameters(environment, "control").as_dict(), "initial_value": 0.0})
     if method == "q-learning":
         # The pendulum's reward is dense and negative: an initial value of 0 is optimistic, without random actions.

@@ -155,7 +155,7 @@ class DynamicsMonitor(gymnasium.Wrapper):
         """Take a step; say in `info` whether a change was noticed."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.steps += 1
-        self._waiting.append((self._state, int(action) - int(self.action_space.start), observation, bool(terminated)))
+        self._waiting.append((self._state, int(action) - self._watcher.first_action, observation, bool(terminated)))
         self._state = observation
         found = None
         if len(self._waiting) >= self.check_every:
@@ -295,7 +295,8 @@ class _BoxWatcher:
 
     def _report(self, behind: int) -> DynamicsChanged:
         family, cell, since, evidence = self._bets.verdict()
-        kind, bounds, where = family // len(self._edges), {}, "everywhere"
+        kind, where = family // len(self._edges), "everywhere"
+        bounds: dict[str, Any] = {}
         if kind == 1:
             bounds, where = {"action": (cell + self.first_action,)}, f"action {cell + self.first_action}"
         elif kind > 1:

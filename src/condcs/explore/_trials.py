@@ -86,7 +86,7 @@ def curve_steps(options: ExploreOptions) -> np.ndarray[Any, Any]:
 def one_run(options: ExploreOptions, method: Method, number: int) -> dict[str, Any]:
     """Let one agent act; all methods have the same start and the same maze in runs of the same number."""
     seed = options.rng + number
-    size = {"rows": options.rows} if options.environment == "maze" else {}
+    size: dict[str, Any] = {"rows": options.rows} if options.environment == "maze" else {}
     environment = make_environment(options.environment, **size)
     agent = make_agent(method, environment, rng=np.random.default_rng([seed, NAMES.index(options.environment)]))
     inner = environment.unwrapped
