@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from condcs._core.errors import CondcsError
-from condcs.explore import make_agent, make_environment
+from condcs.explore import make_agent, make_environment, make_maze
 from condcs_reproduction.exploration_environments import compiled_environment, observe, step
 from condcs_reproduction.exploration_rollouts import _rollout, compiled_agent, intrinsic_reward, paper_settings, rollout
+from condcs_reproduction.fig7 import picture
 
 pytest.importorskip("gymnasium")
 
@@ -132,3 +133,13 @@ def test_same_seed_same_path(method):
 def test_bad_arguments(arguments, words):
     with pytest.raises(CondcsError, match=words):
         compiled_environment("maze", **arguments)
+
+
+def test_picture_shows_walls_agent_and_goal():
+    passages = make_maze(4, 6, rng=0)
+    image = picture(passages, (0, 0), (5, 3))
+    assert image.shape == (4 * 12 + 2, 6 * 12 + 2, 3)
+    assert tuple(image[7, 7]) == (229, 62, 62)
+    assert tuple(image[3 * 12 + 7, 5 * 12 + 7]) == (43, 108, 176)
+    # Between the cells (0, 0) and (1, 0) there is a wall unless one can go right.
+    assert (image[7, 12] == 255).all() == bool(passages[0, 0, 1])
