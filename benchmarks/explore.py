@@ -9,14 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 import condcs
-from condcs.explore import (
-    TransitionBuffer,
-    compiled_environment,
-    hyperparameters,
-    make_agent,
-    make_environment,
-    rollout,
-)
+from condcs.explore import TransitionBuffer, make_agent, make_environment
+from condcs_reproduction.exploration_environments import compiled_environment
+from condcs_reproduction.exploration_rollouts import paper_settings, rollout
 
 BUFFER = 2_000
 
@@ -33,7 +28,7 @@ def transitions(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarra
 def speed() -> None:
     """Agent steps per second, and the running divergence against estimating it afresh; one core, buffer 2,000."""
     rng = np.random.default_rng(0)
-    settings = hyperparameters("mountain-car", "dtg-cs")
+    settings = paper_settings("mountain-car", "dtg-cs")
     environment = compiled_environment("mountain-car", rng=0)
     rollout(environment, settings, steps=3, rng=0)
     print(f"DTG-CS on the mountain car, buffer of {BUFFER:,}, one core")
@@ -95,7 +90,7 @@ def literal() -> None:
     for name in ("mountain-car", "pendulum", "maze"):
         reached = {}
         for initial in (0.0, 500.0):
-            settings = replace(hyperparameters(name, "dtg-cs"), initial_value=initial)
+            settings = replace(paper_settings(name, "dtg-cs"), initial_value=initial)
             runs = [
                 rollout(compiled_environment(name, rng=s), settings, steps=20_000, rng=s).reached for s in range(10)
             ]

@@ -95,13 +95,69 @@ def test_ranks_are_uniform_and_independent():
 
     from condcs.adapters._gymnasium import _DiscreteWatcher
 
-    watcher = _DiscreteWatcher(3, 1, 0, 1e7, np.random.default_rng(0))
+    three, one = gymnasium.spaces.Discrete(3), gymnasium.spaces.Discrete(1)
+    watcher = _DiscreteWatcher(three, one, 1e7, np.random.default_rng(0))
     rng = np.random.default_rng(1)
     z = np.array(
         [watcher._score(int(rng.integers(3)), int(rng.choice(4, p=[0.6, 0.2, 0.15, 0.05]))) for _ in range(20_000)]
     )
     assert kstest(z, "norm").pvalue > 0.001
     assert abs(np.corrcoef(z[1:], z[:-1])[0, 1]) < 3.3 / np.sqrt(len(z))
+
+
+def test_evidence_without_a_change_grows_by_one_with_each_row():
+    """Scores of a standard normal, cells chosen by the last score: the mean of 4,000 first steps is 1, within 4 errors.
+
+    A later step has the same mean but hardly ever shows it: products of densities are large in few runs.
+    """
+    from condcs.adapters._gymnasium import _Bets
+
+    rng = np.random.default_rng(0)
+    grown = np.zeros((4_000, 2))
+    for run_ in grown:
+        bets = _Bets((1, 3), 1e7)
+        bets.add(np.array([0, int(rng.integers(3))]), np.full(2, rng.normal()))
+        run_[:] = bets._evidence
+    error = grown.std(axis=0, ddof=1) / np.sqrt(len(grown))
+    assert (np.abs(grown.mean(axis=0) - 1.0) < 4 * error).all()
+    assert (error < 0.1).all()
+
+
+class Track(gymnasium.Env):
+    """A line from 0 to 1; actions go to either side, by less where it is steep. Beyond a place they may be reversed."""
+
+    def __init__(self):
+        self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float64)
+        self.action_space = gymnasium.spaces.Discrete(2)
+        self.reversed_from = 2.0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = 0.5
+        return np.array([self.place]), {}
+
+    def step(self, action):
+        way = (2 * int(action) - 1) * (-1 if self.place > self.reversed_from else 1)
+        self.place = min(max(self.place + 0.05 * way / (1 + self.place), 0.0), 1.0)
+        return np.array([self.place]), 0.0, False, False, {}
+
+
+def test_the_part_of_a_box_that_changed_is_named():
+    def reverse(track):
+        track.reversed_from = 0.8
+
+    def to_and_fro(o, rng, t):
+        return int(rng.integers(2)) if rng.random() < 0.4 else (t // 40) % 2
+
+    found = run(DynamicsMonitor(Track()), 6_000, to_and_fro, 0, reverse, 4_000)
+    step, signal = found[0]
+    assert 4_000 < step < 4_500
+    low, high = signal.bounds["state0"]
+    assert 0.5 < low < 0.9
+    assert high == np.inf
+    assert signal.region == f"{low:.3g} < state0 <= inf"
+    assert abs(signal.since - 4_000) < 400
+    assert run(DynamicsMonitor(Track()), 6_000, to_and_fro) == []
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ def test_differences_run_by_run():
     rng = np.random.default_rng(0)
     base = rng.integers(100, 10_000, size=50).astype(float)
     assert difference_cell(base - 10, base, "fewer").verdict == "agrees"
+    assert difference_cell(base - 10, base, "fewer").detail.endswith("fewer in 50 of 50 runs")
     assert difference_cell(base + 10, base, "fewer").ours == "more"
     noise = np.tile([-5.0, 5.0], 25)
     assert difference_cell(base + noise, base, "no difference").verdict == "agrees"

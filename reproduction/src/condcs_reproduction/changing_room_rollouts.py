@@ -10,9 +10,15 @@ import numpy as np
 
 from condcs._core.compiling import njit
 from condcs.explore import _kernel_td as kernel_td
-from condcs.explore._compiled_environments import DOWN, LEFT, RIGHT, UP, Environment, observe
-from condcs.explore._methods import Hyperparameters
-from condcs.explore._rollouts import BANDWIDTH, EPSILON, bin_of, compiled_agent, intrinsic_reward
+from condcs_reproduction.exploration_environments import DOWN, LEFT, RIGHT, UP, Environment, observe
+from condcs_reproduction.exploration_rollouts import (
+    BANDWIDTH,
+    EPSILON,
+    PaperSettings,
+    bin_of,
+    compiled_agent,
+    intrinsic_reward,
+)
 
 # Entries of the parameters of a room.
 GOAL_COLUMN, GOAL_ROW, WIND, PERIOD, SCREEN_COLUMN, SCREEN_ROW, SCREEN_SIZE, DOOR_COLUMN, DOOR_ROW, DOOR_TIME = range(
@@ -148,7 +154,7 @@ def rollout(
     room : Environment
         From `condcs_reproduction.changing_rooms.changing_room`.
     settings : mapping
-        Of `condcs.explore.Hyperparameters`; the reward may also be "count" or "prediction".
+        Of `PaperSettings`; the reward may also be "count" or "prediction".
     steps : int
         Longest run.
     rng : Generator
@@ -161,13 +167,13 @@ def rollout(
     """
     kinds = {"count": COUNT, "prediction": PREDICTION}
     kind = kinds.get(settings["reward"], OWN)
-    own = Hyperparameters(**{**settings, "reward": "nothing" if kind else settings["reward"]})
+    own = PaperSettings(**{**settings, "reward": "nothing" if kind else settings["reward"]})
     bonus = _bonus(room, kind, own, rng)
     taken, reached = _until_goal(room, compiled_agent(room, own), bonus, room.start.copy(), steps, rng)
     return int(taken), bool(reached)
 
 
-def _bonus(room: Environment, kind: int, settings: Hyperparameters, rng: np.random.Generator) -> Bonus:
+def _bonus(room: Environment, kind: int, settings: PaperSettings, rng: np.random.Generator) -> Bonus:
     dim = len(room.low)
     # The third column is the screen, a number from 0 to 1 and not a cell.
     bins = np.array([*room.passages.shape[1::-1], settings.bins])

@@ -7,6 +7,7 @@ recovered when it does as well as it could before.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 
+from condcs._core.compiling import njit
 from condcs.adapters import DynamicsMonitor
 
 MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))
@@ -102,12 +104,12 @@ def _reverse_force(environment: Any) -> None:
 
 def _bins(*edges: Any) -> Callable[[Any], int]:
     """Return the number of the bin of an observation, with edges for each column."""
-    sizes = [len(e) + 1 for e in edges]
+    columns = [[float(e) for e in column] for column in edges]
 
     def number(observation: Any) -> int:
         place = 0
-        for value, column, size in zip(observation, edges, sizes, strict=True):
-            place = place * size + int(np.searchsorted(column, value))
+        for value, column in zip(observation, columns, strict=True):
+            place = place * (len(column) + 1) + bisect_left(column, value)
         return place
 
     return number
@@ -241,6 +243,37 @@ class LearningRun:
     signals: list[int] = field(default_factory=list)
 
 
+@njit(nogil=True)
+def _record(seen: Any, numbers: Any, pair: int, upcoming: int) -> bool:
+    """Count an outcome of a pair; say whether there was room for it. Free places hold -1."""
+    for k in range(seen.shape[1]):
+        if seen[pair, k] == upcoming or seen[pair, k] < 0:
+            seen[pair, k] = upcoming
+            numbers[pair, k] += 1
+            return True
+    return False
+
+
+@njit(nogil=True)
+def _sweep(q: Any, seen: Any, numbers: Any, rewards: Any, discount: float, sweeps: int) -> None:
+    """Iterate values; `rewards` are those of pairs that were tried, and NaN elsewhere. The last state is worth 0."""
+    n_states, n_actions = q.shape
+    values = np.zeros(n_states + 1)
+    for _ in range(sweeps):
+        for state in range(n_states):
+            values[state] = q[state].max()
+        for pair in range(rewards.size):
+            if math.isnan(rewards[pair]):
+                continue
+            total, mean = 0, 0.0
+            for k in range(seen.shape[1]):
+                if seen[pair, k] < 0:
+                    break
+                total += numbers[pair, k]
+                mean += numbers[pair, k] * values[seen[pair, k]]
+            q[pair // n_actions, pair % n_actions] = rewards[pair] + discount * mean / total
+
+
 class Planner:
     """A tabular model of the dynamics and optimistic plans by it: what was never tried is taken to be best.
 
@@ -259,34 +292,44 @@ class Planner:
 
     def __init__(self, n_states: int, n_actions: int, *, best: float, discount: float, bonus: Bonus) -> None:
         self.best, self.discount, self.bonus = best, discount, bonus
-        # The last state is the end of an episode.
-        self.counts = np.zeros((n_states * n_actions, n_states + 1))
-        self.rewards = np.zeros(n_states * n_actions)
         self.q = np.full((n_states, n_actions), best)
+        self._seen: Any
+        self._numbers: Any
+        self._rewards: Any
+        self._arrivals: Any
+        self.forget()
 
     def record(self, state: int, action: int, reward: float, upcoming: int) -> None:
         """Count a transition; an end of the episode is state -1."""
-        pair = state * self.q.shape[1] + action
-        self.counts[pair, upcoming] += 1
-        self.rewards[pair] += reward
+        n_states, n_actions = self.q.shape
+        # The last state is the end of an episode.
+        pair, upcoming = state * n_actions + action, upcoming % (n_states + 1)
+        if not _record(self._seen, self._numbers, pair, upcoming):
+            self._seen = np.pad(self._seen, ((0, 0), (0, 8)), constant_values=-1)
+            self._numbers = np.pad(self._numbers, ((0, 0), (0, 8)))
+            _record(self._seen, self._numbers, pair, upcoming)
+        self._rewards[pair] += reward
+        self._arrivals[upcoming] += 1
 
     def plan(self, sweeps: int = 10) -> None:
         """Iterate values, beginning with the last ones."""
-        visits = self.counts.sum(axis=1)
-        tried = np.flatnonzero(visits)
-        chances = self.counts[tried] / visits[tried, None]
-        rewards = self.rewards[tried] / visits[tried]
+        visits = self._numbers.sum(axis=1)
+        with np.errstate(invalid="ignore"):
+            rewards = self._rewards / visits
+            if self.bonus == "prediction":
+                errors = np.where(self._seen >= 0, 0.9 ** self._arrivals[self._seen], 0.0)
+                rewards = rewards + (self._numbers * errors).sum(axis=1) / visits
         if self.bonus == "count":
-            rewards = rewards + visits[tried] ** -0.5
-        elif self.bonus == "prediction":
-            rewards = rewards + chances @ 0.9 ** self.counts.sum(axis=0)
-        flat = self.q.reshape(-1)
-        for _ in range(sweeps):
-            flat[tried] = rewards + self.discount * chances[:, :-1] @ self.q.max(axis=1)
+            rewards = rewards + np.maximum(visits, 1) ** -0.5
+        _sweep(self.q, self._seen, self._numbers, rewards, self.discount, sweeps)
 
     def forget(self) -> None:
         """Forget everything."""
-        self.counts[:], self.rewards[:], self.q[:] = 0.0, 0.0, self.best
+        n_states, n_actions = self.q.shape
+        self._seen = np.full((n_states * n_actions, 8), -1)
+        self._numbers = np.zeros((n_states * n_actions, 8), np.int64)
+        self._rewards, self._arrivals = np.zeros(n_states * n_actions), np.zeros(n_states + 1)
+        self.q[:] = self.best
 
 
 def learn(

@@ -28,8 +28,8 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Make an environment and describe it; of a maze also the walls and the shortest way."""
-    from condcs.explore._compiled_environments import compiled_environment
     from condcs.explore._environments import UPRIGHT_REACH
+    from condcs_reproduction.exploration_environments import compiled_environment
 
     name = arguments["environment"]
     made = compiled_environment(name, rows=parameters["maze_rows"], rng=rng)
@@ -65,7 +65,7 @@ def steps_from_start(passages: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import shortest_path
 
-    from condcs.explore._mazes import MOVES
+    from condcs.explore._spaces import MOVES
 
     rows, columns, _ = passages.shape
     row, column, action = np.argwhere(passages).T
@@ -100,6 +100,34 @@ def _verdict(ours: str, paper: str | None) -> str:
     return "" if paper is None else "agrees" if ours == paper else "differs"
 
 
+def picture(
+    passages: np.ndarray[Any, Any],
+    agent: tuple[int, int] | None = None,
+    goal: tuple[int, int] | None = None,
+    *,
+    pixels: int = 12,
+) -> np.ndarray[Any, Any]:
+    """Return the maze as an RGB array; `agent` and `goal` are (column, row)."""
+    rows, columns, _ = passages.shape
+    wall = max(1, pixels // 6)
+    image = np.full((rows * pixels + wall, columns * pixels + wall, 3), 255, np.uint8)
+    dark = np.array([45, 55, 72], np.uint8)
+    image[:wall] = image[:, :wall] = dark
+    for r in range(rows):
+        for c in range(columns):
+            top, left = r * pixels, c * pixels
+            if not passages[r, c, 1]:
+                image[top : top + pixels + wall, left + pixels : left + pixels + wall] = dark
+            if not passages[r, c, 3]:
+                image[top + pixels : top + pixels + wall, left : left + pixels + wall] = dark
+    for place, colour in ((goal, (43, 108, 176)), (agent, (229, 62, 62))):
+        if place is not None:
+            margin = wall + max(1, pixels // 6)
+            top, left = place[1] * pixels, place[0] * pixels
+            image[top + margin : top + pixels - margin + wall, left + margin : left + pixels - margin + wall] = colour
+    return image
+
+
 def draw(experiment: Experiment, results: Results, figure: Any) -> None:
     """Draw the hill, the pendulum and the first maze."""
     figure.set_size_inches(10, 3.6)
@@ -108,8 +136,6 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
     _draw_pendulum(pendulum)
     runs = results.get("maze", {})
     if runs:
-        from condcs.explore._mazes import picture
-
         passages = np.array(next(iter(runs.values()))["passages"])
         goal = (passages.shape[1] - 1, passages.shape[0] - 1)
         maze.imshow(picture(passages, (0, 0), goal), interpolation="nearest")

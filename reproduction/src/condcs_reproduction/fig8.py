@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.explore._environments import EnvironmentName
+from condcs.explore._spaces import EnvironmentName
 from condcs_reproduction import table6
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
@@ -34,9 +34,9 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Let a method act for all steps, starting again at every goal, and count where it was."""
-    from condcs.explore._compiled_environments import compiled_environment
-    from condcs.explore._rollouts import rollout
     from condcs.explore._trials import heat_map, places
+    from condcs_reproduction.exploration_environments import compiled_environment
+    from condcs_reproduction.exploration_rollouts import rollout
 
     name, bins = arguments["environment"], parameters["bins"]
     environment = compiled_environment(name, rows=parameters["maze_rows"], rng=rng)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from condcs.explore._environments import NAMES
-from condcs.explore._methods import METHODS as ALL_METHODS
-from condcs.explore._methods import Hyperparameters, Method, hyperparameters
+from condcs.explore._spaces import NAMES
+from condcs_reproduction.exploration_rollouts import METHODS as ALL_METHODS
+from condcs_reproduction.exploration_rollouts import PaperSettings, paper_settings
 from condcs_reproduction.report import MISSING, SPREAD_FACTOR, Cell, Grid, Report, judged
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
 ENVIRONMENTS = NAMES
-METHODS: dict[Method, str] = {m: label for m, label in ALL_METHODS.items() if m != "dtg-local"}
+METHODS: dict[str, str] = {m: label for m, label in ALL_METHODS.items() if m != "dtg-local"}
 """Methods of the paper, and controls."""
 
 UNCAPPED = ("mountain-car", "pendulum")
@@ -39,9 +39,9 @@ def case_of(method: str, environment: str) -> str:
     return f"{method}; {environment}"
 
 
-def settings_of(parameters: Parameters, environment: str, method: str) -> Hyperparameters:
+def settings_of(parameters: Parameters, environment: str, method: str) -> PaperSettings:
     """Return the settings that the parameters of the experiment hold."""
-    return Hyperparameters(**parameters["settings"][environment][method])
+    return PaperSettings(**parameters["settings"][environment][method])
 
 
 def tasks(parameters: Parameters, repeats: int) -> list[Task]:
@@ -56,8 +56,8 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Let one method look for one goal, for as long as the limit allows."""
-    from condcs.explore._compiled_environments import compiled_environment
-    from condcs.explore._rollouts import rollout
+    from condcs_reproduction.exploration_environments import compiled_environment
+    from condcs_reproduction.exploration_rollouts import rollout
 
     name = arguments["environment"]
     environment = compiled_environment(name, rows=parameters["maze_rows"], rng=rng)
@@ -189,14 +189,14 @@ EXPERIMENT = Experiment(
         "cap": 50_000,
         "limit": 300_000,
         "maze_rows": 20,
-        "settings": {e: {m: hyperparameters(e, m).as_dict() for m in METHODS} for e in ENVIRONMENTS},
+        "settings": {e: {m: paper_settings(e, m).as_dict() for m in METHODS} for e in ENVIRONMENTS},
     },
     quick={
         "cap": 3_000,
         "limit": 4_000,
         "maze_rows": 6,
         "settings": {
-            e: {m: {**hyperparameters(e, m).as_dict(), "buffer": 200, "refresh_every": 200} for m in METHODS}
+            e: {m: {**paper_settings(e, m).as_dict(), "buffer": 200, "refresh_every": 200} for m in METHODS}
             for e in ENVIRONMENTS
         },
     },

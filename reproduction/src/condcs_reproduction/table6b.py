@@ -65,12 +65,14 @@ def interval(values: np.ndarray[Any, Any]) -> tuple[float, float]:
 
 
 def difference_cell(ours: np.ndarray[Any, Any], rival: np.ndarray[Any, Any], expected: str) -> Cell:
-    """Compare steps run by run: fewer, more or no difference at 99%, beside what was expected."""
+    """Compare steps run by run: fewer, more or no difference at 99%, beside what was expected; and count the runs."""
     n = min(len(ours), len(rival))
+    wins = int(np.sum(ours[:n] < rival[:n]))
     mean, half = interval(ours[:n] - rival[:n])
     found = "no difference" if abs(mean) <= half else "fewer" if mean < 0 else "more"
     around = f"{mean:+.0f} ± {half:.0f}" if math.isfinite(half) else f"{mean:+.0f}"
-    return Cell(found, expected, "agrees" if found == expected else "differs", detail=around)
+    verdict = "agrees" if found == expected else "differs"
+    return Cell(found, expected, verdict, detail=f"{around}; fewer in {wins} of {n} runs")
 
 
 def summarise(experiment: Experiment, results: Results) -> Report:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.explore._environments import NAMES
-from condcs.explore._methods import hyperparameters
+from condcs.explore._spaces import NAMES
+from condcs_reproduction.exploration_rollouts import paper_settings
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 from condcs_reproduction.table6 import METHODS
@@ -50,7 +50,7 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Return the settings of all methods in one environment."""
-    return {method: hyperparameters(arguments["environment"], method).as_dict() for method in METHODS}
+    return {method: paper_settings(arguments["environment"], method).as_dict() for method in METHODS}
 
 
 def summarise(experiment: Experiment, results: Results) -> Report:
@@ -103,7 +103,7 @@ EXPERIMENT = Experiment(
     name="table9",
     title="Exploration: the hyper-parameters used",
     reproduces="Table 9: hyper-parameters of DTG-CS, Q-learning and MaxEnt.",
-    parameters={"settings": {e: {m: hyperparameters(e, m).as_dict() for m in METHODS} for e in ENVIRONMENTS}},
+    parameters={"settings": {e: {m: paper_settings(e, m).as_dict() for m in METHODS} for e in ENVIRONMENTS}},
     quick={},
     repeats=1,
     quick_repeats=1,

@@ -1,10 +1,11 @@
-"""A change signal for agents: the drift detector on (state, action) -> next state, as a gymnasium wrapper."""
+"""A change signal for agents: bets on p(next state | state, action), as a gymnasium wrapper."""
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -14,7 +15,6 @@ from scipy.special import ndtri
 from condcs._core.checks import check_integer, check_positive
 from condcs._core.errors import ParameterError
 from condcs._core.random import check_rng
-from condcs.drift import ConditionalDriftDetector
 from condcs.drift._betting import overall_bets
 
 FloatArray = np.ndarray[Any, Any]
@@ -35,6 +35,7 @@ KEPT_ROWS = 1_000
 """Rows among which the beginning of a change is looked for."""
 
 _LEAST_SPREAD = 1e-9
+_FARTHEST = 8.0
 
 
 @dataclass(frozen=True)
@@ -66,17 +67,6 @@ class DynamicsChanged:
     evidence: float
 
 
-class Report(NamedTuple):
-    """What a watcher found: how many steps ago it began, where, and the evidence."""
-
-    behind: int
-    where: str
-    state: int | None
-    action: int | None
-    bounds: dict[str, Any]
-    evidence: float
-
-
 class DynamicsMonitor(gymnasium.Wrapper):
     r"""Watch p(next state | state, action) and report a change in ``info["dynamics_changed"]``.
 
@@ -90,8 +80,9 @@ class DynamicsMonitor(gymnasium.Wrapper):
     `condcs.drift.ConditionalDriftDetector`. Its bets are placed on the normal scores of all ranks, of those of each
     state, and of each state and action.
 
-    Continuous observations: the detector watches the errors of a local linear prediction of the displacement from state
-    and action, fitted to a reference of `reference_steps` steps. Without noise in the dynamics these errors show
+    Continuous observations: the same bets are placed on the errors of a local linear prediction of the displacement
+    from state and action, fitted to a reference of `reference_steps` steps: on those of all rows, of each action, and
+    of the quarters of each column of the state. Without noise in the dynamics these errors show
     nothing but the misfit of the prediction, which changes with the policy; therefore noise is added, `dither` times
     the standard deviation of the displacement and at least 20 times the misfit. A change that is small against it takes
     longer to be noticed. Where states move beyond the reference, the last steps, four times as many at most, become a
@@ -139,15 +130,13 @@ class DynamicsMonitor(gymnasium.Wrapper):
         self.check_every = check_integer("check_every", check_every, 1)
         # A child: an environment that is seeded with the same number would draw the very numbers that break ties.
         self._generator = check_rng(rng).spawn(1)[0]
-        self._first_action, self._first_state = int(acted.start), int(getattr(observed, "start", 0))
         self._watcher: _DiscreteWatcher | _BoxWatcher
         if isinstance(observed, spaces.Discrete):
-            sizes = int(observed.n), int(acted.n)
-            self._watcher = _DiscreteWatcher(*sizes, self._first_state, self.expected_run_length, self._generator)
+            self._watcher = _DiscreteWatcher(observed, acted, self.expected_run_length, self._generator)
         elif isinstance(observed, spaces.Box) and len(observed.shape) == 1:
             steps = check_integer("reference_steps", reference_steps, 100)
             noise = check_positive("dither", dither)
-            self._watcher = _BoxWatcher(steps, noise, self.expected_run_length, self._generator)
+            self._watcher = _BoxWatcher(acted, steps, noise, self.expected_run_length, self._generator)
         else:
             raise ParameterError(
                 f"the observation space must be discrete or a box of one dimension, got {observed}. Flatten it with "
@@ -166,7 +155,7 @@ class DynamicsMonitor(gymnasium.Wrapper):
         """Take a step; say in `info` whether a change was noticed."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.steps += 1
-        self._waiting.append((self._state, int(action) - self._first_action, observation, bool(terminated)))
+        self._waiting.append((self._state, int(action) - self._watcher.first_action, observation, bool(terminated)))
         self._state = observation
         found = None
         if len(self._waiting) >= self.check_every:
@@ -174,72 +163,83 @@ class DynamicsMonitor(gymnasium.Wrapper):
         return observation, reward, terminated, truncated, {**info, "dynamics_changed": found}
 
     def _look(self, rows: list[Row]) -> DynamicsChanged | None:
-        report = self._watcher.watch(rows)
-        if report is None:
-            return None
-        state = None if report.state is None else report.state + self._first_state
-        action = None if report.action is None else report.action + self._first_action
-        words = [f"{name} {value}" for name, value in (("state", state), ("action", action)) if value is not None]
-        where = report.where or ", ".join(words) or "everywhere"
-        since = max(1, self.steps - report.behind)
-        return DynamicsChanged(self.steps, since, where, state, action, report.bounds, report.evidence)
+        found = self._watcher.watch(rows)
+        return found and replace(found, step=self.steps, since=max(1, self.steps + found.since))
+
+
+class _Bets:
+    """Bets on normal scores in the cells of several families: all rows, each state, each state and action.
+
+    The evidence in a family is the sum of the Shiryaev-Roberts statistics of its cells, the mean over the bets of the
+    stream detector on all rows. Without a change it grows by 1 with each row on average, whatever the next cell is.
+    """
+
+    def __init__(self, sizes: Sequence[int], run_length: float) -> None:
+        # The detector's bound: 2 A times the number of families.
+        self.limit = 2.0 * run_length * len(sizes)
+        self._bets = overall_bets()
+        self._families = np.arange(len(sizes))
+        self._sums = np.zeros((len(sizes), max(sizes), len(self._bets)))
+        self._evidence = np.zeros(len(sizes))
+        self._kept: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=KEPT_ROWS)
+
+    def add(self, cells: FloatArray, scores: FloatArray) -> bool:
+        """Take in the cell and the score of a row in each family; say whether there is evidence enough."""
+        self._kept.append((cells, scores))
+        before = self._sums[self._families, cells]
+        after = (before + 1.0) * np.exp(np.outer(np.ones_like(scores), self._bets[:, 0]) + self._slopes(scores))
+        self._evidence += (after - before).mean(axis=1)
+        self._sums[self._families, cells] = after
+        return bool(self._evidence.max() >= self.limit)
+
+    def _slopes(self, scores: FloatArray) -> FloatArray:
+        return np.asarray(np.outer(scores, self._bets[:, 1]) + np.outer(scores**2, self._bets[:, 2]))
+
+    def verdict(self) -> tuple[int, int, int, float]:
+        """Return the family and the cell that hold the change, the rows since then, and the evidence."""
+        # The last family, those of the smallest cells, that holds a good part of the evidence.
+        family = int(np.flatnonzero(self._evidence >= 0.1 * self._evidence.max())[-1])
+        cell, bet = np.unravel_index(int(np.argmax(self._sums[family])), self._sums[family].shape)
+        cells = np.array([cells[family] for cells, _ in self._kept])
+        scores = np.array([scores[family] for _, scores in self._kept])
+        logs = np.where(cells == cell, self._bets[bet, 0] + self._slopes(scores)[:, bet], 0.0)
+        # The likeliest beginning: the largest product of the winning bet from there on.
+        began = int(np.argmax(np.cumsum(logs[::-1])[::-1]))
+        return family, int(cell), len(logs) - 1 - began, float(self._evidence.max() / self.limit)
 
 
 class _DiscreteWatcher:
     """Conformal ranks of outcomes, and bets on their normal scores: over all rows, in each state and in each pair."""
 
-    def __init__(
-        self, n_states: int, n_actions: int, first_state: int, run_length: float, rng: np.random.Generator
-    ) -> None:
-        self.n_actions, self.first_state, self.rng = n_actions, first_state, rng
-        sizes = (1, n_states, n_states * n_actions)
-        # The detector's bound: 2 A times the number of families of cells.
-        self.limit = 2.0 * run_length * len(sizes)
-        self._bets = overall_bets()
-        self._weight = 1.0 / len(self._bets)
+    def __init__(self, states: Any, actions: Any, run_length: float, rng: np.random.Generator) -> None:
+        self.n_actions, self.first_state, self.first_action = int(actions.n), int(states.start), int(actions.start)
+        self.run_length, self.rng = run_length, rng
+        self._sizes = (1, int(states.n), int(states.n) * self.n_actions)
         self._counts: dict[int, dict[int, int]] = {}
-        self._kept: deque[tuple[int, float]] = deque(maxlen=KEPT_ROWS)
-        self._sums = [np.zeros((size, len(self._bets))) for size in sizes]
-        self._values = np.zeros(len(sizes))
+        self._bets = _Bets(self._sizes, run_length)
 
-    def watch(self, rows: list[Row]) -> Report | None:
+    def watch(self, rows: list[Row]) -> DynamicsChanged | None:
         """Take in transitions until there is evidence enough; the others of the block are then left out."""
         for behind, (state, action, upcoming, ended) in enumerate(rows, start=1 - len(rows)):
             place = int(state) - self.first_state
             pair = place * self.n_actions + action
-            z = self._score(pair, 2 * int(upcoming) + ended)
-            self._kept.append((pair, z))
-            densities = np.exp(self._bets @ np.array([1.0, z, z * z]))
-            for family, cell in enumerate((0, place, pair)):
-                sums = self._sums[family]
-                grown = (sums[cell] + 1.0) * densities
-                self._values[family] += self._weight * float((grown - sums[cell]).sum())
-                sums[cell] = grown
-            if self._values.max() >= self.limit:
+            score = self._score(pair, 2 * int(upcoming) + ended)
+            if self._bets.add(np.array([0, place, pair]), np.full(3, score)):
                 return self._report(-behind)
         return None
 
-    def _report(self, behind: int) -> Report:
+    def _report(self, behind: int) -> DynamicsChanged:
         """Say where and since when, and forget what no longer holds."""
-        # The smallest cells that hold most of the evidence: a pair, a state, or all rows.
-        family = next(f for f in (2, 1, 0) if self._values[f] >= 0.1 * self._values.max())
-        cell, bet = np.unravel_index(int(np.argmax(self._sums[family])), self._sums[family].shape)
-        inside = [p for p in self._counts if family == 0 or p // (self.n_actions if family == 1 else 1) == cell]
-        pairs, z = np.array([p for p, _ in self._kept]), np.array([z for _, z in self._kept])
-        logs = np.where(np.isin(pairs, inside), self._bets[bet] @ np.array([np.ones_like(z), z, z * z]), 0.0)
-        # The likeliest beginning: the largest product of the winning bet from there on.
-        began = int(np.argmax(np.cumsum(logs[::-1])[::-1]))
-        for forgotten in inside:
-            del self._counts[forgotten]
-        for sums in self._sums:
-            sums[:] = 0.0
-        since, evidence = behind + len(z) - 1 - began, float(self._values.max() / self.limit)
-        self._values[:] = 0.0
-        self._kept.clear()
-        state, action = None, None
-        if family:
-            state, action = divmod(int(cell), self.n_actions) if family == 2 else (int(cell), None)
-        return Report(since, "", state, action, {}, evidence)
+        family, cell, since, evidence = self._bets.verdict()
+        per_cell = {0: self._sizes[2], 1: self.n_actions, 2: 1}[family]
+        for pair in [p for p in self._counts if p // per_cell == cell]:
+            del self._counts[pair]
+        self._bets = _Bets(self._sizes, self.run_length)
+        state, action = divmod(cell, self.n_actions) if family == 2 else (cell if family else None, None)
+        state = None if state is None else state + self.first_state
+        action = None if action is None else action + self.first_action
+        words = [f"{name} {value}" for name, value in (("state", state), ("action", action)) if value is not None]
+        return DynamicsChanged(0, -behind - since, ", ".join(words) or "everywhere", state, action, {}, evidence)
 
     def _score(self, pair: int, outcome: int) -> float:
         seen = self._counts.setdefault(pair, {})
@@ -253,54 +253,66 @@ class _DiscreteWatcher:
 
 
 class _BoxWatcher:
-    """Errors of a local linear prediction of the displacement, with noise added."""
+    """Errors of a local linear prediction of the displacement, with noise added, and bets on them.
 
-    def __init__(self, reference_steps: int, dither: float, run_length: float, rng: np.random.Generator) -> None:
-        self.reference_steps, self.dither, self.rng, self.run_length = reference_steps, dither, rng, run_length
-        self._detector: ConditionalDriftDetector | None = None
+    The errors of each column are scores in families of their own: all rows, each action, and the quarters of each
+    column of the state.
+    """
+
+    def __init__(
+        self, actions: Any, reference_steps: int, dither: float, run_length: float, rng: np.random.Generator
+    ) -> None:
+        self.n_actions, self.first_action = int(actions.n), int(actions.start)
+        self.reference_steps, self.dither = reference_steps, dither
+        self.run_length, self.rng = run_length, rng
         self._model: _LocalLinear | None = None
         self._rows: list[tuple[FloatArray, int, FloatArray]] = []
         self._looks = [0, 0]
 
-    def watch(self, rows: list[Row]) -> Report | None:
-        """Take in transitions; say what the alarm says, if there is one."""
+    def watch(self, rows: list[Row]) -> DynamicsChanged | None:
+        """Take in transitions; say what was found, if there is evidence enough."""
         taken = [(_vector(seen), action, _vector(upcoming)) for seen, action, upcoming, _ in rows]
         self._rows = (self._rows + taken)[-MEMORY * self.reference_steps :]
-        if self._detector is None or self._model is None:
+        if self._model is None:
             if len(self._rows) >= self.reference_steps:
                 self._learn()
             return None
         states, actions, moves = _columns(taken)
         errors, known = self._model.errors(states, actions, moves)
         self._looks = [self._looks[0] + len(known), self._looks[1] + int(known.sum())]
-        if known.any():
-            noisy = errors[known] + self.rng.normal(size=errors[known].shape)
-            alarms = self._detector.update_many(*_named(states[known], actions[known], noisy))
-            alarm = self._detector.alarm
-            if alarms.any() and alarm is not None:
-                self._detector, self._rows = None, []
-                # Rows that were not passed on are so few that they do not move the beginning.
-                behind = int(alarms[::-1].argmax()) + alarm.row - alarm.since
-                where = "" if alarm.region == "all rows" else alarm.region
-                return Report(behind, where, None, None, alarm.bounds, alarm.statistic / alarm.threshold)
+        # Without a change the noise alone is standard normal.
+        scores = np.clip(errors + self.rng.normal(size=errors.shape), -_FARTHEST, _FARTHEST)
+        for i in np.flatnonzero(known):
+            quarters = [int(np.searchsorted(e, v)) for e, v in zip(self._edges, states[i], strict=True)]
+            cells = np.repeat([0, int(actions[i]), *quarters], len(scores[i]))
+            if self._bets.add(cells, np.tile(scores[i], 2 + len(quarters))):
+                return self._report(len(rows) - 1 - int(i))
         if self._looks[0] >= self.reference_steps:
             if self._looks[1] < KNOWN_SHARE * self._looks[0]:
                 self._learn()
             self._looks = [0, 0]
         return None
 
+    def _report(self, behind: int) -> DynamicsChanged:
+        family, cell, since, evidence = self._bets.verdict()
+        kind, where = family // len(self._edges), "everywhere"
+        bounds: dict[str, Any] = {}
+        if kind == 1:
+            bounds, where = {"action": (cell + self.first_action,)}, f"action {cell + self.first_action}"
+        elif kind > 1:
+            low, high = [-np.inf, *self._edges[kind - 2], np.inf][cell : cell + 2]
+            name = f"state{kind - 2}"
+            bounds, where = {name: (float(low), float(high))}, f"{low:.3g} < {name} <= {high:.3g}"
+        self._model, self._rows = None, []
+        # Rows that were not passed on are so few that they do not move the beginning.
+        return DynamicsChanged(0, -behind - since, where, None, None, bounds, evidence)
+
     def _learn(self) -> None:
         states, actions, moves = _columns(self._rows)
         self._model = _LocalLinear(states, actions, moves, self.dither)
-        # Errors are standard normal by the noise that is added, so that the reference can be drawn.
-        drawn = self.rng.normal(size=(len(moves), moves.shape[1]))
-        self._detector = ConditionalDriftDetector(
-            *_named(states, actions, drawn),
-            expected_run_length=self.run_length,
-            after_alarm="keep",
-            category=("action",),
-            rng=self.rng,
-        )
+        self._edges = np.quantile(states, [0.25, 0.5, 0.75], axis=0).T
+        dim = states.shape[1]
+        self._bets = _Bets([1] * dim + [self.n_actions] * dim + [4] * dim * dim, self.run_length)
         self._looks = [0, 0]
 
 
@@ -318,7 +330,7 @@ class _LocalLinear:
                 continue
             # Errors at every second row show what the prediction misses.
             half = self._part(scaled[own[::2]], moves[own[::2]])
-            found, known = self._predict(half, scaled[own[1::2]])
+            found, _, known = self._predict(half, scaled[own[1::2]])
             if known.any():
                 misfits.append(np.abs(found - moves[own[1::2]])[known])
                 self._parts[int(action)] = self._part(scaled[own], moves[own])
@@ -331,8 +343,9 @@ class _LocalLinear:
         for action, part in self._parts.items():
             own = np.flatnonzero(actions == action)
             if len(own):
-                found, known[own] = self._predict(part, states[own] / self._units)
-                errors[own] = (moves[own] - found) / self._noise
+                found, misfit, known[own] = self._predict(part, states[own] / self._units)
+                # Where the neighbours themselves are fitted badly, at a wall for example, more noise is due.
+                errors[own] = (moves[own] - found) / np.maximum(self._noise, MISFITS * misfit)
         return errors, known
 
     @staticmethod
@@ -346,7 +359,8 @@ class _LocalLinear:
 
     def _predict(
         self, part: tuple[cKDTree, FloatArray, FloatArray, float], scaled: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return displacements, what the fit misses among the neighbours (root mean square), and which are known."""
         tree, rows, moves, farthest = part
         distances, near = tree.query(scaled, k=min(self._neighbours(rows), len(rows)))
         offsets = rows[near] - scaled[:, None, :]
@@ -358,7 +372,9 @@ class _LocalLinear:
         inverse = np.linalg.inv(gram)
         # The leverage: beyond its neighbours, or off the line on which they lie, a row is not predicted but guessed.
         known = (distances[:, -1] <= farthest) & (inverse[:, 0, 0] <= 1.0)
-        return np.einsum("ni,nic->nc", inverse[:, 0], cross), known
+        slopes = np.einsum("nij,njc->nic", inverse, cross)
+        misfit = np.sqrt(np.mean((moves[near] - np.einsum("nki,nic->nkc", design, slopes)) ** 2, axis=1))
+        return slopes[:, 0], misfit, known
 
 
 def _vector(observation: Any) -> FloatArray:
@@ -368,9 +384,3 @@ def _vector(observation: Any) -> FloatArray:
 def _columns(rows: list[tuple[FloatArray, int, FloatArray]]) -> tuple[FloatArray, FloatArray, FloatArray]:
     states = np.array([state for state, _, _ in rows])
     return states, np.array([a for _, a, _ in rows]), np.array([upcoming for _, _, upcoming in rows]) - states
-
-
-def _named(states: FloatArray, actions: FloatArray, errors: FloatArray) -> tuple[dict[str, Any], dict[str, Any]]:
-    x: dict[str, Any] = {f"state{c}": column for c, column in enumerate(states.T)}
-    x["action"] = np.array([str(action) for action in actions], dtype=object)
-    return x, {f"move{c}": column for c, column in enumerate(errors.T)}

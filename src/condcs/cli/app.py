@@ -382,9 +382,7 @@ def explore(
     environment: Annotated[str, typer.Argument(help="mountain-car, pendulum or maze.")],
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            help="dtg-cs, dtg-local, dtg, dtg-kl, dtg-mmd, control, random, q-learning, maxent(-relative); repeatable."
-        ),
+        typer.Option(help="dtg-cs, dtg-local, dtg, dtg-kl, dtg-mmd, control or random; repeatable."),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each method.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run.")] = 0,

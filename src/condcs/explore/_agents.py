@@ -1,8 +1,9 @@
-"""Agents: all of them have ``act(observation)`` and ``learn(next_observation, reward, terminated)``."""
+"""Agents with ``act(observation)`` and ``learn(next_observation, reward, terminated)``, and their settings."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -10,15 +11,138 @@ from condcs._core.checks import check_choice, check_integer
 from condcs._core.errors import ParameterError, public
 from condcs._core.random import check_rng
 from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
-from condcs.explore._environments import MAZE_ID, EnvironmentName
 from condcs.explore._kernel_td import KernelTD, choose
 from condcs.explore._local_reward import LocalReward
-from condcs.explore._methods import METHODS, REWARDS, Hyperparameters, Method, hyperparameters
-from condcs.explore._rollouts import entropy_reward, histogram_bins, no_visits, value_function
-from condcs.explore._spaces import Encoder, Spaces
+from condcs.explore._spaces import MAZE_ID, Encoder, EnvironmentName, Spaces
+
+Method = Literal["random", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "dtg-local", "control"]
+
+METHODS: dict[Method, str] = {
+    "random": "Random",
+    "dtg": "DTG",
+    "dtg-kl": "DTG-KL",
+    "dtg-mmd": "DTG-MMD",
+    "dtg-cs": "DTG-CS",
+    "dtg-local": "DTG-local",
+    "control": "control: D = 0, optimism only",
+}
+"""Methods, and their names in tables."""
+
+Reward = Literal["nothing", "local"] | BufferMeasure
+REWARDS: tuple[Reward, ...] = ("nothing", "local", *BUFFER_MEASURES)
+"""What agents learn from."""
+
+_REWARD_OF: dict[Method, Reward] = {
+    "random": "nothing",
+    "dtg": "conditional_euclidean",
+    "dtg-kl": "conditional_kl",
+    "dtg-mmd": "joint_mmd",
+    "dtg-cs": "conditional_cs",
+    "dtg-local": "local",
+    "control": "nothing",
+}
 
 _PAPERS: dict[str, EnvironmentName] = {"Pendulum-v1": "pendulum", MAZE_ID: "maze"}
 """Environments of the paper by gymnasium's names; all others get the settings of the mountain car."""
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Settings of an agent.
+
+    Attributes
+    ----------
+    learning_rate, discount : float
+        Learning rate and discount factor of the value function.
+    bandwidth : float
+        Bandwidth of all Gaussian kernels (value function, and x and y of the divergence), on states in the unit range
+        and raw actions.
+    merge_radius : float
+        Distance up to which two states share a centre of the value function.
+    dictionary : int
+        Largest number of centres.
+    initial_value : float
+        Value of unknown states. It drives the exploration of all divergence-to-go methods and of the control.
+    epsilon : float
+        Probability of a random action; 1 is the random agent.
+    reward : str
+        What the agent learns from: "nothing", "local" (local divergence and novelty; see `IntrinsicReward`), or a
+        divergence between the halves of the buffer, by its name in `TransitionBuffer.divergence`.
+    buffer : int
+        Transitions of both halves of the buffer.
+    refresh_every : int
+        Steps between two estimates of the conditional KL.
+    change, novelty : float
+        Weights of the local divergence and of novelty in the local reward. Values of about ``novelty / (1 - discount)``
+        must not be far above the initial value: rewards of known places would hide unknown ones.
+    """
+
+    learning_rate: float
+    discount: float
+    bandwidth: float = 0.1
+    merge_radius: float = 0.02
+    dictionary: int = 20_000
+    initial_value: float = 500.0
+    epsilon: float = 0.0
+    reward: Reward = "nothing"
+    buffer: int = 2_000
+    refresh_every: int = 50
+    change: float = 0.25
+    novelty: float = 2.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings as a dict."""
+        return asdict(self)
+
+    def value_function(self, dim_state: int, actions: Any) -> KernelTD:
+        """Return an untrained value function for states of `dim_state` numbers; `actions` has one row per action."""
+        return KernelTD(
+            dim_state,
+            actions,
+            bandwidth=self.bandwidth,
+            learning_rate=self.learning_rate,
+            discount=self.discount,
+            initial_value=self.initial_value,
+            merge_radius=self.merge_radius,
+            capacity=self.dictionary,
+        )
+
+
+ENVIRONMENTS: dict[EnvironmentName, Hyperparameters] = {
+    "mountain-car": Hyperparameters(learning_rate=0.5, discount=0.9),
+    "pendulum": Hyperparameters(learning_rate=1e-3, discount=0.99),
+    "maze": Hyperparameters(learning_rate=0.2, discount=0.9),
+}
+"""Settings that all methods share in each environment."""
+
+
+@public
+def hyperparameters(environment: EnvironmentName, method: Method) -> Hyperparameters:
+    """Return the settings of a method in one of the paper's environments.
+
+    Parameters
+    ----------
+    environment : {"mountain-car", "pendulum", "maze"}
+        Which environment.
+    method : {"random", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "dtg-local", "control"}
+        Which method.
+
+    Returns
+    -------
+    Hyperparameters
+        Change them with `dataclasses.replace`.
+
+    Examples
+    --------
+    >>> hyperparameters("mountain-car", "dtg-cs").reward
+    'conditional_cs'
+    """
+    check_choice("environment", environment, tuple(ENVIRONMENTS))
+    check_choice("method", method, tuple(METHODS))
+    base = ENVIRONMENTS[environment]
+    if method == "random":
+        return replace(base, epsilon=1.0, initial_value=0.0)
+    return replace(base, reward=_REWARD_OF[method])
 
 
 class RandomAgent:
@@ -98,68 +222,6 @@ class KernelAgent:
     def reward(self, state: Any, action: int, upcoming: Any, extrinsic: float, terminated: bool) -> float:
         """Return the reward to learn from."""
         return 0.0
-
-
-class OptimismControl(KernelAgent):
-    """The control: a divergence-to-go agent whose divergence is always 0."""
-
-
-class KernelQLearning(KernelAgent):
-    """Q-learning from the environment's reward or, if `sparse`, from 1 at the goal and 0 elsewhere."""
-
-    def __init__(
-        self,
-        spaces: Spaces,
-        value: KernelTD,
-        *,
-        sparse: bool = False,
-        epsilon: float = 0.0,
-        rng: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(spaces, value, epsilon=epsilon, rng=rng)
-        self.sparse = sparse
-
-    def reward(self, state: Any, action: int, upcoming: Any, extrinsic: float, terminated: bool) -> float:
-        """Return the reward to learn from."""
-        return float(terminated) if self.sparse else extrinsic
-
-
-class MaxEnt(KernelAgent):
-    """Maximum-entropy exploration (Hazan et al., 2019): the reward is minus the log density of visited states.
-
-    The density is a histogram with one visit added to every bin, updated every `rollout_steps` steps.
-
-    Parameters
-    ----------
-    spaces, value, epsilon, rng
-        As in `KernelAgent`.
-    bins, resolution : sequence
-        Bins of each column of the state, and bins per unit.
-    rollout_steps : int
-        Steps between two updates of the density.
-    relative : bool
-        Whether the density is relative to the uniform one. Then states that are visited more often than on average cost
-        and new ones pay; the plain reward is positive everywhere, which makes the agent stay where it is.
-    """
-
-    def __init__(
-        self,
-        spaces: Spaces,
-        value: KernelTD,
-        *,
-        bins: Any,
-        resolution: Any,
-        rollout_steps: int,
-        relative: bool = False,
-        epsilon: float = 0.0,
-        rng: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(spaces, value, epsilon=epsilon, rng=rng)
-        self.visits, self.relative = no_visits(bins, resolution, rollout_steps), relative
-
-    def reward(self, state: Any, action: int, upcoming: Any, extrinsic: float, terminated: bool) -> float:
-        """Return the reward to learn from."""
-        return float(entropy_reward(self.visits, upcoming, self.relative))
 
 
 class DivergenceToGo(KernelAgent):
@@ -281,8 +343,7 @@ def make_agent(
 
     Parameters
     ----------
-    method : {"random", "q-learning", "maxent", "maxent-relative", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "dtg-local",
-            "control"}
+    method : {"random", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "dtg-local", "control"}
         Which method.
     environment : gymnasium.Env
         Its spaces are read (see `Spaces.of`).
@@ -310,9 +371,32 @@ def make_agent(
     spaces = Spaces.of(environment, levels=levels, encoder=encoder)
     identifier = getattr(getattr(environment, "spec", None), "id", "")
     chosen = settings if settings is not None else hyperparameters(_PAPERS.get(identifier, "mountain-car"), method)
-    space = environment.observation_space
-    cells = space.high - space.low + 1 if identifier == MAZE_ID and encoder is None else None
-    return _build(spaces, chosen, cells, rng)
+    reward = check_choice("reward", chosen.reward, REWARDS)
+    if chosen.epsilon >= 1:
+        return RandomAgent(spaces, rng=rng)
+    value = chosen.value_function(spaces.dim_state, spaces.vectors)
+    if reward == "nothing":
+        return KernelAgent(spaces, value, epsilon=chosen.epsilon, rng=rng)
+    if reward == "local":
+        return LocalDivergence(
+            spaces,
+            value,
+            buffer=chosen.buffer,
+            bandwidth=chosen.bandwidth,
+            change=chosen.change,
+            novelty=chosen.novelty,
+            epsilon=chosen.epsilon,
+            rng=rng,
+        )
+    buffer = TransitionBuffer(
+        chosen.buffer,
+        spaces.dim_state + spaces.vectors.shape[1],
+        spaces.dim_state,
+        bandwidth_x=chosen.bandwidth,
+        bandwidth_y=chosen.bandwidth,
+        refresh_every=chosen.refresh_every,
+    )
+    return DivergenceToGo(spaces, value, buffer, measure=reward, epsilon=chosen.epsilon, rng=rng)
 
 
 @public
@@ -354,48 +438,3 @@ def play(agent: Agent, environment: Any, *, steps: int, rng: int, until_goal: bo
         if terminated or truncated:
             observation, _ = environment.reset()
     return steps
-
-
-def _build(spaces: Spaces, settings: Hyperparameters, cells: Any, rng: Any) -> Agent:
-    """Make the agent that the settings describe; `cells` are the columns and rows of a maze."""
-    check_choice("reward", settings.reward, REWARDS)
-    if settings.epsilon >= 1:
-        return RandomAgent(spaces, rng=rng)
-    value = value_function(spaces.dim_state, spaces.vectors, settings)
-    reward, epsilon = settings.reward, settings.epsilon
-    if reward == "extrinsic" or reward == "goal":
-        return KernelQLearning(spaces, value, sparse=reward == "goal", epsilon=epsilon, rng=rng)
-    if reward == "entropy" or reward == "relative_entropy":
-        bins, resolution = histogram_bins(settings, spaces.scale, cells)
-        return MaxEnt(
-            spaces,
-            value,
-            bins=bins,
-            resolution=resolution,
-            rollout_steps=settings.rollout_steps,
-            relative=reward == "relative_entropy",
-            epsilon=epsilon,
-            rng=rng,
-        )
-    if reward == "nothing":
-        return OptimismControl(spaces, value, epsilon=epsilon, rng=rng)
-    if reward == "local":
-        return LocalDivergence(
-            spaces,
-            value,
-            buffer=settings.buffer,
-            bandwidth=settings.bandwidth,
-            change=settings.change,
-            novelty=settings.novelty,
-            epsilon=epsilon,
-            rng=rng,
-        )
-    buffer = TransitionBuffer(
-        settings.buffer,
-        spaces.dim_state + spaces.vectors.shape[1],
-        spaces.dim_state,
-        bandwidth_x=settings.bandwidth,
-        bandwidth_y=settings.bandwidth,
-        refresh_every=settings.refresh_every,
-    )
-    return DivergenceToGo(spaces, value, buffer, measure=reward, epsilon=epsilon, rng=rng)

@@ -11,9 +11,8 @@ import numpy as np
 from condcs._core.checks import check_choice
 from condcs._core.errors import ParameterError
 from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
-from condcs.explore._environments import gymnasium
 from condcs.explore._local_reward import LocalReward
-from condcs.explore._spaces import Encoder, States, state_range
+from condcs.explore._spaces import Encoder, States, gymnasium, state_range
 
 RewardForm = Literal["local", "level", "change", "surprise"]
 FORMS: tuple[RewardForm, ...] = get_args(RewardForm)
@@ -50,26 +49,7 @@ _VectorWrapper: Any = gymnasium().vector.VectorWrapper
 
 
 class Curiosity:
-    """Turns transitions into intrinsic rewards; shared by both wrappers.
-
-    Parameters
-    ----------
-    observation_space, action_space : gymnasium.Space
-        Spaces of a single environment.
-    size : int
-        Transitions of both halves of the buffer; even.
-    bandwidth : float
-        Bandwidth of the kernels on observations, scaled to the unit range, and on actions.
-    measure : {"conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"}
-        A measure of `TransitionBuffer`.
-    form : {"local", "level", "change", "surprise"} or LocalForm
-        "local": the divergence of the halves around (s, a), as far as it exceeds chance, plus novelty (see
-        `condcs.explore._local_reward`). "level": the divergence of the halves (the paper's divergence-to-go). "change":
-        the change of that by the transition. "surprise": the log ratio of the conditional densities of the transition
-        in the new and in the old half. "local" and "surprise" go with "conditional_cs" only.
-    encoder : callable, optional
-        Function from an observation to a vector with entries between 0 and 1.
-    """
+    """Turns transitions into intrinsic rewards, as `IntrinsicReward` describes; the spaces are of one environment."""
 
     def __init__(
         self,

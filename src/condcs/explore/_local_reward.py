@@ -106,19 +106,7 @@ def local_reward(window: Any, slot: int, dim_state: int, change: float, novelty:
 
 
 class LocalReward:
-    """Local rewards of transitions, one after the other.
-
-    Parameters
-    ----------
-    size : int
-        Transitions of both halves of the buffer; even.
-    dim_state, dim_action : int
-        Columns of a state, and of an action as a vector.
-    bandwidth : float
-        Bandwidth of all kernels.
-    change, novelty : float
-        Weights of the local divergence and of novelty.
-    """
+    """Local rewards of transitions, one after the other; all kernels have the same bandwidth."""
 
     def __init__(
         self, size: int, dim_state: int, dim_action: int, *, bandwidth: float, change: float, novelty: float

@@ -4,18 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from condcs._core.checks import check_integer, check_positive
-from condcs._core.errors import DataError, ParameterError, ShapeError
+from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs._core.random import check_rng
-from condcs.explore._environments import MAZE_ID, MAZE_SPACING, TORQUES, gymnasium
-from condcs.explore._mazes import MOVES
+
+EnvironmentName = Literal["mountain-car", "pendulum", "maze"]
+NAMES: tuple[EnvironmentName, ...] = get_args(EnvironmentName)
+"""The environments of the paper."""
+
+MAZE_ID = "condcs/Maze-v0"
+
+MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
+"""Steps (columns, rows) of the actions left, right, up, down in a maze."""
+
+MAZE_SPACING = 0.1
+"""Distance of neighbouring cells: one bandwidth. At half a bandwidth, value leaks through walls."""
+
+TORQUES = (-1.0, -0.5, 0.0, 0.5, 1.0)
+"""Torques of the discretised pendulum: the paper's range."""
 
 Encoder = Callable[[Any], Any]
 """A function from an observation to a vector, preferably with entries between 0 and 1."""
+
+
+class MissingPartnerError(CondcsError, ImportError):
+    """An optional package is required and not installed."""
+
+
+def gymnasium() -> Any:
+    """Return the gymnasium module, or raise an error that says how to install it."""
+    try:
+        import gymnasium as module
+    except ModuleNotFoundError as error:
+        raise MissingPartnerError(
+            "gymnasium must be installed for environments and wrappers. Install it with: pip install 'condcs[rl]'"
+        ) from error
+    return module
 
 
 class RandomFeatures:
@@ -125,8 +153,8 @@ class Spaces(States):
         return self.actions[index]
 
     @classmethod
-    def of(cls, environment: Any, *, levels: int = 5, encoder: Encoder | None = None, vectors: Any = None) -> Spaces:
-        """Read an environment's spaces.
+    def of(cls, environment: Any, *, levels: int = 5, encoder: Encoder | None = None) -> Spaces:
+        """Read an environment's spaces; the kernel sees discrete actions as unit vectors, continuous ones as they are.
 
         Parameters
         ----------
@@ -137,23 +165,13 @@ class Spaces(States):
             Number of values in each column of continuous actions; the pendulum has the paper's five torques.
         encoder : callable, optional
             Function from an observation to a vector.
-        vectors : array, optional
-            Actions as the kernel sees them; by default unit vectors for discrete actions, and continuous actions as
-            they are.
         """
         name = getattr(getattr(environment, "spec", None), "id", "")
         low, scale = state_range(environment.observation_space, encoder)
         if name == MAZE_ID and encoder is None:
             scale = np.full(scale.shape, MAZE_SPACING)
-        made, actions = _actions(environment.action_space, levels, name)
-        if vectors is not None:
-            made = np.array(vectors, np.float64)
-            if made.ndim != 2 or len(made) != len(actions):
-                raise ParameterError(
-                    f"`vectors` must have one row per action ({len(actions)}), got shape {made.shape}. "
-                    "Pass e.g. the identity matrix."
-                )
-        return cls(low, scale, made, actions, encoder)
+        vectors, actions = _actions(environment.action_space, levels, name)
+        return cls(low, scale, vectors, actions, encoder)
 
 
 def state_range(space: Any, encoder: Encoder | None) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from condcs._core.checks import check_choice, check_integer
-from condcs._parallel.spreading import active_workers, cores, in_order, spread
-from condcs.explore._compiled_environments import compiled_environment
-from condcs.explore._environments import NAMES, EnvironmentName
-from condcs.explore._methods import METHODS, Method, hyperparameters
-from condcs.explore._rollouts import rollout
+from condcs._parallel.spreading import Workers, active_workers, cores, in_order, spread
+from condcs.explore._agents import METHODS, Method, make_agent
+from condcs.explore._environments import make_environment
+from condcs.explore._spaces import NAMES, EnvironmentName
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -41,7 +38,7 @@ class ExploreOptions:
     rows : int
         Rows and columns of the maze.
     n_jobs : int, optional
-        Threads; by default one per core.
+        Processes; by default one per core.
     """
 
     environment: EnvironmentName
@@ -88,16 +85,27 @@ def curve_steps(options: ExploreOptions) -> np.ndarray[Any, Any]:
 
 def one_run(options: ExploreOptions, method: Method, number: int) -> dict[str, Any]:
     """Let one agent act; all methods have the same start and the same maze in runs of the same number."""
-    rng = np.random.default_rng([options.rng + number, NAMES.index(options.environment)])
-    made = compiled_environment(options.environment, rows=options.rows, rng=rng)
-    settings = hyperparameters(options.environment, method)
-    done = rollout(made, settings, steps=options.steps, until_goal=False, keep_path=True, rng=rng)
-    numbers, total = places(options.environment, done.path, options.rows)
+    seed = options.rng + number
+    size: dict[str, Any] = {"rows": options.rows} if options.environment == "maze" else {}
+    environment = make_environment(options.environment, **size)
+    agent = make_agent(method, environment, rng=np.random.default_rng([seed, NAMES.index(options.environment)]))
+    inner = environment.unwrapped
+    path = np.empty((options.steps, 2))
+    goals: list[int] = []
+    observation, _ = environment.reset(seed=seed)
+    for t in range(options.steps):
+        observation, reward, terminated, _, _ = environment.step(agent.act(observation))
+        agent.learn(observation, float(reward), bool(terminated))
+        path[t] = inner.cell if options.environment == "maze" else inner.state
+        if terminated:
+            goals.append(t + 1)
+            observation, _ = environment.reset()
+    numbers, total = places(options.environment, path, options.rows)
     return {
-        "first_goal": done.first_goal,
-        "goals": done.goals,
+        "first_goal": goals[0] if goals else -1,
+        "goals": len(goals),
         "curve": coverage_curve(numbers, total, curve_steps(options)),
-        "heat": heat_map(options.environment, done.path, options.rows, HEAT_BINS),
+        "heat": heat_map(options.environment, path, options.rows, HEAT_BINS),
     }
 
 
@@ -105,12 +113,11 @@ def explore(options: ExploreOptions, tell: Any = None) -> Found:
     """Run all methods; `tell` is called with the runs so far after each run."""
     found: Found = {method: MethodRuns() for method in options.methods}
     plan = [(method, number) for method in options.methods for number in range(options.n_runs)]
-    jobs = options.n_jobs or cores()
-    # The compiled loops release the global interpreter lock, so that threads suffice. Results keep the plan's order.
-    runs = _on_threads(options, plan, jobs)
-    workers = active_workers()
-    if workers is not None:
-        runs = in_order(spread(one_run, ((options, *wanted) for wanted in plan), workers))
+    # Steps are Python's: processes, not threads. Results keep the plan's order.
+    jobs = min(options.n_jobs or cores(), len(plan))
+    workers = active_workers() or (Workers(jobs) if jobs > 1 else None)
+    calls = ((options, *wanted) for wanted in plan)
+    runs = in_order(spread(one_run, calls, workers)) if workers else (one_run(*call) for call in calls)
     # Closed at once on Ctrl-C: runs that have not begun are cancelled.
     with closing(runs):
         for (method, _), run in zip(plan, runs, strict=True):
@@ -122,19 +129,6 @@ def explore(options: ExploreOptions, tell: Any = None) -> Found:
             if tell is not None:
                 tell(found)
     return found
-
-
-def _on_threads(
-    options: ExploreOptions, plan: list[tuple[Method, int]], jobs: int
-) -> Generator[dict[str, Any], None, None]:
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(one_run, options, method, number) for method, number in plan]
-        try:
-            for future in futures:
-                yield future.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 COLUMNS = ("method", "runs", "at the goal", "first steps to it: median", "mean", "goals per run", "places seen")

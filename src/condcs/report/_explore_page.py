@@ -6,15 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from condcs.explore._methods import METHODS, hyperparameters
+from condcs.explore._agents import METHODS, hyperparameters
 from condcs.explore._trials import COLUMNS, ExploreOptions, Found, curve_steps, rows_of
 from condcs.report._page import Page
 
 COLOURS = {
     "random": "#a0aec0",
-    "q-learning": "#718096",
-    "maxent": "#b7791f",
-    "maxent-relative": "#d69e2e",
     "dtg": "#2f855a",
     "dtg-kl": "#6b46c1",
     "dtg-mmd": "#dd6b20",

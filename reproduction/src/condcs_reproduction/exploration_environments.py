@@ -14,9 +14,8 @@ from condcs._core.checks import check_choice, check_positive
 from condcs._core.compiling import njit
 from condcs._core.errors import public
 from condcs._core.random import check_rng
-from condcs.explore._environments import MAZE_SPACING, NAMES, TORQUES, UPRIGHT_REACH, EnvironmentName
-from condcs.explore._mazes import MOVES, MazeAlgorithm, make_maze
-from condcs.explore._spaces import unit_range
+from condcs.explore._environments import UPRIGHT_REACH, MazeAlgorithm, make_maze
+from condcs.explore._spaces import MAZE_SPACING, MOVES, NAMES, TORQUES, EnvironmentName, unit_range
 
 MOUNTAIN_CAR, PENDULUM, MAZE = range(3)
 """Kinds of environments."""

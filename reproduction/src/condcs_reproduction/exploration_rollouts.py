@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -15,16 +15,82 @@ from condcs._core.errors import public
 from condcs._core.random import check_rng
 from condcs._measures import sliding_loops
 from condcs._measures.operator import conditional_mmd
+from condcs.explore import Hyperparameters
 from condcs.explore import _kernel_td as kernel_td
+from condcs.explore._agents import METHODS as OWN_METHODS
+from condcs.explore._agents import hyperparameters
 from condcs.explore._buffer import BUFFER_MEASURES, neighbour_divergence
-from condcs.explore._compiled_environments import MAZE, Environment, observe, step
-from condcs.explore._kernel_td import CURRENT, KernelTD
+from condcs.explore._kernel_td import CURRENT
 from condcs.explore._local_reward import local_reward
-from condcs.explore._methods import REWARDS, Hyperparameters
+from condcs.explore._spaces import EnvironmentName
+from condcs_reproduction.exploration_environments import MAZE, Environment, observe, step
+
+Reward = Literal[
+    "nothing",
+    "extrinsic",
+    "goal",
+    "entropy",
+    "relative_entropy",
+    "local",
+    "conditional_cs",
+    "conditional_euclidean",
+    "joint_mmd",
+    "conditional_kl",
+    "conditional_mmd",
+]
+REWARDS: tuple[Reward, ...] = get_args(Reward)
+"""What agents learn from: those of `condcs.explore`, the environment's reward, 1 at the goal, minus the log density of
+visited states, and the same relative to the uniform density."""
 
 # Rewards by number, in the order of `REWARDS`. The last two are estimated outside the compiled loop.
 NOTHING, EXTRINSIC, GOAL, ENTROPY, RELATIVE_ENTROPY, LOCAL, CS, EUCLIDEAN, MMD, GIVEN = range(10)
 _GIVEN = REWARDS[GIVEN:]
+
+METHODS: dict[str, str] = {
+    "random": OWN_METHODS["random"],
+    "q-learning": "Q-learning",
+    "maxent": "MaxEnt",
+    "maxent-relative": "MaxEnt, relative to uniform",
+    **{name: label for name, label in OWN_METHODS.items() if name != "random"},
+}
+"""Methods of `condcs.explore` and the paper's other rivals, with their names in tables."""
+
+
+@dataclass(frozen=True)
+class PaperSettings(Hyperparameters):
+    """Settings of an agent, those of the entropy reward among them.
+
+    Attributes
+    ----------
+    bins : int
+        Bins of each column of the state in the entropy reward (of a maze: its cells).
+    rollout_steps : int
+        Steps between two updates of the density in the entropy reward.
+    """
+
+    reward: Reward = "nothing"  # type: ignore[assignment]
+    bins: int = 20
+    rollout_steps: int = 1_000
+
+
+def paper_settings(environment: EnvironmentName, method: str) -> PaperSettings:
+    """Return the settings of a method in one of the paper's environments.
+
+    Examples
+    --------
+    >>> paper_settings("maze", "q-learning").epsilon
+    0.5
+    """
+    check_choice("method", method, tuple(METHODS))
+    if method in OWN_METHODS:
+        return PaperSettings(**hyperparameters(environment, method).as_dict())
+    base = PaperSettings(**{**hyperparameters(environment, "control").as_dict(), "initial_value": 0.0})
+    if method == "q-learning":
+        # The pendulum's reward is dense and negative: an initial value of 0 is optimistic, without random actions.
+        dense = environment == "pendulum"
+        return replace(base, epsilon=0.0 if dense else 0.5, reward="extrinsic" if dense else "goal")
+    return replace(base, epsilon=0.1, reward="entropy" if method == "maxent" else "relative_entropy")
+
 
 # Entries of `AgentArrays.options`.
 EPSILON, BANDWIDTH, CHANGE, NOVELTY = range(4)
@@ -219,7 +285,7 @@ class Rollout(ByValue):
 @public
 def rollout(
     environment: Environment,
-    settings: Hyperparameters,
+    settings: PaperSettings,
     *,
     steps: int = 50_000,
     until_goal: bool = True,
@@ -235,8 +301,8 @@ def rollout(
     ----------
     environment : Environment
         From `compiled_environment`.
-    settings : Hyperparameters
-        From `hyperparameters`.
+    settings : PaperSettings
+        From `paper_settings`.
     steps : int
         Longest rollout.
     until_goal : bool
@@ -253,9 +319,9 @@ def rollout(
 
     Examples
     --------
-    >>> from condcs.explore import compiled_environment, hyperparameters
+    >>> from condcs_reproduction.exploration_environments import compiled_environment
     >>> environment = compiled_environment("maze", rows=3, rng=0)
-    >>> rollout(environment, hyperparameters("maze", "random"), steps=1_000, rng=0).reached
+    >>> rollout(environment, paper_settings("maze", "random"), steps=1_000, rng=0).reached
     True
     """
     steps, rng = check_integer("steps", steps, 1), check_rng(rng)
@@ -275,7 +341,7 @@ def rollout(
     return Rollout(done, goals, when, path[:done], int(agent.values.sizes[kernel_td.COUNT]))
 
 
-def compiled_agent(environment: Environment, settings: Hyperparameters) -> AgentArrays:
+def compiled_agent(environment: Environment, settings: PaperSettings) -> AgentArrays:
     """Return the agent that the settings describe, as plain arrays."""
     check_choice("reward", settings.reward, REWARDS)
     dim, (_, dim_action) = len(environment.low), environment.actions.shape
@@ -285,7 +351,7 @@ def compiled_agent(environment: Environment, settings: Hyperparameters) -> Agent
     bins, resolution = histogram_bins(settings, environment.scale, cells)
     return AgentArrays(
         min(REWARDS.index(settings.reward), GIVEN),
-        value_function(dim, environment.actions, settings).arrays,
+        settings.value_function(dim, environment.actions).arrays,
         sliding_loops.empty_window(capacity, dim + dim_action, widths),
         np.zeros(1, np.int64),
         no_visits(bins, resolution, settings.rollout_steps),
@@ -293,21 +359,7 @@ def compiled_agent(environment: Environment, settings: Hyperparameters) -> Agent
     )
 
 
-def value_function(dim_state: int, actions: Any, settings: Hyperparameters) -> KernelTD:
-    """Return the value function that the settings describe."""
-    return KernelTD(
-        dim_state,
-        actions,
-        bandwidth=settings.bandwidth,
-        learning_rate=settings.learning_rate,
-        discount=settings.discount,
-        initial_value=settings.initial_value,
-        merge_radius=settings.merge_radius,
-        capacity=settings.dictionary,
-    )
-
-
-def histogram_bins(settings: Hyperparameters, scale: Any, cells: Any) -> tuple[Any, Any]:
+def histogram_bins(settings: PaperSettings, scale: Any, cells: Any) -> tuple[Any, Any]:
     """Return the bins of each column and the bins per unit: the cells of a maze, or equal parts of the unit range."""
     if cells is not None:
         return np.asarray(cells).astype(np.int64), 1.0 / scale
