@@ -2,17 +2,11 @@
 
 from condcs.datasets._coupled_maps import DrivenSeries, make_henon_chain, make_nlvar3
 from condcs.datasets._local_shift import LocalShift, make_local_shift
-from condcs.datasets._simulated_eeg import SHIFTS, Recordings, Shift, Subject, make_two_subject_eeg
 
 __all__ = [
-    "SHIFTS",
     "DrivenSeries",
     "LocalShift",
-    "Recordings",
-    "Shift",
-    "Subject",
     "make_henon_chain",
     "make_local_shift",
     "make_nlvar3",
-    "make_two_subject_eeg",
 ]
