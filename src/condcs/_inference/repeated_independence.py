@@ -15,6 +15,7 @@ p-values, as in `condcs.independence_test`; its distribution is about Landau's, 
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,7 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
-from condcs._inference.smoothing import _GAIN, _LEAST_LEFT, _PENALTIES, MOST_FREEDOM, Smoother, squared_distances
+from condcs._inference.anchors import EXACT_ROWS
+from condcs._inference.smoothing import _GAIN, _LEAST_LEFT, _PENALTIES, MOST_FREEDOM, Smoother, median_square, squared_distances
 from condcs._inference.views import WEIGHTS, Contrasts, adjusted_response, dependence_contrasts, wave_features
 
 FloatArray = np.ndarray[Any, Any]
@@ -32,45 +34,79 @@ _KEPT = 64
 
 _SMALLEST = 1e-300
 
-_FEW_ROWS, _FEW_COLUMNS = 2000, 16
-"""Size up to which the fits of all penalties are held at once; beyond, they no longer fit in the cache."""
+_CUBED = 128
+"""Rows that the trace of the cube of a kernel is estimated by, if there are more."""
+
+_LANDMARKS = 100
+"""Centres of the Gaussian bumps at most: a fit has no more than a third as many degrees of freedom as rows."""
 
 
 class QuickSmoother(Smoother):
-    """The same regressions, with the fits of all penalties in one matrix product: of few columns, calls cost most."""
+    """The same regressions, with the fit of each column chosen by generalised cross-validation.
+
+    That takes the leverage of every row to be the mean one: errors of all penalties then follow from the coefficients
+    alone, and residuals are needed of the chosen fits only.
+    """
 
     @cached_property
-    def _penalised(self) -> list[tuple[FloatArray, FloatArray]]:
-        """Shrinkages (p x penalties) and what residuals are multiplied by to leave a row out (n x penalties)."""
+    def _shrinkages(self) -> list[tuple[FloatArray, FloatArray]]:
+        """For each design the shrinkages of the penalties (k x p), and the factors of their squared errors."""
         found = []
         for design in self.designs:
-            shrinkage = design.spectrum[:, None] / (design.spectrum[:, None] + _PENALTIES)
-            shrinkage = shrinkage[:, shrinkage.sum(axis=0) <= MOST_FREEDOM * self.rows]
-            leverage = 1 / self.rows + design.basis**2 @ shrinkage
-            found.append((shrinkage, 1 / np.maximum(1 - leverage, _LEAST_LEFT)))
+            shrinkages = design.spectrum / (design.spectrum + _PENALTIES[:, None])
+            freedom = shrinkages.sum(axis=1)
+            allowed = freedom <= MOST_FREEDOM * self.rows
+            found.append((shrinkages[allowed], 1 / (1 - (1 + freedom[allowed]) / self.rows) ** 2))
         return found
+
+    @cached_property
+    def _distances(self) -> tuple[FloatArray, FloatArray, float]:
+        """Landmarks, half as many as rows at most; squared distances of all rows from them, and their median."""
+        n = self.rows
+        landmarks = np.unique(np.linspace(0, n - 1, min(-(-n // 2), _LANDMARKS)).astype(np.int64))
+        squared = squared_distances(self.numbers, self.numbers[landmarks])
+        return landmarks, squared, median_square(squared)
+
+    def _bumps(self, bandwidth: float) -> FloatArray:
+        if self.rows > EXACT_ROWS or self.categories:
+            return super()._bumps(bandwidth)
+        landmarks, squared, median = self._distances
+        gram = np.exp(squared / (-2 * median * bandwidth**2))
+        spectrum, turn = np.linalg.eigh(gram[landmarks])
+        kept = spectrum > 1e-7 * spectrum[-1]
+        bumps = gram @ (turn[:, kept] / np.sqrt(spectrum[kept]))
+        bumps *= np.sqrt(self.rows * bumps.shape[1] / np.sum(bumps**2))
+        return np.hstack([self.numbers, bumps])
 
     def residuals(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return what the best regression of each column leaves, and the same with each row left out of the fit."""
         n, m = targets.shape
-        if n > _FEW_ROWS or m > _FEW_COLUMNS:
+        if n > EXACT_ROWS:
             return super().residuals(targets)
+        if not m:
+            return targets, targets
         targets = targets - targets.mean(axis=0)
         left, left_out = targets.copy(), targets * (n / (n - 1))
-        smallest = (left_out**2).sum(axis=0)
+        squares = (targets**2).sum(axis=0)
+        smallest = squares * (n / (n - 1)) ** 2
+        best = np.full(m, -1)
+        fits = []
         with one_blas_thread():
-            for design, (shrinkage, factors) in zip(self.designs, self._penalised, strict=True):
-                count = shrinkage.shape[1]
-                slopes = shrinkage.T[:, :, None] * (design.basis.T @ targets)
-                fitted = design.basis @ slopes.transpose(1, 0, 2).reshape(len(design.spectrum), count * m)
-                here = targets[:, None, :] - fitted.reshape(n, count, m)
-                deleted = here * factors[:, :, None]
-                errors = np.einsum("ikj,ikj->kj", deleted, deleted)
-                for k in range(count):
-                    better = errors[k] < _GAIN * smallest
-                    if better.any():
-                        smallest[better] = errors[k, better]
-                        left[:, better], left_out[:, better] = here[:, k, better], deleted[:, k, better]
+            for place, (design, (shrinkages, factors)) in enumerate(zip(self.designs, self._shrinkages, strict=True)):
+                along = design.basis.T @ targets
+                errors = factors[:, None] * (squares - (shrinkages * (2 - shrinkages)) @ along**2)
+                chosen = errors.argmin(axis=0)
+                least = errors[chosen, np.arange(m)]
+                best[least < _GAIN * smallest] = place
+                smallest = np.where(least < _GAIN * smallest, least, smallest)
+                fits.append((along, shrinkages[chosen].T))
+            for place, (along, shrinkages) in enumerate(fits):
+                own = np.flatnonzero(best == place)
+                if len(own):
+                    basis, shrinkage = self.designs[place].basis, shrinkages[:, own]
+                    left[:, own] -= basis @ (shrinkage * along[:, own])
+                    leverage = 1 / n + basis**2 @ shrinkage
+                    left_out[:, own] = left[:, own] / np.maximum(1 - leverage, _LEAST_LEFT)
         return left, left_out
 
 
@@ -120,13 +156,15 @@ def closed_form(contrasts: Contrasts) -> ClosedForm:
         pvalues[name] = _tail(*_moments_of_sums(functions))
     for name, functions in contrasts.largest.items():
         pvalues[name] = min(1.0, functions.shape[1] * _normal_tail(float(_studentised(functions).max())))
-    numbers = contrasts.smoother.numbers
-    squared = squared_distances(numbers, numbers) / (2 * contrasts.unit)
+    numbers, grams = contrasts.smoother.numbers, {}
     with one_blas_thread():
         for name, (bandwidth, features) in contrasts.kernels.items():
-            kernel = np.exp(-squared / bandwidth**2) if np.isfinite(bandwidth) else np.ones_like(squared)
             for own in features:
-                kernel *= own @ own.T
+                if id(own) not in grams:
+                    grams[id(own)] = own @ own.T
+            kernel = math.prod(grams[id(own)] for own in features)
+            if np.isfinite(bandwidth):
+                kernel *= np.exp(squared_distances(numbers, numbers) / (-2 * contrasts.unit * bandwidth**2))
             np.fill_diagonal(kernel, 0.0)
             pvalues[name] = _tail(float(kernel.sum()), *_moments(kernel))
     weights = np.array([WEIGHTS.get(name, 1.0) for name in pvalues])
@@ -150,7 +188,14 @@ def _moments(kernel: FloatArray) -> tuple[float, float]:
 
 
 def _cube(matrix: FloatArray) -> float:
-    return 8 * float(np.einsum("ij,ji->", matrix @ matrix, matrix))
+    """Return 8 times the trace of the cube; of a large matrix estimated by some of its rows, evenly spaced.
+
+    It gives the skewness of a view, which need not be known to the last digit.
+    """
+    n = len(matrix)
+    rows = slice(None) if n <= _CUBED else np.linspace(0, n - 1, _CUBED).astype(np.int64)
+    some = matrix[rows]
+    return 8 * n / len(some) * float(np.einsum("ij,ij->", some @ matrix, some))
 
 
 def _tail(value: float, variance: float, third: float) -> float:

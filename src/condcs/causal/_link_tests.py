@@ -109,8 +109,9 @@ Null = NullName | Surrogates
 _LEAST_NOISE = 0.01
 """Share of the variance of a target that must be left unexplained for the test by signs."""
 
-_HELPFUL = 0.99
-"""A series helps to predict a target if its last value reduces what is left unexplained by this factor."""
+_HELPFUL, _MOST_HELPERS = 0.99, 1
+"""A series helps to predict a target if its last value reduces what is left unexplained by this factor; and how many
+are conditioned on at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,11 +344,12 @@ def tested_links(
 def _by_noise(
     problem: CausalProblem, measure: Measure, n_resamples: int, rng: np.random.Generator, *, progress: bool
 ) -> LinkTests:
-    """Test links to noisy targets by signs, and those to deterministic ones by windows."""
-    noisy = {target: is_noisy(problem, target) for target in {link.target for link in problem.links}}
+    """Test links by signs if what they are conditioned on leaves noise of the target, and others by windows."""
+    helpers = Helpers(problem)
+    noisy = [helpers.unexplained(link) > _LEAST_NOISE for link in problem.links]
     groups = {
-        "signs": [place for place, link in enumerate(problem.links) if noisy[link.target]],
-        "windows": [place for place, link in enumerate(problem.links) if not noisy[link.target]],
+        "signs": [place for place, chosen in enumerate(noisy) if chosen],
+        "windows": [place for place, chosen in enumerate(noisy) if not chosen],
     }
     found = []
     for name, places in groups.items():
@@ -358,30 +360,64 @@ def _by_noise(
     return joined_tests(found, np.argsort([place for places in groups.values() for place in places]))
 
 
-def is_noisy(problem: CausalProblem, target: int) -> bool:
-    """Whether a regression on its own past and the last values of all series leaves something of a series."""
-    others = [problem.past(v, (1,)) for v in range(len(problem.series)) if v != target]
-    return _unexplained(problem, target, others) > _LEAST_NOISE
+class Helpers:
+    """Which third series help to predict a target, and what they and its own past leave of it unexplained.
 
+    A driver of the target is also known to the older past of what the target drives: without it, the reverse of a true
+    link would be significant.
+    """
 
-def companions(problem: CausalProblem, target: int) -> list[int]:
-    """Return the series whose last value helps to predict a target, beside its own past; the most helpful first."""
-    alone = _unexplained(problem, target, [])
-    left = {
-        v: _unexplained(problem, target, [problem.past(v, (1,))]) for v in range(len(problem.series)) if v != target
-    }
-    return sorted((v for v in left if left[v] < _HELPFUL * alone), key=left.__getitem__)
+    def __init__(self, problem: CausalProblem) -> None:
+        self._problem = problem
+        self._shares: dict[tuple[int, tuple[int, ...]], float] = {}
+        self._ranked: dict[int, list[int]] = {}
 
+    def of(self, link: Link) -> tuple[int, ...]:
+        """Return the third series that a link is conditioned on: beside its own, those that help."""
+        ranked = self._of_target(link.target)
+        return tuple(v for v in ranked if v not in (link.source, *link.given))[:_MOST_HELPERS]
 
-def _unexplained(problem: CausalProblem, target: int, others: list[FloatArray]) -> float:
-    """Return the share of the variance of a target that is left by a regression on its own past and others."""
-    inputs = np.hstack([problem.past(target, problem.embedding.own_steps), *others])
-    complete = np.isfinite(inputs).all(axis=1)
-    y = problem.past(target, (0,))[complete]
-    if len(y) < FEWEST_ROWS:
-        return 1.0
-    left_out = Smoother(inputs[complete], (False,) * inputs.shape[1]).residuals(y)[1]
-    return float(np.max((left_out**2).mean(axis=0) / y.var(axis=0)))
+    def condition(self, link: Link) -> FloatArray:
+        """Return the own past, those of the series given, and those of helpful ones; NaN where not measured."""
+        problem = self._problem
+        steps = problem.embedding.source_steps
+        pasts = [problem.past(v, steps) for v in self.of(link)]
+        return np.hstack([problem.parts(link)[1], *pasts])
+
+    def unexplained(self, link: Link) -> float:
+        """Return the share of the variance of the target that is left by what the link is conditioned on."""
+        return self._share(link.target, (*link.given, *self.of(link)))
+
+    def _of_target(self, target: int) -> list[int]:
+        """Take, one by one, the series whose last value helps most; the most helpful first."""
+        if target not in self._ranked:
+            chosen: list[int] = []
+            others = [v for v in range(len(self._problem.series)) if v != target]
+            while others and len(chosen) <= _MOST_HELPERS:
+                now = self._share(target, tuple(chosen))
+                best = min(others, key=lambda v: self._share(target, (*chosen, v)))
+                if now <= _LEAST_NOISE or self._share(target, (*chosen, best)) >= _HELPFUL * now:
+                    break
+                chosen.append(best)
+                others.remove(best)
+            self._ranked[target] = chosen
+        return self._ranked[target]
+
+    def _share(self, target: int, others: tuple[int, ...]) -> float:
+        if (target, others) not in self._shares:
+            self._shares[target, others] = self._left(target, others)
+        return self._shares[target, others]
+
+    def _left(self, target: int, others: tuple[int, ...]) -> float:
+        problem = self._problem
+        own = problem.past(target, problem.embedding.own_steps)
+        inputs = np.hstack([own, *(problem.past(v, (1,)) for v in others)])
+        complete = np.isfinite(inputs).all(axis=1)
+        y = problem.past(target, (0,))[complete]
+        if len(y) < FEWEST_ROWS:
+            return 1.0
+        left_out = Smoother(inputs[complete], (False,) * inputs.shape[1]).residuals(y)[1]
+        return float(np.max((left_out**2).mean(axis=0) / y.var(axis=0)))
 
 
 class Scorer:
@@ -534,18 +570,13 @@ def block_orders(
 def _by_signs(scorer: Scorer, n_resamples: int, rng: np.random.Generator, advance: Any) -> LinkTests:
     """Test each link by products of residuals under random signs; the scores are those of the whole series."""
     problem, found = scorer.problem, []
-    helpful = {target: companions(problem, target) for target in {link.target for link in problem.links}}
+    helpers = Helpers(problem)
     for link, stream in zip(problem.links, rng.spawn(len(problem.links)), strict=True):
-        target, condition, source = problem.parts(link)
-        complete: Any = np.ones(len(target), bool)
-        # A driver of the target is also known to the older past of what the target drives: without it, the reverse
-        # of a true link would be significant.
-        third = next((v for v in helpful[link.target] if v not in (link.source, *link.given)), None)
-        if third is not None:
-            past = problem.past(third, problem.embedding.source_steps)
-            measured = np.isfinite(past).all(axis=1)
-            if measured.sum() >= FEWEST_ROWS:
-                complete, condition = measured, np.hstack([condition, past])
+        target, alone, source = problem.parts(link)
+        condition = helpers.condition(link)
+        complete = np.isfinite(condition).all(axis=1)
+        if complete.sum() < FEWEST_ROWS:
+            condition, complete = alone, np.ones(len(target), bool)
         x, y, z = (part[complete] for part in (source, target, condition))
         found.append(independence_test(x, y, given=z, n_resamples=n_resamples, rng=stream))
         advance(1)
