@@ -24,7 +24,15 @@ import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.anchors import EXACT_ROWS
-from condcs._inference.smoothing import _GAIN, _LEAST_LEFT, _PENALTIES, MOST_FREEDOM, Smoother, median_square, squared_distances
+from condcs._inference.smoothing import (
+    _GAIN,
+    _LEAST_LEFT,
+    _PENALTIES,
+    MOST_FREEDOM,
+    Smoother,
+    median_square,
+    squared_distances,
+)
 from condcs._inference.views import WEIGHTS, Contrasts, adjusted_response, dependence_contrasts, wave_features
 
 FloatArray = np.ndarray[Any, Any]

@@ -21,6 +21,7 @@ from condcs.causal._series import (
     Embedding,
     FloatArray,
     Link,
+    Missing,
     Series,
     check_flag,
     check_series_table,
@@ -39,15 +40,15 @@ class CausalGraph(ByValue):
     scores : array, shape (variables, variables)
         `causal_score` on the whole series.
     statistics : array
-        What was tested: combined evidence (null "signs"), or the score, over windows or on the whole series.
+        What was tested: -log10 of the p-value (null "signs"), or the score, over windows or on the whole series.
     pvalues, pvalues_adjusted : array
         Raw, and adjusted for testing all links by Benjamini and Hochberg.
     null_distributions : array, shape (variables, variables, n_resamples)
-        Scores of the surrogates.
+        Scores of the surrogates; NaN for links tested by signs, and empty if all are.
     embeddings : tuple of Embedding
         Lags and orders used, one for each target.
     measure, null : str
-        What was computed, and how it was tested; "signs and windows" if targets differ.
+        What was computed, and how it was tested; "signs and windows" if links differ.
     window : int
         Rows of a window; of the whole series for other nulls. If links differ by missing values, the fewest.
     times : int
@@ -136,9 +137,7 @@ class CausalGraph(ByValue):
             mark = " *" if row["pvalue_adjusted"] <= 0.05 else ""
             link = f"{row['source']:>{wide}} -> {row['target']:<{wide}}"
             lines.append(f"{link}  {row['score']:9.4g}  {row['pvalue']:7.4f}  {row['pvalue_adjusted']:8.4f}{mark}")
-        lines.append(
-            f"{self.measure}, {self.null} null, {self.window} rows, {self.embedding_words()}; * adjusted p <= 0.05"
-        )
+        lines.append(f"{self.measure}, {self.null_words()}, {self.embedding_words()}; * adjusted p <= 0.05")
         if self.missing_words():
             lines.append(self.missing_words())
         return "\n".join(lines)
@@ -156,6 +155,11 @@ class CausalGraph(ByValue):
             "a hole."
         )
 
+    def null_words(self) -> str:
+        """Say how links were tested, and on how much."""
+        drawn = self.null_distributions.shape[-1]
+        return f"{self.null} null on {self.window:,} rows" + (f", {drawn:,} resamples" if drawn else "")
+
     def embedding_words(self) -> str:
         """Say lag and order, for each target if they differ."""
         words = [f"lag {e.lag}, order {e.order_x}" for e in self.embeddings]
@@ -172,10 +176,10 @@ def causal_graph(
     conditional: bool = False,
     measure: Measure = "conditional_cs",
     ranks: bool = False,
+    missing: Missing = "error",
     null: Null = "auto",
     n_resamples: int = 200,
     rng: int | np.random.Generator | None = None,
-    n_jobs: int | None = None,
     progress: bool = False,
 ) -> CausalGraph:
     """Test all ordered pairs of series for which drives which.
@@ -189,17 +193,16 @@ def causal_graph(
     series : array, shape (n, variables), DataFrame, or mapping from names to series
         Rows are equally spaced times. The columns of an array are called x1, x2, ... Of pandas objects the index must
         be increasing; dates and numbers in it show where times are absent. A time counts for a link if the target and
-        both pasts were measured: around holes and NaN rows are left out, and no past reaches across them
-        (`CausalGraph.complete` says how many are left).
+        both pasts were measured, so that no past reaches across a hole (`CausalGraph.complete` says how many do).
     embedding : "auto", int, Embedding, or mapping from names of targets to Embedding
         As in `causal_test`: by default lag and order of each target are those that predict it best
         (`select_embeddings` says how). With too short an own past, the reverse of a true link looks significant.
     conditional : bool
         Condition each link on the pasts of all other series, which excludes indirect links. That takes many samples:
         the past then has as many dimensions as there are series, times the order.
-    measure, ranks
+    measure, ranks, missing
         As in `causal_score`.
-    null, n_resamples, rng, n_jobs
+    null, n_resamples, rng
         As in `causal_test`.
     progress : bool
         Show a progress bar.
@@ -216,7 +219,7 @@ def causal_graph(
     >>> graph.adjacency(adjusted=False).astype(int).tolist()
     [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
     """
-    variables = check_series_table("series", series)
+    variables = check_series_table("series", series, missing)
     variables = in_ranks(variables) if check_flag("ranks", ranks) else variables
     embeddings = _embeddings(embedding, variables)
     count = len(variables)
@@ -229,7 +232,7 @@ def causal_graph(
     )
     generator = check_rng(rng)
     problems = _problems(tuple(variables), embeddings, links)
-    found = [tested_links(p, measure, null, n_resamples, generator, n_jobs, progress=progress) for p in problems]
+    found = [tested_links(p, measure, null, n_resamples, generator, progress=progress) for p in problems]
     return _graph([one.name for one in variables], embeddings, problems, joined_tests(found))
 
 

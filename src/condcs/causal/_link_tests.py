@@ -16,7 +16,6 @@ from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
 from condcs._core.progress import progress_bar
 from condcs._core.random import check_rng
-from condcs._core.settings import config_context
 from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.independence_tests import independence_test
 from condcs._inference.nulls import circular_shifts, local_permutations, shifted_windows
@@ -32,6 +31,7 @@ from condcs.causal._series import (
     CausalProblem,
     FloatArray,
     Link,
+    Missing,
     Series,
     check_different,
     check_flag,
@@ -160,6 +160,7 @@ def causal_score(
     embedding: GivenEmbedding = "auto",
     measure: Measure = "conditional_cs",
     ranks: bool = False,
+    missing: Missing = "error",
 ) -> float:
     r"""Score of the influence of series x on series y: 0 if there is none, larger for a stronger one.
 
@@ -181,6 +182,9 @@ def causal_score(
     ranks : bool
         Replace the values of each series by their ranks first: no influence is lost by that, and outliers, which would
         outweigh whole regions, lose their weight.
+    missing : {"error", "drop"}
+        Whether NaN are refused, or every time is left out of which the target or a past value is missing. Times that
+        are absent from the index of a pandas object are always left out in that way.
 
     Returns
     -------
@@ -197,7 +201,7 @@ def causal_score(
     >>> causal_score(x1, x2, embedding=2, measure=ConditionalCS(bandwidth="median")) > 0
     True
     """
-    problem = _two_series_problem(x, y, given, ranks, embedding)
+    problem = _two_series_problem(x, y, given, ranks, missing, embedding)
     check_rows(problem)
     return float(Scorer(problem, check_measure(measure)).on_everything()[0])
 
@@ -211,45 +215,45 @@ def causal_test(
     embedding: GivenEmbedding = "auto",
     measure: Measure = "conditional_cs",
     ranks: bool = False,
+    missing: Missing = "error",
     null: Null = "auto",
     n_resamples: int = 200,
     rng: int | np.random.Generator | None = None,
-    n_jobs: int | None = None,
 ) -> TestResult:
     r"""Test whether series x drives series y.
 
     The null hypothesis: p(y_t | past of y) = p(y_t | past of y, past of x), that is, x does not cause y in Granger's
     sense. A small p-value means that it does.
 
-    By default the test is chosen by how noisy the target is. If a regression on its own past and the last values of
-    all series leaves noise (more than 1% of its variance), the link is tested by `condcs.independence_test` of y_t
-    and the past of x given the past of y, and that of the third series which helps most to predict y, if any does:
-    products of residuals against random signs, on all rows. If it leaves almost
-    nothing, as in deterministic maps, residuals are errors of the regression, and the score is compared with that of
-    surrogates: windows of the two series at different times. The score and all surrogates share one Gram matrix per
-    series. Cost O(P n^2); memory O(n P).
+    By default the test is chosen by what a regression on the conditioning variables leaves of the target: its own past,
+    that of `given`, and, in a graph, that of the third series that helps most to predict it. If more than 1% of its
+    variance is left, `condcs.independence_test` tests whether y_t and the past of x are independent given them:
+    products of residuals against random signs, on all rows, with p-values in closed form up to 2,000 rows; they are
+    corrected for the persistence of the two series. If almost nothing is left, as of a map that nothing drives,
+    residuals are errors of the regression, and the score is compared with that of surrogates: windows of the two series
+    at different times. The score and all surrogates share one Gram matrix per series. Cost O(P n^2); memory O(n P),
+    O(n^2) in closed form.
 
     Parameters
     ----------
-    x, y, given, embedding, measure, ranks
+    x, y, given, embedding, measure, ranks, missing
         As in `causal_score`.
     null : {"auto", "signs", "windows", "circular", "local", "analytic"} or an instance with options
-        "auto" is "signs" for noisy and "windows" for deterministic targets, and "windows" for other measures than
+        "auto" is "signs" where noise is left and "windows" where not, and "windows" for other measures than
         conditional CS. Surrogates are made by `ShiftedWindows`, `CircularShifts` or `LocalPermutations`. The first two
         destroy every dependence between x and y: they test for "no relation", which is more than "no influence", and
         need more data. "analytic" is the F distribution, for ``measure="linear_granger"`` only.
     n_resamples : int
-        Number of surrogates.
+        Number of surrogates, and of random signs above 2,000 rows.
     rng : int or Generator, optional
         Random generator, or its seed.
-    n_jobs : int, optional
-        Number of threads; the result does not depend on it.
 
     Returns
     -------
     TestResult
-        `statistic` is what was tested: the combined evidence of the test by signs, the mean score of the windows, or
-        the score of the whole series for other nulls; ``details["score"]`` is the latter in any case.
+        `statistic` is what was tested: -log10 of the p-value for signs, which have no `null_distribution`; the mean
+        score of the windows; or the score of the whole series for other nulls, which is ``details["score"]`` in any
+        case.
 
     Examples
     --------
@@ -258,8 +262,8 @@ def causal_test(
     >>> causal_test(x1, x2, rng=0).pvalue <= 0.05, causal_test(x2, x1, rng=0).pvalue <= 0.05
     (True, False)
     """
-    problem = _two_series_problem(x, y, given, ranks, embedding)
-    found = tested_links(problem, measure, null, n_resamples, rng, n_jobs, progress=False)
+    problem = _two_series_problem(x, y, given, ranks, missing, embedding)
+    found = tested_links(problem, measure, null, n_resamples, rng, progress=False)
     bandwidths = {}
     if found.bandwidths is not None:
         names = ("bandwidth_x", "bandwidth_y", *(f"bandwidth_given_{i + 1}" for i in range(len(problem.series) - 2)))
@@ -288,12 +292,14 @@ def causal_test(
     )
 
 
-def _two_series_problem(x: Array, y: Array, given: Any, ranks: bool, embedding: GivenEmbedding) -> CausalProblem:
+def _two_series_problem(
+    x: Array, y: Array, given: Any, ranks: bool, missing: Missing, embedding: GivenEmbedding
+) -> CausalProblem:
     others = [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
-    series = [check_one_series("x", x, "x"), check_one_series("y", y, "y")]
+    series = [check_one_series("x", x, "x", missing), check_one_series("y", y, "y", missing)]
     for i, z in enumerate(others):
         name = "given" if len(others) == 1 else f"given[{i}]"
-        series.append(check_one_series(name, z, name))
+        series.append(check_one_series(name, z, name, missing))
     check_same_length(*series)
     check_different(series)
     series = in_ranks(series) if check_flag("ranks", ranks) else series
@@ -307,7 +313,6 @@ def tested_links(
     null: Null,
     n_resamples: int,
     rng: int | np.random.Generator | None,
-    n_jobs: int | None,
     *,
     progress: bool,
 ) -> LinkTests:
@@ -333,19 +338,18 @@ def tested_links(
     count = check_integer("n_resamples", n_resamples, 1)
     generator = check_rng(rng)
     check_rows(problem)
-    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
-        if null == "auto":
-            return _by_noise(problem, chosen, count, generator, progress=progress)
-        scorer = Scorer(problem, chosen)
-        if null == "analytic":
-            return _analytic(scorer)
-        title = f"{chosen.name}, {null if surrogates is None else surrogates.name} null"
-        with progress_bar(len(problem.links), progress, title) as advance:
-            if surrogates is None:
-                return _by_signs(scorer, count, generator, advance)
-            if isinstance(surrogates, ShiftedWindows):
-                return _by_windows(scorer, surrogates, count, generator, advance)
-            return _by_orders(scorer, surrogates, count, generator, advance)
+    if null == "auto":
+        return _by_noise(problem, chosen, count, generator, progress=progress)
+    scorer = Scorer(problem, chosen)
+    if null == "analytic":
+        return _analytic(scorer)
+    title = f"{chosen.name}, {null if surrogates is None else surrogates.name} null"
+    with progress_bar(len(problem.links), progress, title) as advance:
+        if surrogates is None:
+            return _by_signs(scorer, count, generator, advance)
+        if isinstance(surrogates, ShiftedWindows):
+            return _by_windows(scorer, surrogates, count, generator, advance)
+        return _by_orders(scorer, surrogates, count, generator, advance)
 
 
 def _by_noise(
@@ -363,7 +367,7 @@ def _by_noise(
         if places:
             own = replace(problem, links=tuple(problem.links[place] for place in places))
             null: Any = name
-            found.append(tested_links(own, measure, null, n_resamples, rng, None, progress=progress))
+            found.append(tested_links(own, measure, null, n_resamples, rng, progress=progress))
     return joined_tests(found, np.argsort([place for places in groups.values() for place in places]))
 
 
@@ -593,7 +597,15 @@ def _by_signs(scorer: Scorer, n_resamples: int, rng: np.random.Generator, advanc
         advance(1)
     nothing, scores = np.empty((len(pvalues), 0)), scorer.on_everything()
     return LinkTests(
-        scores, -np.log10(pvalues), nothing, pvalues, scorer.bandwidths, scorer.measure.name, "signs", problem.rows, None
+        scores,
+        -np.log10(pvalues),
+        nothing,
+        pvalues,
+        scorer.bandwidths,
+        scorer.measure.name,
+        "signs",
+        problem.rows,
+        None,
     )
 
 

@@ -269,7 +269,7 @@ def causal(
         str,
         typer.Option(
             help="Test: signs (of residuals), or surrogates by windows (of other times), circular (shifts) or local "
-            "(permutations); auto: signs for noisy targets, else windows."
+            "(permutations); auto: signs where the past leaves noise, else windows."
         ),
     ] = "auto",
     conditional: Annotated[
@@ -279,6 +279,9 @@ def causal(
     alpha: Annotated[float, typer.Option(help="False discovery rate of the links.")] = 0.05,
     resamples: Annotated[int, typer.Option(min=1, help="Surrogates of each test.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the surrogates.")] = 0,
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Leave out times whose value, or past, has missing values.")
+    ] = False,
     jobs: Jobs = None,
     dask: Dask = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -301,6 +304,7 @@ def causal(
             id=id_column,
             value=value,
             files=_file_options(form, encoding, decimal, gaps),
+            drop_missing=drop_missing,
         ),
         lag=_number_or_auto(lag),
         order=_number_or_auto(order),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -11,6 +12,7 @@ import numpy as np
 from rich.table import Table as PrintedTable
 
 from condcs._core.checks import check_alpha, check_choice, check_integer
+from condcs._core.settings import config_context
 from condcs.causal import CausalGraph, Embedding, causal_graph
 from condcs.causal._influence_measures import MeasureName
 from condcs.causal._link_tests import NullName
@@ -67,7 +69,8 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
     check_file("--out", out)
     table = read_series_table(path, options.series)
     count = len(table.names)
-    with Terminal(stderr=True).working(f"Testing {count * (count - 1):,} links ..."):
+    threads = config_context(n_threads=options.jobs) if options.jobs is not None else nullcontext()
+    with Terminal(stderr=True).working(f"Testing {count * (count - 1):,} links ..."), threads:
         graph = tested(table, options)
     from condcs.report._causal_page import causal_page
 
@@ -104,7 +107,7 @@ def tested(table: SeriesTable, options: CausalOptions) -> CausalGraph:
         ranks=options.ranks,
         n_resamples=options.resamples,
         rng=options.seed,
-        n_jobs=options.jobs,
+        missing="drop",
     )
 
 
@@ -114,7 +117,7 @@ def _embeddings(series: dict[str, FloatArray], options: CausalOptions) -> dict[s
     orders = ORDERS if options.order == "auto" else (check_integer("order", options.order, 1),)
     if len(lags) == len(orders) == 1:
         return dict.fromkeys(series, Embedding(orders[0], lags[0]))
-    targets = check_series_table("series", series)
+    targets = check_series_table("series", series, "drop")
     targets = in_ranks(targets) if options.ranks else targets
     search = EmbeddingSearch(targets, lags=lags, orders=orders)
     chosen = {one.name: search.choice(place) for place, one in enumerate(targets)}
@@ -131,7 +134,7 @@ def as_json(table: SeriesTable, graph: CausalGraph) -> dict[str, Any]:
         "rows": len(table.values),
         "holes": table.holes,
         "absent_times": table.absent,
-        "missing_values": table.missing,
+        "missing_values": sum(table.missing),
         "rows_used": [int(graph.complete[off].min()), int(graph.complete[off].max())],
         "measure": graph.measure,
         "null": graph.null,
@@ -170,6 +173,6 @@ def print_links(graph: CausalGraph, options: CausalOptions, console: Terminal) -
 def settings_words(graph: CausalGraph) -> str:
     """Say in a line what was tested and how."""
     return (
-        f"{graph.measure}, {graph.embedding_words()}; {graph.null} null on {graph.window:,} rows, "
-        f"{graph.null_distributions.shape[-1]} resamples; adjusted for {len(graph.rows())} tests (Benjamini-Hochberg)."
+        f"{graph.measure}, {graph.embedding_words()}; {graph.null_words()}; adjusted for {len(graph.rows())} tests "
+        "(Benjamini-Hochberg)."
     )

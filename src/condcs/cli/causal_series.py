@@ -43,6 +43,8 @@ class SeriesOptions:
         Columns of times, which must increase within a series; of names of series; of values in a long table.
     files : FileOptions
         How the table is read.
+    drop_missing : bool
+        Whether times with missing values are left out; else they are an error.
     """
 
     layout: SeriesLayout = "columns"
@@ -51,22 +53,22 @@ class SeriesOptions:
     id: str | None = None
     value: str | None = None
     files: FileOptions = field(default_factory=FileOptions)
+    drop_missing: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class SeriesTable:
-    """Series of a file: a column each, a row per time of the grid, NaN where there is no value."""
+    """Series of a file: a column each, a row per time of the grid, NaN where there is no value.
+
+    `missing` counts the empty cells of each series; times that are not in the file at all are holes.
+    """
 
     title: str
     names: tuple[str, ...]
     values: FloatArray
+    missing: tuple[int, ...]
     holes: int = 0
     absent: int = 0
-
-    @property
-    def missing(self) -> int:
-        """Number of missing values at times that are in the file."""
-        return int(np.isnan(self.values).sum()) - self.absent * len(self.names)
 
     def words(self) -> str:
         """Say how much was read, and what is missing."""
@@ -74,12 +76,24 @@ class SeriesTable:
         if self.holes:
             many = "hole" if self.holes == 1 else "holes"
             words += f"; {self.holes:,} {many} in time, {self.absent:,} times absent"
-        if self.missing:
-            cells = np.isnan(self.values).sum(axis=0) - self.absent
-            many = "value" if self.missing == 1 else "values"
-            place = f"{'most ' if np.count_nonzero(cells) > 1 else ''}in {self.names[int(np.argmax(cells))]!r}"
-            words += f"; {self.missing:,} missing {many}, {place}"
+        lacking = int(np.isnan(self.values).sum()) - self.absent * len(self.names) - sum(self.missing)
+        if lacking:
+            words += f"; {lacking:,} times absent of some of the series"
+        if any(self.missing):
+            words += f"; {self.missing_words()}"
         return words + "."
+
+    def missing_words(self) -> str:
+        """Say how many values are missing, and of which series."""
+        count = sum(self.missing)
+        place = (
+            f"{'most ' if np.count_nonzero(self.missing) > 1 else ''}in {self.names[int(np.argmax(self.missing))]!r}"
+        )
+        return f"{count:,} missing {'value' if count == 1 else 'values'}, {place}"
+
+
+def _empty_cells(values: FloatArray) -> tuple[int, ...]:
+    return tuple(int(count) for count in np.isnan(values).sum(axis=0))
 
 
 def read_series_table(path: str, options: SeriesOptions) -> SeriesTable:
@@ -89,7 +103,7 @@ def read_series_table(path: str, options: SeriesOptions) -> SeriesTable:
         if named is not None or options.layout == "long":
             raise ParameterError(f"`--{named or 'layout'}` must be left out for an array, which has no named columns.")
         title, names, values = _from_array(Path(path), options)
-        return _checked(SeriesTable(title, tuple(names), values), options)
+        return _checked(SeriesTable(title, tuple(names), values, _empty_cells(values)), options)
     if options.layout == "long" or (options.id is not None and options.layout == "columns"):
         return _checked(_from_long_table(path, options), options)
     if options.layout == "rows":
@@ -109,6 +123,11 @@ def _checked(table: SeriesTable, options: SeriesOptions) -> SeriesTable:
         raise DataError(
             f"{table.title} must have more times than series, got {rows} times of {columns} series. If a series is one "
             f"of its {other}, pass --layout {other}; else choose some series with --columns."
+        )
+    if any(table.missing) and not options.drop_missing:
+        raise DataError(
+            f"{table.title} must have no missing values, got {table.missing_words()}. Fill them in, leave the series "
+            "out with --columns, or pass --drop-missing to leave out every time whose value or past is missing."
         )
     return table
 
@@ -159,17 +178,17 @@ def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
         title = table.title
     refuse_columns([(one.name, one.fault(table)) for one in series if one.odd])
     values = np.column_stack([one.values() for one in series]) if series else np.empty((0, 0))
-    return _with_holes(Path(title).name, chosen, np.array(times), values)
+    return _with_holes(Path(title).name, chosen, np.array(times), values, _empty_cells(values))
 
 
-def _with_holes(title: str, names: Sequence[str], times: FloatArray, values: FloatArray) -> SeriesTable:
+def _with_holes(
+    title: str, names: Sequence[str], times: FloatArray, values: FloatArray, missing: tuple[int, ...]
+) -> SeriesTable:
     if not len(times):
-        return SeriesTable(title, tuple(names), values)
+        return SeriesTable(title, tuple(names), values, missing)
     places = grid_places(times, title)
-    steps = np.diff(places)
-    return SeriesTable(
-        title, tuple(names), on_grid(places, values), int(np.sum(steps > 1)), int(places[-1]) + 1 - len(places)
-    )
+    holes, absent = int(np.sum(np.diff(places) > 1)), int(places[-1]) + 1 - len(places)
+    return SeriesTable(title, tuple(names), on_grid(places, values), missing, holes, absent)
 
 
 def _from_rows(path: str, options: SeriesOptions) -> SeriesTable:
@@ -193,7 +212,7 @@ def _from_rows(path: str, options: SeriesOptions) -> SeriesTable:
     kept = [one for one in series if one.name in chosen]
     refuse_columns([(one.name, one.fault(table)) for one in kept if one.odd])
     values = np.column_stack([one.values() for one in kept]) if kept else np.empty((0, 0))
-    return SeriesTable(Path(title).name, tuple(one.name for one in kept), values)
+    return SeriesTable(Path(title).name, tuple(one.name for one in kept), values, _empty_cells(values))
 
 
 def _from_long_table(path: str, options: SeriesOptions) -> SeriesTable:
@@ -227,7 +246,8 @@ def _from_long_table(path: str, options: SeriesOptions) -> SeriesTable:
     values = np.full((len(times), len(chosen)), np.nan)
     for column, name in enumerate(chosen):
         values[np.searchsorted(times, moments[name]), column] = series[name].values()
-    return _with_holes(Path(title).name, chosen, times, values)
+    missing = tuple(int(np.isnan(series[name].values()).sum()) for name in chosen)
+    return _with_holes(Path(title).name, chosen, times, values, missing)
 
 
 def _column(table: Table, option: str, name: str | None) -> list[int]:
