@@ -72,11 +72,31 @@ def test_independent_persistent_series_looked_linked():
     factors = []
     for run in range(200):
         pair = tuple(check_series_table("series", x[:, :, run]))
-        factors.append(variance_inflation(CausalProblem(pair, Embedding(), (Link(0, 1),)), Link(0, 1)))
+        problem = CausalProblem(pair, Embedding(), (Link(0, 1),))
+        factors.append(variance_inflation(problem, Link(0, 1), target[:, [run]]))
     assert squares.mean() > 1.2
     assert squares.mean() / np.mean(factors) == pytest.approx(1.0, abs=0.12)
     assert widened(0.05, 1.0) == pytest.approx(0.05)
     assert widened(0.045500264, 4.0) == pytest.approx(0.317310508)
+
+
+def seasonal(n, seed):
+    """Two independent series, each of which repeats what it was 12 steps before."""
+    noise = np.random.default_rng(seed).normal(size=(n + 200, 2))
+    x = noise.copy()
+    for t in range(12, len(x)):
+        x[t] += 0.8 * x[t - 12]
+    return x[200:]
+
+
+def test_a_season_beyond_the_past_looked_like_a_link():
+    """At order 1 half of such links had p <= 0.05; of 24 at that level, more than 6 are a surprise of 0.1%."""
+    found = [causal_graph(seasonal(200, seed), embedding=1, null="signs", rng=0).pvalues for seed in range(12)]
+    assert sum((p <= 0.05).sum() for p in found) <= 6
+    pair = tuple(check_series_table("series", seasonal(200, 0)))
+    problem = CausalProblem(pair, Embedding(), (Link(0, 1),))
+    assert Helpers(problem).season(Link(0, 1)) == (12,)
+    assert Helpers(problem).condition(Link(0, 1)).shape == (199, 2)
 
 
 def test_a_third_series_that_helps_is_conditioned_on():

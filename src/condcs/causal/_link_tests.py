@@ -32,7 +32,6 @@ from condcs.causal._series import (
     FloatArray,
     Link,
     Missing,
-    Series,
     check_different,
     check_flag,
     check_kind,
@@ -113,6 +112,9 @@ _LEAST_NOISE = 0.01
 _HELPFUL, _MOST_HELPERS = 0.99, 1
 """A series helps to predict a target if its last value reduces what is left unexplained by this factor; and how many
 are conditioned on at most."""
+
+_CLEAR = 3.0
+"""Standard errors from which an autocorrelation is clearly not 0."""
 
 _CLOSED_FORM_ROWS = 2000
 """Rows up to which the p-values of random signs are in closed form; beyond, its matrices would take gigabytes."""
@@ -382,6 +384,7 @@ class Helpers:
         self._problem = problem
         self._shares: dict[tuple[int, tuple[int, ...]], float] = {}
         self._ranked: dict[int, list[int]] = {}
+        self._seasons: dict[int, tuple[int, ...]] = {}
 
     def of(self, link: Link) -> tuple[int, ...]:
         """Return the third series that a link is conditioned on: beside its own, those that help."""
@@ -393,7 +396,25 @@ class Helpers:
         problem = self._problem
         steps = problem.embedding.source_steps
         pasts = [problem.past(v, steps) for v in self.of(link)]
-        return np.hstack([problem.parts(link)[1], *pasts])
+        return np.hstack([problem.parts(link)[1], *pasts, *(self._earlier(link.target, k) for k in self.season(link))])
+
+    def season(self, link: Link) -> tuple[int, ...]:
+        """Return the step at which what the own past leaves of the target is autocorrelated most, if it clearly is."""
+        if link.target not in self._seasons:
+            problem = self._problem
+            own = problem.past(link.target, problem.embedding.own_steps)
+            left = QuickSmoother(own, (False,) * own.shape[1]).residuals(problem.past(link.target, (0,)))[0]
+            found = _autocorrelations(_on_grid(problem, left))
+            found[[k - 1 for k in problem.embedding.own_steps if k <= len(found)]] = 0.0
+            best = int(np.argmax(found))
+            clear = found[best] > _CLEAR / np.sqrt(problem.rows)
+            self._seasons[link.target] = (best + 1,) if clear else ()
+        return self._seasons[link.target]
+
+    def _earlier(self, v: int, step: int) -> FloatArray:
+        """Return the values so many steps before the targets; NaN before the first."""
+        times = self._problem.times
+        return np.where((times >= step)[:, None], self._problem.series[v].values[times - step], np.nan)
 
     def unexplained(self, link: Link) -> float:
         """Return the share of the variance of the target that is left by what the link is conditioned on."""
@@ -593,7 +614,10 @@ def _by_signs(scorer: Scorer, n_resamples: int, rng: np.random.Generator, advanc
             found = tests(x, y, z).pvalue
         else:
             found = independence_test(x, y, given=z, n_resamples=n_resamples, rng=stream).pvalue
-        pvalues[place] = widened(found, variance_inflation(problem, link))
+        left = np.full_like(target, np.nan)
+        both = np.hstack([z, x])
+        left[complete] = QuickSmoother(both, (False,) * both.shape[1]).residuals(y)[0]
+        pvalues[place] = widened(found, variance_inflation(problem, link, left))
         advance(1)
     nothing, scores = np.empty((len(pvalues), 0)), scorer.on_everything()
     return LinkTests(
@@ -609,19 +633,48 @@ def _by_signs(scorer: Scorer, n_resamples: int, rng: np.random.Generator, advanc
     )
 
 
-def variance_inflation(problem: CausalProblem, link: Link) -> float:
-    r"""Return the factor by which the persistence of both series widens sums of products of their residuals.
+def variance_inflation(problem: CausalProblem, link: Link, left: FloatArray) -> float:
+    r"""Return the factor by which the memory of both series widens sums of products of their residuals.
 
     A regression of a series of persistence b (its autocorrelation at one step) on its past underestimates b by
     :math:`(1 + 3 b) / n` on average (Kendall 1954). What it leaves is therefore autocorrelated, and so is the past of a
     source of persistence a: the variance of the sum of their products is larger than that of independent products by
+    the first two terms of
 
-    .. math:: 1 + \frac{2 (1 + 3 b)}{n} \frac{a}{1 - a b}.
+    .. math:: 1 + \frac{2 (1 + 3 b)}{n} \frac{a}{1 - a b} + 2 \sum_k r_k s_k.
 
-    Without it, independent series of persistence 0.95 would look linked in 9% of all cases at a level of 5%.
+    The last term is for what the past that is looked at does not explain, such as seasons: r are autocorrelations of
+    the source, and s those of `left` (what both pasts leave of the target, one row per target), where they are clearly
+    not 0 and both of the same sign.
+
+    Without it, independent series of persistence 0.95 would look linked in 9% of all cases at a level of 5%, and those
+    with a season beyond the past that is looked at in half of them.
     """
-    a, b = (_persistence(problem.series[v]) for v in (link.source, link.target))
-    return 1 + 2 * (1 + 3 * b) / problem.rows * a / (1 - a * b)
+    of_source = _autocorrelations(problem.series[link.source].values)
+    of_target = _autocorrelations(problem.series[link.target].values)
+    a, b = (float(np.clip(found[0], 0.0, 0.999)) for found in (of_source, of_target))
+    unexplained = _autocorrelations(_on_grid(problem, left))
+    clear = np.where(np.abs(unexplained) > _CLEAR / np.sqrt(problem.rows), unexplained * of_source, 0.0)
+    return float(1 + 2 * (1 + 3 * b) / problem.rows * a / (1 - a * b) + 2 * np.maximum(clear, 0.0).sum())
+
+
+def _on_grid(problem: CausalProblem, rows: FloatArray) -> FloatArray:
+    """Put a value for each target at its time; NaN at other times."""
+    made = np.full((len(problem.series[0]), rows.shape[1]), np.nan)
+    made[problem.times] = rows
+    return made
+
+
+def _autocorrelations(values: FloatArray) -> FloatArray:
+    """Autocorrelations at 1, 2, ... steps, up to a quarter of the times; of several columns the largest."""
+    present = np.isfinite(values)
+    centred = np.where(present, values - np.nanmean(values, axis=0), 0.0)
+    variance = np.nanvar(values, axis=0)
+    found = []
+    for k in range(1, max(2, len(values) // 4)):
+        both = np.maximum((present[k:] & present[:-k]).sum(axis=0), 1)
+        found.append(((centred[k:] * centred[:-k]).sum(axis=0) / both / variance).max())
+    return np.array(found)
 
 
 def widened(p: float, inflation: float) -> float:
@@ -629,14 +682,6 @@ def widened(p: float, inflation: float) -> float:
     from scipy.special import ndtr, ndtri
 
     return float(2 * ndtr(ndtri(p / 2) / np.sqrt(inflation)))
-
-
-def _persistence(series: Series) -> float:
-    """Autocorrelation at one step, between 0 and 0.999; the largest of all columns."""
-    pairs = series.is_measured[1:] & series.is_measured[:-1]
-    centred = series.values - series.measured.mean(axis=0)
-    products = (centred[1:] * centred[:-1])[pairs].mean(axis=0) / series.measured.var(axis=0)
-    return float(np.clip(products.max(), 0.0, 0.999))
 
 
 def _analytic(scorer: Scorer) -> LinkTests:
