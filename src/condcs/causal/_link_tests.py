@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -16,16 +15,15 @@ from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
 from condcs._core.progress import progress_bar
 from condcs._core.random import check_rng
-from condcs._core.thread_limit import one_blas_thread
 from condcs._inference.independence_tests import independence_test
 from condcs._inference.nulls import circular_shifts, local_permutations, shifted_windows
 from condcs._inference.pvalues import ROUNDING, check_numbers, pvalue
 from condcs._inference.repeated_independence import QuickSmoother, RepeatedIndependence
 from condcs._inference.results import TestResult
 from condcs._parallel.spreading import Shared, active_workers, in_order, spread
-from condcs.causal._gram_scores import reordered_gram_scores, window_gram_scores
-from condcs.causal._influence_measures import Baseline, ConditionalCS, KernelGranger, Measure, check_measure, f_test
-from condcs.causal._predictive_choice import GivenEmbedding, base_bandwidths, chosen_levels, embeddings_of
+from condcs.causal._gram_scores import Scorer
+from condcs.causal._influence_measures import ConditionalCS, Measure, check_measure, f_test
+from condcs.causal._predictive_choice import GivenEmbedding, embeddings_of
 from condcs.causal._series import (
     FEWEST_ROWS,
     CausalProblem,
@@ -38,7 +36,6 @@ from condcs.causal._series import (
     check_one_series,
     check_rows,
     check_same_length,
-    in_common_unit,
     in_ranks,
 )
 
@@ -450,61 +447,6 @@ class Helpers:
             return 1.0
         left_out = QuickSmoother(inputs[complete], (False,) * inputs.shape[1]).residuals(y)[1]
         return float(np.max((left_out**2).mean(axis=0) / y.var(axis=0)))
-
-
-class Scorer:
-    """A measure with its bandwidths, ready to be evaluated on windows and orders."""
-
-    def __init__(self, problem: CausalProblem, measure: ConditionalCS | Baseline) -> None:
-        if isinstance(measure, KernelGranger):
-            # One kernel for several series: they must be in one unit, and so must a bandwidth that was given.
-            problem = replace(problem, series=in_common_unit(problem.series))
-            measure = measure.in_unit(problem.series[0].exponent)
-        self.problem, self.measure = problem, measure
-        self.bandwidths: FloatArray | None = None
-        if isinstance(measure, ConditionalCS):
-            base, choose = base_bandwidths(problem, measure.bandwidth)
-            self._base = base
-            self._levels = chosen_levels(problem, base) if choose else np.zeros(len(problem.links), np.int64)
-            exponents = [one.exponent for one in problem.series]
-            self.bandwidths = np.ldexp(base * 2.0 ** (-self._levels[:, None] / 2), exponents)
-
-    def on_windows(self, starts: Any, window: int, advance: Any = lambda count: None) -> FloatArray:
-        """Return the scores (links x starts) on pairs of windows, given by (source start, target start)."""
-        links = self.problem.links
-        if isinstance(self.measure, ConditionalCS):
-            found = window_gram_scores(self.problem, self._base, self._levels, starts, window, self.measure.form)
-            advance(len(links))
-            return found
-        rows = np.empty((len(links), len(starts)))
-        with self._few_threads():
-            for row, link in zip(rows, links, strict=True):
-                target, condition, source = self.problem.parts(link)
-                score = self.measure.scorer(condition, source)
-                for place, (i, j) in enumerate(starts):
-                    row[place] = score(target[j : j + window], condition[j : j + window], source[i : i + window])
-                advance(1)
-        return rows
-
-    def on_orders(self, index: int, orders: Any) -> FloatArray:
-        """Return the scores of one link with the source's rows in other orders."""
-        link = self.problem.links[index]
-        if isinstance(self.measure, ConditionalCS):
-            level = int(self._levels[index])
-            return reordered_gram_scores(self.problem, self._base, link, level, orders, self.measure.form)
-        target, condition, source = self.problem.parts(link)
-        score = self.measure.scorer(condition, source)
-        with self._few_threads():
-            return np.array([score(target, condition, source[order]) for order in orders])
-
-    def _few_threads(self) -> AbstractContextManager[Any]:
-        """Keep BLAS to one thread: on the small matrices of the baselines, starting more takes longer than the work."""
-        full = isinstance(self.measure, KernelGranger) and self.measure.eigensolver == "full"
-        return nullcontext() if full else one_blas_thread()
-
-    def on_everything(self) -> FloatArray:
-        """Return the score of each link on the whole series."""
-        return self.on_windows(np.zeros((1, 2), np.int64), self.problem.rows)[:, 0]
 
 
 def _by_windows(

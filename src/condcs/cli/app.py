@@ -292,8 +292,7 @@ def causal(
     gaps: Gaps = None,
 ) -> None:
     """Test which series of a table drive which others; print the links and write an HTML report with the graph."""
-    from condcs.cli.causal_command import CausalMeasure, CausalNull, CausalOptions, run
-    from condcs.cli.causal_series import SeriesLayout, SeriesOptions
+    from condcs.cli.causal_command import CausalMeasure, CausalNull, CausalOptions, SeriesLayout, SeriesOptions, run
     from condcs.cli.workers import on_workers
 
     options = CausalOptions(

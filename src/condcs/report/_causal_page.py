@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condcs.causal._graph_drawing import BLUE, draw_links, draw_matrix, plain
+from condcs.causal._graphs import BLUE, draw_links, draw_matrix, plain
 from condcs.report._page import Page
 
 if TYPE_CHECKING:
