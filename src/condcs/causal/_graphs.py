@@ -146,7 +146,8 @@ class CausalGraph(ByValue):
         for row in self.rows():
             mark = " *" if row["pvalue_adjusted"] <= 0.05 else ""
             link = f"{row['source']:>{wide}} -> {row['target']:<{wide}}"
-            lines.append(f"{link}  {row['score']:9.4g}  {row['pvalue']:7.4f}  {row['pvalue_adjusted']:8.4f}{mark}")
+            p, adjusted = (pvalue_words(row[name]) for name in ("pvalue", "pvalue_adjusted"))
+            lines.append(f"{link}  {row['score']:9.4g}  {p:>7}  {adjusted:>8}{mark}")
         lines.append(f"{self.measure}, {self.null_words()}, {self.embedding_words()}; * adjusted p <= 0.05")
         if self.missing_words():
             lines.append(self.missing_words())
@@ -168,7 +169,8 @@ class CausalGraph(ByValue):
     def null_words(self) -> str:
         """Say how links were tested, and on how much."""
         drawn = self.null_distributions.shape[-1]
-        return f"{self.null} null on {self.window:,} rows" + (f", {drawn:,} resamples" if drawn else "")
+        more = " and more" if " and " in self.null else ""
+        return f"{self.null} null on {self.window:,} rows{more}" + (f", {drawn:,} resamples" if drawn else "")
 
     def embedding_words(self) -> str:
         """Say lag and order, for each target if they differ."""
@@ -315,6 +317,11 @@ def _missing(method: str, partner: str, target: str) -> MissingPartnerError:
     return MissingPartnerError(
         f"`{method}` needs {partner}, which is not installed. Install it with: pip install '{target}'"
     )
+
+
+def pvalue_words(p: float) -> str:
+    """Return a p-value with four digits."""
+    return f"{p:.4f}" if p >= 1e-4 else "<0.0001"
 
 
 def plain(name: str) -> str:

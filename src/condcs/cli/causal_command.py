@@ -23,6 +23,7 @@ from condcs._tables.kinds import Decimal, as_day, as_number, is_missing, meant_a
 from condcs._tables.pair import refuse_columns
 from condcs._tables.sources import FileOptions, Table, open_table
 from condcs.causal import CausalGraph, Embedding, causal_graph
+from condcs.causal._graphs import pvalue_words
 from condcs.causal._influence_measures import MeasureName
 from condcs.causal._link_tests import NullName
 from condcs.causal._predictive_choice import LAGS, ORDERS, EmbeddingSearch
@@ -236,8 +237,8 @@ def print_links(graph: CausalGraph, options: CausalOptions, console: Terminal) -
             "→",
             foreign(row["target"]),
             f"{row['score']:.4g}",
-            f"{row['pvalue']:.4f}",
-            f"{row['pvalue_adjusted']:.4f}",
+            pvalue_words(row["pvalue"]),
+            pvalue_words(row["pvalue_adjusted"]),
             "drives" if found else "",
             style="bold green" if found else "dim",
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condcs.causal._graphs import BLUE, draw_links, draw_matrix, plain
+from condcs.causal._graphs import BLUE, draw_links, draw_matrix, plain, pvalue_words
 from condcs.report._page import Page
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def causal_page(
             r["source"],
             r["target"],
             r["score"],
-            f"{r['pvalue']:.4f}",
-            f"{r['pvalue_adjusted']:.4f}",
+            pvalue_words(r["pvalue"]),
+            pvalue_words(r["pvalue_adjusted"]),
             "drives" if r["pvalue_adjusted"] <= alpha else "",
         ]
         for r in graph.rows()
