@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -33,7 +34,17 @@ from condcs._inference.smoothing import (
     median_square,
     squared_distances,
 )
-from condcs._inference.views import WEIGHTS, Contrasts, adjusted_response, dependence_contrasts, wave_features
+from condcs._inference.views import (
+    _NARROW_FEATURES,
+    _WAVES,
+    WEIGHTS,
+    Contrasts,
+    Response,
+    _kernel_features,
+    _normal_scores,
+    adjusted_response,
+    dependence_contrasts,
+)
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -132,29 +143,37 @@ class RepeatedIndependence:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, tuple[Smoother, dict[tuple[str, bytes], Any]]] = OrderedDict()
+        self._kept: OrderedDict[bytes, tuple[Smoother, OrderedDict[bytes, Any]]] = OrderedDict()
+        self._waves: OrderedDict[bytes, FloatArray] = OrderedDict()
 
     def __call__(self, x: FloatArray, y: FloatArray, z: FloatArray | None = None) -> ClosedForm:
         """Test whether x and y (n x d each) are independent given z (n x d, or None); all are numbers."""
         # Without a condition, what a regression on a constant leaves is the deviation from the mean.
         z = np.ascontiguousarray(np.zeros((len(x), 1)) if z is None else z, np.float64)
-        key = z.tobytes()
-        if key not in self._kept:
-            self._kept[key] = QuickSmoother(z, (False,) * z.shape[1]), {}
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        smoother, known = self._kept[key]
+        smoother, known = _kept(self._kept, z, lambda: (QuickSmoother(z, (False,) * z.shape[1]), OrderedDict()))
 
-        def of(make: Any, values: FloatArray) -> Any:
-            values = np.ascontiguousarray(values, np.float64)
-            name = make.__name__, values.tobytes()
-            if name not in known:
-                known[name] = make(values, (False,) * values.shape[1], smoother)
-            return known[name]
+        def response(values: FloatArray) -> Response:
+            made: Response = _kept(
+                known, values, lambda: adjusted_response(values, (False,) * values.shape[1], smoother)
+            )
+            return made
 
-        responses = of(adjusted_response, x), of(adjusted_response, y)
-        return closed_form(dependence_contrasts(*responses, of(wave_features, x), smoother))
+        x, y = (np.ascontiguousarray(values, np.float64) for values in (x, y))
+        # As `wave_features`, whose features before regression are the same for every z.
+        waves = _kept(self._waves, x, lambda: _kernel_features(_normal_scores(x), x[:, :0].T, _WAVES, _NARROW_FEATURES))
+        left = _kept(known, waves, lambda: smoother.residuals(waves)[0])
+        return closed_form(dependence_contrasts(response(x), response(y), left, smoother))
+
+
+def _kept(kept: OrderedDict[bytes, Any], values: FloatArray, make: Callable[[], Any]) -> Any:
+    """Return what was made of these values; the least recently used entry makes room for a new one."""
+    key = values.tobytes()
+    if key not in kept:
+        kept[key] = make()
+        if len(kept) > _KEPT:
+            kept.popitem(last=False)
+    kept.move_to_end(key)
+    return kept[key]
 
 
 def closed_form(contrasts: Contrasts) -> ClosedForm:
