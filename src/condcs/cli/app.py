@@ -269,7 +269,7 @@ def causal(
         str,
         typer.Option(
             help="Test: signs (of residuals), or surrogates by windows (of other times), circular (shifts) or local "
-            "(permutations); auto: signs where the past leaves noise, else windows."
+            "(permutations); auto: signs where the past leaves noise, else windows. analytic: F, for linear_granger."
         ),
     ] = "auto",
     conditional: Annotated[
@@ -292,7 +292,9 @@ def causal(
     gaps: Gaps = None,
 ) -> None:
     """Test which series of a table drive which others; print the links and write an HTML report with the graph."""
-    from condcs.cli.causal_command import CausalMeasure, CausalNull, CausalOptions, SeriesLayout, SeriesOptions, run
+    from condcs.causal._influence_measures import MeasureName
+    from condcs.causal._link_tests import NullName
+    from condcs.cli.causal_command import CausalOptions, SeriesLayout, SeriesOptions, run
     from condcs.cli.workers import on_workers
 
     options = CausalOptions(
@@ -307,8 +309,8 @@ def causal(
         ),
         lag=_number_or_auto(lag),
         order=_number_or_auto(order),
-        measure=_one_of(CausalMeasure, "measure", measure),
-        null=_one_of(CausalNull, "null", null),
+        measure=_one_of(MeasureName, "measure", measure),
+        null=_one_of(NullName, "null", null),
         conditional=conditional,
         ranks=ranks,
         alpha=alpha,

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from rich.table import Table as PrintedTable
 
-from condcs._core.checks import check_alpha, check_choice, check_integer
+from condcs._core.checks import check_alpha, check_integer
 from condcs._core.errors import DataError, ParameterError
 from condcs._core.settings import config_context
 from condcs._tables.column_choice import MOST_COLUMNS, select_columns
@@ -33,9 +33,6 @@ from condcs.cli.terminal import Terminal, foreign
 from condcs.datasets._npz_files import read_arrays
 
 FloatArray = np.ndarray[Any, Any]
-
-CausalMeasure = Literal["conditional_cs", "linear_granger", "kernel_granger", "transfer_entropy"]
-CausalNull = Literal["auto", "signs", "windows", "circular", "local"]
 
 SeriesLayout = Literal["columns", "rows", "long"]
 """A series is a column, a row, or the rows with the same id."""
@@ -132,8 +129,8 @@ class CausalOptions:
     series: SeriesOptions = field(default_factory=SeriesOptions)
     lag: int | Literal["auto"] = "auto"
     order: int | Literal["auto"] = "auto"
-    measure: CausalMeasure = "conditional_cs"
-    null: CausalNull = "auto"
+    measure: MeasureName = "conditional_cs"
+    null: NullName = "auto"
     conditional: bool = False
     ranks: bool = False
     alpha: float = 0.05
@@ -174,14 +171,12 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
 
 def tested(table: SeriesTable, options: CausalOptions) -> CausalGraph:
     """Test all ordered pairs of columns."""
-    measure: MeasureName = check_choice("measure", options.measure, get_args(MeasureName))
-    null: NullName = check_choice("null", options.null, get_args(NullName))
     series = dict(zip(table.names, table.values.T, strict=True))
     return causal_graph(
         series,
         embedding=_embeddings(series, options),
-        measure=measure,
-        null=null,
+        measure=options.measure,
+        null=options.null,
         conditional=options.conditional,
         ranks=options.ranks,
         n_resamples=options.resamples,
