@@ -119,7 +119,7 @@ def lorenz_links(nodes: int) -> FloatArray:
     links = np.zeros((nodes, nodes), bool)
     for step in (1, -1, -2):
         links[(place + step) % nodes, place] = True
-    return links & ~np.eye(nodes, dtype=bool)
+    return np.asarray(links & ~np.eye(nodes, dtype=bool))
 
 
 def simulate_lorenz(nodes: int, length: int, flaw: str, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -140,7 +140,7 @@ def simulate_lorenz(nodes: int, length: int, flaw: str, rng: np.random.Generator
         u = state.reshape(2, nodes)
         found = np.roll(u, 1, axis=1) * (np.roll(u, -1, axis=1) - np.roll(u, 2, axis=1)) - u + 10.0
         found[0] += pushes @ u[1]
-        return found.ravel()
+        return np.asarray(found.ravel())
 
     settling = 20.0
     times = settling + 0.1 * np.arange(length)

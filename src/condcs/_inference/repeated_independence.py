@@ -15,7 +15,6 @@ p-values, as in `condcs.independence_test`; its distribution is about Landau's, 
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
@@ -29,6 +28,7 @@ from condcs._inference.smoothing import (
     _GAIN,
     _LEAST_LEFT,
     _PENALTIES,
+    LANDMARKS,
     MOST_FREEDOM,
     Smoother,
     median_square,
@@ -56,15 +56,12 @@ _SMALLEST = 1e-300
 _CUBED = 128
 """Rows that the trace of the cube of a kernel is estimated by, if there are more."""
 
-_LANDMARKS = 100
-"""Centres of the Gaussian bumps at most: a fit has no more than a third as many degrees of freedom as rows."""
-
 
 class QuickSmoother(Smoother):
-    """The same regressions, with the fit of each column chosen by generalised cross-validation.
+    """The same regressions, with the penalty of each design chosen by generalised cross-validation.
 
     That takes the leverage of every row to be the mean one: errors of all penalties then follow from the coefficients
-    alone, and residuals are needed of the chosen fits only.
+    alone. Designs are compared by their errors with a row left out, as they are there.
     """
 
     @cached_property
@@ -80,9 +77,9 @@ class QuickSmoother(Smoother):
 
     @cached_property
     def _distances(self) -> tuple[FloatArray, FloatArray, float]:
-        """Landmarks, half as many as rows at most; squared distances of all rows from them, and their median."""
+        """Landmarks, squared distances of all rows from them, and their median: the same for every bandwidth."""
         n = self.rows
-        landmarks = np.unique(np.linspace(0, n - 1, min(-(-n // 2), _LANDMARKS)).astype(np.int64))
+        landmarks = np.unique(np.linspace(0, n - 1, min(n, LANDMARKS)).astype(np.int64))
         squared = squared_distances(self.numbers, self.numbers[landmarks])
         return landmarks, squared, median_square(squared)
 
@@ -108,24 +105,18 @@ class QuickSmoother(Smoother):
         left, left_out = targets.copy(), targets * (n / (n - 1))
         squares = (targets**2).sum(axis=0)
         smallest = squares * (n / (n - 1)) ** 2
-        best = np.full(m, -1)
-        fits = []
         with one_blas_thread():
-            for place, (design, (shrinkages, factors)) in enumerate(zip(self.designs, self._shrinkages, strict=True)):
+            for design, (shrinkages, factors) in zip(self.designs, self._shrinkages, strict=True):
                 along = design.basis.T @ targets
                 errors = factors[:, None] * (squares - (shrinkages * (2 - shrinkages)) @ along**2)
-                chosen = errors.argmin(axis=0)
-                least = errors[chosen, np.arange(m)]
-                best[least < _GAIN * smallest] = place
-                smallest = np.where(least < _GAIN * smallest, least, smallest)
-                fits.append((along, shrinkages[chosen].T))
-            for place, (along, shrinkages) in enumerate(fits):
-                own = np.flatnonzero(best == place)
-                if len(own):
-                    basis, shrinkage = self.designs[place].basis, shrinkages[:, own]
-                    left[:, own] -= basis @ (shrinkage * along[:, own])
-                    leverage = 1 / n + basis**2 @ shrinkage
-                    left_out[:, own] = left[:, own] / np.maximum(1 - leverage, _LEAST_LEFT)
+                shrinkage = shrinkages[errors.argmin(axis=0)].T
+                here = targets - design.basis @ (shrinkage * along)
+                leverage = 1 / n + design.basis**2 @ shrinkage
+                deleted = here / np.maximum(1 - leverage, _LEAST_LEFT)
+                error = (deleted**2).sum(axis=0)
+                better = error < _GAIN * smallest
+                smallest[better] = error[better]
+                left[:, better], left_out[:, better] = here[:, better], deleted[:, better]
         return left, left_out
 
 
@@ -189,7 +180,9 @@ def closed_form(contrasts: Contrasts) -> ClosedForm:
             for own in features:
                 if id(own) not in grams:
                     grams[id(own)] = own @ own.T
-            kernel = math.prod(grams[id(own)] for own in features)
+            kernel = grams[id(features[0])].copy()
+            for own in features[1:]:
+                kernel *= grams[id(own)]
             if np.isfinite(bandwidth):
                 kernel *= np.exp(squared_distances(numbers, numbers) / (-2 * contrasts.unit * bandwidth**2))
             np.fill_diagonal(kernel, 0.0)
