@@ -10,6 +10,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
+from condcs import config_context
 from condcs.causal import (
     ConditionalCS,
     KernelGranger,
@@ -35,7 +36,7 @@ def single_test(window: int = 1024, resamples: int = 100) -> None:
     short_x, short_y = x[: window + 2], y[: window + 2]
 
     def test(**options: Any) -> Any:
-        settings = {"null": ShiftedWindows(n_windows=1), "n_resamples": resamples, "rng": 0, "n_jobs": THREADS}
+        settings = {"null": ShiftedWindows(n_windows=1), "n_resamples": resamples, "rng": 0}
         return causal_test(x, y, embedding=2, **{"null": "windows", **settings, **options})
 
     test()
@@ -66,9 +67,7 @@ def all_pairs(length: int = 1024, resamples: int = 100) -> None:
     causal_graph(series[:200], n_resamples=2, rng=0)
     for order in (1, 2):
         seconds = once(
-            lambda order=order: causal_graph(
-                series, embedding=order, null="windows", n_resamples=resamples, rng=0, n_jobs=THREADS
-            )
+            lambda order=order: causal_graph(series, embedding=order, null="windows", n_resamples=resamples, rng=0)
         )
         print(f"causal_graph, 5 series x {length:,}, 20 links, P = {resamples}, order {order}:  {seconds:.2f} s")
 
@@ -78,14 +77,13 @@ def memory(length: int = 4096, resamples: int = 100) -> None:
 
     series = make_henon_chain(length).series
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    seconds = once(
-        lambda: causal_graph(series, embedding=2, null="windows", n_resamples=resamples, rng=0, n_jobs=THREADS)
-    )
+    seconds = once(lambda: causal_graph(series, embedding=2, null="windows", n_resamples=resamples, rng=0))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
     print(f"causal_graph, 5 series x {length:,}, P = {resamples}: {seconds:.1f} s, peak {peak:.0f} MB above the inputs")
 
 
 def main() -> None:
-    memory()
-    all_pairs()
-    single_test()
+    with config_context(n_threads=THREADS):
+        memory()
+        all_pairs()
+        single_test()

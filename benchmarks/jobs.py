@@ -271,7 +271,7 @@ def influence(n: int) -> Work:
         test = CMIknn(significance="shuffle_test", sig_samples=100, workers=1, seed=0)
         return test.run_test_raw(*lagged)
 
-    return Work(lambda: causal_test(x, y, embedding=2, n_resamples=100, rng=0, n_jobs=1), other)
+    return Work(lambda: causal_test(x, y, embedding=2, n_resamples=100, rng=0), other)
 
 
 def loss(n: int) -> Work:

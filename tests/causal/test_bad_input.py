@@ -33,7 +33,7 @@ CASES = {
     "infinite": (lambda: causal_graph(INFINITE), r"finite values, got 1 infinite .* row 7, column 'x2'. Use NaN"),
     "infinite in y": (lambda: causal_test(X, INFINITE[:, 1]), "causal_test: `y` must have finite values"),
     "every other value is missing": (
-        lambda: causal_graph(MOSTLY_GAPS),
+        lambda: causal_graph(MOSTLY_GAPS, missing="drop"),
         "`x2` and `x1` must have at least 20 times with a complete past .* got 0 of 100",
     ),
     "nothing but gaps": (lambda: causal_score(X, Y * np.nan), "`y` must have values, but column 'y' is NaN"),

@@ -1,10 +1,10 @@
-"""Noisy targets are tested by signs of residuals, deterministic ones by surrogate windows."""
+"""Links are tested by signs of residuals if what they are conditioned on leaves noise, else by surrogate windows."""
 
 import numpy as np
 import pytest
 
 from condcs.causal import causal_graph, causal_test
-from condcs.causal._link_tests import companions
+from condcs.causal._link_tests import Helpers, variance_inflation, widened
 from condcs.causal._series import CausalProblem, Embedding, Link, check_series_table
 from condcs.datasets import make_henon_chain
 from condcs.exceptions import ParameterError
@@ -38,17 +38,65 @@ def test_links_of_noisy_series_were_missed():
         assert graph.pvalues[0, 1] <= 0.05
 
 
-def test_each_target_has_a_null_of_its_own():
-    noisy = threshold_pair(300, 0)[:, 0]
+def test_each_link_has_a_null_of_its_own():
+    """The second map is noise given its own past, not given the first; the first has no noise at all."""
     maps = make_henon_chain(300, n_maps=2).series
-    series = {"noise": noisy, "first": maps[:, 0], "second": maps[:, 1]}
+    series = {"noise": threshold_pair(300, 0)[:, 0], "first": maps[:, 0], "second": maps[:, 1]}
     graph = causal_graph(series, embedding=2, n_resamples=9, rng=0)
     assert graph.null == "signs and windows"
-    alone = causal_test(maps[:, 0], maps[:, 1], embedding=2, n_resamples=9, rng=0)
-    assert alone.null == "windows"
-    assert graph.scores[1, 2] == pytest.approx(alone.details["score"], rel=1e-12)
+    forth, back = (causal_test(*pair, embedding=2, n_resamples=9, rng=0) for pair in (maps.T, maps.T[::-1]))
+    assert (forth.null, back.null) == ("signs", "windows")
+    assert forth.pvalue < 1e-3
+    assert graph.scores[1, 2] == pytest.approx(forth.details["score"], rel=1e-12)
+    # From noise to a map that the other one explains: windows, whose resamples are there; signs have none.
+    assert np.isfinite(graph.null_distributions[0, 2]).all()
+    assert np.isnan(graph.null_distributions[1, 2]).all()
     with pytest.raises(ParameterError, match=r'`null`="signs" must go with measure="conditional_cs"'):
         causal_test(maps[:, 0], maps[:, 1], measure="transfer_entropy", null="signs")
+
+
+def test_independent_persistent_series_looked_linked():
+    """Squares of the t statistics of linear regressions of independent series have the mean that is corrected for.
+
+    Of 3,000 squares the mean has a standard error of 0.03.
+    """
+    n, runs = 100, 3000
+    noise = np.random.default_rng(0).normal(size=(n + 200, 2, runs))
+    x = np.zeros_like(noise)
+    for t in range(1, len(x)):
+        x[t] = 0.9 * x[t - 1] + noise[t]
+    x = x[-n:]
+    source, own, target = (part - part.mean(axis=0) for part in (x[:-1, 0], x[:-1, 1], x[1:, 1]))
+    source, target = (v - own * (v * own).sum(axis=0) / (own**2).sum(axis=0) for v in (source, target))
+    squares = (source * target).sum(axis=0) ** 2 / (source**2 * target**2).sum(axis=0)
+    factors = []
+    for run in range(200):
+        pair = tuple(check_series_table("series", x[:, :, run]))
+        problem = CausalProblem(pair, Embedding(), (Link(0, 1),))
+        factors.append(variance_inflation(problem, Link(0, 1), target[:, [run]]))
+    assert squares.mean() > 1.2
+    assert squares.mean() / np.mean(factors) == pytest.approx(1.0, abs=0.12)
+    assert widened(0.05, 1.0) == pytest.approx(0.05)
+    assert widened(0.045500264, 4.0) == pytest.approx(0.317310508)
+
+
+def seasonal(n, seed):
+    """Two independent series, each of which repeats what it was 12 steps before."""
+    noise = np.random.default_rng(seed).normal(size=(n + 200, 2))
+    x = noise.copy()
+    for t in range(12, len(x)):
+        x[t] += 0.8 * x[t - 12]
+    return x[200:]
+
+
+def test_a_season_beyond_the_past_looked_like_a_link():
+    """At order 1 half of such links had p <= 0.05; of 24 at that level, more than 6 are a surprise of 0.1%."""
+    found = [causal_graph(seasonal(200, seed), embedding=1, null="signs", rng=0).pvalues for seed in range(12)]
+    assert sum((p <= 0.05).sum() for p in found) <= 6
+    pair = tuple(check_series_table("series", seasonal(200, 0)))
+    problem = CausalProblem(pair, Embedding(), (Link(0, 1),))
+    assert Helpers(problem).season(Link(0, 1)) == (12,)
+    assert Helpers(problem).condition(Link(0, 1)).shape == (199, 2)
 
 
 def test_a_third_series_that_helps_is_conditioned_on():
@@ -62,4 +110,4 @@ def test_a_third_series_that_helps_is_conditioned_on():
     assert graph.pvalues[1, 2] <= 0.05
     variables = tuple(check_series_table("series", series))
     problem = CausalProblem(variables, Embedding(), (Link(2, 1),))
-    assert companions(problem, 1)[0] == 0
+    assert Helpers(problem).of(Link(2, 1)) == (0,)

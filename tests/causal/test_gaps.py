@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs._core.errors import DataError
+from condcs._core.errors import DataError, ParameterError
 from condcs.causal import ConditionalCS, Embedding, causal_graph, causal_score, causal_test, select_embeddings
 from condcs.causal._series import grid_places
 from condcs.datasets import make_henon_chain, make_nlvar3
@@ -29,9 +29,9 @@ def test_rows_around_a_gap_are_left_out(series):
     assert len(rows) == 156 - 2 - 3 - 7  # x is looked at twice, y three times; four in a row: 4 + 1 + 2 targets
     target, own, source = np.split(np.array(rows), [1, 3], axis=1)
     expected = condcs.conditional_cs_predictors(target, own, source, **dict.fromkeys(WIDTHS, 0.7))
-    got = causal_score(x, y, embedding=Embedding(2, 2), measure=CS)
+    got = causal_score(x, y, embedding=Embedding(2, 2), measure=CS, missing="drop")
     assert got == pytest.approx(expected, rel=1e-10)
-    graph = causal_graph({"x": x, "y": y}, embedding=Embedding(2, 2), n_resamples=5, rng=0)
+    graph = causal_graph({"x": x, "y": y}, embedding=Embedding(2, 2), missing="drop", n_resamples=5, rng=0)
     assert graph.complete[0, 1] == len(rows)
     assert graph.times == 160
 
@@ -55,7 +55,7 @@ def test_a_hole_in_the_index_was_ignored(series, null):
     found = causal_graph(frame, **options)
     in_place = series.copy()
     in_place[60:80] = np.nan
-    np.testing.assert_array_equal(found.pvalues, causal_graph(in_place, **options).pvalues)
+    np.testing.assert_array_equal(found.pvalues, causal_graph(in_place, missing="drop", **options).pvalues)
     assert set(found.complete[~np.eye(3, dtype=bool)]) == {160 - 2 - 20 - 2}
     assert "136 of 158 times" in str(found)
     joined = causal_graph(frame.to_numpy(), **options)
@@ -65,7 +65,7 @@ def test_a_hole_in_the_index_was_ignored(series, null):
 
 def test_links_without_the_gap_keep_all_their_rows(series):
     series[70, 2] = np.nan
-    graph = causal_graph(series, embedding=1, n_resamples=9, rng=0)
+    graph = causal_graph(series, embedding=1, missing="drop", n_resamples=9, rng=0)
     # As a target the third series lacks two rows, its own and the next; as a source one.
     assert graph.complete.tolist() == [[0, 159, 157], [159, 0, 157], [158, 158, 0]]
     whole = causal_graph(series[:, :2], embedding=1, n_resamples=9, rng=0)
@@ -84,15 +84,37 @@ def test_series_of_different_times_are_aligned(series):
 def test_the_embedding_of_a_map_is_found_in_spite_of_gaps():
     series = make_henon_chain(700, n_maps=2, rng=3).series.copy()
     series[np.random.default_rng(0).choice(700, 20, replace=False), 0] = np.nan
-    assert {(c.lag, c.order) for c in select_embeddings(series).values()} == {(1, 2)}
-    assert causal_test(series[:, 0], series[:, 1], n_resamples=39, rng=0).pvalue <= 0.05
+    assert {(c.lag, c.order) for c in select_embeddings(series, missing="drop").values()} == {(1, 2)}
+    assert causal_test(series[:, 0], series[:, 1], missing="drop", n_resamples=39, rng=0).pvalue <= 0.05
 
 
 def test_ranks_are_those_of_the_measured_values(series):
     series[5, 0] = np.nan
-    options = {"embedding": 1, "ranks": True, "n_resamples": 5, "rng": 0}
+    options = {"embedding": 1, "ranks": True, "missing": "drop", "n_resamples": 5, "rng": 0}
     plain, stretched = causal_graph(series, **options), causal_graph(np.exp(3 * series), **options)
     np.testing.assert_allclose(plain.scores, stretched.scores, rtol=1e-12)
+
+
+def test_missing_values_were_left_out_without_being_asked(series):
+    """NaN need permission; times that an index lacks do not, even if series of different times are put together."""
+    pandas = pytest.importorskip("pandas")
+    series[7, 1] = np.nan
+    frame = pandas.DataFrame(series, columns=["a", "b", "c"])
+    words = r"got 1 missing or infinite one\(s\), first in row 7, column 'b'. Fill gaps in, or pass missing=\"drop\""
+    for given in (frame, dict(frame)):
+        with pytest.raises(DataError, match=words):
+            causal_graph(given, embedding=1, n_resamples=2)
+        with pytest.raises(DataError, match=words):
+            select_embeddings(given)
+    for function in (causal_test, causal_score):
+        with pytest.raises(DataError, match=f"{function.__name__}: `y` must have finite values, got 1 missing"):
+            function(series[:, 0], series[:, 1], embedding=1)
+    dropped = {name: column.dropna() for name, column in frame.items()}
+    options = {"embedding": 1, "n_resamples": 5, "rng": 0}
+    asked = causal_graph(frame, missing="drop", **options)
+    np.testing.assert_array_equal(causal_graph(dropped, **options).pvalues, asked.pvalues)
+    with pytest.raises(ParameterError, match="`missing` must be one of 'error', 'drop'"):
+        causal_graph(frame, missing="omit")
 
 
 def test_places_on_the_grid():

@@ -93,7 +93,7 @@ def test_series_of_a_pyarrow_table_were_named_after_their_values():
 def test_window_and_offset_defaults():
     """Half the rows, and half a window."""
     data = make_nlvar3(401)
-    result = causal_test(data.series[:, 0], data.series[:, 1], n_resamples=5, rng=0)
+    result = causal_test(data.series[:, 0], data.series[:, 1], null="windows", n_resamples=5, rng=0)
     assert result.sizes == (200,)
     assert result.details["minimum_offset"] == 100
     assert causal_graph(data.series, n_resamples=5, rng=0).window == 200

@@ -130,7 +130,13 @@ def test_a_hole_of_twenty_hours_was_ignored(short, tmp_path):
 def test_missing_cells_are_left_out_and_counted(short, tmp_path):
     columns = [column.astype(object) for column in short.T]
     columns[0][10], columns[1][50] = "", "NA"
-    content = answered(tmp_path, write(tmp_path / "gaps.csv", columns, ["a", "b"]))
+    file = write(tmp_path / "gaps.csv", columns, ["a", "b"])
+    refused = causal(file, "--out", tmp_path / "page.html")
+    assert refused.exit_code == 2
+    words = " ".join((refused.output + refused.stderr).split())
+    assert "gaps.csv must have no missing values, got 2 missing values, most in 'a'." in words
+    assert "or pass --drop-missing to leave out every time whose value or past is missing" in words
+    content = answered(tmp_path, file, "--drop-missing")
     assert (content["missing_values"], content["holes"]) == (2, 0)
     assert content["rows_used"] == [116, 116]
     assert "2 missing values" in (tmp_path / "page.html").read_text()
@@ -167,7 +173,7 @@ def test_series_of_a_long_table_may_lack_times(short, tmp_path):
     rows = [("a", t, v) for t, v in enumerate(short[:, 0])] + [("b", t, v) for t, v in enumerate(short[:, 1]) if t > 9]
     file = write(tmp_path / "long.csv", list(zip(*rows, strict=True)), ["id", "t", "v"])
     content = answered(tmp_path, file, "--layout", "long", "--id", "id", "--time", "t")
-    assert (content["rows"], content["missing_values"]) == (120, 10)
+    assert (content["rows"], content["missing_values"]) == (120, 0)
     assert content["rows_used"] == [109, 109]
 
 

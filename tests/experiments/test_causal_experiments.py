@@ -85,11 +85,21 @@ def test_systems_stay_bounded(system, flaw):
     assert sum(binary) == (3 if flaw == "mixed" else 0)
 
 
-def test_coefficients_are_just_stable():
-    """One series with coefficient v at three lags is stable for v < 1/3; the search goes down by 5% from 1."""
-    value = causalcompass.stable(np.eye(1))
-    assert value < 1 / 3
-    assert value == pytest.approx(0.95 ** round(np.log(value) / np.log(0.95)))
+def test_coefficients_have_the_spectral_radius_that_is_asked_for():
+    """Two series of order 3, one driven by the other: roots of the two characteristic polynomials."""
+    patterns = np.tile(np.array([[1.0, 0.0], [1.0, 2.0]]), (3, 1, 1))
+    coefficients = causalcompass.scaled_lags(patterns)
+    roots = [np.abs(np.roots([1.0, *-coefficients[:, i, i]])).max() for i in (0, 1)]
+    assert max(roots) == pytest.approx(0.95)
+    np.testing.assert_allclose(coefficients[2] * coefficients[0], coefficients[1] ** 2)
+
+
+def test_hidden_causes_act_on_series_without_a_link():
+    links = np.zeros((6, 6), bool)
+    links[0, 1] = links[3, 2] = True
+    pairs = causalcompass.unlinked_pairs(links, np.random.default_rng(0))
+    assert len(pairs) == len(set(pairs)) == 6
+    assert not {(0, 1), (2, 3)} & set(pairs)
 
 
 def test_a_regression_on_all_series_ranks_the_links_of_a_long_var_first():

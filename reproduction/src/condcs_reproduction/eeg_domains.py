@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from condcs._core.checks import check_choice
-from condcs.datasets import SHIFTS, make_two_subject_eeg
-from condcs_reproduction.data import load, load_bci3b, load_seed
+from condcs_reproduction.data import SHIFTS, load, load_bci3b, load_seed, make_two_subject_eeg
 from condcs_reproduction.spec import Parameters
 
 

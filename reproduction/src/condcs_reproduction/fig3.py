@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from condcs.causal import ConditionalCS, ShiftedWindows, TransferEntropy, causal_graph
-from condcs.causal._graph_drawing import BLUE, INK, circle
+from condcs.causal._graphs import BLUE, INK, circle
 from condcs.datasets import DrivenSeries, make_henon_chain, make_nlvar3
 from condcs_reproduction.report import MISSING, Cell, Grid, Report, judged, rate_error
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task

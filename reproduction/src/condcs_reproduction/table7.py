@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.datasets import SHIFTS
+from condcs_reproduction.data import SHIFTS
 from condcs_reproduction.eeg_domains import data_folder, domains
 from condcs_reproduction.report import MISSING, Cell, Grid, Report, judged
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task

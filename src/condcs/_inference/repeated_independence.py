@@ -16,13 +16,35 @@ p-values, as in `condcs.independence_test`; its distribution is about Landau's, 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
-from condcs._inference.smoothing import Smoother, squared_distances
-from condcs._inference.views import Contrasts, adjusted_response, dependence_contrasts, view_weights, wave_features
+from condcs._inference.anchors import EXACT_ROWS
+from condcs._inference.smoothing import (
+    _GAIN,
+    _LEAST_LEFT,
+    _PENALTIES,
+    LANDMARKS,
+    MOST_FREEDOM,
+    Smoother,
+    median_square,
+    squared_distances,
+)
+from condcs._inference.views import (
+    _NARROW_FEATURES,
+    _WAVES,
+    Contrasts,
+    Response,
+    _kernel_features,
+    _normal_scores,
+    adjusted_response,
+    dependence_contrasts,
+    view_weights,
+)
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -30,6 +52,72 @@ _KEPT = 64
 """Conditioning sets whose regressions are kept; the least recently used one makes room."""
 
 _SMALLEST = 1e-300
+
+_CUBED = 128
+"""Rows that the trace of the cube of a kernel is estimated by, if there are more."""
+
+
+class QuickSmoother(Smoother):
+    """The same regressions, with the penalty of each design chosen by generalised cross-validation.
+
+    That takes the leverage of every row to be the mean one: errors of all penalties then follow from the coefficients
+    alone. Designs are compared by their errors with a row left out, as they are there.
+    """
+
+    @cached_property
+    def _shrinkages(self) -> list[tuple[FloatArray, FloatArray]]:
+        """For each design the shrinkages of the penalties (k x p), and the factors of their squared errors."""
+        found = []
+        for design in self.designs:
+            shrinkages = design.spectrum / (design.spectrum + _PENALTIES[:, None])
+            freedom = shrinkages.sum(axis=1)
+            allowed = freedom <= MOST_FREEDOM * self.rows
+            found.append((shrinkages[allowed], 1 / (1 - (1 + freedom[allowed]) / self.rows) ** 2))
+        return found
+
+    @cached_property
+    def _distances(self) -> tuple[FloatArray, FloatArray, float]:
+        """Landmarks, squared distances of all rows from them, and their median: the same for every bandwidth."""
+        n = self.rows
+        landmarks = np.unique(np.linspace(0, n - 1, min(n, LANDMARKS)).astype(np.int64))
+        squared = squared_distances(self.numbers, self.numbers[landmarks])
+        return landmarks, squared, median_square(squared)
+
+    def _bumps(self, bandwidth: float) -> FloatArray:
+        if self.rows > EXACT_ROWS or self.categories:
+            return super()._bumps(bandwidth)
+        landmarks, squared, median = self._distances
+        gram = np.exp(squared / (-2 * median * bandwidth**2))
+        spectrum, turn = np.linalg.eigh(gram[landmarks])
+        kept = spectrum > 1e-7 * spectrum[-1]
+        bumps = gram @ (turn[:, kept] / np.sqrt(spectrum[kept]))
+        bumps *= np.sqrt(self.rows * bumps.shape[1] / np.sum(bumps**2))
+        return np.hstack([self.numbers, bumps])
+
+    def residuals(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what the best regression of each column leaves, and the same with each row left out of the fit."""
+        n, m = targets.shape
+        if n > EXACT_ROWS:
+            return super().residuals(targets)
+        if not m:
+            return targets, targets
+        targets = targets - targets.mean(axis=0)
+        left, left_out = targets.copy(), targets * (n / (n - 1))
+        squares = (targets**2).sum(axis=0)
+        smallest = squares * (n / (n - 1)) ** 2
+        with one_blas_thread():
+            for design, (shrinkages, factors) in zip(self.designs, self._shrinkages, strict=True):
+                along = design.basis.T @ targets
+                errors = factors[:, None] * (squares - (shrinkages * (2 - shrinkages)) @ along**2)
+                shrinkage = shrinkages[errors.argmin(axis=0)].T
+                here = targets - design.basis @ (shrinkage * along)
+                leverage = 1 / n + design.basis**2 @ shrinkage
+                deleted = here / np.maximum(1 - leverage, _LEAST_LEFT)
+                error = (deleted**2).sum(axis=0)
+                better = error < _GAIN * smallest
+                smallest[better] = error[better]
+                left[:, better], left_out[:, better] = here[:, better], deleted[:, better]
+        return left, left_out
 
 
 class ClosedForm(NamedTuple):
@@ -46,29 +134,37 @@ class RepeatedIndependence:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, tuple[Smoother, dict[tuple[str, bytes], Any]]] = OrderedDict()
+        self._kept: OrderedDict[bytes, tuple[Smoother, OrderedDict[bytes, Any]]] = OrderedDict()
+        self._waves: OrderedDict[bytes, FloatArray] = OrderedDict()
 
     def __call__(self, x: FloatArray, y: FloatArray, z: FloatArray | None = None) -> ClosedForm:
         """Test whether x and y (n x d each) are independent given z (n x d, or None); all are numbers."""
         # Without a condition, what a regression on a constant leaves is the deviation from the mean.
         z = np.ascontiguousarray(np.zeros((len(x), 1)) if z is None else z, np.float64)
-        key = z.tobytes()
-        if key not in self._kept:
-            self._kept[key] = Smoother(z, (False,) * z.shape[1]), {}
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        smoother, known = self._kept[key]
+        smoother, known = _kept(self._kept, z, lambda: (QuickSmoother(z, (False,) * z.shape[1]), OrderedDict()))
 
-        def of(make: Any, values: FloatArray) -> Any:
-            values = np.ascontiguousarray(values, np.float64)
-            name = make.__name__, values.tobytes()
-            if name not in known:
-                known[name] = make(values, (False,) * values.shape[1], smoother)
-            return known[name]
+        def response(values: FloatArray) -> Response:
+            made: Response = _kept(
+                known, values, lambda: adjusted_response(values, (False,) * values.shape[1], smoother)
+            )
+            return made
 
-        responses = of(adjusted_response, x), of(adjusted_response, y)
-        return closed_form(dependence_contrasts(*responses, of(wave_features, x), smoother))
+        x, y = (np.ascontiguousarray(values, np.float64) for values in (x, y))
+        # As `wave_features`, whose features before regression are the same for every z.
+        waves = _kept(self._waves, x, lambda: _kernel_features(_normal_scores(x), x[:, :0].T, _WAVES, _NARROW_FEATURES))
+        left = _kept(known, waves, lambda: smoother.residuals(waves)[0])
+        return closed_form(dependence_contrasts(response(x), response(y), left, smoother))
+
+
+def _kept(kept: OrderedDict[bytes, Any], values: FloatArray, make: Callable[[], Any]) -> Any:
+    """Return what was made of these values; the least recently used entry makes room for a new one."""
+    key = values.tobytes()
+    if key not in kept:
+        kept[key] = make()
+        if len(kept) > _KEPT:
+            kept.popitem(last=False)
+    kept.move_to_end(key)
+    return kept[key]
 
 
 def closed_form(contrasts: Contrasts) -> ClosedForm:
@@ -80,13 +176,17 @@ def closed_form(contrasts: Contrasts) -> ClosedForm:
         pvalues[name] = _tail(*_moments_of_sums(functions, signs))
     for name, functions in contrasts.largest.items():
         pvalues[name] = min(1.0, functions.shape[1] * _normal_tail(float(_studentised(functions, signs).max())))
-    numbers = contrasts.smoother.numbers
-    squared = squared_distances(numbers, numbers) / (2 * contrasts.unit)
+    numbers, grams = contrasts.smoother.numbers, {}
     with one_blas_thread():
         for name, (bandwidth, features) in contrasts.kernels.items():
-            kernel = np.exp(-squared / bandwidth**2) if np.isfinite(bandwidth) else np.ones_like(squared)
             for own in features:
-                kernel *= own @ own.T
+                if id(own) not in grams:
+                    grams[id(own)] = own @ own.T
+            kernel = grams[id(features[0])].copy()
+            for own in features[1:]:
+                kernel *= grams[id(own)]
+            if np.isfinite(bandwidth):
+                kernel *= np.exp(squared_distances(numbers, numbers) / (-2 * contrasts.unit * bandwidth**2))
             value = float(signs @ kernel @ signs - np.trace(kernel))
             np.fill_diagonal(kernel, 0.0)
             pvalues[name] = _tail(value, *_moments(kernel))
@@ -111,7 +211,14 @@ def _moments(kernel: FloatArray) -> tuple[float, float]:
 
 
 def _cube(matrix: FloatArray) -> float:
-    return 8 * float(np.einsum("ij,ji->", matrix @ matrix, matrix))
+    """Return 8 times the trace of the cube; of a large matrix estimated by some of its rows, evenly spaced.
+
+    It gives the skewness of a view, which need not be known to the last digit.
+    """
+    n = len(matrix)
+    rows = slice(None) if n <= _CUBED else np.linspace(0, n - 1, _CUBED).astype(np.int64)
+    some = matrix[rows]
+    return 8 * n / len(some) * float(np.einsum("ij,ij->", some @ matrix, some))
 
 
 def _tail(value: float, variance: float, third: float) -> float:

@@ -1,4 +1,4 @@
-r"""The causal score on many windows or orders at once, from one Gram matrix per series.
+r"""Scores of links on many windows or orders at once; conditional CS from one Gram matrix per series.
 
 Kernel values are visited in bands of diagonals, K[a, a + d]: a pair of windows is a pair of row ranges, and no n x n
 matrix is ever held. Every exponential is computed once for all links and all surrogates; kernels of smaller bandwidths
@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from condcs._core.errors import ParameterError
 from condcs._core.settings import current_settings
+from condcs._core.thread_limit import one_blas_thread
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import linear_predictor_divergence
-from condcs.causal._influence_measures import Form
-from condcs.causal._predictive_choice import DenseGrams
-from condcs.causal._series import CausalProblem, FloatArray, Link
+from condcs.causal._influence_measures import Baseline, ConditionalCS, Form, KernelGranger
+from condcs.causal._predictive_choice import DenseGrams, base_bandwidths, chosen_levels
+from condcs.causal._series import CausalProblem, FloatArray, Link, in_common_unit
 
 BAND = 64
 """Diagonals of one band: for a few thousand times it fits in the second-level cache."""
@@ -31,6 +34,61 @@ DENSE_BUDGET = 2 * 2**30
 """Bytes that the three n x n matrices of a re-ordering null may take: n = 9,400."""
 
 _STARTS_PER_TASK = 26
+
+
+class Scorer:
+    """A measure with its bandwidths, ready to be evaluated on windows and orders."""
+
+    def __init__(self, problem: CausalProblem, measure: ConditionalCS | Baseline) -> None:
+        if isinstance(measure, KernelGranger):
+            # One kernel for several series: they must be in one unit, and so must a bandwidth that was given.
+            problem = replace(problem, series=in_common_unit(problem.series))
+            measure = measure.in_unit(problem.series[0].exponent)
+        self.problem, self.measure = problem, measure
+        self.bandwidths: FloatArray | None = None
+        if isinstance(measure, ConditionalCS):
+            base, choose = base_bandwidths(problem, measure.bandwidth)
+            self._base = base
+            self._levels = chosen_levels(problem, base) if choose else np.zeros(len(problem.links), np.int64)
+            exponents = [one.exponent for one in problem.series]
+            self.bandwidths = np.ldexp(base * 2.0 ** (-self._levels[:, None] / 2), exponents)
+
+    def on_windows(self, starts: Any, window: int, advance: Any = lambda count: None) -> FloatArray:
+        """Return the scores (links x starts) on pairs of windows, given by (source start, target start)."""
+        links = self.problem.links
+        if isinstance(self.measure, ConditionalCS):
+            found = window_gram_scores(self.problem, self._base, self._levels, starts, window, self.measure.form)
+            advance(len(links))
+            return found
+        rows = np.empty((len(links), len(starts)))
+        with self._few_threads():
+            for row, link in zip(rows, links, strict=True):
+                target, condition, source = self.problem.parts(link)
+                score = self.measure.scorer(condition, source)
+                for place, (i, j) in enumerate(starts):
+                    row[place] = score(target[j : j + window], condition[j : j + window], source[i : i + window])
+                advance(1)
+        return rows
+
+    def on_orders(self, index: int, orders: Any) -> FloatArray:
+        """Return the scores of one link with the source's rows in other orders."""
+        link = self.problem.links[index]
+        if isinstance(self.measure, ConditionalCS):
+            level = int(self._levels[index])
+            return reordered_gram_scores(self.problem, self._base, link, level, orders, self.measure.form)
+        target, condition, source = self.problem.parts(link)
+        score = self.measure.scorer(condition, source)
+        with self._few_threads():
+            return np.array([score(target, condition, source[order]) for order in orders])
+
+    def _few_threads(self) -> AbstractContextManager[Any]:
+        """Keep BLAS to one thread: on the small matrices of the baselines, starting more takes longer than the work."""
+        full = isinstance(self.measure, KernelGranger) and self.measure.eigensolver == "full"
+        return nullcontext() if full else one_blas_thread()
+
+    def on_everything(self) -> FloatArray:
+        """Return the score of each link on the whole series."""
+        return self.on_windows(np.zeros((1, 2), np.int64), self.problem.rows)[:, 0]
 
 
 def window_gram_scores(

@@ -1,4 +1,4 @@
-"""All links between several series: scores and p-values, with methods to print, export and plot them."""
+"""All links between several series: scores and p-values, how they are printed, exported and drawn."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ from condcs.causal._series import (
     Embedding,
     FloatArray,
     Link,
+    Missing,
     Series,
     check_flag,
     check_series_table,
     in_ranks,
 )
+
+BLUE, INK, PALE = "#2b6cb0", "#1a365d", "#e2e8f0"
+_MOST_LABELLED = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,15 +43,15 @@ class CausalGraph(ByValue):
     scores : array, shape (variables, variables)
         `causal_score` on the whole series.
     statistics : array
-        What was tested: combined evidence (null "signs"), or the score, over windows or on the whole series.
+        What was tested: -log10 of the p-value (null "signs"), or the score, over windows or on the whole series.
     pvalues, pvalues_adjusted : array
         Raw, and adjusted for testing all links by Benjamini and Hochberg.
     null_distributions : array, shape (variables, variables, n_resamples)
-        Scores of the surrogates.
+        Scores of the surrogates; NaN for links tested by signs, and empty if all are.
     embeddings : tuple of Embedding
         Lags and orders used, one for each target.
     measure, null : str
-        What was computed, and how it was tested; "signs and windows" if targets differ.
+        What was computed, and how it was tested; "signs and windows" if links differ.
     window : int
         Rows of a window; of the whole series for other nulls. If links differ by missing values, the fewest.
     times : int
@@ -125,9 +129,16 @@ class CausalGraph(ByValue):
 
     def plot(self, alpha: float = 0.05, *, adjusted: bool = True, axes: Any = None) -> Any:
         """Plot the graph of significant links beside the matrix of scores; return the matplotlib figure."""
-        from condcs.causal._graph_drawing import draw_causal_graph
+        from matplotlib.figure import Figure
 
-        return draw_causal_graph(self, check_alpha(alpha), adjusted=adjusted, axes=axes)
+        found = self.adjacency(alpha, adjusted=adjusted)
+        if axes is None:
+            axes = Figure(figsize=(9.6, 4.4), layout="constrained").subplots(1, 2)
+        left, right = axes
+        draw_links(left, self.names, found, strengths=self.scores)
+        left.set_title(f"links with {'adjusted p' if adjusted else 'p'} ≤ {alpha:g}", fontsize=10)
+        draw_matrix(right, self.names, self.scores, found)
+        return right.figure
 
     def __str__(self) -> str:
         wide = max(len(name) for name in self.names)
@@ -135,10 +146,9 @@ class CausalGraph(ByValue):
         for row in self.rows():
             mark = " *" if row["pvalue_adjusted"] <= 0.05 else ""
             link = f"{row['source']:>{wide}} -> {row['target']:<{wide}}"
-            lines.append(f"{link}  {row['score']:9.4g}  {row['pvalue']:7.4f}  {row['pvalue_adjusted']:8.4f}{mark}")
-        lines.append(
-            f"{self.measure}, {self.null} null, {self.window} rows, {self.embedding_words()}; * adjusted p <= 0.05"
-        )
+            p, adjusted = (pvalue_words(row[name]) for name in ("pvalue", "pvalue_adjusted"))
+            lines.append(f"{link}  {row['score']:9.4g}  {p:>7}  {adjusted:>8}{mark}")
+        lines.append(f"{self.measure}, {self.null_words()}, {self.embedding_words()}; * adjusted p <= 0.05")
         if self.missing_words():
             lines.append(self.missing_words())
         return "\n".join(lines)
@@ -156,6 +166,12 @@ class CausalGraph(ByValue):
             "a hole."
         )
 
+    def null_words(self) -> str:
+        """Say how links were tested, and on how much."""
+        drawn = self.null_distributions.shape[-1]
+        more = " and more" if " and " in self.null else ""
+        return f"{self.null} null on {self.window:,} rows{more}" + (f", {drawn:,} resamples" if drawn else "")
+
     def embedding_words(self) -> str:
         """Say lag and order, for each target if they differ."""
         words = [f"lag {e.lag}, order {e.order_x}" for e in self.embeddings]
@@ -172,10 +188,10 @@ def causal_graph(
     conditional: bool = False,
     measure: Measure = "conditional_cs",
     ranks: bool = False,
+    missing: Missing = "error",
     null: Null = "auto",
     n_resamples: int = 200,
     rng: int | np.random.Generator | None = None,
-    n_jobs: int | None = None,
     progress: bool = False,
 ) -> CausalGraph:
     """Test all ordered pairs of series for which drives which.
@@ -189,17 +205,16 @@ def causal_graph(
     series : array, shape (n, variables), DataFrame, or mapping from names to series
         Rows are equally spaced times. The columns of an array are called x1, x2, ... Of pandas objects the index must
         be increasing; dates and numbers in it show where times are absent. A time counts for a link if the target and
-        both pasts were measured: around holes and NaN rows are left out, and no past reaches across them
-        (`CausalGraph.complete` says how many are left).
+        both pasts were measured, so that no past reaches across a hole (`CausalGraph.complete` says how many do).
     embedding : "auto", int, Embedding, or mapping from names of targets to Embedding
         As in `causal_test`: by default lag and order of each target are those that predict it best
         (`select_embeddings` says how). With too short an own past, the reverse of a true link looks significant.
     conditional : bool
         Condition each link on the pasts of all other series, which excludes indirect links. That takes many samples:
         the past then has as many dimensions as there are series, times the order.
-    measure, ranks
+    measure, ranks, missing
         As in `causal_score`.
-    null, n_resamples, rng, n_jobs
+    null, n_resamples, rng
         As in `causal_test`.
     progress : bool
         Show a progress bar.
@@ -216,7 +231,7 @@ def causal_graph(
     >>> graph.adjacency(adjusted=False).astype(int).tolist()
     [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
     """
-    variables = check_series_table("series", series)
+    variables = check_series_table("series", series, missing)
     variables = in_ranks(variables) if check_flag("ranks", ranks) else variables
     embeddings = _embeddings(embedding, variables)
     count = len(variables)
@@ -229,7 +244,7 @@ def causal_graph(
     )
     generator = check_rng(rng)
     problems = _problems(tuple(variables), embeddings, links)
-    found = [tested_links(p, measure, null, n_resamples, generator, n_jobs, progress=progress) for p in problems]
+    found = [tested_links(p, measure, null, n_resamples, generator, progress=progress) for p in problems]
     return _graph([one.name for one in variables], embeddings, problems, joined_tests(found))
 
 
@@ -302,3 +317,78 @@ def _missing(method: str, partner: str, target: str) -> MissingPartnerError:
     return MissingPartnerError(
         f"`{method}` needs {partner}, which is not installed. Install it with: pip install '{target}'"
     )
+
+
+def pvalue_words(p: float) -> str:
+    """Return a p-value with four digits."""
+    return f"{p:.4f}" if p >= 1e-4 else "<0.0001"
+
+
+def plain(name: str) -> str:
+    """Return a name that matplotlib shows as it is: a dollar sign would start a formula."""
+    return name.replace("$", r"\$")
+
+
+def circle(count: int) -> Any:
+    """Places of the nodes: on a circle, the first at the top, clockwise."""
+    angles = np.pi / 2 - 2 * np.pi * np.arange(count) / count
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def draw_links(axis: Any, names: Any, found: Any, *, strengths: Any = None, colours: Any = None) -> None:
+    """Draw nodes on a circle and an arrow per link; the arrows of a pair of opposite links are curved."""
+    places, size = circle(len(names)), 17 if len(names) <= _MOST_LABELLED else 9
+    top = np.nanmax(np.where(found, strengths, np.nan)) if strengths is not None and found.any() else 1.0
+    for i, j in np.argwhere(found):
+        share = 1.0 if strengths is None or not top > 0 else max(float(strengths[i, j]) / top, 0.0)
+        axis.annotate(
+            "",
+            xy=places[j],
+            xytext=places[i],
+            arrowprops={
+                "arrowstyle": "-|>,head_length=0.5,head_width=0.25",
+                "connectionstyle": f"arc3,rad={0.18 if found[j, i] else 0.0}",
+                "color": BLUE if colours is None else colours[i, j],
+                "lw": 0.9 + 2.2 * share,
+                "shrinkA": size * 0.75,
+                "shrinkB": size * 0.75,
+            },
+        )
+    axis.plot(*places.T, "o", ms=size * 1.35, color="white", mec=INK, mew=1.3, zorder=3)
+    for name, place in zip(names, places, strict=True):
+        if all(len(n) <= 4 for n in names):
+            axis.text(*place, plain(name), ha="center", va="center_baseline", fontsize=9, color=INK, zorder=4)
+        else:
+            side = "left" if place[0] > 0.1 else "right" if place[0] < -0.1 else "center"
+            height = "bottom" if place[1] > 0.9 else "top" if place[1] < -0.9 else "center"
+            axis.text(*(1.16 * place), plain(name), ha=side, va=height, fontsize=9, color=INK, zorder=4)
+    axis.set(xlim=(-1.45, 1.45), ylim=(-1.35, 1.35), aspect="equal")
+    axis.set_axis_off()
+
+
+def draw_matrix(axis: Any, names: Any, scores: Any, found: Any) -> None:
+    """Draw scores as shades; significant links get a frame."""
+    shown = axis.imshow(
+        np.where(np.isfinite(scores), scores, np.nan), cmap="Blues", vmin=0 if np.nanmin(scores) >= 0 else None
+    )
+    axis.figure.colorbar(shown, ax=axis, shrink=0.8, label="score")
+    shown_names = [plain(name) for name in names]
+    axis.set_xticks(range(len(names)), shown_names, rotation=0 if max(map(len, names)) < 4 else 45, ha="center")
+    axis.set_yticks(range(len(names)), shown_names)
+    axis.set(xlabel="target", ylabel="source")
+    if len(names) <= _MOST_LABELLED:
+        middle = (np.nanmax(scores) + min(np.nanmin(scores), 0)) / 2
+        for i, j in np.argwhere(np.isfinite(scores)):
+            colour = "white" if scores[i, j] > middle else INK
+            axis.text(j, i, f"{scores[i, j]:.2g}", ha="center", va="center", fontsize=8, color=colour)
+    for i, j in np.argwhere(found):
+        axis.add_patch(_frame(j - 0.5, i - 0.5))
+    axis.set_title("scores; framed: significant", fontsize=10)
+    axis.tick_params(length=0)
+    axis.spines[:].set_color(PALE)
+
+
+def _frame(x: float, y: float) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((x + 0.03, y + 0.03), 0.94, 0.94, fill=False, ec="#dd6b20", lw=1.8)

@@ -27,6 +27,7 @@ from condcs.causal._series import (
     Embedding,
     FloatArray,
     Link,
+    Missing,
     Series,
     check_embedding,
     check_flag,
@@ -145,7 +146,12 @@ class EmbeddingChoice:
 
 @public
 def select_embeddings(
-    series: Array | Mapping[str, Array], *, max_lag: int = LAGS[-1], max_order: int = ORDERS[-1], ranks: bool = False
+    series: Array | Mapping[str, Array],
+    *,
+    max_lag: int = LAGS[-1],
+    max_order: int = ORDERS[-1],
+    ranks: bool = False,
+    missing: Missing = "error",
 ) -> dict[str, EmbeddingChoice]:
     """Choose lag and order of each series by how well its past predicts it.
 
@@ -161,8 +167,8 @@ def select_embeddings(
         Rows are equally spaced times.
     max_lag, max_order : int
         Largest spacing and largest number of past values tried.
-    ranks : bool
-        Replace the values of each series by their ranks first, as in `causal_graph`.
+    ranks, missing
+        As in `causal_graph`.
 
     Returns
     -------
@@ -177,7 +183,7 @@ def select_embeddings(
     {'x1': (1, 2), 'x2': (1, 2)}
     """
     max_lag, max_order = check_integer("max_lag", max_lag, 1), check_integer("max_order", max_order, 1)
-    variables = check_series_table("series", series)
+    variables = check_series_table("series", series, missing)
     variables = in_ranks(variables) if check_flag("ranks", ranks) else variables
     search = EmbeddingSearch(variables, lags=range(1, max_lag + 1), orders=range(1, max_order + 1))
     return {one.name: search.choice(place) for place, one in enumerate(variables)}

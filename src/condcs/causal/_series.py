@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from condcs._core.arrays import Array, backend_of
-from condcs._core.checks import check_integer, column_names
+from condcs._core.checks import check_choice, check_integer, column_names
 from condcs._core.equality import ByValue
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs._core.ranks import ranked
 
 FloatArray = np.ndarray[Any, Any]
 IntArray = np.ndarray[Any, Any]
+
+Missing = Literal["error", "drop"]
+"""What to do about NaN: refuse them, or leave out every time whose value or past is missing."""
 
 FEWEST_ROWS = 20
 """Fewest rows (target, past) that a score is computed on."""
@@ -69,7 +72,7 @@ class Series(ByValue):
         return np.asarray(np.isfinite(self.values).all(axis=1))
 
 
-def check_one_series(argument: str, value: Array, name: str) -> Series:
+def check_one_series(argument: str, value: Array, name: str, missing: Missing) -> Series:
     """Check a variable of one or more columns."""
     values = _as_floats(argument, value)
     if values.ndim == 1:
@@ -80,15 +83,18 @@ def check_one_series(argument: str, value: Array, name: str) -> Series:
             "Pass one row per time and one column per component."
         )
     columns = [name] if values.shape[1] == 1 else column_names(value) or range(values.shape[1])
-    _check_values(argument, values, [str(c) for c in columns])
+    _check_values(argument, values, [str(c) for c in columns], missing)
     return _in_own_unit(name, on_grid(index_places(argument, value), values))
 
 
-def check_series_table(argument: str, value: Array | Mapping[str, Array]) -> list[Series]:
+def check_series_table(argument: str, value: Array | Mapping[str, Array], missing: Missing = "error") -> list[Series]:
     """Check an array (time, variables), a DataFrame, or a mapping from names to series: one variable per column."""
     if isinstance(value, Mapping):
-        value = _aligned(value)
-        series = [check_one_series(argument, part, str(name)) for name, part in value.items()]
+        # Times that a series lacks are holes in time, which need no permission; NaN do.
+        series = [check_one_series(argument, part, str(name), missing) for name, part in value.items()]
+        aligned = _aligned(value)
+        if aligned is not value:
+            series = [check_one_series(argument, part, str(name), "drop") for name, part in aligned.items()]
         if len(series) < 2:
             raise ShapeError(f"`{argument}` must hold at least two series, got {len(series)}. Add another.")
         check_same_length(*series)
@@ -111,7 +117,7 @@ def check_series_table(argument: str, value: Array | Mapping[str, Array]) -> lis
         raise ParameterError(
             f"`{argument}` must have columns with different names, got {repeated!r} twice. Rename one of them."
         )
-    _check_values(argument, table, titles)
+    _check_values(argument, table, titles, missing)
     table = on_grid(index_places(argument, value), table)
     series = [_in_own_unit(title, np.ascontiguousarray(table[:, [j]])) for j, title in enumerate(titles)]
     check_different(series)
@@ -268,19 +274,24 @@ def _as_floats(argument: str, value: Any) -> FloatArray:
         ) from error
 
 
-def _check_values(argument: str, values: FloatArray, names: Sequence[str]) -> None:
+def _check_values(argument: str, values: FloatArray, names: Sequence[str], missing: Missing) -> None:
+    check_choice("missing", missing, get_args(Missing))
     if not len(values):
         raise ShapeError(f"`{argument}` must have rows, got none. Pass one row per time.")
-    bad = np.isinf(values)
-    if bad.any():
-        row, column = (int(i) for i in np.argwhere(bad)[0])
-        raise DataError(
-            f"`{argument}` must have finite values, got {int(bad.sum())} infinite one(s), first in row {row}, column "
-            f"{names[column]!r}. Use NaN where there is no value."
-        )
     absent = np.isnan(values).all(axis=0)
     if absent.any():
         raise DataError(f"`{argument}` must have values, but column {names[int(np.argmax(absent))]!r} is NaN. Drop it.")
+    allowed, kind, remedy = np.isnan(values), "infinite", "Use NaN where there is no value"
+    if missing == "error" and allowed.any():
+        allowed, kind = np.zeros_like(allowed), "missing or infinite"
+        remedy = 'Fill gaps in, or pass missing="drop" to leave out every time whose value or past is missing'
+    bad = ~(np.isfinite(values) | allowed)
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        raise DataError(
+            f"`{argument}` must have finite values, got {int(bad.sum())} {kind} one(s), first in row {row}, column "
+            f"{names[column]!r}. {remedy}."
+        )
     constant = np.flatnonzero(np.nanmax(values, axis=0) == np.nanmin(values, axis=0))
     if len(constant):
         raise DataError(

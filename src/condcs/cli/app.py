@@ -330,7 +330,7 @@ def causal(
         str,
         typer.Option(
             help="Test: signs (of residuals), or surrogates by windows (of other times), circular (shifts) or local "
-            "(permutations); auto: signs for noisy targets, else windows."
+            "(permutations); auto: signs where the past leaves noise, else windows. analytic: F, for linear_granger."
         ),
     ] = "auto",
     conditional: Annotated[
@@ -340,6 +340,9 @@ def causal(
     alpha: Annotated[float, typer.Option(help="False discovery rate of the links.")] = 0.05,
     resamples: Annotated[int, typer.Option(min=1, help="Surrogates of each test.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the surrogates.")] = 0,
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Leave out times whose value, or past, has missing values.")
+    ] = False,
     jobs: Jobs = None,
     dask: Dask = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -350,8 +353,9 @@ def causal(
     gaps: Gaps = None,
 ) -> None:
     """Test which series of a table drive which others; print the links and write an HTML report with the graph."""
-    from condcs.cli.causal_command import CausalMeasure, CausalNull, CausalOptions, run
-    from condcs.cli.causal_series import SeriesLayout, SeriesOptions
+    from condcs.causal._influence_measures import MeasureName
+    from condcs.causal._link_tests import NullName
+    from condcs.cli.causal_command import CausalOptions, SeriesLayout, SeriesOptions, run
 
     options = CausalOptions(
         series=SeriesOptions(
@@ -361,11 +365,12 @@ def causal(
             id=id_column,
             value=value,
             files=_file_options(form, encoding, decimal, gaps),
+            drop_missing=drop_missing,
         ),
         lag=_number_or_auto(lag),
         order=_number_or_auto(order),
-        measure=_one_of(CausalMeasure, "measure", measure),
-        null=_one_of(CausalNull, "null", null),
+        measure=_one_of(MeasureName, "measure", measure),
+        null=_one_of(NullName, "null", null),
         conditional=conditional,
         ranks=ranks,
         alpha=alpha,

@@ -1,29 +1,106 @@
-"""``condcs causal``: read series from a table, test all ordered pairs, print the links and write a page."""
+"""``condcs causal``: read series from tables and arrays, test all ordered pairs, print the links and write a page."""
 
 from __future__ import annotations
 
 import json
+import math
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from rich.table import Table as PrintedTable
 
-from condcs._core.checks import check_alpha, check_choice, check_integer
+from condcs._core.checks import check_alpha, check_integer
+from condcs._core.errors import DataError, ParameterError
+from condcs._core.settings import config_context
+from condcs._tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, remedy
+from condcs._tables.pair import MOST_COLUMNS, refuse_columns, select_columns
+from condcs._tables.sources import FileOptions, Table, open_table
 from condcs.causal import CausalGraph, Embedding, causal_graph
+from condcs.causal._graphs import pvalue_words
 from condcs.causal._influence_measures import MeasureName
 from condcs.causal._link_tests import NullName
 from condcs.causal._predictive_choice import LAGS, ORDERS, EmbeddingSearch
-from condcs.causal._series import check_series_table, in_ranks
+from condcs.causal._series import check_series_table, grid_places, in_ranks, on_grid
 from condcs.cli.boundary import check_file
-from condcs.cli.causal_series import SeriesOptions, SeriesTable, read_series_table
 from condcs.cli.terminal import Terminal, foreign
+from condcs.datasets._npz_files import read_arrays
 
 FloatArray = np.ndarray[Any, Any]
 
-CausalMeasure = Literal["conditional_cs", "linear_granger", "kernel_granger", "transfer_entropy"]
-CausalNull = Literal["auto", "signs", "windows", "circular", "local"]
+SeriesLayout = Literal["columns", "rows", "long"]
+"""A series is a column, a row, or the rows with the same id."""
+
+_MOST_TEXTS = 100
+"""Different texts among numbers that are looked at for a remedy."""
+
+
+@dataclass(frozen=True)
+class SeriesOptions:
+    """Where the series of a file are.
+
+    Attributes
+    ----------
+    layout : {"columns", "rows", "long"}
+        A series per column (rows are times), per row, or one value per row with the `id` of its series.
+    columns : tuple of str
+        Patterns of the series to use; empty means all.
+    time, id, value : str, optional
+        Columns of times, which must increase within a series; of names of series; of values in a long table.
+    files : FileOptions
+        How the table is read.
+    drop_missing : bool
+        Whether times with missing values are left out; else they are an error.
+    """
+
+    layout: SeriesLayout = "columns"
+    columns: tuple[str, ...] = ()
+    time: str | None = None
+    id: str | None = None
+    value: str | None = None
+    files: FileOptions = field(default_factory=FileOptions)
+    drop_missing: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesTable:
+    """Series of a file: a column each, a row per time of the grid, NaN where there is no value.
+
+    `missing` counts the empty cells of each series; times that are not in the file at all are holes.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    values: FloatArray
+    missing: tuple[int, ...]
+    holes: int = 0
+    absent: int = 0
+
+    def words(self) -> str:
+        """Say how much was read, and what is missing."""
+        words = f"{len(self.names)} series of {len(self.values):,} times"
+        if self.holes:
+            many = "hole" if self.holes == 1 else "holes"
+            words += f"; {self.holes:,} {many} in time, {self.absent:,} times absent"
+        lacking = int(np.isnan(self.values).sum()) - self.absent * len(self.names) - sum(self.missing)
+        if lacking:
+            words += f"; {lacking:,} times absent of some of the series"
+        if any(self.missing):
+            words += f"; {self.missing_words()}"
+        return words + "."
+
+    def missing_words(self) -> str:
+        """Say how many values are missing, and of which series."""
+        count = sum(self.missing)
+        place = (
+            f"{'most ' if np.count_nonzero(self.missing) > 1 else ''}in {self.names[int(np.argmax(self.missing))]!r}"
+        )
+        return f"{count:,} missing {'value' if count == 1 else 'values'}, {place}"
 
 
 @dataclass(frozen=True)
@@ -51,8 +128,8 @@ class CausalOptions:
     series: SeriesOptions = field(default_factory=SeriesOptions)
     lag: int | Literal["auto"] = "auto"
     order: int | Literal["auto"] = "auto"
-    measure: CausalMeasure = "conditional_cs"
-    null: CausalNull = "auto"
+    measure: MeasureName = "conditional_cs"
+    null: NullName = "auto"
     conditional: bool = False
     ranks: bool = False
     alpha: float = 0.05
@@ -67,7 +144,8 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
     check_file("--out", out)
     table = read_series_table(path, options.series)
     count = len(table.names)
-    with Terminal(stderr=True).working(f"Testing {count * (count - 1):,} links ..."):
+    threads = config_context(n_threads=options.jobs) if options.jobs is not None else nullcontext()
+    with Terminal(stderr=True).working(f"Testing {count * (count - 1):,} links ..."), threads:
         graph = tested(table, options)
     from condcs.report._causal_page import causal_page
 
@@ -92,19 +170,17 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
 
 def tested(table: SeriesTable, options: CausalOptions) -> CausalGraph:
     """Test all ordered pairs of columns."""
-    measure: MeasureName = check_choice("measure", options.measure, get_args(MeasureName))
-    null: NullName = check_choice("null", options.null, get_args(NullName))
     series = dict(zip(table.names, table.values.T, strict=True))
     return causal_graph(
         series,
         embedding=_embeddings(series, options),
-        measure=measure,
-        null=null,
+        measure=options.measure,
+        null=options.null,
         conditional=options.conditional,
         ranks=options.ranks,
         n_resamples=options.resamples,
         rng=options.seed,
-        n_jobs=options.jobs,
+        missing="drop",
     )
 
 
@@ -114,7 +190,7 @@ def _embeddings(series: dict[str, FloatArray], options: CausalOptions) -> dict[s
     orders = ORDERS if options.order == "auto" else (check_integer("order", options.order, 1),)
     if len(lags) == len(orders) == 1:
         return dict.fromkeys(series, Embedding(orders[0], lags[0]))
-    targets = check_series_table("series", series)
+    targets = check_series_table("series", series, "drop")
     targets = in_ranks(targets) if options.ranks else targets
     search = EmbeddingSearch(targets, lags=lags, orders=orders)
     chosen = {one.name: search.choice(place) for place, one in enumerate(targets)}
@@ -131,7 +207,7 @@ def as_json(table: SeriesTable, graph: CausalGraph) -> dict[str, Any]:
         "rows": len(table.values),
         "holes": table.holes,
         "absent_times": table.absent,
-        "missing_values": table.missing,
+        "missing_values": sum(table.missing),
         "rows_used": [int(graph.complete[off].min()), int(graph.complete[off].max())],
         "measure": graph.measure,
         "null": graph.null,
@@ -155,8 +231,8 @@ def print_links(graph: CausalGraph, options: CausalOptions, console: Terminal) -
             "→",
             foreign(row["target"]),
             f"{row['score']:.4g}",
-            f"{row['pvalue']:.4f}",
-            f"{row['pvalue_adjusted']:.4f}",
+            pvalue_words(row["pvalue"]),
+            pvalue_words(row["pvalue_adjusted"]),
             "drives" if found else "",
             style="bold green" if found else "dim",
         )
@@ -170,6 +246,256 @@ def print_links(graph: CausalGraph, options: CausalOptions, console: Terminal) -
 def settings_words(graph: CausalGraph) -> str:
     """Say in a line what was tested and how."""
     return (
-        f"{graph.measure}, {graph.embedding_words()}; {graph.null} null on {graph.window:,} rows, "
-        f"{graph.null_distributions.shape[-1]} resamples; adjusted for {len(graph.rows())} tests (Benjamini-Hochberg)."
+        f"{graph.measure}, {graph.embedding_words()}; {graph.null_words()}; adjusted for {len(graph.rows())} tests "
+        "(Benjamini-Hochberg)."
     )
+
+
+def _empty_cells(values: FloatArray) -> tuple[int, ...]:
+    return tuple(int(count) for count in np.isnan(values).sum(axis=0))
+
+
+def read_series_table(path: str, options: SeriesOptions) -> SeriesTable:
+    """Read series; the ending of the name, the options and the first bytes of the file say how."""
+    if Path(path).suffix.lower() in (".npy", ".npz"):
+        named = next((n for n in ("time", "id", "value") if getattr(options, n) is not None), None)
+        if named is not None or options.layout == "long":
+            raise ParameterError(f"`--{named or 'layout'}` must be left out for an array, which has no named columns.")
+        title, names, values = _from_array(Path(path), options)
+        return _checked(SeriesTable(title, tuple(names), values, _empty_cells(values)), options)
+    if options.layout == "long" or (options.id is not None and options.layout == "columns"):
+        return _checked(_from_long_table(path, options), options)
+    if options.layout == "rows":
+        return _checked(_from_rows(path, options), options)
+    return _checked(_from_columns(path, options), options)
+
+
+def _checked(table: SeriesTable, options: SeriesOptions) -> SeriesTable:
+    rows, columns = table.values.shape
+    if columns < 2 or not rows:
+        raise DataError(
+            f"{table.title} must hold at least two series of numbers and a row per time, got {columns} series and "
+            f"{rows} time(s). Give a table with a header and one series per column, or see --layout."
+        )
+    if rows <= columns:
+        other = "columns" if options.layout == "rows" else "rows"
+        raise DataError(
+            f"{table.title} must have more times than series, got {rows} times of {columns} series. If a series is one "
+            f"of its {other}, pass --layout {other}; else choose some series with --columns."
+        )
+    if any(table.missing) and not options.drop_missing:
+        raise DataError(
+            f"{table.title} must have no missing values, got {table.missing_words()}. Fill them in, leave the series "
+            "out with --columns, or pass --drop-missing to leave out every time whose value or past is missing."
+        )
+    return table
+
+
+def _from_array(path: Path, options: SeriesOptions) -> tuple[str, list[str], FloatArray]:
+    if path.suffix.lower() == ".npy":
+        try:
+            X = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise DataError(f"{path} could not be read: {error}. Save it with np.save, without objects.") from error
+        names = None
+    else:
+        arrays = read_arrays(path)
+        lines = {name: a for name, a in arrays.items() if a.ndim == 1 and a.dtype.kind in "fiub"}
+        if "X" in arrays:
+            X, names = arrays["X"], None
+        elif lines and len({len(a) for a in lines.values()}) == 1:
+            X, names = np.column_stack(list(lines.values())), list(lines)
+        else:
+            raise DataError(
+                f"{path} must hold an array X (times, series), or series of equal length by name, got "
+                f"{', '.join(sorted(arrays)) or 'nothing'}. Save it with np.savez(file, X=...)."
+            )
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise DataError(f"{path} must hold numbers of shape (times, series), got {X.dtype} of shape {X.shape}.")
+    values = np.asarray(X.T if options.layout == "rows" and names is None else X, np.float64)
+    names = names or [f"x{i + 1}" for i in range(values.shape[1])]
+    kept = select_columns("--columns", options.columns, names, str(path)) if options.columns else names
+    return path.name, kept, values[:, [names.index(name) for name in kept]]
+
+
+def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
+    decimal = options.files.decimal
+    with open_table(path, options.files) as table:
+        time = _column(table, "time", options.time)
+        names = [name for name in table.names if name != options.time]
+        chosen = _limited(
+            select_columns("--columns", options.columns, names, table.title) if options.columns else names
+        )
+        found = {name: place for place, name in enumerate(table.names)}
+        series = [_Series(name, decimal) for name in chosen]
+        times: list[float] = []
+        for batch in table.batches([*(found[name] for name in chosen), *time]):
+            for cells, line in zip(batch, batch.lines, strict=True) if time else ():
+                times.append(_later(cells[-1], times, f"{options.time!r} in {table.unit} {line:,}", table, decimal))
+            for place, one in enumerate(series):
+                one.take([row[place] for row in batch], batch.lines)
+        title = table.title
+    refuse_columns([(one.name, one.fault(table)) for one in series if one.odd])
+    values = np.column_stack([one.values() for one in series]) if series else np.empty((0, 0))
+    return _with_holes(Path(title).name, chosen, np.array(times), values, _empty_cells(values))
+
+
+def _with_holes(
+    title: str, names: Sequence[str], times: FloatArray, values: FloatArray, missing: tuple[int, ...]
+) -> SeriesTable:
+    if not len(times):
+        return SeriesTable(title, tuple(names), values, missing)
+    places = grid_places(times, title)
+    holes, absent = int(np.sum(np.diff(places) > 1)), int(places[-1]) + 1 - len(places)
+    return SeriesTable(title, tuple(names), on_grid(places, values), missing, holes, absent)
+
+
+def _from_rows(path: str, options: SeriesOptions) -> SeriesTable:
+    """Read a series per row; the header names the times, and the column `id` the series."""
+    decimal = options.files.decimal
+    with open_table(path, options.files) as table:
+        names: list[str] = []
+        series: list[_Series] = []
+        own = _column(table, "id", options.id)
+        cells = [place for place in range(len(table.names)) if place not in own]
+        for batch in table.batches([*cells, *own]):
+            for row, line in zip(batch, batch.lines, strict=True):
+                name = str(row[-1]).strip() if own else f"x{len(names) + 1}"
+                if name in names:
+                    raise DataError(f"{table.title} must have one row per series, got {name!r} again in line {line:,}.")
+                names.append(name)
+                series.append(_Series(name, decimal, kind="row"))
+                series[-1].take(list(row[: len(cells)]), [line] * len(cells))
+        title = table.title
+    chosen = _limited(select_columns("--columns", options.columns, names, title) if options.columns else names)
+    kept = [one for one in series if one.name in chosen]
+    refuse_columns([(one.name, one.fault(table)) for one in kept if one.odd])
+    values = np.column_stack([one.values() for one in kept]) if kept else np.empty((0, 0))
+    return SeriesTable(Path(title).name, tuple(one.name for one in kept), values, _empty_cells(values))
+
+
+def _from_long_table(path: str, options: SeriesOptions) -> SeriesTable:
+    """Read a value per row, with the name of its series and its time; absent times of a series are NaN."""
+    decimal = options.files.decimal
+    if options.id is None or options.time is None:
+        raise ParameterError("`--id` and `--time` must name columns of a long table, one row per series and time.")
+    with open_table(path, options.files) as table:
+        own = [*_column(table, "id", options.id), *_column(table, "time", options.time)]
+        rest = [name for name in table.names if name not in (options.id, options.time)]
+        if options.value is None and len(rest) != 1:
+            raise ParameterError(
+                f"`--value` must name the column of values of {table.title}. It has: {', '.join(rest[:12])}."
+            )
+        value = _column(table, "value", options.value or rest[0])
+        series: dict[str, _Series] = {}
+        moments: dict[str, list[float]] = {}
+        for batch in table.batches([*own, *value]):
+            for row, line in zip(batch, batch.lines, strict=True):
+                name = str(row[0]).strip()
+                if name not in series:
+                    _limited([*series, name])
+                    series[name], moments[name] = _Series(name, decimal, kind="series"), []
+                at = f"series {name!r} in {table.unit} {line:,}"
+                moments[name].append(_later(row[1], moments[name], at, table, decimal))
+                series[name].take([row[2]], [line])
+        title = table.title
+    chosen = select_columns("--columns", options.columns, list(series), title) if options.columns else list(series)
+    refuse_columns([(name, series[name].fault(table)) for name in chosen if series[name].odd])
+    times = np.unique(np.concatenate([[], *(moments[name] for name in chosen)]))
+    values = np.full((len(times), len(chosen)), np.nan)
+    for column, name in enumerate(chosen):
+        values[np.searchsorted(times, moments[name]), column] = series[name].values()
+    missing = tuple(int(np.isnan(series[name].values()).sum()) for name in chosen)
+    return _with_holes(Path(title).name, chosen, times, values, missing)
+
+
+def _column(table: Table, option: str, name: str | None) -> list[int]:
+    """Return the place of a named column; none without a name."""
+    if name is None:
+        return []
+    if name not in table.names:
+        known = ", ".join(table.names[:12])
+        raise ParameterError(f"`--{option}` must be a column of {table.title}, got {name!r}. It has: {known}.")
+    return [table.names.index(name)]
+
+
+def _limited(names: list[str]) -> list[str]:
+    if len(names) > MOST_COLUMNS:
+        raise ParameterError(
+            f"`--columns` must name at most {MOST_COLUMNS} series, got {len(names):,}. Name the ones that matter."
+        )
+    return names
+
+
+class _Series:
+    """A series that must hold numbers or gaps, read batch by batch, and an account of the cells that are neither."""
+
+    def __init__(self, name: str, decimal: Decimal, kind: str = "column") -> None:
+        self.name, self._decimal, self._kind = name, decimal, kind
+        self._parts: list[FloatArray] = []
+        self._gaps = self.odd = self._first_odd = 0
+        self._texts: Counter[str] = Counter()
+        self._points = False
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def values(self) -> FloatArray:
+        return np.concatenate(self._parts)
+
+    def take(self, cells: Sequence[Any], lines: Sequence[int]) -> None:
+        try:
+            self._parts.append(np.array([self._number(cell) for cell in cells]))
+        except ValueError:
+            self._parts.append(self._accounted(cells, lines))
+
+    def _number(self, cell: Any) -> float:
+        return float(cell) if isinstance(cell, bool) else as_number(cell, self._decimal)
+
+    def _accounted(self, cells: Sequence[Any], lines: Sequence[int]) -> FloatArray:
+        found = np.full(len(cells), np.nan)
+        for place, (cell, line) in enumerate(zip(cells, lines, strict=True)):
+            try:
+                found[place] = self._number(cell)
+                self._points |= isinstance(cell, str) and "." in cell
+            except ValueError:
+                if is_missing(cell):
+                    self._gaps += 1
+                    continue
+                self.odd += 1
+                self._first_odd = self._first_odd or line
+                text = str(cell).strip()
+                if text in self._texts or len(self._texts) < _MOST_TEXTS:
+                    self._texts[text] += 1
+        return found
+
+    def fault(self, table: Table) -> str:
+        """Say what is wrong, where it begins, and what to do."""
+        without = f"leave the {self._kind} out with --columns {shlex.quote(f'!{self.name}')}"
+        first = f"the first {next(iter(self._texts))!r} in {table.unit} {self._first_odd:,}"
+        meant = meant_as_numbers(self._texts, len(self) - self._gaps)
+        elsewhere = "If it holds times, name it with --time, or names of series, with --id"
+        advice = remedy(self._texts, self._points, self._decimal) if meant else elsewhere
+        return (
+            f"{table.title} must hold numbers, got {self.odd:,} of {len(self):,} cells of {self._kind} {self.name!r} "
+            f"that are not numbers, {first}. {advice}, or {without}."
+        )
+
+
+def _later(cell: Any, before: Sequence[float], place: str, table: Table, decimal: Decimal) -> float:
+    """Return a number that grows with time, and is larger than the last one of those before."""
+    try:
+        try:
+            now = as_number(cell, decimal)
+        except ValueError:
+            now = as_day(cell)
+    except ValueError as error:
+        raise DataError(
+            f"{table.title} must have a number or an ISO date in its time column, got {cell!r} for {place}. Correct it."
+        ) from error
+    if not now > (before[-1] if before else -math.inf):
+        raise DataError(
+            f"{table.title} must be in time order, but time does not increase at {place} ({cell}). Sort the rows by "
+            "time and keep one row per time; if it has a row per series and time, name the series with --id."
+        )
+    return now

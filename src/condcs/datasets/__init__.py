@@ -1,18 +1,11 @@
 """Data to try things on: simulators whose answer is known."""
 
-from condcs.datasets._coupled_maps import DrivenSeries, make_henon_chain, make_nlvar3
-from condcs.datasets._local_shift import LocalShift, make_local_shift
-from condcs.datasets._simulated_eeg import SHIFTS, Recordings, Shift, Subject, make_two_subject_eeg
+from condcs.datasets._simulators import DrivenSeries, LocalShift, make_henon_chain, make_local_shift, make_nlvar3
 
 __all__ = [
-    "SHIFTS",
     "DrivenSeries",
     "LocalShift",
-    "Recordings",
-    "Shift",
-    "Subject",
     "make_henon_chain",
     "make_local_shift",
     "make_nlvar3",
-    "make_two_subject_eeg",
 ]

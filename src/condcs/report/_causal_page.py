@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condcs.causal._graph_drawing import BLUE, draw_links, draw_matrix, plain
+from condcs.causal._graphs import BLUE, draw_links, draw_matrix, plain, pvalue_words
 from condcs.report._page import Page
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def causal_page(
             r["source"],
             r["target"],
             r["score"],
-            f"{r['pvalue']:.4f}",
-            f"{r['pvalue_adjusted']:.4f}",
+            pvalue_words(r["pvalue"]),
+            pvalue_words(r["pvalue_adjusted"]),
             "drives" if r["pvalue_adjusted"] <= alpha else "",
         ]
         for r in graph.rows()
@@ -57,8 +57,8 @@ def causal_page(
             "The test is Granger's: it is about prediction. A common cause that is not in the table can make two "
             "series look linked.",
             "Without --conditional, a chain a → b → c may show a → c as well: an influence, but an indirect one.",
-            "The tests (signs for noisy targets, surrogate windows for deterministic ones) assume that the series are "
-            "stationary: a common trend or season looks like an influence. Remove it first.",
+            "The tests (signs where the past leaves noise, surrogate windows where it does not) assume that the series "
+            "are stationary: a common trend or season looks like an influence. Remove it first.",
         ]
     )
     page.section("How it was made")
@@ -68,7 +68,7 @@ def causal_page(
             **({"rows": graph.missing_words()} if graph.missing_words() else {}),
             "measure": graph.measure,
             "past values": graph.embedding_words(),
-            "null": f"{graph.null}, {graph.null_distributions.shape[-1]} resamples on {graph.window:,} rows",
+            "null": graph.null_words(),
             "adjusted for": f"{len(rows)} tests (Benjamini-Hochberg)",
             "seed": seed,
         }

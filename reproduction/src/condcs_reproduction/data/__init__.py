@@ -6,8 +6,10 @@ from condcs_reproduction.data.environments import Environments, make_environment
 from condcs_reproduction.data.frames import Clips, load_frames
 from condcs_reproduction.data.loading import Dataset, DatasetError, cache_folder, dataset_names, load
 from condcs_reproduction.data.regression_tasks import CircularTasks, make_circular_tasks, make_regression_set
+from condcs_reproduction.data.simulated_eeg import SHIFTS, Recordings, Shift, Subject, make_two_subject_eeg
 
 __all__ = [
+    "SHIFTS",
     "CircularTasks",
     "Clips",
     "Dataset",
@@ -15,6 +17,9 @@ __all__ = [
     "DynamicTextures",
     "EEGTrials",
     "Environments",
+    "Recordings",
+    "Shift",
+    "Subject",
     "cache_folder",
     "dataset_names",
     "load",
@@ -25,4 +30,5 @@ __all__ = [
     "make_dynamic_textures",
     "make_environments",
     "make_regression_set",
+    "make_two_subject_eeg",
 ]

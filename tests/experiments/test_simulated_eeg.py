@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from condcs._core.errors import ParameterError
-from condcs.datasets import SHIFTS, make_two_subject_eeg
+from condcs_reproduction.data import SHIFTS, make_two_subject_eeg
 
 
 def band_power(x, low=8, high=14):

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.processors import PROCESSORS, output_on
 from condcs._core.errors import CondcsError
 from condcs.datasets import make_henon_chain, make_nlvar3
-from condcs.datasets._coupled_maps import _nlvar3_orbit
+from condcs.datasets._simulators import _nlvar3_orbit
 
 
 def test_henon_chain_follows_its_equations():

@@ -151,7 +151,7 @@ def make_two_subject_eeg(
     Parameters
     ----------
     shift : {"mixing", "band power", "p(y|z)", "all three", "none", "class shares", "inverted"}
-        What differs between the subjects; `condcs.datasets.SHIFTS` has the numbers.
+        What differs between the subjects; `SHIFTS` has the numbers.
     n : int
         Trials of each subject.
     n_channels : int
