@@ -17,21 +17,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from condcs._core.thread_limit import one_blas_thread
-from condcs._inference.anchors import EXACT_ROWS
 from condcs._inference.smoothing import (
-    _GAIN,
-    _LEAST_LEFT,
-    _PENALTIES,
-    LANDMARKS,
-    MOST_FREEDOM,
     Smoother,
-    median_square,
     squared_distances,
 )
 from condcs._inference.views import (
@@ -57,69 +49,6 @@ _CUBED = 128
 """Rows that the trace of the cube of a kernel is estimated by, if there are more."""
 
 
-class QuickSmoother(Smoother):
-    """The same regressions, with the penalty of each design chosen by generalised cross-validation.
-
-    That takes the leverage of every row to be the mean one: errors of all penalties then follow from the coefficients
-    alone. Designs are compared by their errors with a row left out, as they are there.
-    """
-
-    @cached_property
-    def _shrinkages(self) -> list[tuple[FloatArray, FloatArray]]:
-        """For each design the shrinkages of the penalties (k x p), and the factors of their squared errors."""
-        found = []
-        for design in self.designs:
-            shrinkages = design.spectrum / (design.spectrum + _PENALTIES[:, None])
-            freedom = shrinkages.sum(axis=1)
-            allowed = freedom <= MOST_FREEDOM * self.rows
-            found.append((shrinkages[allowed], 1 / (1 - (1 + freedom[allowed]) / self.rows) ** 2))
-        return found
-
-    @cached_property
-    def _distances(self) -> tuple[FloatArray, FloatArray, float]:
-        """Landmarks, squared distances of all rows from them, and their median: the same for every bandwidth."""
-        n = self.rows
-        landmarks = np.unique(np.linspace(0, n - 1, min(n, LANDMARKS)).astype(np.int64))
-        squared = squared_distances(self.numbers, self.numbers[landmarks])
-        return landmarks, squared, median_square(squared)
-
-    def _bumps(self, bandwidth: float) -> FloatArray:
-        if self.rows > EXACT_ROWS or self.categories:
-            return super()._bumps(bandwidth)
-        landmarks, squared, median = self._distances
-        gram = np.exp(squared / (-2 * median * bandwidth**2))
-        spectrum, turn = np.linalg.eigh(gram[landmarks])
-        kept = spectrum > 1e-7 * spectrum[-1]
-        bumps = gram @ (turn[:, kept] / np.sqrt(spectrum[kept]))
-        bumps *= np.sqrt(self.rows * bumps.shape[1] / np.sum(bumps**2))
-        return np.hstack([self.numbers, bumps])
-
-    def residuals(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return what the best regression of each column leaves, and the same with each row left out of the fit."""
-        n, m = targets.shape
-        if n > EXACT_ROWS:
-            return super().residuals(targets)
-        if not m:
-            return targets, targets
-        targets = targets - targets.mean(axis=0)
-        left, left_out = targets.copy(), targets * (n / (n - 1))
-        squares = (targets**2).sum(axis=0)
-        smallest = squares * (n / (n - 1)) ** 2
-        with one_blas_thread():
-            for design, (shrinkages, factors) in zip(self.designs, self._shrinkages, strict=True):
-                along = design.basis.T @ targets
-                errors = factors[:, None] * (squares - (shrinkages * (2 - shrinkages)) @ along**2)
-                shrinkage = shrinkages[errors.argmin(axis=0)].T
-                here = targets - design.basis @ (shrinkage * along)
-                leverage = 1 / n + design.basis**2 @ shrinkage
-                deleted = here / np.maximum(1 - leverage, _LEAST_LEFT)
-                error = (deleted**2).sum(axis=0)
-                better = error < _GAIN * smallest
-                smallest[better] = error[better]
-                left[:, better], left_out[:, better] = here[:, better], deleted[:, better]
-        return left, left_out
-
-
 class ClosedForm(NamedTuple):
     """The p-value of all views together, and that of each."""
 
@@ -141,7 +70,7 @@ class RepeatedIndependence:
         """Test whether x and y (n x d each) are independent given z (n x d, or None); all are numbers."""
         # Without a condition, what a regression on a constant leaves is the deviation from the mean.
         z = np.ascontiguousarray(np.zeros((len(x), 1)) if z is None else z, np.float64)
-        smoother, known = _kept(self._kept, z, lambda: (QuickSmoother(z, (False,) * z.shape[1]), OrderedDict()))
+        smoother, known = _kept(self._kept, z, lambda: (Smoother(z, (False,) * z.shape[1]), OrderedDict()))
 
         def response(values: FloatArray) -> Response:
             made: Response = _kept(

@@ -17,9 +17,10 @@ from condcs._core.progress import progress_bar
 from condcs._core.random import check_rng
 from condcs._inference.independence_tests import independence_test
 from condcs._inference.nulls import circular_shifts, local_permutations, shifted_windows
-from condcs._inference.repeated_independence import QuickSmoother, RepeatedIndependence
+from condcs._inference.repeated_independence import RepeatedIndependence
 from condcs._inference.resampling import ROUNDING, check_numbers, pvalue
 from condcs._inference.results import TestResult
+from condcs._inference.smoothing import Smoother
 from condcs._parallel.spreading import Shared, active_workers, in_order, spread
 from condcs.causal._gram_scores import Scorer
 from condcs.causal._influence_measures import ConditionalCS, Measure, check_measure, f_test
@@ -400,7 +401,7 @@ class Helpers:
         if link.target not in self._seasons:
             problem = self._problem
             own = problem.past(link.target, problem.embedding.own_steps)
-            left = QuickSmoother(own, (False,) * own.shape[1]).residuals(problem.past(link.target, (0,)))[0]
+            left = Smoother(own, (False,) * own.shape[1]).residuals(problem.past(link.target, (0,)))[0]
             found = _autocorrelations(_on_grid(problem, left))
             found[[k - 1 for k in problem.embedding.own_steps if k <= len(found)]] = 0.0
             best = int(np.argmax(found))
@@ -445,7 +446,7 @@ class Helpers:
         y = problem.past(target, (0,))[complete]
         if len(y) < FEWEST_ROWS:
             return 1.0
-        left_out = QuickSmoother(inputs[complete], (False,) * inputs.shape[1]).residuals(y)[1]
+        left_out = Smoother(inputs[complete], (False,) * inputs.shape[1]).residuals(y)[1]
         return float(np.max((left_out**2).mean(axis=0) / y.var(axis=0)))
 
 
@@ -558,7 +559,7 @@ def _by_signs(scorer: Scorer, n_resamples: int, rng: np.random.Generator, advanc
             found = independence_test(x, y, given=z, n_resamples=n_resamples, rng=stream).pvalue
         left = np.full_like(target, np.nan)
         both = np.hstack([z, x])
-        left[complete] = QuickSmoother(both, (False,) * both.shape[1]).residuals(y)[0]
+        left[complete] = Smoother(both, (False,) * both.shape[1]).residuals(y)[0]
         pvalues[place] = widened(found, variance_inflation(problem, link, left))
         advance(1)
     nothing, scores = np.empty((len(pvalues), 0)), scorer.on_everything()
