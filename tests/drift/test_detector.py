@@ -460,7 +460,7 @@ def test_broken_states(detector_state):
             fresh({k: v for k, v in detector_state.items() if k != name})
     settings = json.loads(str(detector_state["settings"]))
     for change in (
-        {"generator": {"bit_generator": "PCG64"}},
+        {"key": -1},
         {"expected_run_length": float("nan")},
         {"counts": {}},
         {"kept": 1e400},
