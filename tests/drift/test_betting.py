@@ -21,6 +21,7 @@ from condcs.drift._betting import (
     make_bets,
     no_sums,
     normal_score,
+    overall_bets,
     to_level,
     uniform,
 )
@@ -44,6 +45,8 @@ def test_every_bet_is_a_density():
     """The mean of a bet under a standard normal z, by quadrature: on numbers, and on labels of any probability."""
     z = np.linspace(-40, 40, 20_001)
     bets = make_bets(np.array([0, 1, 6]), np.array([0, -1, -0.5, 0, 0.5, 1]), np.array([0.5, 0.5]), 1)
+    logs = [[log_density(mean, deviation, value, 0.0, 0.0) for mean, deviation in bets.overall] for value in z[::500]]
+    np.testing.assert_allclose(np.stack([z**0, z, z**2], axis=1)[::500] @ overall_bets().T, logs, atol=1e-9)
     for mean, deviation in np.concatenate([bets.overall, bets.local, bets.patterns]):
         density = np.exp([log_density(mean, deviation, value, 0.0, 0.0) for value in z])
         assert density @ norm.pdf(z) * (z[1] - z[0]) == pytest.approx(1.0, rel=1e-6)

@@ -144,7 +144,7 @@ class KeptRows(NamedTuple):
     numbers: FloatArray
     x: FloatArray
     y: FloatArray
-    normal_scores: FloatArray
+    scores: FloatArray
     chances: FloatArray
 
 
@@ -158,27 +158,14 @@ def describe_alarm(
     threshold: float,
     scale: float,
 ) -> Alarm:
-    """Explain an alarm.
+    """Explain the alarm that the last of the kept rows raised.
 
-    Parameters
-    ----------
-    model : ScoreModel
-        How rows were scored.
-    regions : Regions
-        Regions of x.
-    bets, sums : Bets and Sums
-        What was bet, and what has been won.
-    kept : KeptRows
-        The last rows; the last one raised the alarm.
-    reference : pair of arrays
-        Rows of the reference.
-    threshold, scale : float
-        What the evidence had to reach, and what it is divided by in what is said.
+    The threshold is what the evidence had to reach, and both are divided by the scale in what is said.
     """
     s, f = map(int, np.unravel_index(int(np.argmax(sums.won)), sums.won.shape))
     winner = _winner(bets, regions, sums, s, f)
     logs = _log_densities(
-        winner.bets, winner.heights(bets, regions, kept.x, f), kept.normal_scores[:, s, f], kept.chances[:, s]
+        winner.bets, winner.heights(bets, regions, kept.x, f), kept.scores[:, s, f], kept.chances[:, s]
     )
     since, since_range, earliest = _change_point(logs, kept.numbers)
     recent = kept.numbers >= since

@@ -135,10 +135,10 @@ class Regions:
         return np.asarray(locate_regions(x, self.arrays))
 
     @cached_property
-    def arrays(self) -> RegionArrays:
-        """What the compiled loop needs."""
+    def arrays(self) -> tuple[FloatArray, ...]:
+        """Edges, whether columns have labels, their numbers of thirds, families and first regions."""
         labels = np.array([column.is_category for column in self.columns])
-        return RegionArrays(self.edges, labels, np.array(self._sizes(1), np.int64), self.families, self.first)
+        return self.edges, labels, np.array(self._sizes(1), np.int64), self.families, self.first
 
     def holds(self, x: FloatArray, region: int) -> FloatArray:
         """Which rows are in a region."""
@@ -176,30 +176,20 @@ def _part(value: float, edges: Any) -> int:
     return place
 
 
-class RegionArrays(NamedTuple):
-    """Of `Regions`: edges, whether columns have labels, their numbers of thirds, families and first regions."""
-
-    edges: FloatArray
-    labels: FloatArray
-    thirds: FloatArray
-    families: FloatArray
-    first: FloatArray
-
-
 @njit(nogil=True)
 def locate_regions(x: Any, arrays: Any) -> Any:
-    """Return the region of each row in each family."""
-    edges, families = arrays.edges, arrays.families
+    """Return the region of each row in each family, given `Regions.arrays`."""
+    edges, labels, thirds, families, first = arrays
     regions = np.empty((len(x), len(families)), np.int64)
     for t in range(len(x)):
         for f in range(len(families)):
             a, b = families[f]
             place = 0
             if b >= 0:
-                place = _part(x[t, a], edges[1, a]) * arrays.thirds[b] + _part(x[t, b], edges[1, b])
+                place = _part(x[t, a], edges[1, a]) * thirds[b] + _part(x[t, b], edges[1, b])
             elif a >= 0:
-                place = int(x[t, a]) if arrays.labels[a] else _part(x[t, a], edges[0, a])
-            regions[t, f] = arrays.first[f] + place
+                place = int(x[t, a]) if labels[a] else _part(x[t, a], edges[0, a])
+            regions[t, f] = first[f] + place
     return regions
 
 
@@ -406,18 +396,9 @@ class Sums(NamedTuple):
 
 
 def make_bets(first: FloatArray, heights: FloatArray, shares: FloatArray, singles: int) -> Bets:
-    """Return the bets.
+    """Return the bets for families of given first regions and weights, and regions of given heights.
 
-    Parameters
-    ----------
-    first : array, shape (f + 1,)
-        First region of each family, and their number.
-    heights : array, shape (regions,)
-        Of the patterns.
-    shares : array, shape (f,)
-        Weights of the families.
-    singles : int
-        Families up to this one, of a single column, have bets on their regions.
+    Families up to the number of single columns have bets on their regions.
     """
     patterned = np.logical_or.reduceat(heights != 0, first[:-1])
     local = (np.diff(first) > 1) & (np.arange(len(shares)) <= singles)
@@ -436,6 +417,13 @@ def make_bets(first: FloatArray, heights: FloatArray, shares: FloatArray, single
 
 def _bets(means: tuple[float, ...], deviations: tuple[float, ...]) -> FloatArray:
     return np.array([(sign * mean, 1.0) for mean in means for sign in (1, -1)] + [(0.0, d) for d in deviations])
+
+
+def overall_bets() -> FloatArray:
+    """Return coefficients of 1, z and z^2 in the logarithms of the bets on all rows, for those on other streams."""
+    means, deviations = _bets(_MEANS, _SPREADS).T
+    constants = -np.log(deviations) - 0.5 * (means / deviations) ** 2
+    return np.column_stack([constants, means / deviations**2, 0.5 * (1 - deviations**-2)])
 
 
 def no_sums(scores: int, deviations: FloatArray, bets: Bets) -> Sums:

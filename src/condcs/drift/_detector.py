@@ -56,6 +56,7 @@ WARNING_SHARE = 0.1
 
 _CHUNK = 1024
 _UNUSABLE = ("gaps", "unseen labels")
+_COUNTED = ("rows", "watched", "outside", "learned", "expired", *_UNUSABLE)
 
 
 class ConditionalDriftDetector(Stateful):
@@ -128,7 +129,7 @@ class ConditionalDriftDetector(Stateful):
             have = ", ".join(map(repr, (*self._x.names, *self._y.names)))
             raise ParameterError(f"`category` must name columns, got {unknown[0]!r}. The columns are {have}.")
         self._key = np.uint64(check_rng(rng).integers(2**63))
-        self._counts = dict.fromkeys(("rows", "watched", "outside", "learned", "expired", *_UNUSABLE), 0)
+        self._counts = dict.fromkeys(_COUNTED, 0)
         self._pending: dict[Any, list[float]] = {}
         self.alarm: Alarm | None = None
         self._take_reference(x, y, "x_ref")
@@ -265,12 +266,16 @@ class ConditionalDriftDetector(Stateful):
             "learning": self._learning,
             "key": int(self._key),
         }
-        arrays = {name: getattr(self, f"_{name}") for name in _KEPT}
-        arrays |= {f"sums_{name}": array for name, array in self._sums._asdict().items()}
-        arrays |= {"base_trees": self._base[0], "base_totals": self._base[1]}
-        arrays |= {"reference_x": self._reference[0], "reference_y": self._reference[1]}
-        parts = parts_state(self._cells, self._regions)
-        return {"settings": np.array(json.dumps(settings)), **arrays, **parts, **self._model.state()}
+        reference = dict(zip(("reference_x", "reference_y"), self._reference, strict=True))
+        parts = {**parts_state(self._cells, self._regions), **self._model.state()}
+        return {"settings": np.array(json.dumps(settings)), **self._changing(), **reference, **parts}
+
+    def _changing(self) -> dict[str, FloatArray]:
+        """Return the arrays that rows change, and the counts that they start from."""
+        arrays = {"history": self._history, "base_trees": self._base[0], "base_totals": self._base[1]}
+        for group, part in (("kept", self._rings), ("sums", self._sums)):
+            arrays |= {f"{group}_{name}": array for name, array in part._asdict().items()}
+        return arrays
 
     @classmethod
     @public
@@ -296,8 +301,7 @@ class ConditionalDriftDetector(Stateful):
         self._model = ScoreModel.from_state(state, self._x.columns, self._y.columns, notes, promises)
         self._cells, self._regions = parts_from_state(state, self._x.columns, len(self._model.arrays.units))
         self._set_bets()
-        self._counts = {name: int(settings["counts"][name]) for name in ("rows", "watched", "outside", "learned")}
-        self._counts |= {name: int(settings["counts"][name]) for name in ("expired", *_UNUSABLE)}
+        self._counts = {name: int(settings["counts"][name]) for name in _COUNTED}
         self._pending = {key: list(map(float, row)) for key, row in settings["pending"]}
         self.alarm = None if settings["alarm"] is None else Alarm.from_dict(settings["alarm"])
         self._drift, self._kept_count = bool(settings["drift"]), int(settings["kept"])
@@ -305,20 +309,12 @@ class ConditionalDriftDetector(Stateful):
         self._learning = None if learning is None else [[list(map(float, part)) for part in row] for row in learning]
         self._score = float("nan")
         self._forget_arrays()
-        sums = self._sums
-        due = {name: getattr(self, f"_{name}") for name in _KEPT}
-        due |= {f"sums_{name}": array for name, array in sums._asdict().items()}
-        due |= {"base_trees": sums.trees, "base_totals": sums.totals}
-        found = {}
-        for name, like in due.items():
+        self._base = self._no_sums()[:2]
+        for name, own in self._changing().items():
             array = np.asarray(state[name])
-            if array.shape != like.shape or array.dtype != like.dtype or np.isnan(array).any():
-                raise ValueError(f"{name} of type {array.dtype} and shape {array.shape} where {like.shape} is due")
-            found[name] = array.copy()
-        for name in _KEPT:
-            setattr(self, f"_{name}", found[name])
-        self._sums = Sums(*(found[f"sums_{name}"] for name in Sums._fields))
-        self._base = found["base_trees"], found["base_totals"]
+            if array.shape != own.shape or array.dtype != own.dtype or np.isnan(array).any():
+                raise ValueError(f"{name} of type {array.dtype} and shape {array.shape} where {own.shape} is due")
+            own[...] = array
         self._reference = (np.asarray(state["reference_x"], np.float64), np.asarray(state["reference_y"], np.float64))
         widths = tuple(part.shape[1] for part in self._reference)
         if widths != (len(self._x.columns), len(self._y.columns)) or len({len(p) for p in self._reference}) != 1:
@@ -366,11 +362,13 @@ class ConditionalDriftDetector(Stateful):
     def _forget_arrays(self) -> None:
         self._sums = self._no_sums()
         self._history = np.zeros_like(self._model.arrays.autoregression)
-        self._kept_numbers = np.zeros(KEPT_ROWS, np.int64)
-        self._kept_x = np.zeros((KEPT_ROWS, len(self._x.columns)))
-        self._kept_y = np.zeros((KEPT_ROWS, len(self._y.columns)))
-        self._kept_scores = np.zeros((KEPT_ROWS, *self._sums.won.shape))
-        self._kept_chances = np.zeros((KEPT_ROWS, self._model.n_scores))
+        self._rings = KeptRows(
+            np.zeros(KEPT_ROWS, np.int64),
+            np.zeros((KEPT_ROWS, len(self._x.columns))),
+            np.zeros((KEPT_ROWS, len(self._y.columns))),
+            np.zeros((KEPT_ROWS, *self._sums.won.shape)),
+            np.zeros((KEPT_ROWS, self._model.n_scores)),
+        )
 
     def _take_one(self, x: FloatArray, y: FloatArray) -> None:
         """Take in one encoded row: what `_take` does, without the cost of its arrays."""
@@ -413,9 +411,8 @@ class ConditionalDriftDetector(Stateful):
     def _watch(self, x: FloatArray, y: FloatArray, numbers: FloatArray) -> tuple[int, bool]:
         """Bet on rows until an alarm; return how many were taken in, and whether there was one."""
         threshold = self.expected_run_length * self._scale
-        kept = self._kept_numbers, self._kept_x, self._kept_y, self._kept_scores, self._kept_chances
         rows, watched, alarm, self._score, self._history = _watch_rows(
-            x, y, numbers, self._fixed, self._sums, self._history, kept, self._kept_count, threshold
+            x, y, numbers, self._fixed, self._sums, self._history, self._rings, self._kept_count, threshold
         )
         self._kept_count += watched
         self._counts["watched"] += watched
@@ -426,8 +423,11 @@ class ConditionalDriftDetector(Stateful):
 
     def _raise_alarm(self) -> None:
         threshold = self.expected_run_length * self._scale
+        count = min(self._kept_count, KEPT_ROWS)
+        order = (self._kept_count - count + np.arange(count)) % KEPT_ROWS
+        kept = KeptRows(*(ring[order] for ring in self._rings))
         self.alarm = describe_alarm(
-            self._model, self._regions, self._bets, self._sums, self._kept(), self._reference, threshold, self._scale
+            self._model, self._regions, self._bets, self._sums, kept, self._reference, threshold, self._scale
         )
         history = self._history
         self.reset()
@@ -443,12 +443,6 @@ class ConditionalDriftDetector(Stateful):
         if len(self._learning) >= self.learning_rows:
             inputs, responses = (np.array([row[side] for row in self._learning]) for side in (0, 1))
             self._take_reference(inputs, responses, "x")
-
-    def _kept(self) -> KeptRows:
-        count = min(self._kept_count, KEPT_ROWS)
-        order = (self._kept_count - count + np.arange(count)) % KEPT_ROWS
-        rings = self._kept_numbers, self._kept_x, self._kept_y, self._kept_scores, self._kept_chances
-        return KeptRows(*(ring[order] for ring in rings))
 
 
 @njit(nogil=True)
@@ -473,14 +467,11 @@ def _watch_rows(
     for t in range(rows):
         if known[t]:
             place = (count + watched) % KEPT_ROWS
-            kept[0][place], kept[1][place], kept[2][place] = numbers[t], x[t], y[t]
-            kept[3][place], kept[4][place] = normal_scores[t], chances[t]
+            kept.numbers[place], kept.x[place], kept.y[place] = numbers[t], x[t], y[t]
+            kept.scores[place], kept.chances[place] = normal_scores[t], chances[t]
             watched += 1
     score = scores[rows - 1, 0] if known[rows - 1] else np.nan
     return rows, watched, sums.won.max() >= threshold, score, before[rows : rows + len(history)].copy()
-
-
-_KEPT = ("history", "kept_numbers", "kept_x", "kept_y", "kept_scores", "kept_chances")
 
 
 def _check_same_length(first: str, x: FloatArray, second: str, y: FloatArray) -> None:
