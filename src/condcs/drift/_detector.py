@@ -374,7 +374,7 @@ class ConditionalDriftDetector(Stateful):
         """Take in one encoded row: what `_take` does, without the cost of its arrays."""
         self._counts["rows"] += 1
         self._drift, self._score = False, float("nan")
-        why = int(self._x.unusable(x)[0]) or int(self._y.unusable(y)[0])
+        why = self._x.unusable_row(x[0].tolist()) or self._y.unusable_row(y[0].tolist())
         if why:
             self._counts[_UNUSABLE[why - 1]] += 1
         elif self._learning is not None:

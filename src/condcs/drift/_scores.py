@@ -251,7 +251,7 @@ def known_rows(inputs: Any, arrays: Any) -> Any:
 def _innovate(residuals: Any, predicted: Any, chances: Any, links: Any, key: Any, numbers: Any, arrays: Any) -> Any:
     """Return scores (innovations of numbers, normal scores of the randomised ranks of labels, and products).
 
-    And the probabilities with which scores of labels are above the normal scores of one less these; 0 for others.
+    And for scores of labels the probabilities that x leads to expect; 0 for others.
     """
     n, targets = residuals.shape
     pairs = arrays.pairs
@@ -267,7 +267,8 @@ def _innovate(residuals: Any, predicted: Any, chances: Any, links: Any, key: Any
             chance = min(max(chance, _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY)
             u = uniform(key, numbers[t], k)
             rank = 1 - chance + chance * u if residuals[t, k] > 0 else (1 - chance) * u
-            scores[t, k], expected[t, k] = normal_score(min(max(rank, 1e-12), 1 - 1e-12)), chance
+            # Bets may depend on the inputs, and on ranks before, but not on the scores themselves.
+            scores[t, k], expected[t, k] = normal_score(min(max(rank, 1e-12), 1 - 1e-12)), before
         for q in range(len(pairs)):
             a, b = pairs[q]
             if arrays.targets[a, 0] == arrays.targets[b, 0]:
