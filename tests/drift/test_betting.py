@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import ndtr, ndtri
-from scipy.stats import kstest, norm
+from scipy.special import ndtri
+from scipy.stats import binom, kstest, norm
 
 from condcs._tables.kinds import Column
 from condcs.drift._betting import (
@@ -17,6 +17,7 @@ from condcs.drift._betting import (
     Regions,
     bet,
     count_scores,
+    label_belief,
     log_density,
     make_bets,
     no_sums,
@@ -45,15 +46,17 @@ def test_every_bet_is_a_density():
     """The mean of a bet under a standard normal z, by quadrature: on numbers, and on labels of any probability."""
     z = np.linspace(-40, 40, 20_001)
     bets = make_bets(np.array([0, 1, 6]), np.array([0, -1, -0.5, 0, 0.5, 1]), np.array([0.5, 0.5]), 1)
-    logs = [[log_density(mean, deviation, value, 0.0, 0.0) for mean, deviation in bets.overall] for value in z[::500]]
+    logs = [[log_density(mean, deviation, value, 0.0) for mean, deviation in bets.overall] for value in z[::500]]
     np.testing.assert_allclose(np.stack([z**0, z, z**2], axis=1)[::500] @ overall_bets().T, logs, atol=1e-9)
     for mean, deviation in np.concatenate([bets.overall, bets.local, bets.patterns]):
-        density = np.exp([log_density(mean, deviation, value, 0.0, 0.0) for value in z])
+        density = np.exp([log_density(mean, deviation, value, 0.0) for value in z])
         assert density @ norm.pdf(z) * (z[1] - z[0]) == pytest.approx(1.0, rel=1e-6)
         for chance in (0.02, 0.5, 0.9):
-            cut = ndtri(1 - chance)
-            below, above = (np.exp(log_density(mean, deviation, cut + step, chance, cut)) for step in (-1, 1))
-            assert (1 - chance) * below + chance * above == pytest.approx(1.0)
+            for total, places in ((0, 1), (12, 13), (100, 101), (101, 100)):
+                ranks = (np.arange(places) + 0.5) / places
+                beliefs = [label_belief(rank, total, chance) for rank in ranks]
+                density = np.exp([log_density(mean, deviation, belief, chance) for belief in beliefs])
+                assert density.mean() == pytest.approx(1.0)
 
 
 def test_random_numbers_of_rows_are_uniform_and_independent():
@@ -129,7 +132,7 @@ def test_ranks_and_sums_by_hand(chance):
         means, deviations = own.T * [[height], [1]]
         if chance:
             odds = np.exp(1.8 * means)
-            return (won + 1) * np.where(ndtr(value) > 1 - chance, odds, 1) / (1 - chance + chance * odds)
+            return (won + 1) * (1 - value + value * odds) / (1 - chance + chance * odds)
         return (won + 1) * norm.pdf(value, means, deviations) / norm.pdf(value)
 
     for t in range(60):
@@ -137,7 +140,8 @@ def test_ranks_and_sums_by_hand(chance):
             before = levels[:t][cells[:t, family] == cells[t, family]]
             below, equal = np.sum(before < levels[t]), np.sum(before == levels[t])
             p = (below + uniform(5, t, 1024 + family) * (equal + 1)) / (len(before) + 1)
-            assert z[t, 0, family] == pytest.approx(ndtri(p), abs=1e-5)
+            belief = binom.cdf(np.floor(p * (len(before) + 1)), len(before) + 1, 1 - chance)
+            assert z[t, 0, family] == pytest.approx(belief if chance else ndtri(p), abs=1e-5)
         first, second = z[t, 0]
         overall = grown(overall, bets.overall, first)
         if cells[t, 1] == 1:

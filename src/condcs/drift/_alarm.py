@@ -14,7 +14,7 @@ from condcs._core.compiling import njit
 from condcs._core.errors import CondcsError
 from condcs._inference.witness import witness
 from condcs._measures.conditional import conditional_cs
-from condcs.drift._betting import Bets, Regions, Sums, log_density, normal_score
+from condcs.drift._betting import Bets, Regions, Sums, log_density
 from condcs.drift._scores import ScoreModel, aims_of, design
 
 FloatArray = np.ndarray[Any, Any]
@@ -250,9 +250,8 @@ def _log_densities(bets: Any, heights: Any, z: Any, chances: Any) -> Any:
     """Return the logarithms of bets (j) on rows (n)."""
     logs = np.empty((len(bets), len(z)))
     for t in range(len(z)):
-        cut = normal_score(1 - chances[t]) if chances[t] > 0 else 0.0
         for j in range(len(bets)):
-            logs[j, t] = log_density(heights[t] * bets[j, 0], bets[j, 1], z[t], chances[t], cut)
+            logs[j, t] = log_density(heights[t] * bets[j, 0], bets[j, 1], z[t], chances[t])
     return logs
 
 

@@ -11,7 +11,7 @@ of the rank, relative to the standard normal density. Each bet has a Shiryaev-Ro
 :math:`R \leftarrow (R + 1) b(z)`, whose expectation after n bets is n under the hypothesis. There are bets on all
 rows; on single regions, which are fifths of a column of numbers or the labels of another one; and on patterns, with
 opposite signs at the two ends of a column of numbers, or in opposite corners of two of them. The bets on a label are on
-another logit of its probability, with the two densities above and below the rank that this probability leads to expect.
+another logit of its probability, weighted by the probability that a row of this rank has it.
 
 If the inputs of the stream gather in a small part of a cell, its scores are no longer those of the whole cell. Such a
 cell forgets what it has seen: from then on, rows that came there are ranked among themselves.
@@ -334,6 +334,9 @@ _PATTERN_MEANS = (0.6, 1.3, 2.4)
 _LOCAL_MEANS = (0.5, 1.1, 2.2)
 _LOCAL_SPREADS = (0.3, 0.6, 1.8)
 
+_MOST_TRIALS = 100
+"""In cells with more rows than this, a rank says exactly whether a row has a label."""
+
 _TIES = 1024
 """Place of the first random number for ties; those before it are for labels."""
 
@@ -496,26 +499,45 @@ def normal_score(p: float) -> float:
 
 
 @njit(nogil=True)
-def log_density(mean: float, deviation: float, z: float, chance: float, cut: float) -> float:
+def label_belief(p: float, total: int, chance: float) -> float:
+    """Return the probability that a row of this rank has a label that x leads to expect with this chance.
+
+    The score of a label is at least the (1 - chance)-quantile where the row has it. The quantile of the scores that is
+    at place r of n + 1 has a beta distribution, which lies above 1 - chance with the probability that a binomial
+    variable of n + 1 trials is at most r. Its mean over all places is the chance itself, as a density needs.
+    """
+    if total > _MOST_TRIALS:
+        return 1.0 if p > 1 - chance else 0.0
+    trials = total + 1
+    last = min(int(p * trials), total)
+    term = chance**trials
+    belief = term
+    for k in range(last):
+        term *= (trials - k) * (1 - chance) / ((k + 1) * chance)
+        belief += term
+    return belief
+
+
+@njit(nogil=True)
+def log_density(mean: float, deviation: float, z: float, chance: float) -> float:
     """Return the logarithm of a bet at the normal score z of a rank.
 
-    The score of a label is above the cut, the normal score of 1 - chance, if the row has it, which it was to be
-    expected to with this chance (0 for numbers): bets are on another logit of it.
+    For labels, which have a chance (0 for numbers), z is the belief that the row has it, and bets are on another logit.
     """
     if chance == 0:
         if deviation == 1:
             return mean * (z - 0.5 * mean)
         return 0.5 * (z * z - ((z - mean) / deviation) ** 2) - math.log(deviation)
-    shift = _LOGIT * mean
-    return (shift if z > cut else 0.0) - math.log1p(chance * math.expm1(shift))
+    odds = math.expm1(_LOGIT * mean)
+    return math.log1p(z * odds) - math.log1p(chance * odds)
 
 
 @njit(nogil=True)
-def _grow(sums: Any, bets: Any, height: float, z: float, chance: float, cut: float) -> float:
+def _grow(sums: Any, bets: Any, height: float, z: float, chance: float) -> float:
     """Take bets of means times a height, and return the sum of what they have won."""
     total = 0.0
     for j in range(len(sums)):
-        sums[j] = (sums[j] + 1) * math.exp(log_density(height * bets[j, 0], bets[j, 1], z, chance, cut))
+        sums[j] = (sums[j] + 1) * math.exp(log_density(height * bets[j, 0], bets[j, 1], z, chance))
         total += sums[j]
     return total
 
@@ -586,7 +608,7 @@ def bet(
     sums : Sums
         Changed.
     normal_scores : array, shape (n, s, f)
-        Written: normal scores of the ranks of those rows.
+        Written: normal scores of the ranks of those rows; for labels, beliefs.
     threshold : float
         An alarm is a weighted sum of the bets of a family of at least this.
     """
@@ -605,7 +627,6 @@ def bet(
                 sums.totals[:, cell] = 0
         for s in range(n_scores):
             level, chance = to_level(scores[t, s]), chances[t, s]
-            cut = normal_score(1 - chance) if chance > 0 else 0.0
             for f in range(cells.shape[1]):
                 cell, region = cells[t, f], regions[t, f]
                 tree = sums.trees[s, cell]
@@ -613,20 +634,23 @@ def bet(
                 equal = _below(tree, level + 1) - below
                 u = uniform(key, numbers[t], _TIES + s * cells.shape[1] + f)
                 p = (below + u * (equal + 1)) / (sums.totals[s, cell] + 1)
-                z = normal_score(min(max(p, 1e-12), 1 - 1e-12))
+                if chance > 0:
+                    z = label_belief(p, sums.totals[s, cell], chance)
+                else:
+                    z = normal_score(min(max(p, 1e-12), 1 - 1e-12))
                 normal_scores[t, s, f] = z
                 _insert(tree, level)
                 sums.totals[s, cell] += 1
                 won = 0.0
                 if f == 0:
-                    won = bets.overall_weight * _grow(sums.overall[s], bets.overall, 1.0, z, chance, cut)
+                    won = bets.overall_weight * _grow(sums.overall[s], bets.overall, 1.0, z, chance)
                 elif bets.local_weights[f] > 0:
-                    _grow(sums.local[s, region], bets.local, 1.0, z, chance, cut)
+                    _grow(sums.local[s, region], bets.local, 1.0, z, chance)
                     # Added up anew every time, so that no rounding error can pile up.
                     won = bets.local_weights[f] * sums.local[s, first_regions[f] : first_regions[f + 1]].sum()
                 if bets.pattern_weights[f] > 0:
                     if bets.heights[region] != 0:
-                        _grow(sums.patterns[s, f], bets.patterns, bets.heights[region], z, chance, cut)
+                        _grow(sums.patterns[s, f], bets.patterns, bets.heights[region], z, chance)
                     won += bets.pattern_weights[f] * sums.patterns[s, f].sum()
                 sums.won[s, f] = won
                 if won >= threshold:
