@@ -147,6 +147,9 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
     panels = [
         (data, kinds) for data, kinds in KINDS.items() if any(case_of(method, data) in results for method in METHODS)
     ]
+    if not panels:  # nulls only
+        figure.text(0.5, 0.5, "No delays were measured.", ha="center")
+        return
     figure.set_size_inches(5 + 3 * len(panels), 4.4)
     made = np.atleast_1d(figure.subplots(1, len(panels), sharey=True, width_ratios=[len(kinds) for _, kinds in panels]))
     after = experiment.parameters["after"]
