@@ -208,9 +208,13 @@ def _detector(method: str, reference: Rows, parameters: Parameters) -> Callable[
             state = ConditionalDriftDetector(*reference, expected_run_length=parameters["run_length"]).state_dict()
         return lambda: ConditionalDriftDetector.from_state_dict(state).update_many
     if method in (WINDOW, CONTEXT):
-        settings = (parameters[name] for name in ("window", "run_length", "streams"))
-        statistic: Any = "conditional_cs" if method == WINDOW else "context_mmd"
-        return DivergenceWindow(*reference, *settings, statistic).fresh
+        return DivergenceWindow(
+            *reference,
+            window=parameters["window"],
+            run_length=parameters["run_length"],
+            streams=parameters["streams"],
+            statistic="conditional_cs" if method == WINDOW else "context_mmd",
+        ).fresh
     return _river(method, reference)
 
 
