@@ -91,7 +91,7 @@ def kill_and_go_on(place):
         number = 0
         if len(kills) < KILLS:
             number = int(rng.choice([signal.SIGTERM, signal.SIGHUP, signal.SIGINT] + 3 * [signal.SIGKILL]))
-            time.sleep(rng.uniform(0, 0.35 * seconds))
+            time.sleep(rng.uniform(0, 0.6 * seconds))
             os.kill(pid, number)
         _, status = os.waitpid(pid, 0)
         before, seen = seen, rows_seen(state)
