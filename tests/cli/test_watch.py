@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 from condcs._core.files import locked, sealed
 from condcs._tables.pair import ReadOptions
 from condcs.cli import watch_command as watch
-from condcs.cli import watch_state
 from condcs.cli.app import app
 from condcs.report._watch_page import StreamHistory
 from tests.house_prices import house_prices
@@ -251,7 +250,7 @@ def test_state_in_use_is_refused(reference, tmp_path):
 
 def test_state_is_written_though_no_more_rows_come(reference, tmp_path, monkeypatch):
     """The last rows of a burst get old while nothing happens that could write them."""
-    monkeypatch.setattr(watch_state, "SAVED_SECONDS", 0.05)
+    monkeypatch.setattr(watch, "SAVED_SECONDS", 0.05)
     state = tmp_path / "state.npz"
     header, *rows = as_csv(house_prices(4, 4)).splitlines(keepends=True)
 

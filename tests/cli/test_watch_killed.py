@@ -46,7 +46,7 @@ def test_thirty_kills_at_random_moments_leave_a_whole_state_and_lose_no_alarm(tm
 
 def kill_and_go_on(place):
     """Fork watches of a stream and kill them until there were enough kills; print what was found."""
-    from condcs.cli import watch_state as watch
+    from condcs.cli import watch_command as watch
 
     watch.SAVED_ROWS = 10
     to_bytes = watch.Watcher.to_bytes
@@ -91,7 +91,7 @@ def kill_and_go_on(place):
         number = 0
         if len(kills) < KILLS:
             number = int(rng.choice([signal.SIGTERM, signal.SIGHUP, signal.SIGINT] + 3 * [signal.SIGKILL]))
-            time.sleep(rng.uniform(0, 0.35 * seconds))
+            time.sleep(rng.uniform(0, 0.6 * seconds))
             os.kill(pid, number)
         _, status = os.waitpid(pid, 0)
         before, seen = seen, rows_seen(state)

@@ -5,20 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import ndtri
-from scipy.stats import kstest, norm
+from scipy.stats import binom, kstest, norm
 
 from condcs._tables.kinds import Column
 from condcs.drift._betting import (
+    CELL_ROWS,
+    GATHERING_ROWS,
     LEVELS,
+    MOST_CELLS,
+    Cells,
+    Regions,
     bet,
-    bet_kinds,
     count_scores,
+    label_belief,
+    log_density,
     make_bets,
     no_sums,
     normal_score,
+    overall_bets,
     to_level,
+    uniform,
 )
-from condcs.drift._cells import CELL_ROWS, MOST_CELLS, Cells, Regions
 
 
 def test_normal_scores():
@@ -36,14 +43,28 @@ def example(n, rng):
 
 
 def test_every_bet_is_a_density():
-    """The mean of exp(a + b z + c z^2) under a standard normal z, by quadrature."""
-    z = np.linspace(-40, 40, 200_001)
+    """The mean of a bet under a standard normal z, by quadrature: on numbers, and on labels of any probability."""
+    z = np.linspace(-40, 40, 20_001)
     bets = make_bets(np.array([0, 1, 6]), np.array([0, -1, -0.5, 0, 0.5, 1]), np.array([0.5, 0.5]), 1)
-    means = bets.means[:, None]
-    patterns = np.concatenate([-0.5 * means**2, means, 0 * means], axis=1)
-    for a, b, c in np.concatenate([bets.overall, bets.local, patterns]):
-        total = np.exp(a + b * z + c * z**2 + norm.logpdf(z)).sum() * (z[1] - z[0])
-        assert total == pytest.approx(1.0, rel=1e-6)
+    logs = [[log_density(mean, deviation, value, 0.0) for mean, deviation in bets.overall] for value in z[::500]]
+    np.testing.assert_allclose(np.stack([z**0, z, z**2], axis=1)[::500] @ overall_bets().T, logs, atol=1e-9)
+    for mean, deviation in np.concatenate([bets.overall, bets.local, bets.patterns]):
+        density = np.exp([log_density(mean, deviation, value, 0.0) for value in z])
+        assert density @ norm.pdf(z) * (z[1] - z[0]) == pytest.approx(1.0, rel=1e-6)
+        for chance in (0.02, 0.5, 0.9):
+            for total, places in ((0, 1), (12, 13), (100, 101), (101, 100)):
+                ranks = (np.arange(places) + 0.5) / places
+                beliefs = [label_belief(rank, total, chance) for rank in ranks]
+                density = np.exp([log_density(mean, deviation, belief, chance) for belief in beliefs])
+                assert density.mean() == pytest.approx(1.0)
+
+
+def test_random_numbers_of_rows_are_uniform_and_independent():
+    """20,000 each, along rows and along places: a p-value below 1e-4 and a correlation of 4.2 standard errors."""
+    for values in ([uniform(7, row, 3) for row in range(20_000)], [uniform(7, 3, place) for place in range(20_000)]):
+        assert kstest(values, "uniform").pvalue > 1e-4
+        assert abs(np.corrcoef(values[1:], values[:-1])[0, 1]) < 4.2 / np.sqrt(20_000)
+    assert uniform(8, 1, 3) != uniform(7, 1, 3) != uniform(7, 2, 3)
 
 
 def test_weights_of_a_row_add_up_to_one():
@@ -53,12 +74,11 @@ def test_weights_of_a_row_add_up_to_one():
     assert np.diff(regions.first).tolist() == [1, 5, 3, 5, 9]
     bets = make_bets(regions.first, regions.heights, regions.shares, 3)
     weights = bets.overall_weight * len(bets.overall) + bets.local_weights.sum() * len(bets.local)
-    assert weights + bets.pattern_weights.sum() * len(bets.means) == pytest.approx(1.0)
+    assert weights + bets.pattern_weights.sum() * len(bets.patterns) == pytest.approx(1.0)
     # No slopes where regions have no order; no local bets on pairs.
     assert bets.pattern_weights[2] == 0
     assert bets.local_weights[4] == 0
     np.testing.assert_allclose(regions.heights[-9:], [1, 0, -1, 0, 0, 0, -1, 0, 1])
-    assert len(bet_kinds().overall) == len(bets.overall)
 
 
 def test_cells_divide_every_region():
@@ -84,37 +104,49 @@ def test_cells_divide_every_region():
 FIRST = np.array([0, 1, 3])
 
 
-def run(scores, cells, uniforms, threshold=np.inf):
+def run(scores, cells, *, chance=0.0, inputs=None, known=None):
     """Two families: all rows, and two regions of one cell each."""
     n, s = scores.shape
     bets = make_bets(FIRST, np.array([0.0, -1.0, 1.0]), np.array([0.5, 0.5]), 1)
-    sums = no_sums(s, 3, bets)
-    z = np.empty((n, s, 2))
-    taken = bet(scores, np.ones(n, bool), cells, cells, uniforms, FIRST, bets, sums, z, threshold)
-    return z, sums, taken, bets
+    deviations = np.full((3, 2), 0.0 if inputs is None else 1.0)
+    limits = Cells(*np.zeros((3, 0)), deviations).limits
+    sums, z = no_sums(s, deviations, bets), np.empty((n, s, 2))
+    known = np.ones(n, bool) if known is None else known
+    inputs = np.zeros((n, 2)) if inputs is None else inputs
+    places, chances = (FIRST, deviations, limits), np.full((n, s), chance)
+    bet(scores, chances, known, inputs, cells, cells, places, np.uint64(5), np.arange(n), bets, sums, z, np.inf)
+    return z, sums, bets
 
 
-def test_ranks_and_sums_by_hand():
-    """Against plain loops over all rows seen before in the same cell."""
+@pytest.mark.parametrize("chance", [0.0, 0.3])
+def test_ranks_and_sums_by_hand(chance):
+    """Against plain loops over all rows seen before in the same cell; for numbers and for labels."""
     rng = np.random.default_rng(0)
-    scores, uniforms = np.round(rng.normal(size=(60, 1)), 1), rng.random((60, 1, 2))
+    scores = np.round(rng.normal(size=(60, 1)), 1)
     cells = np.column_stack([np.zeros(60, np.int64), 1 + rng.integers(0, 2, 60)])
-    z, sums, taken, bets = run(scores, cells, uniforms)
-    assert taken == 60
-    overall, local, patterns = np.zeros(len(bets.overall)), np.zeros(len(bets.local)), np.zeros(len(bets.means))
+    z, sums, bets = run(scores, cells, chance=chance)
+    overall, local, patterns = (np.zeros(len(own)) for own in (bets.overall, bets.local, bets.patterns))
     levels = np.array([to_level(score) for score in scores[:, 0]])
+
+    def grown(won, own, value, height=1):
+        means, deviations = own.T * [[height], [1]]
+        if chance:
+            odds = np.exp(1.8 * means)
+            return (won + 1) * (1 - value + value * odds) / (1 - chance + chance * odds)
+        return (won + 1) * norm.pdf(value, means, deviations) / norm.pdf(value)
+
     for t in range(60):
         for family in (0, 1):
             before = levels[:t][cells[:t, family] == cells[t, family]]
             below, equal = np.sum(before < levels[t]), np.sum(before == levels[t])
-            p = (below + uniforms[t, 0, family] * (equal + 1)) / (len(before) + 1)
-            assert z[t, 0, family] == pytest.approx(ndtri(p), abs=1e-5)
+            p = (below + uniform(5, t, 1024 + family) * (equal + 1)) / (len(before) + 1)
+            belief = binom.cdf(np.floor(p * (len(before) + 1)), len(before) + 1, 1 - chance)
+            assert z[t, 0, family] == pytest.approx(belief if chance else ndtri(p), abs=1e-5)
         first, second = z[t, 0]
-        overall = (overall + 1) * np.exp(bets.overall @ [1, first, first**2])
+        overall = grown(overall, bets.overall, first)
         if cells[t, 1] == 1:
-            local = (local + 1) * np.exp(bets.local @ [1, second, second**2])
-        means = bets.means * (-1 if cells[t, 1] == 1 else 1)
-        patterns = (patterns + 1) * np.exp(means * second - 0.5 * means**2)
+            local = grown(local, bets.local, second)
+        patterns = grown(patterns, bets.patterns, second, -1 if cells[t, 1] == 1 else 1)
     np.testing.assert_allclose(sums.overall[0], overall, rtol=1e-9)
     np.testing.assert_allclose(sums.local[0, 1], local, rtol=1e-9)
     np.testing.assert_allclose(sums.patterns[0, 1], patterns, rtol=1e-9)
@@ -124,17 +156,30 @@ def test_ranks_and_sums_by_hand():
 
 
 def test_ranks_of_exchangeable_scores_are_uniform_and_independent():
-    """Also of rounded ones, by a random rank among ties: Kolmogorov-Smirnov, and correlations of neighbours.
+    """Also of rounded ones, by a random rank among ties, and of cells that forget when their inputs gather.
 
-    4,000 ranks: a p-value below 1e-4 and a correlation above 4.2 standard errors have that probability.
+    4,000 ranks: a Kolmogorov-Smirnov p-value below 1e-4 and a correlation of neighbours above 4.2 standard errors have
+    that probability.
     """
     rng = np.random.default_rng(1)
-    for scores in (rng.standard_cauchy(size=(4000, 1)), rng.integers(0, 3, size=(4000, 1)).astype(float)):
+    gathered = np.where(np.arange(4000)[:, None] % 7 < 4, 0.01, 1.0) * rng.normal(size=(4000, 2))
+    scores = rng.standard_cauchy(size=(4000, 1)), rng.integers(0, 3, size=(4000, 1)).astype(float)
+    for own, inputs in ((scores[0], None), (scores[1], None), (scores[0], gathered)):
         cells = np.column_stack([np.zeros(4000, np.int64), 1 + rng.integers(0, 2, 4000)])
-        z = run(scores, cells, rng.random((4000, 1, 2)))[0][:, 0]
+        z = run(own, cells, inputs=inputs)[0][:, 0]
         for family in (0, 1):
             assert kstest(z[:, family], "norm").pvalue > 1e-4
             assert abs(np.corrcoef(z[1:, family], z[:-1, family])[0, 1]) < 4.2 / np.sqrt(4000)
+
+
+def test_a_cell_forgets_once_when_inputs_gather():
+    """Four rows at nearly one place are not what a cell of unit deviations has; sixteen normal ones are."""
+    rng = np.random.default_rng(4)
+    cells = np.tile([0, 1], (40, 1))
+    for spread, kept in ((1e-3, 40 - GATHERING_ROWS[0] + 1), (1.0, 40)):
+        sums = run(rng.normal(size=(40, 1)), cells, inputs=spread * rng.normal(size=(40, 2)))[1]
+        assert sums.totals[0].tolist() == [kept, kept, 0]
+        assert sums.trees[0, 0, LEVELS] == kept
 
 
 def test_expected_sums_are_the_number_of_bets():
@@ -143,23 +188,16 @@ def test_expected_sums_are_the_number_of_bets():
     Over 4,000 streams of 5 rows the bet on narrow scores (s = 0.6) has a mean of 5 with a standard error below 0.15.
     """
     rng = np.random.default_rng(2)
-    totals = []
-    narrow = np.flatnonzero(bet_kinds().overall == 1)[1]
-    cells = np.tile([0, 1], (5, 1))
-    for _ in range(4000):
-        sums = run(rng.normal(size=(5, 1)), cells, rng.random((5, 1, 2)))[1]
-        totals.append(sums.overall[0, narrow])
+    cells, scores = np.tile([0, 1], (5, 1)), rng.normal(size=(5, 4000))
+    sums, bets = run(scores, cells)[1:]
+    totals = sums.overall[:, np.flatnonzero(bets.overall[:, 1] == 0.6)[0]]
     assert np.mean(totals) == pytest.approx(5, abs=4 * np.std(totals) / np.sqrt(4000))
     assert np.std(totals) / np.sqrt(4000) < 0.15
 
 
 def test_rows_that_are_not_known_are_not_bet_on():
-    bets = make_bets(FIRST, np.array([0.0, -1.0, 1.0]), np.array([0.5, 0.5]), 1)
-    sums = no_sums(1, 3, bets)
-    cells, z = np.tile([0, 1], (4, 1)), np.empty((4, 1, 2))
     known = np.array([True, False, False, True])
-    bet(np.zeros((4, 1)), known, cells, cells, np.full((4, 1, 2), 0.5), FIRST, bets, sums, z, np.inf)
-    assert sums.totals[0].tolist() == [2, 2, 0]
+    assert run(np.zeros((4, 1)), np.tile([0, 1], (4, 1)), known=known)[1].totals[0].tolist() == [2, 2, 0]
 
 
 def test_counted_scores_are_ranked_among():

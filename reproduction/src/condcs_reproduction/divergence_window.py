@@ -1,15 +1,20 @@
-"""The drift detector of version 0.1, as a rival: conditional CS of a sliding window from a reference.
+"""Rivals of the drift detector that compare a sliding window with a reference.
 
-Residuals from a regression on x, at ranks of x, are compared; the threshold is that of null streams made of reference
-rows in random order, whose largest values a Gumbel distribution extrapolates to the stated run length.
+One is the detector of version 0.1: conditional CS of residuals from a regression on x, at ranks of x. The other is
+ContextMMD (Cobb and Van Looveren, 2022) made online: its published form compares two samples once, by permutations. The
+threshold of both is that of null streams made of reference rows in random order, whose largest values a Gumbel
+distribution extrapolates to the stated run length.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.spatial.distance import cdist
 
 from condcs._kernels.bandwidths import bandwidth
 from condcs._measures.sliding_window import ReferenceWindow
@@ -19,6 +24,53 @@ FloatArray = np.ndarray[Any, Any]
 
 _REFERENCE_ROWS, _STREAM_WINDOWS = 400, 4
 _EULER = 0.5772156649015329
+_RIDGE = 0.01
+_STEP = 5
+
+
+class ContextWindow:
+    r"""Squared MMD of y between a window and a reference, conditional on x, on average over the window's inputs.
+
+    With Gram matrices K of x and L of y and :math:`w(c) = (K + \lambda n I)^{-1} k(c)` in each sample, the embedding of
+    y given c is :math:`\sum_i w_i(c) \, l(y_i)`. It takes a Cholesky factor: it is made anew every five rows only.
+    """
+
+    def __init__(self, x: FloatArray, y: FloatArray, size: int, *, bandwidth_x: Any, bandwidth_y: Any) -> None:
+        self._x, self._y, self._widths = x, y, (bandwidth_x, bandwidth_y)
+        self._rows: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=size)
+        self._factor, self._L, self._count, self._value = self._ridged(x), self._gram(y, y, 1), 0, 0.0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has as many rows as it can."""
+        return len(self._rows) == self._rows.maxlen
+
+    def push(self, x: FloatArray, y: FloatArray) -> None:
+        """Add a row; the oldest one leaves."""
+        self._rows.append((x, y))
+        self._count += 1
+
+    def clear(self) -> None:
+        """Start anew."""
+        self._rows.clear()
+
+    def divergence(self) -> float:
+        """Return the statistic."""
+        if self._count % _STEP == 0:
+            x, y = (np.array(part) for part in zip(*self._rows, strict=True))
+            K, L = self._gram(x, x, 0), self._gram(y, y, 1)
+            own = cho_solve(self._ridged(x), K)
+            before = cho_solve(self._factor, self._gram(self._x, x, 0))
+            cross = self._gram(self._y, y, 1)
+            parts = (before * (self._L @ before)).sum() + (own * (L @ own)).sum() - 2 * (before * (cross @ own)).sum()
+            self._value = float(parts) / len(x)
+        return self._value
+
+    def _gram(self, a: FloatArray, b: FloatArray, side: int) -> FloatArray:
+        return np.asarray(np.exp(-0.5 * cdist(a, b, "sqeuclidean") / self._widths[side] ** 2))
+
+    def _ridged(self, x: FloatArray) -> Any:
+        return cho_factor(self._gram(x, x, 0) + _RIDGE * len(x) * np.eye(len(x)))
 
 
 class DivergenceWindow:
@@ -34,13 +86,27 @@ class DivergenceWindow:
         Mean run length at which the threshold aims.
     streams : int
         Null streams.
+    statistic : {"conditional_cs", "context_mmd"}
+        What is compared with the threshold.
     """
 
-    def __init__(self, x: FloatArray, y: FloatArray, window: int, run_length: float, streams: int) -> None:
-        self._sorted, self._window = np.sort(x, axis=0), window
-        self._regression, residuals = RegressionFitter(x).fit(y[:, None])
-        inputs, rng = self._ranks(x), np.random.default_rng(0)
-        self._widths = bandwidth(inputs), bandwidth(residuals)
+    def __init__(
+        self,
+        x: FloatArray,
+        y: FloatArray,
+        window: int,
+        run_length: float,
+        streams: int,
+        statistic: Literal["conditional_cs", "context_mmd"],
+    ) -> None:
+        self._window, self._statistic, rng = window, statistic, np.random.default_rng(0)
+        self._sorted, self._units = np.sort(x, axis=0), (x.std(axis=0), y.std())
+        if statistic == "conditional_cs":
+            self._regression, residuals = RegressionFitter(x).fit(y[:, None])
+            inputs = self._ranks(x)
+        else:
+            inputs, residuals = self._prepared(x, y)
+        self._widths = float(np.max(bandwidth(inputs))), float(np.max(bandwidth(residuals)))
         order = rng.permutation(len(x))
         chosen, others = np.split(order, [min(_REFERENCE_ROWS, len(x) // 2)])
         self._rows = inputs[chosen], residuals[chosen]
@@ -58,9 +124,8 @@ class DivergenceWindow:
         sliding = self._sliding()
 
         def watch(x: FloatArray, y: FloatArray) -> FloatArray:
-            residuals = y[:, None] - self._regression.predict(x)
             alarms = np.zeros(len(x), bool)
-            for place, (own, left) in enumerate(zip(self._ranks(x), residuals, strict=True)):
+            for place, (own, left) in enumerate(zip(*self._prepared(x, y), strict=True)):
                 sliding.push(own, left)
                 if sliding.is_full and sliding.divergence() > self.threshold:
                     alarms[place] = True
@@ -69,8 +134,14 @@ class DivergenceWindow:
 
         return watch
 
-    def _sliding(self) -> ReferenceWindow:
-        return ReferenceWindow(*self._rows, self._window, bandwidth_x=self._widths[0], bandwidth_y=self._widths[1])
+    def _prepared(self, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self._statistic == "context_mmd":
+            return x / self._units[0], y[:, None] / self._units[1]
+        return self._ranks(x), y[:, None] - self._regression.predict(x)
+
+    def _sliding(self) -> ReferenceWindow | ContextWindow:
+        kind = ReferenceWindow if self._statistic == "conditional_cs" else ContextWindow
+        return kind(*self._rows, self._window, bandwidth_x=self._widths[0], bandwidth_y=self._widths[1])
 
     def _statistics(self, inputs: FloatArray, residuals: FloatArray) -> FloatArray:
         sliding, found = self._sliding(), []

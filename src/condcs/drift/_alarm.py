@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
+from condcs._core.compiling import njit
 from condcs._core.errors import CondcsError
 from condcs._inference.witness import witness
 from condcs._measures.conditional import conditional_cs
-from condcs.drift._betting import LEVEL, SPREAD, Bets, Sums, bet_kinds
-from condcs.drift._cells import Regions
-from condcs.drift._scores import ScoreModel, design
+from condcs.drift._betting import Bets, Regions, Sums, log_density
+from condcs.drift._scores import ScoreModel, aims_of, design
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -27,7 +27,7 @@ COMPARED_ROWS = 300
 
 _FEWEST_ROWS = 5
 _KINDS = ("level", "spread", "slope", "interaction")
-SLOPE, INTERACTION = 2, 3
+LEVEL, SPREAD, SLOPE, INTERACTION = range(4)
 
 
 class Summary(NamedTuple):
@@ -139,12 +139,13 @@ class Alarm:
 
 
 class KeptRows(NamedTuple):
-    """The last rows, oldest first: their numbers, inputs, responses, and normal scores of shape (n, s, f)."""
+    """The last rows, oldest first: numbers, inputs, responses, normal scores (n, s, f) and chances of labels (n, s)."""
 
     numbers: FloatArray
     x: FloatArray
     y: FloatArray
-    normal_scores: FloatArray
+    scores: FloatArray
+    chances: FloatArray
 
 
 def describe_alarm(
@@ -157,27 +158,16 @@ def describe_alarm(
     threshold: float,
     scale: float,
 ) -> Alarm:
-    """Explain an alarm.
+    """Explain the alarm that the last of the kept rows raised.
 
-    Parameters
-    ----------
-    model : ScoreModel
-        How rows were scored.
-    regions : Regions
-        Regions of x.
-    bets, sums : Bets and Sums
-        What was bet, and what has been won.
-    kept : KeptRows
-        The last rows; the last one raised the alarm.
-    reference : pair of arrays
-        Rows of the reference.
-    threshold, scale : float
-        What the evidence had to reach, and what it is divided by in what is said.
+    The threshold is what the evidence had to reach, and both are divided by the scale in what is said.
     """
     s, f = map(int, np.unravel_index(int(np.argmax(sums.won)), sums.won.shape))
     winner = _winner(bets, regions, sums, s, f)
-    densities = winner.densities(bets, regions, kept.x, f)
-    since, since_range, earliest = _change_point(densities, kept.normal_scores[:, s, f], kept.numbers)
+    logs = _log_densities(
+        winner.bets, winner.heights(bets, regions, kept.x, f), kept.scores[:, s, f], kept.chances[:, s]
+    )
+    since, since_range, earliest = _change_point(logs, kept.numbers)
     recent = kept.numbers >= since
     region, sign = winner.region, winner.sign
     if winner.kind == SLOPE:
@@ -187,7 +177,8 @@ def describe_alarm(
         sign = sign if region == ends[1] else -sign
     inside, there = recent & regions.holds(kept.x, region), regions.holds(reference[0], region)
     response, label, change = _words(model, s, winner.kind, sign, regions.families[f])
-    place = s if s < len(model.targets) else model.pairs[s - len(model.targets)][0]
+    n_targets = len(model.arrays.targets)
+    place = s if s < n_targets else int(model.arrays.pairs[s - n_targets, 0])
     before, _ = _summary(model, place, reference[0][there], reference[1][there])
     after, left = _summary(model, place, kept.x[inside], kept.y[inside])
     divergence, at, largest = _divergence(model, reference, (kept.x[recent], kept.y[recent]))
@@ -221,47 +212,55 @@ class _Winner(NamedTuple):
     kind: int
     sign: int
     region: int
-    coefficients: FloatArray
+    bets: FloatArray
 
-    def densities(self, bets: Bets, regions: Regions, x: FloatArray, f: int) -> FloatArray:
-        """Return coefficients of 1, z and z^2 in the logarithms of the densities, (bets, rows, 3); NaN where asleep."""
+    def heights(self, bets: Bets, regions: Regions, x: FloatArray, f: int) -> FloatArray:
+        """Return by what the means of the bets are multiplied at rows; NaN where they are asleep."""
         if self.kind in (LEVEL, SPREAD):
-            return np.asarray(
-                self.coefficients[:, None] * np.where(regions.holds(x, self.region), 1.0, np.nan)[:, None]
-            )
+            return np.where(regions.holds(x, self.region), 1.0, np.nan)
         heights = bets.heights[regions.locate(x)[:, f]]
-        means = self.coefficients[:, None] * np.where(heights == 0, np.nan, heights)
-        return np.stack([-0.5 * means**2, means, 0 * means], axis=-1)
+        return np.where(heights == 0, np.nan, heights)
 
 
 def _winner(bets: Bets, regions: Regions, sums: Sums, s: int, f: int) -> _Winner:
-    kinds = bet_kinds()
     found = []
-    for kind in (LEVEL, SPREAD):
-        if f == 0:
-            own = kinds.overall == kind
-            won, sign = sums.overall[s, own], kinds.overall_signs[own]
-            found.append(_Winner(bets.overall_weight * won.sum(), kind, sign[np.argmax(won)], 0, bets.overall[own]))
-        elif bets.local_weights[f] > 0:
-            own = kinds.local == kind
-            for region in range(regions.first[f], regions.first[f + 1]):
-                won, sign = sums.local[s, region, own], kinds.local_signs[own]
-                weighted = bets.local_weights[f] * won.sum()
-                found.append(_Winner(weighted, kind, sign[np.argmax(won)], region, bets.local[own]))
+
+    def add(weight: float, won: FloatArray, kind: int, region: int, own: FloatArray) -> None:
+        mean, deviation = own[np.argmax(won)]
+        found.append(_Winner(weight * won.sum(), kind, 1 if mean > 0 or deviation > 1 else -1, region, own))
+
+    def add_kinds(weight: float, won: FloatArray, region: int, own: FloatArray) -> None:
+        spread = own[:, 1] != 1
+        add(weight, won[~spread], LEVEL, region, own[~spread])
+        add(weight, won[spread], SPREAD, region, own[spread])
+
+    if f == 0:
+        add_kinds(bets.overall_weight, sums.overall[s], 0, bets.overall)
+    elif bets.local_weights[f] > 0:
+        for region in range(regions.first[f], regions.first[f + 1]):
+            add_kinds(bets.local_weights[f], sums.local[s, region], region, bets.local)
     if bets.pattern_weights[f] > 0:
-        won, sign = sums.patterns[s, f], np.sign(bets.means)
         kind = SLOPE if regions.families[f, 1] < 0 else INTERACTION
-        found.append(_Winner(bets.pattern_weights[f] * won.sum(), kind, int(sign[np.argmax(won)]), 0, bets.means))
+        add(bets.pattern_weights[f], sums.patterns[s, f], kind, 0, bets.patterns)
     return max(found, key=lambda winner: winner.won)
 
 
-def _change_point(densities: FloatArray, z: FloatArray, numbers: FloatArray) -> tuple[int, tuple[int, int], bool]:
+@njit(nogil=True)
+def _log_densities(bets: Any, heights: Any, z: Any, chances: Any) -> Any:
+    """Return the logarithms of bets (j) on rows (n)."""
+    logs = np.empty((len(bets), len(z)))
+    for t in range(len(z)):
+        for j in range(len(bets)):
+            logs[j, t] = log_density(heights[t] * bets[j, 0], bets[j, 1], z[t], chances[t])
+    return logs
+
+
+def _change_point(logs: FloatArray, numbers: FloatArray) -> tuple[int, tuple[int, int], bool]:
     r"""Return the estimate, the range, and whether the change may lie before the first row kept.
 
     A Shiryaev-Roberts sum is a sum over beginnings, :math:`R = \sum_\nu \prod_{t \ge \nu} b(z_t)`: the share of
     each of them is its posterior probability under a flat prior.
     """
-    logs = densities[..., 0] + z * (densities[..., 1] + z * densities[..., 2])
     awake = np.isfinite(logs).all(axis=0)
     logs, at = logs[:, awake], numbers[awake]
     tails = np.cumsum(logs[:, ::-1], axis=1)[:, ::-1]
@@ -275,35 +274,32 @@ def _change_point(densities: FloatArray, z: FloatArray, numbers: FloatArray) -> 
 
 
 def _words(model: ScoreModel, s: int, kind: int, sign: int, family: FloatArray) -> tuple[str, str | None, str]:
-    if s >= len(model.targets):
-        a, b = (model.responses[model.targets[place].column].name for place in model.pairs[s - len(model.targets)])
+    targets, pairs = model.arrays.targets, model.arrays.pairs
+    if s >= len(targets):
+        a, b = (model.responses[targets[place, 0]].name for place in pairs[s - len(targets)])
         more = "more" if sign > 0 else "less"
-        if a == b:
+        if a == b:  # labels of one column
             return a, None, f"{a} is {more} often what was to be expected from x"
         return f"{a}, {b}", None, f"{a} and {b} move together {more} than before"
-    target = model.targets[s]
-    column = model.responses[target.column]
+    column = model.responses[targets[s, 0]]
+    label = None if targets[s, 1] < 0 else column.labels[targets[s, 1]]
     if kind == INTERACTION:
         a, b = (model.inputs[place].name for place in family)
-        label = None if target.label < 0 else column.labels[target.label]
         what = column.name if label is None else f"the share of {label} in {column.name}"
         more = "higher" if sign > 0 else "lower"
         return column.name, label, f"{what} is {more} where {a} and {b} are both high or both low"
-    if target.label >= 0:
-        label = column.labels[target.label]
-        often = "is more or less often" if kind == 1 else "is more often" if sign > 0 else "is less often"
-        return column.name, label, f"{column.name} {often} {label}"
+    if label is not None:
+        return column.name, label, f"{column.name} is {'more' if sign > 0 else 'less'} often {label}"
     words = {1: "varies more", -1: "varies less"} if kind == 1 else {1: "is higher", -1: "is lower"}
     return column.name, None, f"{column.name} {words[sign]}"
 
 
 def _summary(model: ScoreModel, place: int, x: FloatArray, y: FloatArray) -> tuple[Summary, FloatArray]:
     """Summarise a response, and return what of it the reference does not expect at the same inputs."""
-    target = model.targets[place]
-    values = y[:, target.column] if target.label < 0 else (y[:, target.column] == target.label).astype(np.float64)
+    values = np.asarray(aims_of(y, model.arrays.targets))[:, place]
     if not len(values):
         return Summary(float("nan"), float("nan"), 0), values
-    left = values - model.means.predict(design(x, model.inputs))[:, place]
+    left = values - model.arrays.means.predict(design(x, model.inputs))[:, place]
     return Summary(float(values.mean()), float(left.std()), len(values)), left
 
 

@@ -10,13 +10,34 @@ import numpy as np
 
 from condcs._core.arrays import Array
 from condcs._core.checks import check_choice, check_integer, check_positive
+from condcs._core.compiling import njit
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, public, warn_caller
 from condcs._core.random import check_rng
 from condcs._core.stateful import State, Stateful
 from condcs.drift._alarm import Alarm, KeptRows, describe_alarm
-from condcs.drift._betting import Sums, bet, count_scores, make_bets, no_sums
-from condcs.drift._cells import Cells, Regions, parts_from_state, parts_state
-from condcs.drift._scores import FEWEST_ROWS, ScoreModel, design, fit_scores
+from condcs.drift._betting import (
+    Cells,
+    Regions,
+    Sums,
+    bet,
+    count_scores,
+    locate_cells,
+    locate_regions,
+    make_bets,
+    no_sums,
+    parts_from_state,
+    parts_state,
+)
+from condcs.drift._scores import (
+    FEWEST_ROWS,
+    ScoreModel,
+    design,
+    design_rows,
+    fit_scores,
+    known_rows,
+    label_counts,
+    score_rows,
+)
 from condcs.drift._stream_columns import StreamColumns, read_reference
 
 FloatArray = np.ndarray[Any, Any]
@@ -35,6 +56,7 @@ WARNING_SHARE = 0.1
 
 _CHUNK = 1024
 _UNUSABLE = ("gaps", "unseen labels")
+_COUNTED = ("rows", "watched", "outside", "learned", "expired", *_UNUSABLE)
 
 
 class ConditionalDriftDetector(Stateful):
@@ -106,8 +128,8 @@ class ConditionalDriftDetector(Stateful):
         if unknown:
             have = ", ".join(map(repr, (*self._x.names, *self._y.names)))
             raise ParameterError(f"`category` must name columns, got {unknown[0]!r}. The columns are {have}.")
-        self._generator = check_rng(rng)
-        self._counts = dict.fromkeys(("rows", "watched", "outside", "learned", "expired", *_UNUSABLE), 0)
+        self._key = np.uint64(check_rng(rng).integers(2**63))
+        self._counts = dict.fromkeys(_COUNTED, 0)
         self._pending: dict[Any, list[float]] = {}
         self.alarm: Alarm | None = None
         self._take_reference(x, y, "x_ref")
@@ -234,21 +256,26 @@ class ConditionalDriftDetector(Stateful):
             "learning_rows": self.learning_rows,
             "x": self._x.describe(),
             "y": self._y.describe(),
-            "model": self._model.describe(),
+            "notes": self.notes,
+            "promises": self.promises,
             "counts": self._counts,
             "pending": list(self._pending.items()),
             "alarm": None if self.alarm is None else self.alarm.as_dict(),
             "drift": self._drift,
             "kept": self._kept_count,
             "learning": self._learning,
-            "generator": self._generator.bit_generator.state,
+            "key": int(self._key),
         }
-        arrays = {name: getattr(self, f"_{name}") for name in _KEPT}
-        arrays |= {f"sums_{name}": array for name, array in self._sums._asdict().items()}
-        arrays |= {"base_trees": self._base[0], "base_totals": self._base[1]}
-        arrays |= {"reference_x": self._reference[0], "reference_y": self._reference[1]}
-        parts = parts_state(self._cells, self._regions)
-        return {"settings": np.array(json.dumps(settings)), **arrays, **parts, **self._model.state()}
+        reference = dict(zip(("reference_x", "reference_y"), self._reference, strict=True))
+        parts = {**parts_state(self._cells, self._regions), **self._model.state()}
+        return {"settings": np.array(json.dumps(settings)), **self._changing(), **reference, **parts}
+
+    def _changing(self) -> dict[str, FloatArray]:
+        """Return the arrays that rows change, and the counts that they start from."""
+        arrays = {"history": self._history, "base_trees": self._base[0], "base_totals": self._base[1]}
+        for group, part in (("kept", self._rings), ("sums", self._sums)):
+            arrays |= {f"{group}_{name}": array for name, array in part._asdict().items()}
+        return arrays
 
     @classmethod
     @public
@@ -269,34 +296,25 @@ class ConditionalDriftDetector(Stateful):
         self.after_alarm = check_choice("after_alarm", settings["after_alarm"], ("learn", "keep"))
         self.learning_rows = check_integer("learning_rows", settings["learning_rows"], FEWEST_ROWS)
         self._x, self._y = (StreamColumns.from_description(settings[name]) for name in ("x", "y"))
-        self._model = ScoreModel.from_state(state, settings["model"], self._x.columns, self._y.columns)
-        self._cells, self._regions = parts_from_state(state, self._x.columns, self._model.fitted.shape[1])
+        self._key = np.uint64(settings["key"])
+        notes, promises = tuple(map(str, settings["notes"])), bool(settings["promises"])
+        self._model = ScoreModel.from_state(state, self._x.columns, self._y.columns, notes, promises)
+        self._cells, self._regions = parts_from_state(state, self._x.columns, len(self._model.arrays.units))
         self._set_bets()
-        self._counts = {name: int(settings["counts"][name]) for name in ("rows", "watched", "outside", "learned")}
-        self._counts |= {name: int(settings["counts"][name]) for name in ("expired", *_UNUSABLE)}
+        self._counts = {name: int(settings["counts"][name]) for name in _COUNTED}
         self._pending = {key: list(map(float, row)) for key, row in settings["pending"]}
         self.alarm = None if settings["alarm"] is None else Alarm.from_dict(settings["alarm"])
         self._drift, self._kept_count = bool(settings["drift"]), int(settings["kept"])
         learning = settings["learning"]
         self._learning = None if learning is None else [[list(map(float, part)) for part in row] for row in learning]
         self._score = float("nan")
-        self._generator = np.random.Generator(np.random.PCG64())
-        self._generator.bit_generator.state = settings["generator"]
         self._forget_arrays()
-        sums = self._sums
-        due = {name: getattr(self, f"_{name}") for name in _KEPT}
-        due |= {f"sums_{name}": array for name, array in sums._asdict().items()}
-        due |= {"base_trees": sums.trees, "base_totals": sums.totals}
-        found = {}
-        for name, like in due.items():
+        self._base = self._no_sums()[:2]
+        for name, own in self._changing().items():
             array = np.asarray(state[name])
-            if array.shape != like.shape or array.dtype != like.dtype or np.isnan(array).any():
-                raise ValueError(f"{name} of type {array.dtype} and shape {array.shape} where {like.shape} is due")
-            found[name] = array.copy()
-        for name in _KEPT:
-            setattr(self, f"_{name}", found[name])
-        self._sums = Sums(*(found[f"sums_{name}"] for name in Sums._fields))
-        self._base = found["base_trees"], found["base_totals"]
+            if array.shape != own.shape or array.dtype != own.dtype or np.isnan(array).any():
+                raise ValueError(f"{name} of type {array.dtype} and shape {array.shape} where {own.shape} is due")
+            own[...] = array
         self._reference = (np.asarray(state["reference_x"], np.float64), np.asarray(state["reference_y"], np.float64))
         widths = tuple(part.shape[1] for part in self._reference)
         if widths != (len(self._x.columns), len(self._y.columns)) or len({len(p) for p in self._reference}) != 1:
@@ -310,8 +328,9 @@ class ConditionalDriftDetector(Stateful):
             raise ShapeError(
                 f"`{argument}` must have at least {FEWEST_ROWS} rows that can be used, got {len(x)}. Collect more."
             )
-        uniforms = self._generator.random((len(x), len(self._y.columns) * _MOST_UNIFORMS))
-        self._model, ranked, scores = fit_scores(x, y, self._x.columns, self._y.columns, uniforms)
+        # Other random numbers than those of the rows of the stream.
+        key = np.uint64(np.random.default_rng([int(self._key), self.n_seen]).integers(2**63))
+        self._model, ranked, scores = fit_scores(x, y, self._x.columns, self._y.columns, key)
         inputs = design(x[ranked], self._x.columns)
         self._regions = Regions.of(x, self._x.columns)
         regions = self._regions.locate(x[ranked])
@@ -326,13 +345,15 @@ class ConditionalDriftDetector(Stateful):
 
     def _set_bets(self) -> None:
         regions = self._regions
-        self._first_regions = regions.first
+        places = regions.first, self._cells.deviations, self._cells.limits
         self._bets = make_bets(regions.first, regions.heights, regions.shares, len(self._x.columns))
         # The bound of the probability of an alarm is the sum over scores.
         self._scale = 2.0 * self._model.n_scores
+        sizes = label_counts(self._x.columns)
+        self._fixed = sizes, self._model.arrays, regions.arrays, self._cells, places, self._bets, self._key
 
     def _no_sums(self) -> Sums:
-        return no_sums(self._model.n_scores, self._cells.total, self._bets)
+        return no_sums(self._model.n_scores, self._cells.deviations, self._bets)
 
     def _forget(self) -> None:
         self._drift, self._kept_count, self._learning, self._score = False, 0, None, float("nan")
@@ -340,17 +361,20 @@ class ConditionalDriftDetector(Stateful):
 
     def _forget_arrays(self) -> None:
         self._sums = self._no_sums()
-        self._history = self._model.no_history()
-        self._kept_numbers = np.zeros(KEPT_ROWS, np.int64)
-        self._kept_x = np.zeros((KEPT_ROWS, len(self._x.columns)))
-        self._kept_y = np.zeros((KEPT_ROWS, len(self._y.columns)))
-        self._kept_scores = np.zeros((KEPT_ROWS, *self._sums.won.shape))
+        self._history = np.zeros_like(self._model.arrays.autoregression)
+        self._rings = KeptRows(
+            np.zeros(KEPT_ROWS, np.int64),
+            np.zeros((KEPT_ROWS, len(self._x.columns))),
+            np.zeros((KEPT_ROWS, len(self._y.columns))),
+            np.zeros((KEPT_ROWS, *self._sums.won.shape)),
+            np.zeros((KEPT_ROWS, self._model.n_scores)),
+        )
 
     def _take_one(self, x: FloatArray, y: FloatArray) -> None:
         """Take in one encoded row: what `_take` does, without the cost of its arrays."""
         self._counts["rows"] += 1
         self._drift, self._score = False, float("nan")
-        why = int(self._x.unusable(x)[0]) or int(self._y.unusable(y)[0])
+        why = self._x.unusable_row(x[0].tolist()) or self._y.unusable_row(y[0].tolist())
         if why:
             self._counts[_UNUSABLE[why - 1]] += 1
         elif self._learning is not None:
@@ -386,48 +410,24 @@ class ConditionalDriftDetector(Stateful):
 
     def _watch(self, x: FloatArray, y: FloatArray, numbers: FloatArray) -> tuple[int, bool]:
         """Bet on rows until an alarm; return how many were taken in, and whether there was one."""
-        shape, threshold = self._sums.won.shape, self.expected_run_length * self._scale
-        ties = shape[0] * shape[1]
-        generator = self._generator.bit_generator.state if len(x) > 1 else None
-        uniforms = self._generator.random((len(x), ties + len(self._model.targets)))
-        inputs = design(x, self._x.columns)
-        found, history = self._model.score(inputs, y, uniforms[:, ties:], self._history)
-        known, regions = self._model.known(inputs), self._regions.locate(x)
-        normal_scores = np.empty((len(x), *shape))
-        rows = bet(
-            found,
-            known,
-            self._cells.locate(inputs, regions),
-            regions,
-            uniforms[:, :ties].copy().reshape(-1, *shape),
-            self._first_regions,
-            self._bets,
-            self._sums,
-            normal_scores,
-            threshold,
+        threshold = self.expected_run_length * self._scale
+        rows, watched, alarm, self._score, self._history = _watch_rows(
+            x, y, numbers, self._fixed, self._sums, self._history, self._rings, self._kept_count, threshold
         )
-        alarm = bool(self._sums.won.max() >= threshold)
-        used = np.flatnonzero(known[:rows])
-        self._keep(numbers[used], x[used], y[used], normal_scores[used])
-        self._counts["watched"] += len(used)
-        self._counts["outside"] += rows - len(used)
-        if rows < len(x):
-            # As if the rows after the alarm had not been looked at yet.
-            assert generator is not None
-            self._generator.bit_generator.state = generator
-            self._generator.random(rows * uniforms.shape[1])
-            history = self._model.score(inputs[:rows], y[:rows], uniforms[:rows, ties:], self._history)[1]
-        self._history = history
-        if len(used) and used[-1] == rows - 1:
-            self._score = float(found[rows - 1, 0])
+        self._kept_count += watched
+        self._counts["watched"] += watched
+        self._counts["outside"] += rows - watched
         if alarm:
             self._raise_alarm()
         return rows, alarm
 
     def _raise_alarm(self) -> None:
         threshold = self.expected_run_length * self._scale
+        count = min(self._kept_count, KEPT_ROWS)
+        order = (self._kept_count - count + np.arange(count)) % KEPT_ROWS
+        kept = KeptRows(*(ring[order] for ring in self._rings))
         self.alarm = describe_alarm(
-            self._model, self._regions, self._bets, self._sums, self._kept(), self._reference, threshold, self._scale
+            self._model, self._regions, self._bets, self._sums, kept, self._reference, threshold, self._scale
         )
         history = self._history
         self.reset()
@@ -444,22 +444,34 @@ class ConditionalDriftDetector(Stateful):
             inputs, responses = (np.array([row[side] for row in self._learning]) for side in (0, 1))
             self._take_reference(inputs, responses, "x")
 
-    def _keep(self, numbers: FloatArray, x: FloatArray, y: FloatArray, normal_scores: FloatArray) -> None:
-        last = slice(max(0, len(x) - KEPT_ROWS), None)
-        places = (self._kept_count + np.arange(len(x))[last]) % KEPT_ROWS
-        self._kept_numbers[places] = numbers[last]
-        self._kept_x[places], self._kept_y[places] = x[last], y[last]
-        self._kept_scores[places] = normal_scores[last]
-        self._kept_count += len(x)
 
-    def _kept(self) -> KeptRows:
-        count = min(self._kept_count, KEPT_ROWS)
-        order = (self._kept_count - count + np.arange(count)) % KEPT_ROWS
-        return KeptRows(self._kept_numbers[order], self._kept_x[order], self._kept_y[order], self._kept_scores[order])
+@njit(nogil=True)
+def _watch_rows(
+    x: Any, y: Any, numbers: Any, fixed: Any, sums: Any, history: Any, kept: Any, count: int, threshold: float
+) -> Any:
+    """Score, rank and bet on rows until an alarm, and keep them in rings that have had so many.
 
-
-_MOST_UNIFORMS = 8
-_KEPT = ("history", "kept_numbers", "kept_x", "kept_y", "kept_scores")
+    Return how many were taken in and how many of them watched, whether there was an alarm, the first score of the last
+    one, and the history of the next. A single call, because each costs as much as the work on several rows.
+    """
+    sizes, arrays, regions_of, tree, places, bets, key = fixed
+    inputs = design_rows(x, sizes)
+    scores, chances, before = score_rows(inputs, y, history, key, numbers, arrays)
+    known, regions = known_rows(inputs, arrays), locate_regions(x, regions_of)
+    cells = locate_cells(inputs, regions, tree)
+    normal_scores = np.empty((len(x), *sums.won.shape))
+    rows = bet(
+        scores, chances, known, inputs, cells, regions, places, key, numbers, bets, sums, normal_scores, threshold
+    )
+    watched = 0
+    for t in range(rows):
+        if known[t]:
+            place = (count + watched) % KEPT_ROWS
+            kept.numbers[place], kept.x[place], kept.y[place] = numbers[t], x[t], y[t]
+            kept.scores[place], kept.chances[place] = normal_scores[t], chances[t]
+            watched += 1
+    score = scores[rows - 1, 0] if known[rows - 1] else np.nan
+    return rows, watched, sums.won.max() >= threshold, score, before[rows : rows + len(history)].copy()
 
 
 def _check_same_length(first: str, x: FloatArray, second: str, y: FloatArray) -> None:

@@ -102,7 +102,7 @@ def predict_rows(x: Any, regression: Any) -> Any:
     targets = coefficients.shape[1]
     found = np.empty((n, targets))
     units = np.empty(d)
-    for t in range(n):
+    for t in range(n if targets else 0):
         for c in range(d):
             unit = (x[t, c] - regression.centre[c]) / regression.scale[c]
             units[c] = min(max(unit, -_FARTHEST), _FARTHEST)

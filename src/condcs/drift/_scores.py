@@ -3,9 +3,9 @@ r"""Scores of rows: numbers whose distribution given x stays the same while p(y|
 A response that is a number is replaced by its residual from a regression on x in units of its spread at x, also fitted.
 A label y becomes, for each of its values c, the normal score of :math:`(1 - \pi_c(x)) U` if y is another one and of
 :math:`1 - \pi_c(x) + \pi_c(x) U` if it is c, with a uniform random U. If the fitted probability :math:`\pi_c` is right,
-that is uniform before the normal score is taken, whatever x. Of several responses the products of their scores are
-scores as well. Where the residuals of the reference are autocorrelated, those of earlier rows predict numbers,
-and probabilities of labels, of the next.
+that is uniform before the normal score is taken, whatever x. Of two responses with scores a and b, of correlation
+:math:`\rho(x)`, the product of a and :math:`(b - \rho a) / \sqrt{1 - \rho^2}` is a score as well. Where the residuals
+of the reference are autocorrelated, those of earlier rows predict numbers, and probabilities of labels, of the next.
 
 The regressions are fitted on blocks of the reference, the others are scored like new rows.
 """
@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_toeplitz
 from scipy.spatial import cKDTree
 from scipy.stats import binom, chi2, rankdata
 
 from condcs._core.compiling import njit
 from condcs._tables.kinds import Column
-from condcs.drift._betting import normal_score
+from condcs.drift._betting import normal_score, uniform
 from condcs.drift._reference_regression import Regression, RegressionFitter, predict_rows, stored
 
 FloatArray = np.ndarray[Any, Any]
@@ -40,6 +41,7 @@ _MOST_LABELS = 8
 _MOST_PAIRED = 4
 _LEAST_PROBABILITY = 0.02
 _SPREAD_RANGE = 5.0
+_STRONGEST_LINK = 0.95
 _NEGLIGIBLE = 1e-6
 _NEIGHBOURS = 3
 _UNKNOWN_SHARE = 1.2
@@ -52,15 +54,50 @@ _SHORTEST_STRETCH, _STRETCHES = 25, 40
 _SHORTEST = 6.0
 """Least square root of the number of rows, times one less the sum of the coefficients of an autoregression."""
 _FARTHEST = 6.0
-_ARRAYS = ("typical", "autoregression", "innovation", "units", "fitted")
 
 
-@dataclass(frozen=True)
-class Target:
-    """What a score is made of: a column of y, and one of its labels (-1 for numbers)."""
+class ScoreArrays(NamedTuple):
+    """The numbers of a model, as the compiled loops read them.
 
-    column: int
-    label: int
+    Attributes
+    ----------
+    means, spreads : Regression
+        Expected targets at x, and expected absolute residuals of those that are numbers.
+    links : Regression
+        Expected products of the scores of two targets at x, in units of their spreads: their correlation.
+    targets : array of int, shape (t, 2)
+        What a score is made of: a column of y, and one of its labels (-1 for numbers).
+    pairs : array of int, shape (q, 2)
+        Which targets have a score for their product, after those of the targets. The first and last label of a column
+        have one for whether the label is what x leads to expect: the score of the likeliest one.
+    typical : array, shape (t,)
+        Mean absolute residual of each target; its fitted value is kept within a factor of five of it.
+    autoregression : array, shape (order, t)
+        Coefficients of earlier scores.
+    innovation : array, shape (t,)
+        Spread of what they leave.
+    units : array, shape (p,)
+        Units of the columns of the design in distances between rows.
+    fitted : array, shape (m, p)
+        Rows of the fit, in these units.
+    farthest : array, shape ()
+        Rows farther than this from their third neighbour among them are unknown.
+    """
+
+    means: Regression
+    spreads: Regression
+    links: Regression
+    targets: FloatArray
+    pairs: FloatArray
+    typical: FloatArray
+    autoregression: FloatArray
+    innovation: FloatArray
+    units: FloatArray
+    fitted: FloatArray
+    farthest: FloatArray
+
+
+_REGRESSIONS = ("means", "spreads", "links")
 
 
 @dataclass(frozen=True)
@@ -71,25 +108,8 @@ class ScoreModel:
     ----------
     inputs, responses : tuple of Column
         Columns of x and y.
-    targets : tuple of Target
-        One score each; then come products of pairs.
-    pairs : tuple of pairs of int
-        Which targets have a score for their product. A label paired with itself has one for whether it is what x leads
-        to expect: its score, with the opposite sign where it is the less likely one.
-    means, spreads : Regression
-        Expected targets at x, and expected absolute residuals of those that are numbers.
-    typical : array, shape (t,)
-        Mean absolute residual of each target; its fitted value is kept within a factor of five of it.
-    autoregression : array, shape (order, t)
-        Coefficients of earlier scores.
-    innovation : array, shape (t,)
-        Spread of what they leave.
-    units : array
-        Units of the columns of the design in distances between rows.
-    fitted : array, shape (m, p)
-        Rows of the fit, in these units.
-    farthest : float
-        Rows farther than this from their third neighbour among them are unknown.
+    arrays : ScoreArrays
+        The fit.
     notes : tuple of str
         What was found about the dependence of rows.
     promises : bool
@@ -98,44 +118,14 @@ class ScoreModel:
 
     inputs: tuple[Column, ...]
     responses: tuple[Column, ...]
-    targets: tuple[Target, ...]
-    pairs: tuple[tuple[int, int], ...]
-    means: Regression
-    spreads: Regression
-    typical: FloatArray
-    autoregression: FloatArray
-    innovation: FloatArray
-    units: FloatArray
-    fitted: FloatArray
-    farthest: float
-    notes: tuple[str, ...] = ()
-    promises: bool = True
+    arrays: ScoreArrays
+    notes: tuple[str, ...]
+    promises: bool
 
     @property
     def n_scores(self) -> int:
         """Scores of a row."""
-        return len(self.targets) + len(self.pairs)
-
-    def no_history(self) -> FloatArray:
-        """Return the earlier scores that a stream begins with."""
-        return np.zeros((len(self.autoregression), len(self.targets)))
-
-    def known(self, inputs: FloatArray) -> FloatArray:
-        """Whether the reference has rows near these of the design; elsewhere p(y|x) is unknown."""
-        return np.asarray(_have_neighbours(inputs, self.units, self.fitted, self.farthest))
-
-    def spread(self, inputs: FloatArray) -> FloatArray:
-        """Return the expected absolute residual at rows of the design."""
-        return np.asarray(_spread_rows(inputs, self.spreads, self.typical))
-
-    def residuals(self, inputs: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return residuals in units of their spread at x, and probabilities of labels (0 for numbers)."""
-        return self.scaled(inputs, aims_of(y, self._columns), self.means.predict(inputs))
-
-    def scaled(self, inputs: FloatArray, aims: FloatArray, expected: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the same for targets whose expectations are given."""
-        found: tuple[FloatArray, FloatArray] = _scale_rows(aims, expected, self.spread(inputs), self._columns)
-        return found
+        return len(self.arrays.targets) + len(self.arrays.pairs)
 
     def features(self, inputs: FloatArray) -> FloatArray:
         """Return, at rows of the design, what is alike where scores are likely to have the same distribution.
@@ -143,108 +133,52 @@ class ScoreModel:
         That is what is expected of every target and the logarithm of its spread, in units of residuals; and, less
         important, the inputs themselves.
         """
-        expected = self.means.predict(inputs) / self.typical
-        spreads = np.log(self.spread(inputs) / self.typical)
-        return np.hstack([expected, spreads, _INPUTS_COUNT * inputs / self.units])
-
-    def score(
-        self, inputs: FloatArray, y: FloatArray, uniforms: FloatArray, history: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the scores of rows in the order of time, and of the last of them what later ones depend on."""
-        found: tuple[FloatArray, FloatArray] = _score_rows(
-            inputs, y, uniforms, history, self.means, self.spreads, self._arrays
-        )
-        return found
-
-    @cached_property
-    def _columns(self) -> FloatArray:
-        """Columns and labels of the targets."""
-        return np.array([(target.column, target.label) for target in self.targets], np.int64)
-
-    @cached_property
-    def _arrays(self) -> _Arrays:
-        pairs = np.array(self.pairs, np.int64).reshape(-1, 2)
-        return _Arrays(self._columns, pairs, self.typical, self.autoregression, self.innovation)
-
-    def innovations(
-        self, residuals: FloatArray, predicted: FloatArray, chances: FloatArray, uniforms: FloatArray
-    ) -> FloatArray:
-        """Return scores: innovations of numbers, normal scores of the randomised ranks of labels, and products."""
-        return np.asarray(_innovate(residuals, predicted, chances, uniforms, self._arrays))
+        arrays = self.arrays
+        expected = arrays.means.predict(inputs) / arrays.typical
+        spreads = np.log(_spread_rows(inputs, arrays.spreads, arrays.typical) / arrays.typical)
+        return np.hstack([expected, spreads, _INPUTS_COUNT * inputs / arrays.units])
 
     def state(self) -> dict[str, FloatArray]:
         """Return the arrays."""
-        named = {f"means_{name}": array for name, array in self.means._asdict().items()}
-        named |= {f"spreads_{name}": array for name, array in self.spreads._asdict().items()}
-        return named | {name: getattr(self, name) for name in _ARRAYS}
-
-    def describe(self) -> dict[str, Any]:
-        """Return the rest as plain JSON values."""
-        return {
-            "targets": [[t.column, t.label] for t in self.targets],
-            "pairs": [list(pair) for pair in self.pairs],
-            "farthest": self.farthest,
-            "notes": list(self.notes),
-            "promises": self.promises,
-        }
+        named = {n: array for n, array in self.arrays._asdict().items() if n not in _REGRESSIONS}
+        for part in _REGRESSIONS:
+            named |= {f"{part}_{n}": array for n, array in getattr(self.arrays, part)._asdict().items()}
+        return named
 
     @classmethod
     def from_state(
         cls,
         state: Mapping[str, FloatArray],
-        about: Mapping[str, Any],
         inputs: tuple[Column, ...],
         responses: tuple[Column, ...],
+        notes: tuple[str, ...],
+        promises: bool,
     ) -> ScoreModel:
-        """Undo `state` and `describe`; a KeyError or ValueError if they do not fit."""
-        means, spreads = (
-            Regression(*(stored(state, f"{part}_{name}") for name in Regression._fields))
-            for part in ("means", "spreads")
-        )
-        made = cls(
-            inputs=inputs,
-            responses=responses,
-            targets=tuple(Target(int(c), int(label)) for c, label in about["targets"]),
-            pairs=tuple((int(a), int(b)) for a, b in about["pairs"]),
-            means=means,
-            spreads=spreads,
-            farthest=float(about["farthest"]),
-            notes=tuple(map(str, about["notes"])),
-            promises=bool(about["promises"]),
-            typical=stored(state, "typical"),
-            autoregression=stored(state, "autoregression"),
-            innovation=stored(state, "innovation"),
-            units=stored(state, "units"),
-            fitted=stored(state, "fitted"),
-        )
-        width, count = design(np.zeros((0, len(inputs))), inputs).shape[1], len(made.targets)
-        for regression in (means, spreads):
-            regression.check(width, count)
-        shapes = (made.typical.shape, made.innovation.shape, made.units.shape, made.autoregression.shape[1:])
-        if shapes != ((count,), (count,), (width,), (count,)) or made.fitted.shape[1:] != (width,):
+        """Undo `state`; a KeyError or ValueError if the arrays do not fit."""
+        named: dict[str, Any] = {n: stored(state, n) for n in ScoreArrays._fields if n not in _REGRESSIONS}
+        named |= {n: named[n].astype(np.int64) for n in ("targets", "pairs")}
+        for part in _REGRESSIONS:
+            named[part] = Regression(*(stored(state, f"{part}_{n}") for n in Regression._fields))
+        arrays = ScoreArrays(**named)
+        width, count, pairs = design(np.zeros((0, len(inputs))), inputs).shape[1], *map(len, arrays[3:5])
+        for regression, targets in zip(arrays[:3], (count, count, pairs), strict=True):
+            regression.check(width, targets)
+        order, rows = len(arrays.autoregression), len(arrays.fitted)
+        shapes = [(count, 2), (pairs, 2), (count,), (order, count), (count,), (width,), (rows, width), ()]
+        if [array.shape for array in arrays[3:]] != shapes or not count or rows < _NEIGHBOURS:
             raise ValueError("scores whose arrays do not fit")
-        if not count or len(made.fitted) < _NEIGHBOURS:
-            raise ValueError("scores of nothing")
-        return made
-
-
-class _Arrays(NamedTuple):
-    """What the compiled loops need of a model besides its regressions: columns of `Target`, and arrays of it."""
-
-    columns: FloatArray
-    pairs: FloatArray
-    typical: FloatArray
-    autoregression: FloatArray
-    innovation: FloatArray
+        if (arrays.targets[:, 0].max() >= len(responses)) or arrays.pairs.max(initial=0) >= count:
+            raise ValueError("scores of columns that do not exist")
+        return cls(inputs, responses, arrays, notes, promises)
 
 
 @njit(nogil=True)
-def aims_of(y: Any, columns: Any) -> Any:
+def aims_of(y: Any, targets: Any) -> Any:
     """Return what is regressed on x: numbers, and indicators of labels."""
-    aims = np.empty((len(y), len(columns)))
+    aims = np.empty((len(y), len(targets)))
     for t in range(len(y)):
-        for k in range(len(columns)):
-            value, label = y[t, columns[k, 0]], columns[k, 1]
+        for k in range(len(targets)):
+            value, label = y[t, targets[k, 0]], targets[k, 1]
             aims[t, k] = value if label < 0 else 1.0 if value == label else 0.0
     return aims
 
@@ -259,11 +193,13 @@ def _spread_rows(inputs: Any, spreads: Any, typical: Any) -> Any:
 
 
 @njit(nogil=True)
-def _scale_rows(aims: Any, expected: Any, spread: Any, columns: Any) -> Any:
+def _scale_rows(inputs: Any, aims: Any, expected: Any, arrays: Any) -> Any:
+    """Return residuals in units of their spread at x, and probabilities of labels (0 for numbers)."""
+    spread = _spread_rows(inputs, arrays.spreads, arrays.typical)
     residuals, chances = np.empty_like(aims), np.zeros_like(aims)
     for t in range(aims.shape[0]):
         for k in range(aims.shape[1]):
-            if columns[k, 1] < 0:
+            if arrays.targets[k, 1] < 0:
                 residuals[t, k] = (aims[t, k] - expected[t, k]) / spread[t, k]
             else:
                 chance = min(max(expected[t, k], _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY)
@@ -273,8 +209,8 @@ def _scale_rows(aims: Any, expected: Any, spread: Any, columns: Any) -> Any:
 
 
 @njit(nogil=True)
-def predict(residuals: Any, coefficients: Any, history: Any) -> Any:
-    """Return what the rows before each row predict of it, and the last rows; outliers count as at most six units."""
+def _predict(residuals: Any, coefficients: Any, history: Any) -> Any:
+    """Return what the rows before each row predict of it, and all rows; outliers count as at most six units."""
     order, (n, targets) = len(coefficients), residuals.shape
     before = np.empty((order + n, targets))
     before[:order] = history
@@ -285,24 +221,25 @@ def predict(residuals: Any, coefficients: Any, history: Any) -> Any:
     for t in range(n):
         for lag in range(1, order + 1):
             predicted[t] += coefficients[lag - 1] * before[order + t - lag]
-    return predicted, before[n:].copy()
+    return predicted, before
 
 
 @njit(nogil=True)
-def _have_neighbours(inputs: Any, units: Any, fitted: Any, farthest: float) -> Any:
-    """Whether at least three fitted rows are no farther than this from each row."""
+def known_rows(inputs: Any, arrays: Any) -> Any:
+    """Whether the reference has at least three rows near each of the design; elsewhere p(y|x) is unknown."""
     n, d = inputs.shape
+    limit = arrays.farthest[()] ** 2
     found = np.zeros(n, np.bool_)
     row = np.empty(d)
     for t in range(n):
         for c in range(d):
-            row[c] = inputs[t, c] / units[c]
+            row[c] = inputs[t, c] / arrays.units[c]
         near = 0
-        for m in range(len(fitted)):
+        for m in range(len(arrays.fitted)):
             square = 0.0
             for c in range(d):
-                square += (row[c] - fitted[m, c]) ** 2
-            if square <= farthest * farthest:
+                square += (row[c] - arrays.fitted[m, c]) ** 2
+            if square <= limit:
                 near += 1
                 if near == _NEIGHBOURS:
                     found[t] = True
@@ -311,58 +248,88 @@ def _have_neighbours(inputs: Any, units: Any, fitted: Any, farthest: float) -> A
 
 
 @njit(nogil=True)
-def _innovate(residuals: Any, predicted: Any, chances: Any, uniforms: Any, arrays: Any) -> Any:
+def _innovate(residuals: Any, predicted: Any, chances: Any, links: Any, key: Any, numbers: Any, arrays: Any) -> Any:
+    """Return scores (innovations of numbers, normal scores of the randomised ranks of labels, and products).
+
+    And for scores of labels the probabilities that x leads to expect; 0 for others.
+    """
     n, targets = residuals.shape
     pairs = arrays.pairs
     scores = np.empty((n, targets + len(pairs)))
-    signs = np.ones(targets)
+    expected = np.zeros_like(scores)
     for t in range(n):
         for k in range(targets):
-            if arrays.columns[k, 1] < 0:
+            if arrays.targets[k, 1] < 0:
                 scores[t, k] = (residuals[t, k] - predicted[t, k]) / arrays.innovation[k]
                 continue
             before = chances[t, k]
-            deviation = math.sqrt(before * (1 - before)) if before > 0 else 1.0
-            chance = before + deviation * predicted[t, k]
+            chance = before + math.sqrt(before * (1 - before)) * predicted[t, k]
             chance = min(max(chance, _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY)
-            signs[k] = -1.0 if chance < 0.5 else 1.0
-            u = uniforms[t, k]
+            u = uniform(key, numbers[t], k)
             rank = 1 - chance + chance * u if residuals[t, k] > 0 else (1 - chance) * u
-            scores[t, k] = normal_score(min(max(rank, 1e-12), 1 - 1e-12))
+            # Bets may depend on the inputs, and on ranks before, but not on the scores themselves.
+            scores[t, k], expected[t, k] = normal_score(min(max(rank, 1e-12), 1 - 1e-12)), before
         for q in range(len(pairs)):
             a, b = pairs[q]
-            scores[t, targets + q] = scores[t, a] * (signs[a] if a == b else scores[t, b])
-    return scores
+            if arrays.targets[a, 0] == arrays.targets[b, 0]:
+                best = a + np.argmax(expected[t, a : b + 1])
+                # Of two labels, the other one may be the likelier.
+                sign, chance = 1.0, expected[t, best]
+                if a == b and chance < 0.5:
+                    sign, chance = -1.0, 1 - chance
+                scores[t, targets + q], expected[t, targets + q] = sign * scores[t, best], chance
+            else:
+                link = min(max(links[t, q], -_STRONGEST_LINK), _STRONGEST_LINK)
+                own = (scores[t, b] - link * scores[t, a]) / math.sqrt(1 - link * link)
+                scores[t, targets + q] = scores[t, a] * own
+    return scores, expected
 
 
 @njit(nogil=True)
-def _score_rows(inputs: Any, y: Any, uniforms: Any, history: Any, means: Any, spreads: Any, arrays: Any) -> Any:
-    aims = aims_of(y, arrays.columns)
-    spread = _spread_rows(inputs, spreads, arrays.typical)
-    residuals, chances = _scale_rows(aims, predict_rows(inputs, means), spread, arrays.columns)
-    predicted, history = predict(residuals, arrays.autoregression, history)
-    return _innovate(residuals, predicted, chances, uniforms, arrays), history
+def score_rows(inputs: Any, y: Any, history: Any, key: Any, numbers: Any, arrays: Any) -> Any:
+    """Return scores and chances of rows in the order of time, and what later ones depend on, from the history on."""
+    aims = aims_of(y, arrays.targets)
+    residuals, chances = _scale_rows(inputs, aims, predict_rows(inputs, arrays.means), arrays)
+    predicted, before = _predict(residuals, arrays.autoregression, history)
+    links = predict_rows(inputs, arrays.links)
+    scores, expected = _innovate(residuals, predicted, chances, links, key, numbers, arrays)
+    return scores, expected, before
+
+
+@njit(nogil=True)
+def design_rows(x: Any, sizes: Any) -> Any:
+    """Return the columns of numbers, and an indicator for every label of the others, which have so many."""
+    found = np.zeros((len(x), np.sum(np.maximum(sizes, 1))))
+    place = 0
+    for c in range(len(sizes)):
+        for t in range(len(x)):
+            if sizes[c] == 0:
+                found[t, place] = x[t, c]
+            else:
+                found[t, place + int(x[t, c])] = 1.0
+        place += max(sizes[c], 1)
+    return found
+
+
+def label_counts(columns: Sequence[Column]) -> FloatArray:
+    """Return the number of labels of each column, 0 for numbers."""
+    return np.array([len(column.labels) if column.is_category else 0 for column in columns], np.int64)
 
 
 def design(x: FloatArray, columns: Sequence[Column]) -> FloatArray:
-    """Return the columns of numbers, and an indicator for every label of the others."""
-    if not any(column.is_category for column in columns):
-        return np.ascontiguousarray(x)
-    parts = [
-        (values[:, None] == np.arange(len(column.labels))).astype(np.float64) if column.is_category else values[:, None]
-        for column, values in zip(columns, x.T, strict=True)
-    ]
-    return np.hstack(parts)
+    """Return `design_rows` of columns."""
+    return np.asarray(design_rows(np.ascontiguousarray(x), label_counts(columns)))
 
 
 def fit_scores(
-    x: FloatArray, y: FloatArray, inputs: tuple[Column, ...], responses: tuple[Column, ...], uniforms: FloatArray
+    x: FloatArray, y: FloatArray, inputs: tuple[Column, ...], responses: tuple[Column, ...], key: np.uint64
 ) -> tuple[ScoreModel, FloatArray, FloatArray]:
     """Return how rows are scored, which rows of the reference were not fitted, and their scores."""
     n = len(x)
     fitted = _blocks(n)
     targets = _targets(y, responses)
-    aims = np.asarray(aims_of(y, np.array([(t.column, t.label) for t in targets], np.int64)))
+    pairs = _pairs(targets, responses)
+    aims = np.asarray(aims_of(y, targets))
     X = design(x, inputs)
     fitter = RegressionFitter(X[fitted])
     means, left = fitter.fit(aims[fitted])
@@ -375,24 +342,26 @@ def fit_scores(
     rows = X[fitted] / units
     distances, _ = cKDTree(rows).query(rows, k=_NEIGHBOURS + 1)
     farthest = float(np.quantile(distances[:, -1], max(0.5, 1 - _UNKNOWN_SHARE / np.sqrt(len(rows)))))
-    independent = ScoreModel(
-        inputs=inputs,
-        responses=responses,
-        targets=targets,
-        pairs=_pairs(targets, responses),
+    unlinked, _ = fitter.fit(np.zeros((len(rows), len(pairs))))
+    arrays = ScoreArrays(
         means=means,
         spreads=spreads,
+        links=unlinked,
+        targets=targets,
+        pairs=pairs,
         typical=typical,
         autoregression=np.zeros((0, len(targets))),
         innovation=np.ones(len(targets)),
         units=units,
         fitted=rows,
-        farthest=farthest * (1 + 1e-9),
+        farthest=np.array(farthest * (1 + 1e-9)),
     )
-    residuals, chances = independent.residuals(X, y)
-    # Of fitted rows what a fit without them would leave; it is a little larger, which is no dependence of rows.
-    residuals[fitted], chances[fitted] = independent.scaled(X[fitted], aims[fitted], aims[fitted] - left)
-    numbers = np.array([t.label < 0 for t in targets])
+    expected = means.predict(X)
+    # Of fitted rows what a fit without them would leave.
+    expected[fitted] = aims[fitted] - left
+    residuals, chances = _scale_rows(X, aims, expected, arrays)
+    numbers = targets[:, 1] < 0
+    # It is a little larger, which is no dependence of rows.
     inner, outer = _spread(residuals[fitted]), _spread(residuals[~fitted])
     comparable = numbers & (inner > 0) & (outer > 0)
     residuals[fitted] *= np.where(comparable, outer / np.maximum(inner, np.finfo(float).tiny), 1.0)
@@ -402,17 +371,27 @@ def fit_scores(
         notes.append(
             "The stated run length cannot be promised: rows of the reference are repeated one after the other."
         )
-    predicted, _ = predict(residuals, coefficients, np.zeros((len(coefficients), len(targets))))
+    predicted, _ = _predict(residuals, coefficients, np.zeros((len(coefficients), len(targets))))
     typical_left = _spread(residuals - predicted)
-    model = replace(
-        independent,
-        autoregression=coefficients,
-        innovation=np.where(numbers & (typical_left > 0), typical_left, 1.0),
-        notes=tuple(notes),
-        promises=promises,
+    arrays = arrays._replace(
+        autoregression=coefficients, innovation=np.where(numbers & (typical_left > 0), typical_left, 1.0)
     )
-    others = ~fitted & model.known(X)
-    return model, others, model.innovations(residuals, predicted, chances, uniforms)[others]
+    links = np.zeros((n, len(pairs)))
+    given = (key, np.arange(n))
+    scores, _ = _innovate(residuals, predicted, chances, links, *given, arrays)
+    if len(pairs):
+        arrays = arrays._replace(links=_fit_links(fitter, scores[fitted], pairs))
+        scores, _ = _innovate(residuals, predicted, chances, arrays.links.predict(X), *given, arrays)
+    others = ~fitted & known_rows(X, arrays)
+    return ScoreModel(inputs, responses, arrays, tuple(notes), promises), others, scores[others]
+
+
+def _fit_links(fitter: RegressionFitter, scores: FloatArray, pairs: FloatArray) -> Regression:
+    """Fit the correlation of the scores of each pair of targets at x."""
+    limited = np.clip(scores, -_FARTHEST, _FARTHEST)
+    limited /= np.maximum(np.sqrt(np.mean(limited**2, axis=0)), _NEGLIGIBLE)
+    first, second = pairs.T
+    return fitter.fit(limited[:, first] * limited[:, second])[0]
 
 
 def _spread(residuals: FloatArray) -> FloatArray:
@@ -430,30 +409,31 @@ def _blocks(n: int) -> FloatArray:
     return np.asarray(place - np.floor(place) < min(0.5, FITTED_ROWS / n))
 
 
-def _targets(y: FloatArray, responses: Sequence[Column]) -> tuple[Target, ...]:
-    found = []
+def _targets(y: FloatArray, responses: Sequence[Column]) -> FloatArray:
+    found: list[tuple[int, int]] = []
     for place, column in enumerate(responses):
         if not column.is_category:
-            found.append(Target(place, -1))
+            found.append((place, -1))
             continue
         counts = np.bincount(y[:, place].astype(np.int64), minlength=len(column.labels))
         # Of two labels one says everything.
         several = np.argsort(-counts, kind="stable")[:_MOST_LABELS] if len(counts) > 2 else [len(counts) - 1]
-        found += [Target(place, int(label)) for label in sorted(several)]
-    return tuple(found)
+        found += [(place, int(label)) for label in sorted(several)]
+    return np.array(found, np.int64)
 
 
-def _pairs(targets: Sequence[Target], responses: Sequence[Column]) -> tuple[tuple[int, int], ...]:
-    first = [place for place, t in enumerate(targets) if t.label < 0 or len(responses[t.column].labels) == 2]
+def _pairs(targets: FloatArray, responses: Sequence[Column]) -> FloatArray:
     # Turned labels leave their shares as they are where both are as likely; they disagree with what x leads to expect.
-    agreements = tuple((a, a) for a in first if targets[a].label >= 0)
-    if len(responses) > _MOST_PAIRED:
-        return agreements
-    return agreements + tuple((a, b) for place, a in enumerate(first) for b in first[place + 1 :])
+    labels = [np.flatnonzero(targets[:, 0] == place) for place, column in enumerate(responses) if column.is_category]
+    found = [(own[0], own[-1]) for own in labels]
+    if len(responses) <= _MOST_PAIRED:
+        single = [k for k, (column, label) in enumerate(targets) if label < 0 or len(responses[column].labels) == 2]
+        found += combinations(single, 2)
+    return np.array(found, np.int64).reshape(-1, 2)
 
 
 def _autoregression(
-    residuals: FloatArray, others: FloatArray, targets: Sequence[Target], responses: Sequence[Column]
+    residuals: FloatArray, others: FloatArray, targets: FloatArray, responses: Sequence[Column]
 ) -> tuple[FloatArray, list[str], bool]:
     """Fit an autoregression to the residuals that need one, and say in words what was found.
 
@@ -462,13 +442,13 @@ def _autoregression(
     """
     limited = np.clip(residuals, -_FARTHEST, _FARTHEST)
     fits, notes, promises = [], [], True
-    for series, target in zip(limited.T, targets, strict=True):
+    for series, (column, label) in zip(limited.T, targets, strict=True):
         series = series - series.mean()
         fits.append(_fit_order(series) if portmanteau(series) < _RECOGNISED else np.zeros(0))
         left = series.copy()
         for lag, coefficient in enumerate(fits[-1], start=1):
             left[lag:] -= coefficient * series[:-lag]
-        name = responses[target.column].name
+        name = responses[column].name
         if len(fits[-1]):
             first = float(series[1:] @ series[:-1] / (series @ series))
             notes.append(
@@ -485,7 +465,7 @@ def _autoregression(
             faults.append("the residuals hardly return to their mean")
         elif (1 - fits[-1].sum()) * np.sqrt(len(series)) < _SHORTEST:
             faults.append("the reference is too short for residuals that depend so strongly on those before them")
-        if target.label < 0 and min(_clustered(left[others]), 10 * _clustered(left, others)) < _LEFT_OVER:
+        if label < 0 and min(_clustered(left[others]), 10 * _clustered(left, others)) < _LEFT_OVER:
             faults.append("large residuals come in clusters")
         if faults:
             promises = False
@@ -548,8 +528,7 @@ def _fit_order(series: FloatArray) -> FloatArray:
     covariances = np.array([series[lag:] @ series[: n - lag] for lag in range(most + 1)]) / n
     best, found = np.inf, np.zeros(0)
     for order in range(1, most + 1):
-        toeplitz = covariances[np.abs(np.subtract.outer(np.arange(order), np.arange(order)))]
-        coefficients = np.linalg.solve(toeplitz, covariances[1 : order + 1])
+        coefficients = solve_toeplitz(covariances[:order], covariances[1 : order + 1])
         variance = covariances[0] - coefficients @ covariances[1 : order + 1]
         criterion = n * np.log(max(variance, 1e-300)) + order * np.log(n)
         if criterion < best:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -109,6 +111,12 @@ class StreamColumns:
             return np.asarray(gaps, np.int64)
         unseen = (rows[:, self.are_labels] == UNSEEN).any(axis=1)
         return np.where(gaps, 1, np.where(unseen, 2, 0))
+
+    def unusable_row(self, row: list[float]) -> int:
+        """Return the same of a single row, without the cost of arrays."""
+        if not all(map(math.isfinite, row)):
+            return 1
+        return 2 if self._has_labels and UNSEEN in compress(row, self.are_labels) else 0
 
     def describe(self) -> dict[str, Any]:
         """Return plain JSON values."""

@@ -76,8 +76,8 @@ def watch_page(
         f"Given {_names(about['x'])}, compared with the {about['rows']:,} rows of {about['title']}.",
     )
     if alarms:
-        times = "once" if len(alarms) == 1 else f"{len(alarms):,} times; the last"
-        page.verdict(f"The relation changed {times}, at {alarms[-1]}.", "bad")
+        times = "once," if len(alarms) == 1 else f"{len(alarms):,} times, the last time"
+        page.verdict(f"The relation changed {times} at {alarms[-1]}.", "bad")
     else:
         page.verdict("No change of the relation was found.", "good")
     page.text(account)
@@ -87,7 +87,7 @@ def watch_page(
         page.section("The stream")
         page.figure(
             draw_stream(history, alarms, float(about["run_length"])),
-            f"Residuals and evidence by row, with {len(alarms)} alarms.",
+            f"Residuals and evidence by row, with {len(alarms)} {'alarm' if len(alarms) == 1 else 'alarms'}.",
             "Above: mean residual of the first response, in units of its spread at the same inputs, with two standard "
             "errors. Below: evidence for a change; an alarm is raised at the dashed line. Red lines are alarms, red "
             "areas the ranges in which the changes began; in grey areas a new reference was learned.",
@@ -130,7 +130,7 @@ def draw_stream(history: StreamHistory, alarms: Sequence[Alarm], threshold: floa
     """Draw residuals and evidence over rows."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5, 4.2), layout="constrained")
+    figure = Figure(figsize=(8, 4.4), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     last, count, total, squares, statistic, learning = history.buckets.T
     groups = np.arange(len(last)) // max(1, len(last) // 100)
@@ -145,10 +145,9 @@ def draw_stream(history: StreamHistory, alarms: Sequence[Alarm], threshold: floa
     evidence = np.where((learning > 0) & (statistic == 0), np.nan, np.log10(np.maximum(statistic, 0.1)))
     below.plot(last, evidence, color=_BLUE, lw=1.2)
     below.axhline(np.log10(threshold), color=_GREY, lw=1, ls="--")
-    starts = np.concatenate([[0], last[:-1]])
+    learned = {"where": learning > 0, "step": "pre", "color": _GREY, "alpha": 0.18, "lw": 0}
     for axes in (above, below):
-        for start, stop in zip(starts[learning > 0], last[learning > 0], strict=True):
-            axes.axvspan(start, stop, color=_GREY, alpha=0.18, lw=0)
+        axes.fill_between(last, 0, 1, transform=axes.get_xaxis_transform(), **learned)
         for alarm in alarms:
             axes.axvspan(*alarm.since_range, color=_RED, alpha=0.18, lw=0)
             axes.axvline(alarm.row, color=_RED, lw=1.4)

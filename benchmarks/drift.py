@@ -1,0 +1,30 @@
+"""Rows that the drift detector takes in per second of processor time, one by one and many at once."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from condcs.drift import ConditionalDriftDetector
+
+ROWS, COLUMNS = 20_000, 5
+
+
+def main() -> None:
+    """Print rows per second after start-up, for a smooth relation and for one with a strong interaction of inputs."""
+    rng = np.random.default_rng(0)
+    for name, interaction in (("additive", 0.0), ("interaction", 2.0)):
+        x = rng.normal(size=(1200 + ROWS, COLUMNS))
+        y = x[:, 0] + np.sin(x[:, 1]) + interaction * x[:, 2] * x[:, 3] + 0.5 * rng.normal(size=len(x))
+        detector = ConditionalDriftDetector(x[:1200], y[:1200], expected_run_length=1e9)
+        x, y = x[1200:], y[1200:]
+        detector.update_many(x[:500], y[:500])
+        detector.update(x[0], y[0])
+        start = time.process_time()
+        detector.update_many(x, y)
+        middle = time.process_time()
+        for row, value in zip(x, y, strict=True):
+            detector.update(row, value)
+        many, one = ROWS / (middle - start), ROWS / (time.process_time() - middle)
+        print(f"{name}: update_many {many:,.0f} rows/s, update {one:,.0f} rows/s, {COLUMNS} inputs")

@@ -1,0 +1,50 @@
+"""The rivals of `condcs reproduce drift` that compare a window with a reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from condcs_reproduction.divergence_window import ContextWindow, DivergenceWindow
+
+
+def test_context_mmd_of_a_window():
+    """Against embeddings made with inverse matrices; and 0 if the window is the reference."""
+    rng = np.random.default_rng(0)
+    x, y, seen = (
+        rng.normal(size=(30, 2)),
+        rng.normal(size=(30, 1)),
+        (rng.normal(size=(20, 2)), rng.normal(size=(20, 1))),
+    )
+
+    def gram(a, b, width):
+        return np.exp(-((a[:, None] - b[None]) ** 2).sum(axis=2) / (2 * width**2))
+
+    def weights(inputs):
+        return np.linalg.inv(gram(inputs, inputs, 0.8) + 0.01 * len(inputs) * np.eye(len(inputs))) @ gram(
+            inputs, seen[0], 0.8
+        )
+
+    pooled = np.vstack([weights(x), -weights(seen[0])])
+    both = np.vstack([y, seen[1]])
+    expected = np.einsum("ic,ij,jc->", pooled, gram(both, both, 1.3), pooled) / 20
+    for rows, value in ((seen, expected), ((x, y), 0.0)):
+        window = ContextWindow(x, y, len(rows[0]), bandwidth_x=0.8, bandwidth_y=1.3)
+        for row in zip(*rows, strict=True):
+            assert not window.is_full
+            window.push(*row)
+        assert window.is_full
+        assert window.divergence() == pytest.approx(value, abs=1e-12)
+
+
+@pytest.mark.parametrize("statistic", ["conditional_cs", "context_mmd"])
+def test_windows_notice_a_turned_relation(statistic):
+    rng = np.random.default_rng(1)
+
+    def rows(n, slope):
+        x = rng.normal(size=(n, 2))
+        return x, slope * x[:, 0] + 0.5 * rng.normal(size=n)
+
+    watch = DivergenceWindow(*rows(300, 1.0), 40, 5000, 20, statistic).fresh()
+    assert not watch(*rows(100, 1.0)).any()
+    assert watch(*rows(100, -1.0)).any()
