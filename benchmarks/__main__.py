@@ -28,6 +28,7 @@ PARTS = {
     "millions-power": millions.power,
     "power": power.main,
     "coverage": coverage.main,
+    "coverage-sampled": coverage.sampled,
     "inference": inference.main,
     "causal": causal.main,
     "timeseries": timeseries.main,
