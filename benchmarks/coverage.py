@@ -76,7 +76,9 @@ SAMPLED_CASES: tuple[tuple[str, int, float, float], ...] = (
 def sampled() -> None:
     """Say how often two standard errors of a sampled divergence cover the exact value."""
     runs = DATASETS * SEEDS
-    print(f"conditional_cs, {SAMPLED_ROWS:,} pooled rows, {runs} draws: how often two standard errors cover the exact D")
+    print(
+        f"conditional_cs, {SAMPLED_ROWS:,} pooled rows, {runs} draws: how often two standard errors cover the exact D"
+    )
     print(f"  {'kind':<12}{'d':>3}{'medians':>9}{'target':>8}{'covered':>9}{'error':>8}{'anchors':>9}{'seconds':>9}")
     for place, (kind, columns, factor, target) in enumerate(SAMPLED_CASES):
         covered, errors, anchors = [], [], []

@@ -12,13 +12,33 @@ from typing import Any
 import numpy as np
 
 from condcs._kernels.bandwidths import bandwidth
-from condcs._measures.sliding_window import ReferenceWindow
+from condcs._measures.sliding_window import NEW, OLD, SlidingWindow
 from condcs.drift._reference_regression import RegressionFitter
 
 FloatArray = np.ndarray[Any, Any]
 
 _REFERENCE_ROWS, _STREAM_WINDOWS = 400, 4
 _EULER = 0.5772156649015329
+
+
+class ReferenceWindow:
+    """A fixed reference, the old group, and a sliding window of recent rows, the new one, compared at every step."""
+
+    def __init__(self, rows: FloatArray, dim_x: int, size: int, widths: tuple[Any, Any]) -> None:
+        dim_y = rows.shape[1] - dim_x
+        self._window = SlidingWindow(len(rows) + size, dim_x, dim_y, bandwidth_x=widths[0], bandwidth_y=widths[1])
+        for row in rows:
+            self._window.append(row, OLD)
+        self._n_reference, self._size, self._pushed = len(rows), size, 0
+
+    def push(self, row: FloatArray) -> float:
+        """Add a recent row, in place of the oldest if there are enough; return the divergence, NaN until then."""
+        if self._pushed >= self._size:
+            self._window.replace(self._n_reference + self._pushed % self._size, row, NEW)
+        else:
+            self._window.append(row, NEW)
+        self._pushed += 1
+        return self._window.divergence() if self._pushed >= self._size else np.nan
 
 
 class DivergenceWindow:
@@ -43,11 +63,12 @@ class DivergenceWindow:
         self._widths = bandwidth(inputs), bandwidth(residuals)
         order = rng.permutation(len(x))
         chosen, others = np.split(order, [min(_REFERENCE_ROWS, len(x) // 2)])
-        self._rows = inputs[chosen], residuals[chosen]
+        self._reference = np.column_stack([inputs[chosen], residuals[chosen]])
         largest = []
         for _ in range(streams):
             stream = rng.permutation(others)[: _STREAM_WINDOWS * window]
-            largest.append(np.nanmax(self._statistics(inputs[stream], residuals[stream])))
+            sliding = self._sliding()
+            largest.append(np.nanmax([sliding.push(row) for row in np.column_stack([inputs, residuals])[stream]]))
         scale = max(float(np.std(largest)) * np.sqrt(6) / np.pi, 1e-12)
         windows = min(len(others), _STREAM_WINDOWS * window) - window + 1
         # exp(-exp(-(h - location) / scale)) is the probability of no alarm in so many windows.
@@ -58,26 +79,19 @@ class DivergenceWindow:
         sliding = self._sliding()
 
         def watch(x: FloatArray, y: FloatArray) -> FloatArray:
-            residuals = y[:, None] - self._regression.predict(x)
+            nonlocal sliding
+            rows = np.column_stack([self._ranks(x), y[:, None] - self._regression.predict(x)])
             alarms = np.zeros(len(x), bool)
-            for place, (own, left) in enumerate(zip(self._ranks(x), residuals, strict=True)):
-                sliding.push(own, left)
-                if sliding.is_full and sliding.divergence() > self.threshold:
-                    alarms[place] = True
-                    sliding.clear()
+            for place, row in enumerate(rows):
+                alarms[place] = sliding.push(row) > self.threshold
+                if alarms[place]:
+                    sliding = self._sliding()
             return alarms
 
         return watch
 
     def _sliding(self) -> ReferenceWindow:
-        return ReferenceWindow(*self._rows, self._window, bandwidth_x=self._widths[0], bandwidth_y=self._widths[1])
-
-    def _statistics(self, inputs: FloatArray, residuals: FloatArray) -> FloatArray:
-        sliding, found = self._sliding(), []
-        for own, left in zip(inputs, residuals, strict=True):
-            sliding.push(own, left)
-            found.append(sliding.divergence() if sliding.is_full else np.nan)
-        return np.array(found)
+        return ReferenceWindow(self._reference, self._sorted.shape[1], self._window, self._widths)
 
     def _ranks(self, x: FloatArray) -> FloatArray:
         ranks = [

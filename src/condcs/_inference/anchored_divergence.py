@@ -21,7 +21,7 @@ import numpy as np
 
 from condcs._inference.anchors import over_rows, total
 from condcs._inference.statistics import Anchors, FloatArray, LabelArray, MeasuredPool, total_divergence
-from condcs._kernels.low_rank import pseudo_inverse
+from condcs._kernels.log_kernels import pseudo_inverse
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import contrast, linear_interaction, linear_pooled_interaction
 from condcs._measures.inputs import ConditionalProblem

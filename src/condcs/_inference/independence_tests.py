@@ -8,12 +8,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import Array
-from condcs._core.checks import Parts, Variable, check_choice, check_integer, check_same_rows
+from condcs._core.arrays import Array, ranked
+from condcs._core.checks import Parts, Variable, check_choice, check_integer, check_rng, check_same_rows
 from condcs._core.errors import ParameterError, public
 from condcs._core.progress import RESAMPLES_REMEDY, progress_bar, report_done
-from condcs._core.random import check_rng
-from condcs._core.ranks import ranked
 from condcs._core.settings import config_context
 from condcs._inference.anchors import drawn_anchors
 from condcs._inference.nulls import circular_shifts, local_permutations

@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import NUMPY, logsumexp
+from condcs._core.checks import Groups
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, warn_caller
-from condcs._core.groups import Groups
-from condcs._core.settings import current_settings
-from condcs._core.thread_limit import one_blas_thread
-from condcs._kernels.log_kernels import LogKernel
-from condcs._kernels.low_rank import pivoted_cholesky
+from condcs._core.settings import current_settings, one_blas_thread
+from condcs._kernels.log_kernels import LogKernel, pivoted_cholesky
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.checks import Groups
 from condcs._core.errors import ParameterError
-from condcs._core.groups import Groups
 from condcs._core.progress import report_done
 from condcs._core.settings import current_settings
 from condcs._inference.anchors import total

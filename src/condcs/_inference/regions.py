@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import one_blas_thread
 from condcs._inference.propensities import Propensity, chosen_propensity
 from condcs._inference.smoothing import Smoother
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import Array
-from condcs._core.checks import check_integer
+from condcs._core.checks import check_integer, check_rng
 from condcs._core.errors import public
-from condcs._core.random import check_rng
 from condcs._core.settings import config_context
 from condcs._inference.conditional_tests import check_options, chosen_measure
 from condcs._inference.nulls import label_sampler

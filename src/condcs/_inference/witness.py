@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import Array, backend_of
-from condcs._core.checks import Parts, Variable, check_choice, check_integer, check_variable
-from condcs._core.equality import ByValue
+from condcs._core.arrays import Array, ByValue, backend_of
+from condcs._core.checks import Parts, Variable, check_choice, check_integer, check_rng, check_variable
 from condcs._core.errors import ParameterError, public
-from condcs._core.random import check_rng
 from condcs._inference.local_divergence import LocalDivergence
 from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.propensities import chosen_propensity

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import Array, Backend
-from condcs._core.checks import Variable, check_choice
+from condcs._core.checks import Groups, Variable, check_choice
 from condcs._core.errors import public
-from condcs._core.groups import Groups
 from condcs._kernels.bandwidths import Bandwidth, column_widths
 from condcs._kernels.log_kernels import gaussian
 from condcs._kernels.row_sums import log_row_sums

@@ -21,9 +21,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from condcs._core.arrays import NUMPY, Array, Backend, log_weights, logsumexp
-from condcs._core.checks import check_choice
+from condcs._core.checks import Groups, check_choice
 from condcs._core.errors import OverlapError
-from condcs._core.groups import Groups
 from condcs._kernels.log_kernels import LogKernel
 from condcs._kernels.row_sums import RowMasses
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from condcs._core.arrays import Array, Backend, backend_of
 from condcs._core.checks import (
+    Groups,
     Parts,
     Variable,
     check_choice,
@@ -19,7 +20,6 @@ from condcs._core.checks import (
     float_type,
 )
 from condcs._core.errors import DataError, ParameterError
-from condcs._core.groups import Groups
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, KernelOption, LogKernel, check_kernel, log_kernel
 

@@ -9,9 +9,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from condcs._core.arrays import Array, Backend
-from condcs._core.checks import check_integer
+from condcs._core.checks import Groups, check_integer
 from condcs._core.errors import DataError, public
-from condcs._core.groups import Groups
 from condcs._core.settings import current_settings
 from condcs._measures.formulas import check_direction, directed
 from condcs._measures.inputs import NumericProblem, numeric_problem

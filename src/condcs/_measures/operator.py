@@ -16,9 +16,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from condcs._core.arrays import Array, Backend, backend_of
-from condcs._core.checks import Parts, check_positive, check_variable
+from condcs._core.checks import Groups, Parts, check_positive, check_variable
 from condcs._core.errors import ParameterError, public
-from condcs._core.groups import Groups
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, LogKernel, check_kernel, log_kernel
 from condcs._measures.formulas import contrast

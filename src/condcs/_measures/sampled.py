@@ -28,10 +28,8 @@ import numpy as np
 from scipy import special
 
 from condcs._core.arrays import Backend
-from condcs._core.checks import check_positive
+from condcs._core.checks import Groups, check_positive, check_rng
 from condcs._core.errors import ParameterError, PrecisionWarning, warn_caller
-from condcs._core.groups import Groups
-from condcs._core.random import check_rng
 from condcs._kernels.log_kernels import EXACT_EXPONENT, product
 from condcs._kernels.row_chunks import (
     PAIRS,
@@ -50,7 +48,7 @@ from condcs._kernels.row_sums import joined_log_sums
 from condcs._measures.anchor_model import TINY, Known, Model, added_by, fitted_model, low_rank_of, weighted_regression
 from condcs._measures.formulas import RowSums, weight_totals
 from condcs._measures.inputs import KernelVariable
-from condcs._parallel.threads import on_threads
+from condcs._parallel.spreading import on_threads
 
 FloatArray = np.ndarray[Any, Any]
 

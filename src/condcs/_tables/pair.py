@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.equality import ByValue
+from condcs._core.arrays import ByValue
 from condcs._core.errors import DataError, OverlapError, ParameterError
 from condcs._tables.column_choice import choose_x_and_y, select_columns, select_one
 from condcs._tables.kinds import (

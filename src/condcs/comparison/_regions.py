@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import condcs
-from condcs._core.equality import ByValue
+from condcs._core.arrays import ByValue
 from condcs._inference.explain import ColumnWords, Explanation, Region, explained
 from condcs._inference.regions import Ground
 from condcs._inference.witness import Witness

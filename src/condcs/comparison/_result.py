@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import condcs
-from condcs._core.equality import ByValue
+from condcs._core.arrays import ByValue
 from condcs._core.errors import ParameterError, public
 from condcs._inference.effects import Effect
 from condcs._inference.explain import Region

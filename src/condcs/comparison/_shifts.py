@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import condcs
-from condcs._core.equality import ByValue
+from condcs._core.arrays import ByValue
 from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import one_blas_thread
 from condcs._inference.effects import Effect, common_support, measure_effect, some_rows
 from condcs._inference.loss_split import LossChange, split_change
 from condcs._inference.pvalues import ROUNDING, largest_studentised, pvalue

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.equality import ByValue
-from condcs._core.random import check_rng
+from condcs._core.arrays import ByValue
+from condcs._core.checks import check_rng
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from condcs._core.arrays import Array
-from condcs._core.checks import check_choice, check_integer, check_positive
+from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, public, warn_caller
-from condcs._core.random import check_rng
-from condcs._core.stateful import State, Stateful
+from condcs._core.files import State, Stateful
 from condcs.drift._alarm import Alarm, KeptRows, describe_alarm
 from condcs.drift._betting import Sums, bet, count_scores, make_bets, no_sums
 from condcs.drift._cells import Cells, Regions, parts_from_state, parts_state

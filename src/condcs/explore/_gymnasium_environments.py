@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.checks import check_choice, check_integer
-from condcs._core.random import check_rng
+from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs.explore._environments import UPRIGHT_REACH, gymnasium
 from condcs.explore._mazes import ALGORITHMS, MOVES, MazeAlgorithm, make_maze, picture
 

@@ -6,9 +6,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.checks import check_choice, check_integer
+from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.errors import public
-from condcs._core.random import check_rng
 
 MazeAlgorithm = Literal["dfs", "prim"]
 ALGORITHMS: tuple[MazeAlgorithm, ...] = get_args(MazeAlgorithm)

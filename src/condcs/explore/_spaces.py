@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.checks import check_integer, check_positive
+from condcs._core.checks import check_integer, check_positive, check_rng
 from condcs._core.errors import DataError, ParameterError, ShapeError
-from condcs._core.random import check_rng
 from condcs.explore._environments import MAZE_ID, MAZE_SPACING, TORQUES, gymnasium
 from condcs.explore._mazes import MOVES
 

@@ -24,7 +24,11 @@ from condcs.nn._dense import (
     Batch,
     Part,
     Width,
+    check_pair,
     check_reduction,
+    check_table,
+    check_weights,
+    common,
     equal_exponents,
     exponents,
     has_far_rows,
@@ -34,9 +38,9 @@ from condcs.nn._dense import (
     log_or_minus_infinity,
     log_row_sums,
     scaled,
+    unit_rows,
     width,
 )
-from condcs.nn._tensors import check_pair, check_table, check_weights, common, unit_rows
 
 __all__ = [
     "cmmd_loss",

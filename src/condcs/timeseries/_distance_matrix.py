@@ -21,8 +21,7 @@ from condcs._core.checks import check_choice
 from condcs._core.errors import CondcsWarning, ParameterError, warn_caller
 from condcs._core.files import InUseError, atomic_write, locked, reserve, sealed_line, unsealed_line, writing
 from condcs._core.progress import progress_bar
-from condcs._core.settings import current_settings
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import current_settings, one_blas_thread
 from condcs._parallel.spreading import active_workers, spread
 from condcs.timeseries._collection import FloatArray, Windowed
 from condcs.timeseries._distance_job import Fallbacks, Job
