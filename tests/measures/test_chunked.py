@@ -5,7 +5,7 @@ import pytest
 
 import condcs
 from condcs import Sampled, chunked_divergence
-from condcs._parallel import row_parts
+from condcs._measures import chunked
 from condcs.exceptions import DataError, OverlapWarning, ParameterError, ShapeError
 
 COARSE = Sampled(relative_error=0.5)
@@ -60,7 +60,7 @@ def kinds_of_source(samples, folder):
 
 def test_the_answer_is_that_of_the_arrays(samples, in_memory, tmp_path, monkeypatch):
     """To 1e-10: sums are added up in another order, and nothing else is different."""
-    monkeypatch.setattr(row_parts, "PART_ROWS", 800)
+    monkeypatch.setattr(chunked, "PART_ROWS", 800)
     for kind, sources, columns in kinds_of_source(samples, tmp_path):
         found = chunked_divergence(*sources, **columns, method=COARSE)
         assert found == pytest.approx(in_memory, rel=1e-10), kind
@@ -147,7 +147,7 @@ def test_chunks_that_are_others_each_time_are_refused(samples):
 
 
 def test_tables_in_memory_are_read_in_parts(samples, in_memory, monkeypatch):
-    monkeypatch.setattr(row_parts, "PART_ROWS", 800)
+    monkeypatch.setattr(chunked, "PART_ROWS", 800)
     pyarrow = pytest.importorskip("pyarrow")
     for kind in (lambda t: t, pyarrow.Table.from_pandas):
         frames = [kind(table) for table in tables(samples)]

@@ -18,7 +18,7 @@ from condcs._inference.anchors import total
 from condcs._inference.statistics import FloatArray
 from condcs._kernels.log_kernels import LogKernel, product
 from condcs._kernels.row_sums import exp_in_place, row_sums
-from condcs._measures.formulas import linear_predictor_divergence
+from condcs._measures.formulas import PredictorForm, linear_predictor_divergence
 from condcs._measures.inputs import KernelVariable
 from condcs._measures.registry import Measure
 
@@ -59,7 +59,12 @@ Statistic = Callable[[Orders], FloatArray]
 
 
 def predictor_statistic(
-    y: LogKernel, x1: LogKernel | None, views: Sequence[View], n: int, form: str, anchors: Orders | None = None
+    y: LogKernel,
+    x1: LogKernel | None,
+    views: Sequence[View],
+    n: int,
+    form: PredictorForm,
+    anchors: Orders | None = None,
 ) -> Statistic:
     """Return a function from orders of x2 (P x n) to values of Prop. 4 for each view of x2 (P x views).
 
@@ -117,7 +122,7 @@ def _at_anchors(
     x1: LogKernel | None,
     second: Sequence[LogKernel],
     n: int,
-    form: str,
+    form: PredictorForm,
     anchors: Orders,
     orders: Orders,
 ) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from condcs._core.errors import BandwidthError, BandwidthWarning, ShapeError, pu
 Bandwidth = float | str | Sequence[float] | Array
 """A positive number, one per column, or the name of a rule."""
 
-RULES = ("median", "joint_median", "silverman", "scott")
+Rule = Literal["median", "joint_median", "silverman", "scott"]
+RULES = get_args(Rule)
 
 MEDIAN_ROWS = 2_000
 """Up to this many pooled rows the median distance is exact; above, it is that of a subsample of this size."""
@@ -27,7 +28,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 @public
-def bandwidth(*samples: Array, rule: str = "median") -> float | np.ndarray[Any, Any]:
+def bandwidth(*samples: Array, rule: Rule = "median") -> float | np.ndarray[Any, Any]:
     """Width that a bandwidth rule finds for samples of one variable, pooled.
 
     "median" measures every column in units of its own spread, the square root of the median squared difference between

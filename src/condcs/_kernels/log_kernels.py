@@ -9,7 +9,7 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -21,10 +21,11 @@ from condcs._kernels.bandwidths import Bandwidth, column_widths
 
 Rows = tuple[Array, ...]
 
-Kernel = str | Sequence[str] | Callable[[Array, Array], Array]
+KernelName = Literal["gaussian", "laplacian", "delta"]
+Kernel = KernelName | Sequence[KernelName] | Callable[[Array, Array], Array]
 """A kernel's name, one name per column, or a function of two blocks of rows that returns their Gram block."""
 
-KERNELS = ("gaussian", "laplacian", "delta")
+KERNELS = get_args(KernelName)
 
 
 class LogKernel:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from condcs._core.arrays import Array
 from condcs._core.checks import check_choice, check_same_rows, unless_named_alike
 from condcs._core.errors import public
@@ -10,19 +12,21 @@ from condcs._kernels.log_kernels import Kernel, product
 from condcs._kernels.row_chunks import PAIRS, RowSource
 from condcs._kernels.row_sums import log_row_sums, row_masses, warn_of_absent
 from condcs._measures.formulas import (
-    ESTIMATORS,
     RESPONSE_FORMS,
     ConditionalSums,
+    Estimator,
     LinearSums,
     PooledSums,
+    PredictorForm,
     PredictorSums,
+    ResponseForm,
     RowSums,
     conditional_interaction,
     contrast,
     pooled_divergences,
     predictor_divergence,
 )
-from condcs._measures.inputs import ConditionalProblem, Inputs, conditional_problem
+from condcs._measures.inputs import ConditionalProblem, Inputs, conditional_problem, pair
 from condcs._measures.sampled import Method, PooledRows, sampled_value, sampling_of
 
 
@@ -33,7 +37,7 @@ def conditional_cs(
     xq: Array,
     yq: Array,
     *,
-    estimator: str = "paper",
+    estimator: Estimator = "paper",
     bandwidth_x: Bandwidth = "median",
     bandwidth_y: Bandwidth = "median",
     kernel_x: Kernel = "gaussian",
@@ -97,31 +101,24 @@ def conditional_cs(
     >>> bool(0 <= same < 0.1 < turned)
     True
     """
-    problem = conditional_problem(
-        [("xp", xp), ("xq", xq)],
-        [("yp", yp), ("yq", yq)],
-        [("weights_p", weights_p), ("weights_q", weights_q)],
-        kernel_x=kernel_x,
-        kernel_y=kernel_y,
-        bandwidth_x=bandwidth_x,
-        bandwidth_y=bandwidth_y,
-    )
+    samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", weights_p, weights_q)
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
         rows = PooledRows(problem.variables, PAIRS, problem.groups)
         return sampled_value(sampled, rows, conditional_cs_sums(rows, estimator=estimator))
     return problem.inputs.result(conditional_cs_pairs(problem, estimator=estimator)[0, 1])
 
 
-def conditional_cs_sums(rows: RowSource, *, estimator: str = "paper") -> RowSums:
+def conditional_cs_sums(rows: RowSource, *, estimator: Estimator = "paper") -> RowSums:
     """Conditional CS divergence between two groups as sums over rows."""
-    check_choice("estimator", estimator, ESTIMATORS)
+    check_choice("estimator", estimator, get_args(Estimator))
     warn_of_absent(rows.count_absent(), sum(rows.sizes))
     return PooledSums() if estimator == "pooled" else ConditionalSums(estimator)
 
 
-def conditional_cs_pairs(problem: ConditionalProblem, *, estimator: str = "paper") -> Array:
+def conditional_cs_pairs(problem: ConditionalProblem, *, estimator: Estimator = "paper") -> Array:
     """Conditional CS divergences between all pairs of groups (G x G)."""
-    check_choice("estimator", estimator, ESTIMATORS)
+    check_choice("estimator", estimator, get_args(Estimator))
     masses = row_masses(problem.x.kernel, problem.y.kernel, problem.groups)
     if estimator == "pooled":
         return pooled_divergences(masses)
@@ -169,15 +166,8 @@ def conditional_euclidean(
     >>> bool(abs(conditional_euclidean(x, np.sin(x), x, np.sin(x))) < 1e-12)
     True
     """
-    problem = conditional_problem(
-        [("xp", xp), ("xq", xq)],
-        [("yp", yp), ("yq", yq)],
-        [("weights_p", weights_p), ("weights_q", weights_q)],
-        kernel_x=kernel_x,
-        kernel_y=kernel_y,
-        bandwidth_x=bandwidth_x,
-        bandwidth_y=bandwidth_y,
-    )
+    samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", weights_p, weights_q)
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
         rows = PooledRows(problem.variables, PAIRS, problem.groups)
         return sampled_value(sampled, rows, conditional_euclidean_sums(rows))
@@ -202,7 +192,7 @@ def conditional_cs_responses(
     y1: Array,
     y2: Array,
     *,
-    form: str = "paper",
+    form: ResponseForm = "paper",
     bandwidth_x: Bandwidth = "median",
     bandwidth_y: Bandwidth = "median",
     kernel_x: Kernel = "gaussian",
@@ -244,17 +234,11 @@ def conditional_cs_responses(
     >>> round(float(conditional_cs_responses(x, x, x)), 12) + 0.0
     0.0
     """
-    check_choice("form", form, tuple(RESPONSE_FORMS))
-    problem = conditional_problem(
-        [("x", x), ("x", x)],
-        # Two variables, such as the truth and a prediction: other names are no mistake.
-        [("y1", y1), ("y2", unless_named_alike(y1, y2))],
-        [("weights", weights), ("weights", weights)],
-        kernel_x=kernel_x,
-        kernel_y=kernel_y,
-        bandwidth_x=bandwidth_x,
-        bandwidth_y=bandwidth_y,
-    )
+    check_choice("form", form, get_args(ResponseForm))
+    # Two variables, such as the truth and a prediction: other names are no mistake.
+    responses = [("y1", y1), ("y2", unless_named_alike(y1, y2))]
+    samples = [("x", x), ("x", x)], responses, [("weights", weights), ("weights", weights)]
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
         rows = PooledRows(problem.variables, PAIRS, problem.groups)
         return sampled_value(sampled, rows, conditional_cs_sums(rows, estimator=RESPONSE_FORMS[form]))
@@ -267,7 +251,7 @@ def conditional_cs_predictors(
     x1: Array,
     x2: Array,
     *,
-    form: str = "corrected",
+    form: PredictorForm = "corrected",
     bandwidth_y: Bandwidth = "median",
     bandwidth_x1: Bandwidth = "median",
     bandwidth_x2: Bandwidth = "median",
@@ -313,7 +297,7 @@ def conditional_cs_predictors(
     >>> bool(conditional_cs_predictors(x1 + x2, x1, x2) > 2 * conditional_cs_predictors(x1, x1, x2))
     True
     """
-    check_choice("form", form, ("corrected", "paper"))
+    check_choice("form", form, get_args(PredictorForm))
     inputs = Inputs.of(y, x1, x2, weights)
     y_parts, x1_parts, x2_parts = [("y", y)], [("x1", x1)], [("x2", x2)]
     response = inputs.kernel_variable(y_parts, "_y", kernel_y, bandwidth_y, response=True)

@@ -16,7 +16,7 @@ that see only some of the rows (`condcs._measures.sampled`). Compiled loops over
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
@@ -29,9 +29,11 @@ from condcs._kernels.row_sums import RowMasses
 FloatArray = np.ndarray[Any, Any]
 
 Estimator = Literal["paper", "pooled", "p", "q"]
-ESTIMATORS: tuple[Estimator, ...] = ("paper", "pooled", "p", "q")
+ResponseForm = Literal["paper", "symmetric"]
+PredictorForm = Literal["corrected", "paper"]
+Direction = Literal["pq", "mean", "max"]
 
-RESPONSE_FORMS: dict[str, Estimator] = {"paper": "q", "symmetric": "paper"}
+RESPONSE_FORMS: dict[ResponseForm, Estimator] = {"paper": "q", "symmetric": "paper"}
 """Prop. 3 is Prop. 2 with equal x: as printed, its cross term runs over the rows of the second response alone."""
 
 
@@ -46,7 +48,7 @@ def pooled_terms(log_ratio_g: Array, log_ratio_h: Array, log_r: Array) -> Array:
 
 
 def predictor_terms(
-    log_a1: Array, log_b1: Array, log_a12: Array, log_b12: Array, form: str
+    log_a1: Array, log_b1: Array, log_a12: Array, log_b12: Array, form: PredictorForm
 ) -> tuple[tuple[float, Array], ...]:
     r"""Coefficients and log terms of the sums of Prop. 4: D is the sum of coefficient times log-sum.
 
@@ -129,14 +131,14 @@ def weight_totals(kernel: LogKernel, groups: Groups) -> Array:
     return xp.stack([xp.stack([xp.sum(part[s]) for s in groups.slices]) for part in parts])
 
 
-def predictor_divergence(backend: Backend, log_sums: list[Array], weights: Array | None, form: str) -> Array:
+def predictor_divergence(backend: Backend, log_sums: list[Array], weights: Array | None, form: PredictorForm) -> Array:
     """Prop. 4 from the log row sums of the kernels K1, K1 L, K1 K2 and K1 K2 L."""
     a1, b1, a12, b12 = log_sums
     parts = [c * log_total(backend, terms, weights) for c, terms in predictor_terms(a1, b1, a12, b12, form)]
     return parts[0] + parts[1] + parts[2]
 
 
-def contrast(t: Array, estimator: str = "paper") -> Array:
+def contrast(t: Array, estimator: Estimator = "paper") -> Array:
     """D[g,h] = T[g,g] + T[h,h] - T[g,h] - T[h,g] for all pairs, of T or of log T.
 
     The estimators "p" and "q" take one of the cross terms twice. T is G x G, or G x G x P for P labellings.
@@ -149,16 +151,12 @@ def contrast(t: Array, estimator: str = "paper") -> Array:
     return both - t - turned
 
 
-DIRECTIONS = ("pq", "mean", "max")
-"""What `direction` can be."""
-
-
-def check_direction(direction: str) -> str:
+def check_direction(direction: str) -> Direction:
     """Return a direction, or say which there are."""
-    return check_choice("direction", direction, DIRECTIONS)
+    return check_choice("direction", direction, get_args(Direction))
 
 
-def directed(backend: Backend, pairs: Array, direction: str) -> Array:
+def directed(backend: Backend, pairs: Array, direction: Direction) -> Array:
     """Combine D[g, h] with D[h, g] (last two axes) as `direction` says."""
     check_direction(direction)
     if direction == "pq":
@@ -192,7 +190,7 @@ def linear_pooled_interaction(shares: FloatArray, ratios: list[FloatArray]) -> F
 
 
 def linear_predictor_divergence(
-    a1: FloatArray, b1: FloatArray, a12: FloatArray, b12: FloatArray, form: str
+    a1: FloatArray, b1: FloatArray, a12: FloatArray, b12: FloatArray, form: PredictorForm
 ) -> FloatArray:
     """Prop. 4 for masses with rows on the last axis."""
     first = (b1**2 / (a1**2 * b12)).sum(-1) if form == "corrected" else (b1 / a1**2).sum(-1)
@@ -228,7 +226,7 @@ class RowSums(Protocol):
 class ConditionalSums:
     """Prop. 2: four sums, T[p,p], T[p,q], T[q,p], T[q,q]."""
 
-    estimator: str = "paper"
+    estimator: Estimator = "paper"
     logs = True
 
     @property
@@ -287,7 +285,7 @@ class PooledSums:
 class PredictorSums:
     """Prop. 4: three sums over one group, of the products K1, K1 L, K1 K2 and K1 K2 L."""
 
-    form: str = "corrected"
+    form: PredictorForm = "corrected"
     logs = True
     coefficients = np.array([1.0, 1.0, -2.0])
 

@@ -15,7 +15,15 @@ from condcs._kernels.log_kernels import Kernel, LogKernel, product
 from condcs._kernels.row_chunks import RowSource
 from condcs._kernels.row_sums import log_row_sums
 from condcs._measures.formulas import MarginalSums, RowSums, contrast, marginal_interaction, weight_totals
-from condcs._measures.inputs import ConditionalProblem, Inputs, MarginalProblem, conditional_problem, marginal_problem
+from condcs._measures.inputs import (
+    ConditionalProblem,
+    Inputs,
+    MarginalEstimator,
+    MarginalProblem,
+    conditional_problem,
+    marginal_problem,
+    pair,
+)
 from condcs._measures.sampled import Method, PooledRows, sampled_value, sampling_of
 
 
@@ -24,7 +32,7 @@ def cs(
     yp: Array,
     yq: Array,
     *,
-    estimator: str = "resubstitution",
+    estimator: MarginalEstimator = "resubstitution",
     bandwidth: Bandwidth = "median",
     kernel: Kernel = "gaussian",
     weights_p: Array | None = None,
@@ -68,13 +76,8 @@ def cs(
     >>> round(float(cs(p, p + 2, bandwidth=1.0)), 4)
     2.5713
     """
-    problem = marginal_problem(
-        [("yp", yp), ("yq", yq)],
-        [("weights_p", weights_p), ("weights_q", weights_q)],
-        kernel=kernel,
-        bandwidth=bandwidth,
-        estimator=estimator,
-    )
+    samples = pair("y", yp, yq), pair("weights_", weights_p, weights_q)
+    problem = marginal_problem(*samples, kernel, bandwidth, estimator)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
         rows = PooledRows(problem.variables, ((0,),), problem.groups)
         return sampled_value(sampled, rows, cs_sums(rows))
@@ -136,12 +139,8 @@ def mmd(
     >>> round(float(mmd(p, p + 2, bandwidth=1.0)), 4)
     1.1624
     """
-    problem = marginal_problem(
-        [("yp", yp), ("yq", yq)],
-        [("weights_p", weights_p), ("weights_q", weights_q)],
-        kernel=kernel,
-        bandwidth=bandwidth,
-    )
+    samples = pair("y", yp, yq), pair("weights_", weights_p, weights_q)
+    problem = marginal_problem(*samples, kernel, bandwidth)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
         rows = PooledRows(problem.variables, ((0,),), problem.groups)
         return sampled_value(sampled, rows, mmd_sums(rows, unbiased=unbiased))
@@ -202,15 +201,8 @@ def joint_mmd(
     >>> round(float(joint_mmd(x, x, x, 1 - x)), 3)
     0.339
     """
-    problem = conditional_problem(
-        [("xp", xp), ("xq", xq)],
-        [("yp", yp), ("yq", yq)],
-        [("weights_p", weights_p), ("weights_q", weights_q)],
-        kernel_x=kernel_x,
-        kernel_y=kernel_y,
-        bandwidth_x=bandwidth_x,
-        bandwidth_y=bandwidth_y,
-    )
+    samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", weights_p, weights_q)
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
         rows = PooledRows(problem.variables, ((0, 1),), problem.groups)
         return sampled_value(sampled, rows, mmd_sums(rows, unbiased=unbiased))

@@ -23,6 +23,7 @@ from condcs._inference.resampling import AGGREGATE_MULTIPLES
 from condcs._inference.results import Estimate
 from condcs._inference.smoothing import Smoother, squared_distances
 from condcs._inference.weights_and_clusters import checked_clusters
+from condcs._kernels.log_kernels import Kernel, KernelName
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
 
@@ -269,9 +270,9 @@ def _rows_that_count(pair: Pair) -> dict[str, Any]:
     return {name: getattr(pair, name) for name in names if getattr(pair, name) is not None}
 
 
-def kernels(columns: Sequence[Column]) -> str | tuple[str, ...]:
+def kernels(columns: Sequence[Column]) -> Kernel:
     """Gaussian for numbers, delta for categories; one name where all columns are alike."""
-    names = tuple("delta" if column.is_category else "gaussian" for column in columns)
+    names: tuple[KernelName, ...] = tuple("delta" if column.is_category else "gaussian" for column in columns)
     return names[0] if len(set(names)) == 1 else names
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -24,10 +24,9 @@ from condcs._kernels.bandwidths import median_widths
 from condcs._kernels.log_kernels import EXACT_EXPONENT
 from condcs._measures.formulas import conditional_terms, pooled_terms
 
-Width = float | str
+Rule = Literal["median", "joint_median", "mean"]
+Width = float | Rule
 """A positive number, or a rule applied to each batch: "median", "joint_median" or "mean"."""
-
-RULES = ("median", "joint_median", "mean")
 
 DENSE_ROWS = 2_048
 """Up to this many pooled rows losses hold Gram matrices; above, the tiled row sums of the core take over."""
@@ -47,7 +46,7 @@ def width(option: str, value: Width, *tables: Tensor, scale: float = 1.0) -> Ten
     """
     like = tables[0]
     if isinstance(value, str):
-        if value not in RULES:
+        if value not in get_args(Rule):
             raise BandwidthError(_not_a_width(option, value))
         return torch.as_tensor(_rule(option, value, tables), dtype=like.dtype, device=like.device) * scale
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
@@ -56,12 +55,12 @@ def width(option: str, value: Width, *tables: Tensor, scale: float = 1.0) -> Ten
 
 
 def _not_a_width(option: str, value: Any) -> str:
-    rules = ", ".join(repr(rule) for rule in RULES)
+    rules = ", ".join(repr(rule) for rule in get_args(Rule))
     return f"`{option}` must be a positive number or one of the rules {rules}, got {value!r}. Pass e.g. {option}=1.0."
 
 
 @torch.compiler.disable  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _rule(option: str, rule: str, tables: Sequence[Tensor]) -> float | list[float]:
+def _rule(option: str, rule: Rule, tables: Sequence[Tensor]) -> float | list[float]:
     pooled = torch.cat([t.detach() for t in tables]).double()
     if rule == "mean":
         n = len(pooled)
@@ -179,7 +178,7 @@ def log_or_minus_infinity(weights: Tensor) -> Tensor:
     return logs
 
 
-REDUCTIONS = ("mean", "sum", "none")
+Reduction = Literal["mean", "sum", "none"]
 
 
 @dataclass(frozen=True)
@@ -201,47 +200,28 @@ class Part:
     rows: slice
 
 
-def check_reduction(reduction: str, *, per_row: bool = True, why: str = "") -> None:
+def check_reduction(reduction: Reduction, *, per_row: bool = True, why: str = "") -> None:
     """Check the option; `per_row` says whether shares of rows can be had."""
-    check_choice("reduction", reduction, REDUCTIONS)
+    check_choice("reduction", reduction, get_args(Reduction))
     if reduction == "none" and not per_row:
         raise ParameterError(f'`reduction`="none" is not possible here: {why}. Pass reduction="mean".')
 
 
-def scaled(value: Tensor, n: int, reduction: str) -> Tensor:
+def scaled(value: Tensor, n: int, reduction: Reduction) -> Tensor:
     """Return a divergence of `n` rows as "mean", or times `n` as "sum"."""
     return value * n if reduction == "sum" else value
 
 
-def log_contrast(parts: Sequence[Part], n: int, reduction: str) -> Tensor:
-    """Sum of coefficient times log-sum over the parts."""
-    totals = [log_sum(part.terms, 0) for part in parts]
+def summed(parts: Sequence[Part], n: int, reduction: Reduction, *, logs: bool = True) -> Tensor:
+    """Add up the parts, coefficient times sum or log of the sum; or return the share of each of `n` rows in that."""
+    totals = [log_sum(part.terms, 0) if logs else part.terms.sum() for part in parts]
     if reduction != "none":
-        return scaled(
-            sum(
-                (p.coefficient * t for p, t in zip(parts[1:], totals[1:], strict=True)),
-                parts[0].coefficient * totals[0],
-            ),
-            n,
-            reduction,
-        )
+        values = [part.coefficient * total for part, total in zip(parts, totals, strict=True)]
+        return scaled(sum(values[1:], values[0]), n, reduction)
     shares = parts[0].terms.new_zeros(n)
     for part, total in zip(parts, totals, strict=True):
-        shares = _added(shares, part.rows, part.coefficient * n * total * torch.exp(part.terms - total))
-    return shares
-
-
-def linear_contrast(parts: Sequence[Part], n: int, reduction: str) -> Tensor:
-    """Sum of coefficient times sum over the parts."""
-    if reduction != "none":
-        return scaled(
-            sum((p.coefficient * p.terms.sum() for p in parts[1:]), parts[0].coefficient * parts[0].terms.sum()),
-            n,
-            reduction,
-        )
-    shares = parts[0].terms.new_zeros(n)
-    for part in parts:
-        shares = _added(shares, part.rows, part.coefficient * n * part.terms)
+        own = total * torch.exp(part.terms - total) if logs else part.terms
+        shares = _added(shares, part.rows, part.coefficient * n * own)
     return shares
 
 
@@ -361,11 +341,11 @@ def _check_sizes(name: str, table: Tensor, rows: int | None, columns: int | None
         )
 
 
-def check_pair(names: tuple[str, str], first: Any, second: Any) -> tuple[Tensor, Tensor]:
-    """Check two samples of one variable."""
+def check_pair(names: tuple[str, str], first: Any, second: Any, normalize: bool) -> tuple[Tensor, Tensor]:
+    """Check two samples of one variable; scale their rows to length 1 if they are to be normalized."""
     a = check_table(names[0], first)
     a, b = common(a, check_table(names[1], second, columns=a.shape[1]))
-    return a, b
+    return (unit_rows(a), unit_rows(b)) if normalize else (a, b)
 
 
 def common(*tables: Tensor) -> tuple[Tensor, ...]:
