@@ -105,20 +105,17 @@ class Expanded(LogKernel):
     # Made on first use: a kernel that only serves as a factor of a product never needs them.
     @property
     def left(self) -> Rows:
-        """Pooled features of the rows of a block."""
         if not self._left:
             self._left = (self._features(-self.half_norm, self._ones()),)
         return self._left
 
     @property
     def right(self) -> Rows:
-        """Pooled features of the columns of a block."""
         if self._right is None:
             self._right = (self._features(self._ones(), -self.half_norm),)
         return self._right
 
     def take(self, rows: Any) -> LogKernel:
-        """Return the same kernel on other rows of the pool."""
         return Expanded(self.backend, self.z[rows], self.half_norm[rows])
 
     def _features(self, *last: Array) -> Array:
@@ -128,7 +125,6 @@ class Expanded(LogKernel):
         return self.backend.xp.ones_like(self.half_norm)
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        """Return the exponents of `left` rows against `right` rows."""
         return left[0] @ right[0].T
 
 
@@ -143,11 +139,9 @@ class Differences(LogKernel):
         self.floats_per_pair = 1 if backend.name == "numpy" else values.shape[1]
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        """Return the exponents of `left` rows against `right` rows."""
         return -0.5 * _squared_distances(self.backend, left[0], right[0], self.widths)
 
     def relative(self, left: Rows, right: Rows, places: Array) -> Array:
-        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
         return _relative_exponents(left[0], right[0], places, self.widths)
 
 
@@ -177,16 +171,13 @@ class Condensed(LogKernel):
         return cls(backend, (z,), -0.5 * squared_distances(z))
 
     def take(self, rows: Any) -> LogKernel:
-        """Return the same kernel on other rows of the pool."""
         return product([Condensed.of(self.backend, z[rows]) for z in self.left])
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        """Return the exponents of `left` rows against `right` rows."""
         squared = [cdist(a, b, "sqeuclidean") for a, b in zip(left, right, strict=True)]
         return -0.5 * sum(squared[1:], squared[0])
 
     def relative(self, left: Rows, right: Rows, places: Array) -> Array:
-        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
         return sum(_relative_exponents(a, b, places, np.ones(a.shape[1])) for a, b in zip(left, right, strict=True))
 
     def row_sums(self, sizes: tuple[int, ...]) -> Array:
@@ -207,7 +198,6 @@ class Laplacian(LogKernel):
         self.floats_per_pair = 1 if backend.name == "numpy" else values.shape[1]
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        """Return the exponents of `left` rows against `right` rows."""
         a, b = left[0], right[0]
         xp = self.backend.xp
         if self.product and self.backend.name == "numpy":
@@ -220,7 +210,6 @@ class Laplacian(LogKernel):
         return -xp.where(apart, xp.sqrt(xp.where(apart, squared, xp.ones_like(squared))), xp.zeros_like(squared))
 
     def relative(self, left: Rows, right: Rows, places: Array) -> Array:
-        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
         if self.product:
             return super().relative(left, right, places)
         # A difference of roots is that of the squares over the sum.
@@ -240,7 +229,6 @@ class Delta(LogKernel):
         self.floats_per_pair = values.shape[1]
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        """Return the exponents of `left` rows against `right` rows."""
         xp = self.backend.xp
         a, b = left[0], right[0]
         equal = a[:, :1] == b[:, 0]
@@ -307,14 +295,12 @@ class Function(LogKernel):
         return gram
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        """Return the exponents of `left` rows against `right` rows."""
         xp = self.backend.xp
         gram = self._gram(left[0], right[0])
         positive = gram > 0
         return xp.where(positive, xp.log(xp.where(positive, gram, xp.ones_like(gram))), -xp.inf * xp.ones_like(gram))
 
     def diagonal(self) -> Array:
-        """Return the exponents of each row with itself."""
         values = self.left[0]
         rows = [self.evaluate((values[i : i + 1],), (values[i : i + 1],))[0] for i in range(values.shape[0])]
         return self.backend.concat(rows)
@@ -334,11 +320,9 @@ class Product(LogKernel):
         self.floats_per_pair = max(f.floats_per_pair for f in factors)
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        """Return the exponents of `left` rows against `right` rows."""
         return self._sum(lambda factor, part: factor.evaluate(left[part], right[part]))
 
     def relative(self, left: Rows, right: Rows, places: Array) -> Array:
-        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
         return self._sum(lambda factor, part: factor.relative(left[part], right[part], places))
 
     def _sum(self, exponents: Callable[[LogKernel, slice], Array]) -> Array:
@@ -353,12 +337,10 @@ class Product(LogKernel):
         return total
 
     def diagonal(self) -> Array | None:
-        """Return the exponents of each row with itself, or None where all are zero."""
         parts = [d for d in (f.diagonal() for f in self.factors) if d is not None]
         return sum(parts[1:], parts[0]) if parts else None
 
     def take(self, rows: Any) -> LogKernel:
-        """Return the same kernel on other rows of the pool."""
         return Product([f.take(rows) for f in self.factors])
 
 

@@ -319,26 +319,22 @@ class ChunkedRows:
         return np.array(ordered), np.stack([counts[c] for c in ordered])
 
     def count_absent(self) -> int:
-        """Return how many rows have a category that the other sample does not have."""
         _, counts = self.categories
         return int(counts[(counts == 0).any(axis=1)].sum())
 
     def weights(self) -> FloatArray:
-        """Return the total weight of each group."""
         found = np.zeros(2)
         for group, total in self.map(lambda chunk: (chunk.groups[0], chunk.weights.sum())):
             found[group] += total
         return found
 
     def totals(self) -> FloatArray:
-        """Return total weights, sums of squared weights, and the same times each row's own similarity (3 x G)."""
         kernels, found = self.kernels, np.zeros((3, 2))
         for group, part in self.map(lambda chunk: (chunk.groups[0], _chunk_totals(kernels, chunk))):
             found[:, group] += part
         return found
 
     def map(self, function: Callable[[RowChunk], T]) -> Iterator[T]:
-        """Yield what a function makes of each chunk, in the order of the chunks."""
         reader, heaviest = self._reader, self._heaviest
         for results in self._each(lambda part, group, known: _visited(function, reader, heaviest, part, group, known)):
             yield from results

@@ -231,11 +231,9 @@ class ConditionalSums:
 
     @property
     def coefficients(self) -> FloatArray:
-        """Derivatives of the divergence by the logarithms of the sums."""
         return np.array({"paper": [1, -1, -1, 1], "p": [1, -2, 0, 1], "q": [1, 0, -2, 1]}[self.estimator], float)
 
     def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
-        """Return what rows of a group add to the sums."""
         log_a, log_b = _present(log_sums)
         added = np.zeros((len(log_weights), 4))
         terms = conditional_terms(log_b - log_a, log_a[:, group : group + 1])
@@ -243,7 +241,6 @@ class ConditionalSums:
         return added
 
     def value(self, sums: FloatArray) -> float:
-        """Return the divergence."""
         with np.errstate(divide="ignore"):
             log_t = checked_overlap(NUMPY, np.log(sums.reshape(2, 2)))
         return float(contrast(log_t, self.estimator)[0, 1])
@@ -256,7 +253,6 @@ class LinearSums(ConditionalSums):
     logs = False
 
     def value(self, sums: FloatArray) -> float:
-        """Return the divergence."""
         return float(contrast(sums.reshape(2, 2))[0, 1])
 
 
@@ -268,7 +264,6 @@ class PooledSums:
     coefficients = np.array([1.0, 1.0, -2.0])
 
     def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
-        """Return what rows of a group add to the sums."""
         log_a, log_b = _present(log_sums)
         ratio, log_r = log_b - log_a, np.logaddexp(log_b[:, 0], log_b[:, 1])
         pairs = ((0, 0), (1, 1), (0, 1))
@@ -276,7 +271,6 @@ class PooledSums:
         return np.asarray(np.exp(np.stack(terms, axis=1)))
 
     def value(self, sums: FloatArray) -> float:
-        """Return the divergence."""
         with np.errstate(divide="ignore"):
             return float(self.coefficients @ checked_overlap(NUMPY, np.log(sums)))
 
@@ -290,13 +284,11 @@ class PredictorSums:
     coefficients = np.array([1.0, 1.0, -2.0])
 
     def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
-        """Return what rows add to the sums."""
         a1, b1, a12, b12 = log_sums[:, :, 0]
         terms = [t + log_weights for _, t in predictor_terms(a1, b1, a12, b12, self.form)]
         return np.asarray(np.exp(np.stack(terms, axis=1)))
 
     def value(self, sums: FloatArray) -> float:
-        """Return the divergence."""
         return float(self.coefficients @ np.log(sums))
 
 
@@ -321,14 +313,12 @@ class MarginalSums:
         self.coefficients = np.array([1 / within[0][1], -1.0, -1.0, 1 / within[1][1]])
 
     def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
-        """Return what rows of a group add to the sums."""
         added = np.zeros((len(log_weights), 4))
         logs = log_sums[0] - self._log_totals - self._log_totals[group] + log_weights[:, None]
         added[:, 2 * group : 2 * group + 2] = np.exp(logs)
         return added
 
     def value(self, sums: FloatArray) -> float:
-        """Return the divergence."""
         t = sums.reshape(2, 2)
         if self.logs:
             with np.errstate(divide="ignore"):

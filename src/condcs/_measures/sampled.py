@@ -270,7 +270,6 @@ class PooledRows:
         return Groups(tuple(len(w) for w in weights))
 
     def count_absent(self) -> int:
-        """Return how many rows have a category that some group does not have."""
         codes, _ = self.categories
         spans = Groups(self.sizes).slices
         present = [np.bincount(np.searchsorted(codes, self._codes[s]), self._weights[s], len(codes)) > 0 for s in spans]
@@ -278,11 +277,9 @@ class PooledRows:
         return int((absent[np.searchsorted(codes, self._codes)] & (self._weights > 0)).sum())
 
     def weights(self) -> FloatArray:
-        """Return the total weight of each group."""
         return np.array([self._weights[s].sum() for s in Groups(self.sizes).slices])
 
     def totals(self) -> FloatArray:
-        """Return total weights, sums of squared weights, and the same times each row's own similarity (3 x G)."""
         return np.asarray(self._totals())
 
     def _chunk(self, group: int, start: int, rows: FloatArray) -> RowChunk:
@@ -290,7 +287,6 @@ class PooledRows:
         return RowChunk(values, self._weights[rows], np.full(len(rows), group), rows - start, self._codes[rows])
 
     def map(self, function: Callable[[RowChunk], T]) -> Iterator[T]:
-        """Yield what a function makes of each chunk, in the order of the chunks."""
         yield from on_threads(lambda *span: function(self._chunk(*span)), self._spans)
 
 
@@ -499,7 +495,8 @@ def _drawn(source: RowSource, model: Model, known: Known, wanted: int, seed: int
     for group, total, *candidates in source.map(visit):
         totals[group] += total
         found.append(candidates)
-    rows, features, chances, order, blind = _joined(found)
+    chunks, *columns = zip(*found, strict=True)
+    rows, (features, chances, order, blind) = joined_rows(*chunks), (np.concatenate(c) for c in columns)
     ranked = np.sort(order[order <= cut])
     threshold = ranked[by_model] if by_model < len(ranked) else cut
     taken = np.flatnonzero((order < threshold) | blind)
@@ -508,14 +505,6 @@ def _drawn(source: RowSource, model: Model, known: Known, wanted: int, seed: int
 
 
 _BLIND = 0.2
-
-
-def _joined(found: list[list[Any]]) -> tuple[Any, ...]:
-    rows, *arrays = zip(*found, strict=True)
-    names = ("weights", "groups", "index", "codes")
-    values = tuple(np.concatenate([r.values[i] for r in rows]) for i in range(len(rows[0].values)))
-    joined = RowChunk(values, *(np.concatenate([getattr(r, name) for r in rows]) for name in names))
-    return joined, *(np.concatenate(a) for a in arrays)
 
 
 def _estimate(measure: RowSums, model: Model, known: Known, draw: _Draw, exact: FloatArray) -> tuple[FloatArray, float]:
