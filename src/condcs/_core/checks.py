@@ -84,7 +84,8 @@ def check_variable(
             )
         if table.shape[0] < min_rows:
             raise ShapeError(_too_few_rows(name, tuple(table.shape), min_rows))
-    tables = _matched_by_name(parts, tables)
+    if not all(type(value) is np.ndarray for _, value in parts):
+        tables = _matched_by_name(parts, tables)
     names = _column_names(parts, width, stem)
     flags = (labels,) * width if isinstance(labels, bool) else tuple(labels)
     if len(flags) != width:

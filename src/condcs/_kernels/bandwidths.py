@@ -182,7 +182,8 @@ def _column_medians(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any],
     """Square root of the median squared difference in each column, which percentile it is, and the largest size."""
     from condcs._kernels.compiled_medians import median_differences
 
-    ordered = np.sort(np.ascontiguousarray(values.T), axis=1)
+    ordered = np.array(values.T, order="C")
+    ordered.sort(axis=1)
     peaks = np.maximum(-ordered[:, 0], ordered[:, -1])
     if peaks.max() < 0.25 * _LARGEST:
         return *median_differences(ordered), peaks
@@ -220,7 +221,7 @@ def _median_rule(
 ) -> np.ndarray[Any, Any]:
     """Widths by a median, with an error or a warning where there is none."""
     widths, percentile = median_widths(values, joint=rule == "joint_median")
-    if not np.any(widths > 0):
+    if not widths.max() > 0:
         return np.full(len(widths), _constant(option, variable.title, variable.names, response))
     if percentile > 50:
         found = ", ".join(f"{w:.4g}" for w in np.unique(widths)[:4])

@@ -382,7 +382,7 @@ def gaussian(
     xp = backend.xp
     bits = xp.finfo(values.dtype).bits
     low, high = _WIDTH_RANGE[bits]
-    if low < widths.min() and widths.max() < high and not backend.is_traced(values):
+    if all(low < width < high for width in widths.tolist()) and not backend.is_traced(values):
         if backend.name == "numpy" and bits == 64 and len(values) <= _SMALL_POOL and len(widths) <= _FEW_COLUMNS:
             with np.errstate(over="ignore", invalid="ignore"):
                 # Near the data before dividing: far from the origin quotients have fewer digits than differences.
@@ -483,7 +483,7 @@ class KernelOption:
 
 def check_kernel(option: str, kernel: Kernel) -> KernelOption:
     """Check the form of a kernel option."""
-    if callable(kernel):
+    if callable(kernel) or (isinstance(kernel, str) and kernel in KERNELS):
         return KernelOption(option, kernel)
     names = (kernel,) if isinstance(kernel, str) else kernel
     if not isinstance(names, Sequence) or not names or not all(isinstance(n, str) and n in KERNELS for n in names):
