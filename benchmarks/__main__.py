@@ -25,6 +25,8 @@ PARTS = {
     "core": core.main,
     "memory": memory.main,
     "millions": millions.main,
+    "millions-test": millions.tests,
+    "millions-compare": millions.compare,
     "millions-power": millions.power,
     "power": power.main,
     "coverage": coverage.main,
