@@ -142,7 +142,7 @@ def test_chunks_that_are_others_each_time_are_refused(samples):
 
     used_up = in_pieces(*samples[0])()
     for source in (others(rows=True), others(rows=False), lambda: used_up):
-        with pytest.raises(DataError, match="`p` must consist of the same chunks each time it is read"):
+        with pytest.raises(DataError, match="`p` must yield the same chunks each time it is read"):
             chunked_divergence(source, samples[1], method=COARSE)
 
 
@@ -166,15 +166,15 @@ GOOD = (X, Y)
         ((GOOD, 3.0), {}, ParameterError, "`x` and `y` must name columns where `q` is a table"),
         ((GOOD, 3.0), {"x": "a", "y": "b"}, DataError, r"`q` must be a pair \(x, y\), .* got float"),
         (((X, Y, Y, Y), GOOD), {}, ShapeError, r"`p` must be a pair \(x, y\), or \(x, y, weights\), got 4"),
-        (((X, Y[:5]), GOOD), {}, ShapeError, "`p` must hold arrays of the same number of rows"),
+        (((X, Y[:5]), GOOD), {}, ShapeError, "`p` must hold arrays with the same number of rows"),
         ((GOOD, (X[:1], Y[:1])), {}, ShapeError, "`q` must have at least 2 rows, got 1"),
-        ((GOOD, (X[:, :1], Y)), {}, ShapeError, "must have the same columns in all chunks"),
+        ((GOOD, (X[:, :1], Y)), {}, ShapeError, "must have the same number of columns in all chunks"),
         ((GOOD, (X * np.nan, Y)), {}, DataError, "`q` must be finite"),
         ((GOOD, (X.astype(str), Y)), {"bandwidth_x": 1.0}, None, None),
         ((GOOD, (np.full((10, 2), "a"), Y)), {}, DataError, "`q` must hold numbers in x, or labels"),
-        ((GOOD, (X, Y, -Y)), {}, DataError, "`q` must have a weight for each row"),
+        ((GOOD, (X, Y, -Y)), {}, DataError, "`q` must have one non-negative weight per row"),
         ((GOOD, GOOD), {"method": "exact"}, ParameterError, "`method` must be a condcs.Sampled"),
-        ((GOOD, (X, Y, 0 * Y)), {}, DataError, "`q` must have rows of positive weight"),
+        ((GOOD, (X, Y, 0 * Y)), {}, DataError, "`q` must have a positive total weight"),
         ((Y, (Y, Y, Y)), {"measure": "mmd"}, ShapeError, r"`q` must be an array, or a pair \(y, weights\), got 3"),
         ((GOOD, lambda: iter([Y])), {}, ParameterError, r"`q` must yield a pair \(x, y\)"),
         ((GOOD, GOOD), {"measure": "conditional_kl"}, ParameterError, "`measure` must be one of 'cs', 'mmd'"),

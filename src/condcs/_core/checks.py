@@ -277,7 +277,7 @@ def _as_table(name: str, value: Any, backend: Backend) -> Any:
         return value[:, None]
     if value.ndim == 0:
         raise ShapeError(
-            f"`{name}` must have one or two dimensions, got a single value. Pass an array with one row each."
+            f"`{name}` must have one or two dimensions, got a single value. Pass an array with one row per observation."
         )
     if value.ndim != 2:
         raise ShapeError(
@@ -293,7 +293,10 @@ def _to_ndarray(name: str, value: Any) -> np.ndarray[Any, Any]:
     if hasattr(value, "tocsr"):
         raise DataError(f"`{name}` must be a dense array, got a sparse matrix. Pass `{name}.toarray()`.")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise DataError(f"`{name}` must have no masked values. Drop those rows or fill them with `{name}.filled(...)`.")
+        raise DataError(
+            f"`{name}` must have no masked values, got {int(np.ma.count_masked(value))}. Drop those rows, or fill "
+            f"them with `{name}.filled(...)`."
+        )
     try:
         if type(value).__module__.partition(".")[0] == "pyarrow":
             return _from_arrow(value)
@@ -301,9 +304,7 @@ def _to_ndarray(name: str, value: Any) -> np.ndarray[Any, Any]:
         # numpy writes the numbers of a list with strings as strings too, and a missing label as "nan".
         return np.array(value, dtype=object) if array.dtype.kind in "US" and isinstance(value, list | tuple) else array
     except ValueError as error:
-        raise ShapeError(
-            f"`{name}` must be rectangular: every row needs the same number of entries. Pad or drop rows."
-        ) from error
+        raise ShapeError(f"`{name}` must be rectangular, got rows of different lengths. Pad or drop rows.") from error
 
 
 def _from_arrow(value: Any) -> np.ndarray[Any, Any]:
@@ -420,7 +421,7 @@ def _label_codes(title: str, column: np.ndarray[Any, Any], name: str) -> np.ndar
     if missing:
         raise DataError(
             f"{title} must have no missing labels, got {missing} in column {name!r}. "
-            "Drop those rows or give them a label of their own."
+            "Drop those rows, or give them a label of their own."
         )
     return coded
 
@@ -439,7 +440,7 @@ def _as_float(
     if backend.name != "numpy":
         if "complex" in str(table.dtype):
             raise DataError(
-                f"`{name}` must hold real numbers, got {table.dtype}. Split real and imaginary parts in two columns."
+                f"`{name}` must hold real numbers, got {table.dtype}. Split real and imaginary parts into two columns."
             )
         if backend.name == "jax" and not _holds_exactly(table, backend, dtype):
             raise DataError(

@@ -29,13 +29,13 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 @public
 def bandwidth(*samples: Array, rule: Rule = "median") -> float | np.ndarray[Any, Any]:
-    """Width that a bandwidth rule finds for samples of one variable, pooled.
+    """Bandwidth by a rule, from the pooled samples of one variable.
 
     "median" measures every column in units of its own spread, the square root of the median squared difference between
-    two rows, and multiplies these units by the square root of the median squared distance in them: one width per
+    two rows, and multiplies these units by the square root of the median squared distance in them: one bandwidth per
     column, which changes with the unit of that column only. "joint_median" is the rule of the paper, the square root of
-    the median squared distance over the columns as they are: one width for all columns, set by those with the largest
-    numbers. For a single column the two are the same. Medians are exact up to 2,000 pooled rows, and those of a
+    the median squared distance over the columns as they are: one bandwidth for all columns, dominated by those with the
+    largest numbers. For a single column the two are the same. Medians are exact up to 2,000 pooled rows, and those of a
     subsample with a fixed seed above. "silverman" and "scott" are the factors of `scipy.stats.gaussian_kde` times the
     pooled standard deviation of each column. Cost O(min(n, 2000)^2 d).
 
@@ -44,12 +44,12 @@ def bandwidth(*samples: Array, rule: Rule = "median") -> float | np.ndarray[Any,
     *samples : array, shape (n, d)
         One or more samples of the same variable.
     rule : {"median", "joint_median", "silverman", "scott"}
-        Which rule.
+        The rule.
 
     Returns
     -------
     float or array of shape (d,)
-        One width per column; a float for "joint_median", and for "median" of a single column.
+        One bandwidth per column; a float for "joint_median", and for "median" of a single column.
 
     Examples
     --------
@@ -97,8 +97,8 @@ def column_widths(
             )
         if backend.is_traced(variable.values):
             raise BandwidthError(
-                f"`{option}` must be a number where the data cannot be looked at (inside jax.jit or jax.vmap), got "
-                f"the rule {bandwidth!r}. Find the width first, with `condcs.bandwidth(...)`, and pass it."
+                f"`{option}` must be a number inside jax.jit and jax.vmap, where values are not known yet, got the "
+                f"rule {bandwidth!r}. Compute the bandwidth first, with `condcs.bandwidth(...)`, and pass it."
             )
         values = backend.to_numpy(variable.values).astype(np.float64, copy=False)
         if bandwidth in ("median", "joint_median"):
@@ -116,7 +116,7 @@ def column_widths(
         )
     if not np.all(np.isfinite(widths)) or not np.all(widths > 0):
         raise BandwidthError(
-            f"`{option}` must be positive and finite, got {bandwidth!r}. Pass a positive width in the units of "
+            f"`{option}` must be positive and finite, got {bandwidth!r}. Pass a positive number in the units of "
             f'{variable.title}, or {option}="median".'
         )
     return widths
@@ -257,7 +257,7 @@ def _constant(option: str, title: str, names: tuple[str, ...], response: bool) -
             f"or pass {option} as a number."
         )
     warn_caller(
-        f"{title}: {what} is constant, so any width gives the same similarities; `{option}` is set to 1.",
+        f"{title}: {what} is constant, so that every bandwidth gives the same kernel values; `{option}` is set to 1.",
         BandwidthWarning,
     )
     return 1.0

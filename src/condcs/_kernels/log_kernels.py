@@ -258,7 +258,7 @@ class Function(LogKernel):
             i, j = np.unravel_index(np.argmax(np.abs(gram - gram.T)), gram.shape)
             raise DataError(
                 f"`{self.option}` must be symmetric, got {gram[i, j]:.4g} for two rows and {gram[j, i]:.4g} for the "
-                "same two exchanged. Make it so, e.g. by averaging k(a, b) and k(b, a).T."
+                "same two exchanged. Symmetrize it, e.g. by averaging k(a, b) and k(b, a).T."
             )
 
     def _gram(self, a: Array, b: Array) -> Array:
@@ -276,7 +276,7 @@ class Function(LogKernel):
         if tuple(gram.shape) != expected:
             raise DataError(
                 f"`{self.option}` must return a block of shape {expected} for that many rows, got {tuple(gram.shape)}. "
-                "A kernel takes (a, b), rows of each, and returns all pairs."
+                "A kernel takes two blocks of rows and returns the values of all pairs."
             )
         if "complex" in str(gram.dtype) or str(gram.dtype) == "object":
             raise DataError(

@@ -64,14 +64,14 @@ def conditional_bregman(
     xq, yq : array, shape (m, d_x) and (m, d_y)
         Second sample; ``n`` and ``m`` may differ.
     generator : {"von_neumann", "log_det"}
-        Which Bregman divergence. With covariances, log-det does not change when columns are rescaled, and is twice the
+        The Bregman divergence. With covariances, log-det does not change when columns are rescaled, and is twice the
         expected Kullback-Leibler divergence of the conditionals if all is Gaussian with equal means; von Neumann
         changes with the units.
     matrix : {"covariance", "correntropy"}
         Covariances see second moments only, so not a shift of the mean. Correntropy sees all moments, but compares
         columns with one another: bring them to one scale first.
     bandwidth : float or {"median", "joint_median", "silverman", "scott"}
-        Width of the correntropy kernel; not used with covariances. There is one width for all entries, because k
+        Bandwidth of the correntropy kernel; not used with covariances. There is one for all entries, because k
         compares every column with every other: a rule takes all numbers of the pooled sample, of x and y alike, as one
         column.
     direction : {"pq", "mean", "max"}

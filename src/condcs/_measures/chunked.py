@@ -160,17 +160,26 @@ class _Reader:
             table = np.asarray(value)
             table = table[:, None] if table.ndim == 1 else table
             if table.ndim != 2 or table.shape[1] == 0:
-                raise ShapeError(f"`{sample}` must have rows of {variable.name}, got shape {table.shape} in a chunk.")
+                raise ShapeError(
+                    f"`{sample}` must have one or two dimensions in {variable.name}, got shape {table.shape} in a "
+                    "chunk. Rows are observations."
+                )
             found.append(table)
         if len(lengths := {len(table) for table in found}) > 1:
-            raise ShapeError(f"`{sample}` must have x and y of the same rows, got {sorted(lengths)} in a chunk.")
+            raise ShapeError(
+                f"`{sample}` must have as many rows of x as of y, got {sorted(lengths)} in a chunk. Row i of one "
+                "belongs to row i of the other."
+            )
         if known is not None and (len(found[0]) != known.size or _edges(found) != known.edges):
             raise _changed(group)
         if weights is None:
             return found, None
         weights = self.numbers(np.asarray(weights).reshape(-1, 1), group, "weights")[:, 0]
         if len(weights) != len(found[0]) or (weights < 0).any():
-            raise DataError(f"`{sample}` must have a weight for each row, none of them negative.")
+            raise DataError(
+                f"`{sample}` must have one non-negative weight per row, got {len(weights)} for {len(found[0])} rows "
+                f"of a chunk, the smallest {weights.min(initial=0.0):g}. Set unwanted rows to 0."
+            )
         return found, weights
 
     def values(self, tables: list[Any], group: int) -> list[FloatArray]:
@@ -197,7 +206,9 @@ class _Reader:
                 f"{table[0, 0]!r}. Pass e.g. kernel_{which}='delta', or one kernel per column."
             ) from None
         if not np.isfinite(numbers).all():
-            raise DataError(f"`{_SAMPLES[group]}` must be finite, got NaN or infinity in {which}. Leave out such rows.")
+            raise DataError(
+                f"`{_SAMPLES[group]}` must be finite, got NaN or infinity in {which}. Drop those rows, or impute them."
+            )
         return np.asarray(numbers)
 
 
@@ -265,18 +276,26 @@ class ChunkedRows:
                 raise ShapeError(f"`{name}` must have at least 2 rows, got {size}. Pass more chunks.")
         every = [s for of_group in found for s in of_group if s.size]
         if len(widths := {s.columns for s in every}) > 1:
-            raise ShapeError(f"`p` and `q` must have the same columns in all chunks, got {widths}.")
+            raise ShapeError(
+                f"`p` and `q` must have the same number of columns in all chunks, got {sorted(widths)} of "
+                f"{', '.join(v.name for v in reader.variables)}. Pass the same columns each time."
+            )
         self._heaviest = max(s.heaviest for s in every)
         for name, of_group in zip(_SAMPLES, found, strict=True):
             if not max(s.heaviest for s in of_group) > 0:
-                raise DataError(f"`{name}` must have rows of positive weight, got zeros only.")
+                raise DataError(
+                    f"`{name}` must have a positive total weight, got all zeros. Give some rows a positive weight."
+                )
         labels: list[dict[int, list[Any]]] = []
         for which, variable in enumerate(reader.variables):
             labels.append({})
             for c in variable.label_columns(every[0].columns[which]):
                 labels[which][c] = sorted(set().union(*(s.labels[which][c] for s in every)))
                 if len(labels[which][c]) > _MOST_LABELS:
-                    raise DataError(f"column {c} of {variable.name} must have at most {_MOST_LABELS:,} labels.")
+                    raise DataError(
+                        f"column {c} of {variable.name} must have at most {_MOST_LABELS:,} labels, got "
+                        f"{len(labels[which][c]):,}. Merge rare labels into one."
+                    )
         self._reader = replace(reader, labels=tuple(labels))
         totals = [sum(s.sums[which] for s in every) / sum(self.sizes) for which in range(len(labels))]
         return tuple(rounded_centre(np.asarray(total)) for total in totals)
@@ -366,8 +385,8 @@ def _called(function: Callable[..., T], part: Part, group: int, known: Any) -> T
 
 def _changed(group: int) -> DataError:
     return DataError(
-        f"`{_SAMPLES[group]}` must consist of the same chunks each time it is read, got others. Pass a function that "
-        "makes the iterator anew, from data or a seed that do not change; write the rows to Parquet first if they do."
+        f"`{_SAMPLES[group]}` must yield the same chunks each time it is read, got different ones. Pass a function "
+        "that makes the iterator anew from the same data or seed; if the data change, write them to Parquet first."
     )
 
 
@@ -462,7 +481,7 @@ def sample_parts(
         raise DataError(
             f"`{name}` must be {_expected(tuple(variables))}, a DataFrame (of Dask as well), the path of a Parquet "
             f"dataset, a dataset of pyarrow, or a function that makes an iterator of chunks, got "
-            f"{type(source).__name__}."
+            f"{type(source).__name__}. Convert it to one of these."
         )
     return lambda: parts
 
@@ -498,7 +517,8 @@ class _Columns:
             found = [[np.asarray(table[name]) for name in names] for names in self.variables.values()]
             weights = None if self.weights is None else np.asarray(table[self.weights])
         except (KeyError, LookupError) as error:
-            raise DataError(f"`{self.sample}` must have the columns {', '.join(self.names)}: {error}.") from None
+            names = ", ".join(self.names)
+            raise DataError(f"`{self.sample}` must have the columns {names}: {error}. Check the names.") from None
         return [_table(columns) for columns in found], weights
 
 
@@ -527,12 +547,19 @@ def _rows_of(name: str, chunk: Any, variables: tuple[str, ...], columns: _Column
 
 def _array_parts(name: str, arrays: tuple[Any, ...], variables: tuple[str, ...]) -> list[Part]:
     if len(arrays) not in (len(variables), len(variables) + 1):
-        raise ShapeError(f"`{name}` must be {_expected(variables)}, got {len(arrays)} entries.")
+        raise ShapeError(
+            f"`{name}` must be {_expected(variables)}, got {len(arrays)} entries. Put the arrays in one tuple."
+        )
     lengths = [a.shape[0] for a in arrays]
     if any(np.isnan(n) for n in lengths):
-        raise ShapeError(f"`{name}` must have known lengths. Call `.compute_chunk_sizes()` of its Dask arrays first.")
+        raise ShapeError(
+            f"`{name}` must hold arrays of known length, got unknown ones. Call `.compute_chunk_sizes()` on the Dask "
+            "arrays first."
+        )
     if len(set(lengths)) != 1:
-        raise ShapeError(f"`{name}` must hold arrays of the same number of rows, got {lengths}.")
+        raise ShapeError(
+            f"`{name}` must hold arrays with the same number of rows, got {lengths}. Row i of each belongs together."
+        )
     spans = [slice(start, start + PART_ROWS) for start in range(0, int(lengths[0]), PART_ROWS)]
     return [partial(_computed_arrays, tuple(a[span] for a in arrays), len(variables)) for span in spans]
 
@@ -556,7 +583,7 @@ def _arrow_parts(name: str, source: Any, columns: _Columns) -> list[Part]:
         import pyarrow.dataset
     except ModuleNotFoundError:
         raise ParameterError(
-            f"`{name}` must be readable by pyarrow, which is not installed. Install it: pip install pyarrow."
+            f"`{name}` must be read with pyarrow, which is not installed. Install it: pip install pyarrow."
         ) from None
     try:
         dataset = source if hasattr(source, "get_fragments") else pyarrow.dataset.dataset(source)
@@ -564,7 +591,9 @@ def _arrow_parts(name: str, source: Any, columns: _Columns) -> list[Part]:
         raise DataError(f"`{name}` must be a Parquet or Arrow dataset: {str(error).splitlines()[0]}") from None
     missing = [column for column in columns.names if column not in dataset.schema.names]
     if missing:
-        raise DataError(f"`{name}` must have the column {missing[0]!r}; it has {', '.join(dataset.schema.names)}.")
+        raise DataError(
+            f"`{name}` must have the column {missing[0]!r}, got {', '.join(dataset.schema.names)}. Check the names."
+        )
     return [partial(_read_fragment, piece, columns) for f in dataset.get_fragments() for piece in _pieces(f)]
 
 

@@ -48,7 +48,7 @@ def conditional_cs(
 ) -> Array:
     r"""Conditional Cauchy-Schwarz divergence between p(y|x) and q(y|x) (Prop. 2).
 
-    0 when the two conditionals agree wherever x is, growing as they part.
+    It is 0 when the two conditionals agree at every x, and grows with the difference between them.
 
     .. math:: D = \log T_{pp} + \log T_{qq} - \log T_{pq} - \log T_{qp}, \qquad
               T_{gh} = \sum_{j \in g} \frac{\sum_{i \in h} K_{ji} L_{ji}}{\sum_{i \in g} K_{ji} \sum_{i \in h} K_{ji}}
@@ -66,7 +66,7 @@ def conditional_cs(
         unequal samples; "pooled" estimates all three over both samples and is never negative; "p" and "q" use one cross
         term only, over the first or the second sample.
     bandwidth_x, bandwidth_y : float, sequence of float, or {"median", "joint_median", "silverman", "scott"}
-        Widths of the kernels; a rule estimates them from the pooled sample.
+        Bandwidths of the kernels; a rule estimates them from the pooled sample.
     kernel_x, kernel_y : {"gaussian", "laplacian", "delta"}, one per column, or callable
         "delta" compares labels.
     weights_p, weights_q : array, optional
@@ -86,9 +86,8 @@ def conditional_cs(
     Computed in the widest floating type given, in single precision at least, whatever torch's autocast says, and in
     double precision if there are integers that single precision would round.
 
-    One outlier in x carries as much weight as a whole region, because its row mass is small: a single row at x = 10
-    among 100 standard normal ones can raise D many times over. Finite is not the same as meaningful; look at the
-    rows before trusting the number.
+    One outlier in x carries as much weight as a whole region, because its kernel mass is small: a single row at x = 10
+    among 100 standard normal ones can raise D many times over. Look for outliers before you trust the number.
 
     Examples
     --------
@@ -206,7 +205,7 @@ def conditional_cs_responses(
               \log \sum_j \frac{\sum_i K_{ji} L^2_{ji}}{(\sum_i K_{ji})^2} -
               2 \log \sum_j \frac{\sum_i K_{ji} L^{21}_{ji}}{(\sum_i K_{ji})^2}
 
-    with :math:`L^{21}_{ji} = k(y2_j, y1_i)`. As printed it is not symmetric in y1 and y2; Prop. 2 with equal x is.
+    with :math:`L^{21}_{ji} = k(y2_j, y1_i)`. This form is not symmetric in y1 and y2; Prop. 2 with equal x is.
     Cost O(n^2 d); memory O(n).
 
     Parameters
@@ -214,7 +213,7 @@ def conditional_cs_responses(
     x, y1, y2 : array, shape (n, d_x), (n, d_y), (n, d_y)
         Row i of each belongs together. As a loss, y1 is the truth and y2 the prediction.
     form : {"paper", "symmetric"}
-        As printed, or Prop. 2 with equal x (the two cross terms instead of twice one of them).
+        As printed in the paper, or Prop. 2 with equal x (both cross terms instead of twice one of them).
     bandwidth_x, bandwidth_y, kernel_x, kernel_y
         As in `conditional_cs`; y1 and y2 are pooled.
     weights : array, optional
@@ -277,7 +276,7 @@ def conditional_cs_predictors(
     y, x1, x2 : array, shape (n, d_y), (n, d_1), (n, d_2)
         Row i of each belongs together.
     form : {"corrected", "paper"}
-        Which first term.
+        Which first term is used.
     bandwidth_y, bandwidth_x1, bandwidth_x2, kernel_y, kernel_x1, kernel_x2
         As in `conditional_cs`, one of each per variable.
     weights : array, optional

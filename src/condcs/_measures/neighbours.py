@@ -97,8 +97,8 @@ def _joint_minus_marginal(problem: NumericProblem, k: int, firsts: Iterable[int]
     if _inside_transformation(backend, x_values, y_values):
         raise DataError(
             f"{problem.x.title} must be plain arrays, got some traced by jax.grad, jax.jit or jax.vmap. Nearest "
-            "neighbours have no gradient: use `conditional_cs`, or call it outside (inside jax.grad, on "
-            "`jax.lax.stop_gradient` of the arrays)."
+            "neighbours have no gradient: use `conditional_cs`, or call this function outside of jax.jit and jax.vmap; "
+            "inside jax.grad, pass `jax.lax.stop_gradient` of the arrays."
         )
     *spaces, floor = joint_and_marginal_points(problem)
     parts = [_divergences(points, problem.groups, k, floor, firsts) for points in spaces]

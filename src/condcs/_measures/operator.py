@@ -59,7 +59,7 @@ def conditional_mmd(
     regularization : float
         Lambda, as it stands: not multiplied by the number of rows. The value grows without bound as it goes to 0.
     bandwidth_x, bandwidth_y : float, sequence of float, or {"median", "joint_median", "silverman", "scott"}
-        Widths of the kernels; a rule estimates them from the pooled sample.
+        Bandwidths of the kernels; a rule estimates them from the pooled sample.
     kernel_x, kernel_y : {"gaussian", "laplacian", "delta"}, one per column, or callable
         "delta" compares labels. A function must be positive definite.
 

@@ -184,7 +184,7 @@ def pairwise(
     groups : sequence of (x, y), or of y for marginal measures
         One entry per group.
     measure : str
-        A registered measure: see `condcs._measures.registry.MEASURES`.
+        The name of a measure in `condcs.MEASURES`.
     weights : sequence of arrays, optional
         Sample weights of each group (None: one everywhere).
     method : {"auto", "exact", "sampled"} or `Sampled`

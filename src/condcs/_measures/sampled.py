@@ -109,7 +109,7 @@ class SampledFloat(np.float64):
     ----------
     standard_error : float
         Of the sampling, as an estimate of the exact value: that lies within two of them in at least 95% of all cases.
-        0 if all rows became anchors. How far the samples are from the populations is another matter.
+        0 if all rows became anchors. It does not say how far the samples are from their populations.
     n_anchors : int
         Rows whose kernel masses are exact.
     target_met : bool

@@ -283,11 +283,14 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         source, target = _inputs("X", X), _inputs("X_target", X_target)
         if source.shape[1:] != target.shape[1:]:
             raise ShapeError(
-                f"`X` and `X_target` must agree in all but the number of rows, got {source.shape} and {target.shape}."
+                f"`X` and `X_target` must have the same shape but for the number of rows, got {source.shape} and "
+                f"{target.shape}. Prepare both alike."
             )
         labels = np.asarray(y)
         if labels.shape != (len(source),):
-            raise ShapeError(f"`y` must have one label per row of `X` ({len(source)}), got shape {labels.shape}.")
+            raise ShapeError(
+                f"`y` must have one label per row of `X` ({len(source)}), got shape {labels.shape}. Pass a 1-d array."
+            )
         self.classes_ = np.unique(labels) if classes is None else classes
         codes = np.searchsorted(self.classes_, labels)
         if len(np.unique(codes)) < 2:
@@ -306,7 +309,8 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         made = copy.deepcopy(self.module) if isinstance(self.module, nn.Module) else self.module()
         if not isinstance(made, nn.Module):
             raise ParameterError(
-                f"`module` must be a torch module or a function that makes one, got {type(made).__name__}."
+                f"`module` must be a torch module or a function that makes one, got {type(made).__name__}. Pass e.g. "
+                "a BottleneckNetwork."
             )
         return made.to(self.device)
 
@@ -551,12 +555,12 @@ class Training:
             state: dict[str, Any] = torch.load(io.BytesIO(unsealed(path.read_bytes())), weights_only=True)
         except (pickle.UnpicklingError, DataError, RuntimeError, EOFError, OSError) as error:
             raise ParameterError(
-                f"`checkpoint` must be a file that fit wrote, and whole, {path} is not ({error}). Delete it."
+                f"`checkpoint` must be a complete file written by fit, but {path} is not ({error}). Delete it."
             ) from error
         if state.get("run") != self.name:
             raise ParameterError(
-                f"`checkpoint` must belong to the same settings and data, {path} does not. Use another file, or pass "
-                "resume=False to overwrite it."
+                f"`checkpoint` must come from a run with the same settings and data, but {path} does not. Use another "
+                "file, or pass resume=False to overwrite it."
             )
         self.load_state_dict(state)
 

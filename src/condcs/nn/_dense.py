@@ -307,7 +307,9 @@ def check_table(name: str, value: Any, *, rows: int | None = None, columns: int 
             f"`{name}` must be a torch tensor, got {type(value).__name__}. Convert it with `torch.as_tensor`."
         )
     if value.is_complex():
-        raise DataError(f"`{name}` must hold real numbers, got {value.dtype}. Split real and imaginary parts.")
+        raise DataError(
+            f"`{name}` must hold real numbers, got {value.dtype}. Split real and imaginary parts into two columns."
+        )
     if value.ndim == 0:
         raise ShapeError(f"`{name}` must have one row per observation, got a single value. Pass a batch.")
     table = value[:, None] if value.ndim == 1 else value.flatten(1)
@@ -329,7 +331,7 @@ def _check_sizes(name: str, table: Tensor, rows: int | None, columns: int | None
             "batches, or `drop_last=True` in the data loader."
         )
     if table.shape[1] == 0:
-        raise ShapeError(f"`{name}` must have at least one column, got shape {tuple(table.shape)}.")
+        raise ShapeError(f"`{name}` must have at least one column, got shape {tuple(table.shape)}. Pass the features.")
     if rows is not None and table.shape[0] != rows:
         raise ShapeError(
             f"`{name}` must have {rows} rows, one for each row of the other argument, got {table.shape[0]}. "
@@ -337,7 +339,7 @@ def _check_sizes(name: str, table: Tensor, rows: int | None, columns: int | None
         )
     if columns is not None and table.shape[1] != columns:
         raise ShapeError(
-            f"`{name}` must have {columns} columns as in the other sample, got {table.shape[1]}. Rows are observations."
+            f"`{name}` must have {columns} columns like the other sample, got {table.shape[1]}. Rows are observations."
         )
 
 
@@ -377,7 +379,10 @@ def check_weights(name: str, value: Any, like: Tensor) -> Tensor | None:
         return None
     weights = check_table(name, value)
     if weights.shape != (like.shape[0], 1):
-        raise ShapeError(f"`{name}` must have one weight per row ({like.shape[0]}), got shape {tuple(value.shape)}.")
+        raise ShapeError(
+            f"`{name}` must have one weight per row ({like.shape[0]}), got shape {tuple(value.shape)}. Pass a 1-d "
+            "tensor."
+        )
     weights = weights[:, 0].to(like.dtype)
     if not torch.compiler.is_compiling() and (bool((weights < 0).any()) or int((weights > 0).sum()) < 2):
         raise DataError(f"`{name}` must not be negative, and at least two must be positive. Drop the other rows.")

@@ -200,7 +200,7 @@ def jmmd_loss(
 ) -> Tensor:
     r"""Squared joint MMD over several layers, the discrepancy of JAN.
 
-    The kernel is the product over layers of Gaussians, each with the width of its layer.
+    The kernel is the product over layers of Gaussians, each with the bandwidth of its layer.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def _joined_layers(source: Any, target: Any, bandwidth: Width, normalize: bool) 
     """Layers side by side in units of their widths: a Gaussian on them is the product of the layers' Gaussians."""
     if isinstance(source, Tensor) or isinstance(target, Tensor) or len(source) != len(target) or not len(source):
         raise ShapeError(
-            "`source` and `target` must be sequences of as many layers each. Pass e.g. jmmd_loss([z1_s, z2_s], "
+            "`source` and `target` must be sequences with the same number of layers. Pass e.g. jmmd_loss([z1_s, z2_s], "
             "[z1_t, z2_t])."
         )
     joined: tuple[list[Tensor], list[Tensor]] = ([], [])
@@ -269,7 +269,8 @@ def _joined_layers(source: Any, target: Any, bandwidth: Width, normalize: bool) 
         for side, z in zip(joined, (zs, zt), strict=True):
             if side and side[0].shape[0] != z.shape[0]:
                 raise ShapeError(
-                    f"all layers of a batch must have the same rows, got {side[0].shape[0]} and {z.shape[0]}."
+                    f"all layers of a batch must have the same number of rows, got {side[0].shape[0]} and "
+                    f"{z.shape[0]}. Row i of each layer belongs to row i of the batch."
                 )
             side.append(z / sigma)
     return torch.cat(joined[0], 1), torch.cat(joined[1], 1)
@@ -601,7 +602,7 @@ def djp_mmd_loss(
     y_source, y_target : tensor
         Class labels as integers (at most one of the two), one-hot, or probabilities.
     form : {"discriminative", "paper"}
-        Which combination.
+        The combination.
     trade_off : float
         Lambda.
     bandwidth, normalize
