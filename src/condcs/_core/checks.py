@@ -55,22 +55,10 @@ def check_variable(
     stem: str = "x",
     min_rows: int = 2,
 ) -> Variable:
-    """Check the arguments that hold one variable and pool them.
+    """Check the arguments that hold one variable, one part per group, and pool them.
 
-    Parameters
-    ----------
-    parts : sequence of (name, array)
-        One per group.
-    backend, dtype
-        Library and floating type to compute in.
-    labels : bool or sequence of bool
-        Which columns are compared for equality only, so that strings are welcome.
-    kernel_option : str, optional
-        Name of the option that would admit labels, for the message.
-    stem : str
-        What columns without a name are called: "x" gives x1, x2, ...
-    min_rows : int
-        Fewest rows a group may have.
+    Columns that are `labels` may hold strings; `kernel_option` names the option that admits them, for the message.
+    Columns without a name are called after `stem`: x1, x2, ...
     """
     title = _title(parts)
     tables = [_as_table(name, value, backend) for name, value in parts]
@@ -294,8 +282,8 @@ def _to_ndarray(name: str, value: Any) -> np.ndarray[Any, Any]:
         raise DataError(f"`{name}` must be a dense array, got a sparse matrix. Pass `{name}.toarray()`.")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise DataError(
-            f"`{name}` must have no masked values, got {int(np.ma.count_masked(value))}. Drop those rows, or fill "
-            f"them with `{name}.filled(...)`."
+            f"`{name}` must have no masked values, got a masked array. Drop those rows, or fill them with "
+            f"`{name}.filled(...)`."
         )
     try:
         if type(value).__module__.partition(".")[0] == "pyarrow":

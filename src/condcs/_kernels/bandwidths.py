@@ -73,19 +73,10 @@ def bandwidth(*samples: Array, rule: Rule = "median") -> float | np.ndarray[Any,
 def column_widths(
     option: str, bandwidth: Bandwidth, variable: Variable, backend: Backend, *, response: bool
 ) -> np.ndarray[Any, Any]:
-    """Return one width per column, as float64.
+    """Return one bandwidth per column, as float64, from what the caller gave as `option`.
 
-    Parameters
-    ----------
-    option : str
-        Name of the option, for messages.
-    bandwidth
-        What the caller gave.
-    variable, backend
-        The pooled variable and its array library.
-    response : bool
-        Whether this is y. A constant response makes every kernel value 1 whatever the width, so it only warns; a
-        constant x leaves nothing to condition on and is an error.
+    A constant response makes every kernel value 1 whatever the bandwidth, so that it only warns; a constant x leaves
+    nothing to condition on and is an error.
     """
     columns = variable.values.shape[1]
     if isinstance(bandwidth, str):
@@ -138,17 +129,10 @@ def _as_numbers(option: str, bandwidth: Any) -> np.ndarray[Any, Any]:
 
 
 def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple[np.ndarray[Any, Any], int]:
-    """Return one width per column by the rule "median" or "joint_median", and which percentile it is.
+    """Return one bandwidth per column by the rule "median" or "joint_median", and which percentile it is.
 
     50 stands for the median; where more than half of all pairs of rows are equal, the lowest percentile above it that
-    is positive takes its place. If all rows are equal, widths are 0. Nothing is said: callers have their own words.
-
-    Parameters
-    ----------
-    values : array, shape (n, d)
-        At least two rows of finite numbers.
-    joint : bool
-        Whether columns count as they are, instead of in units of their own spread.
+    is positive takes its place. If all rows are equal, bandwidths are 0, without a warning.
     """
     values = values[_median_rows(len(values))]
     columns = values.shape[1]

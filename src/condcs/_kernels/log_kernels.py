@@ -587,18 +587,8 @@ def pivoted_cholesky(
 ) -> tuple[FloatArray, FloatArray]:
     """Return a factor F of a Gram matrix, F F' being close to it, and what is left of the diagonal.
 
-    The next column is always the one of the row of which most is left. Cost O(n r^2) and r columns for rank r.
-
-    Parameters
-    ----------
-    column : callable
-        Takes the place of a row, and returns that column of the Gram matrix.
-    diagonal : array, shape (n,)
-        Its diagonal.
-    most : int
-        The largest rank.
-    enough : callable
-        Takes what is left of the diagonal, and says whether that is little enough.
+    `column` takes the place of a row and returns that column of the matrix. The next one is always that of the row of
+    which most is left, until there are `most` or what is left of the diagonal is `enough`. Cost O(n r^2) for rank r.
     """
     rest = np.array(diagonal, np.float64)
     n, k = len(rest), 0

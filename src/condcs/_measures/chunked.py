@@ -139,18 +139,11 @@ _SAMPLES = ("p", "q")
 
 @dataclass(frozen=True)
 class _Reader:
-    """How the rows of a part become numbers.
-
-    Attributes
-    ----------
-    variables : sequence of _Variable
-        The variables.
-    labels : tuple of dict
-        Labels in ascending order of each label column of each variable, once they are known: {column: labels}.
-    """
+    """How the rows of a part become numbers."""
 
     variables: Sequence[_Variable]
     labels: tuple[dict[int, list[Any]], ...] = ()
+    """Labels in ascending order of each label column of each variable, once they are known: {column: labels}."""
 
     def tables(self, part: Part, group: int, known: _Summary | None = None) -> tuple[list[Any], FloatArray | None]:
         """Return the variables of a part as tables, and its weights; refuse another part than the one that is known."""
@@ -235,16 +228,8 @@ class ChunkedRows:
     """The rows of two samples, part by part, in constant memory.
 
     The first pass counts rows and labels; the second, if a rule is to find a bandwidth, picks the rows that the rule
-    looks at: the same as if all rows were in memory. Then come the passes of the sampled supplier.
-
-    Parameters
-    ----------
-    samples : tuple of callable
-        Functions that make the parts of each sample anew.
-    variables : sequence of _Variable
-        The variables.
-    products : tuple of tuple of int
-        Which variables enter each product of kernels.
+    looks at: the same as if all rows were in memory. Then come the passes of the sampled supplier. `samples` are
+    functions that make the parts of each sample anew.
     """
 
     def __init__(
@@ -441,17 +426,9 @@ def sample_parts(
 ) -> Callable[[], Iterable[Part]]:
     """Return a function that makes the parts of a sample anew, for each time that it is read.
 
-    Parameters
-    ----------
-    name : str
-        What the caller calls the sample.
-    source
-        A tuple of arrays, one per variable, with or without weights, or a single array; a path or a dataset of pyarrow;
-        a Dask DataFrame; or a function without arguments that makes an iterator of such tuples, or of tables.
-    variables : mapping of str to sequence of str
-        The variables, "x" and "y" or "y" alone, and their columns in tables.
-    weights
-        The column of tables that holds weights.
+    `source` is a tuple of arrays, one per variable, with or without weights, or a single array; a path or a dataset of
+    pyarrow; a Dask DataFrame; or a function that makes an iterator of such tuples, or of tables. `variables` are "x"
+    and "y", or "y" alone, with their columns in tables.
     """
     given = {which: tuple(columns) for which, columns in variables.items() if columns is not None}
     columns = _Columns(name, given, weights) if len(given) == len(variables) else None

@@ -295,14 +295,8 @@ class PredictorSums:
 class MarginalSums:
     """Mean kernel values between two groups: four sums, of which the log or the linear contrast is taken.
 
-    Parameters
-    ----------
-    totals : array, shape (2,)
-        Total weight of each group.
-    logs : bool
-        Whether the contrast is that of logarithms.
-    within : tuple of (float, float), optional
-        What the mean within each group is diminished by, and then divided by: the unbiased estimate.
+    `totals` are the total weights of the groups. For the unbiased estimate, `within` says what the mean within each
+    group is diminished by, and then divided by.
     """
 
     def __init__(

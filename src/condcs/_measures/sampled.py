@@ -222,14 +222,7 @@ CHUNK = 8_192
 class PooledRows:
     """The rows of a pool, ordered by category within each group so that a chunk meets few of them.
 
-    Parameters
-    ----------
-    variables : sequence of KernelVariable
-        The variables with their kernels.
-    products : tuple of tuple of int
-        Which of them enter each product of kernels.
-    groups : Groups
-        Groups of the pool, and weights of its rows.
+    `products` says which of the variables enter each product of kernels.
     """
 
     def __init__(

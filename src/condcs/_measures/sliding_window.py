@@ -213,16 +213,7 @@ class SlidingOperator:
 
     .. math:: P' = P + \tau (v q' + q v') + \tau^2 (v' K v) v v', \qquad q = G K v.
 
-    Parameters
-    ----------
-    capacity : int
-        Largest number of rows. Memory: four matrices of capacity x capacity.
-    dim_x : int
-        Columns of x; the rest of a row is y.
-    widths : array
-        One kernel width per column of x and y.
-    regularization : float
-        Lambda, not multiplied by the number of rows.
+    A row holds `dim_x` columns of x, then y. Memory: four matrices of capacity x capacity.
     """
 
     def __init__(self, capacity: int, dim_x: int, widths: FloatArray, *, regularization: float = 0.1) -> None:

@@ -32,13 +32,7 @@ class Workers:
 
 
 class Shared(Generic[T]):
-    """Something large that many calls use: sent to a worker once, and made ready there once.
-
-    Parameters
-    ----------
-    make : callable
-        Makes it; only this is sent.
-    """
+    """Something large that many calls use: only `make` is sent to a worker, once, and called there once."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self.make = make

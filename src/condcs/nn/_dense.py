@@ -125,16 +125,9 @@ def equal_exponents(codes: Tensor, like: Tensor) -> Tensor:
 
 
 def log_row_sums(grids: Sequence[Tensor], weights: Sequence[Tensor | None], sizes: Sequence[int]) -> list[Tensor]:
-    """Log of every row's kernel mass in every group, one (n x groups) table for each grid of exponents.
+    """Log of every row's kernel mass in every group, one (n x groups) table for each grid of exponents (n x n).
 
-    Parameters
-    ----------
-    grids : sequence of tensors, shape (n, n)
-        Exponents.
-    weights : sequence of tensors or None
-        Weights of the columns of each group; None where all are 1.
-    sizes : sequence of int
-        Columns of each group, in their order.
+    `weights` are those of the columns of each group, None where all are 1; `sizes` counts the columns of each.
     """
     if not torch.compiler.is_compiling():
         sums = [_sums(torch.exp(grid), weights, sizes) for grid in grids]
@@ -183,21 +176,13 @@ Reduction = Literal["mean", "sum", "none"]
 
 @dataclass(frozen=True)
 class Part:
-    """A sum over rows that enters a divergence: `coefficient` times the log of the sum, or the sum itself.
-
-    Attributes
-    ----------
-    coefficient : float
-        Factor of the sum.
-    terms : tensor
-        One term per row; logarithms of terms for a log contrast.
-    rows : slice
-        Which rows of the pooled batch the terms belong to.
-    """
+    """A sum over rows that enters a divergence: `coefficient` times the log of the sum, or the sum itself."""
 
     coefficient: float
     terms: Tensor
+    """One term per row; logarithms of terms where the log of the sum enters."""
     rows: slice
+    """Which rows of the pooled batch the terms belong to."""
 
 
 def check_reduction(reduction: Reduction, *, per_row: bool = True, why: str = "") -> None:

@@ -251,17 +251,7 @@ class ConditionalIndependencePenalty(_Loss):
 
 @dataclass(frozen=True)
 class Domains:
-    """One batch of each domain as the network sees it.
-
-    Attributes
-    ----------
-    layers_source, layers_target : list of tensors
-        Layers of the bottleneck, first to last.
-    y_source : tensor
-        One-hot labels.
-    y_target : tensor
-        Predicted class probabilities.
-    """
+    """One batch of each domain: layers of the bottleneck, one-hot source labels, predicted target probabilities."""
 
     layers_source: list[Tensor]
     y_source: Tensor
