@@ -66,6 +66,8 @@ def test_autocast_does_not_reach_the_kernels(name):
 @pytest.mark.parametrize("rows", [30, 1200])
 def test_top_level_functions_under_autocast_were_wrong(name, rows):
     """bfloat16 products left 0.00 of 0.65: autocast is off inside."""
+    # The many rows are for the tiled row sums; conditional MMD has none, and costs O(rows^3).
+    rows = min(rows, 200) if name == "conditional_mmd" else rows
     zs, _, zt, _ = (a.float().requires_grad_() for a in batch(n=rows, m=rows))
 
     def value():
