@@ -70,6 +70,17 @@ def import_seconds() -> tuple[float, float]:
     return float(first), float(second)
 
 
+def _small_seconds(data: list[np.ndarray]) -> float:
+    """Return the processor time of one call on few rows: the median of batches of fifty."""
+    times = []
+    for _ in range(41):
+        start = time.process_time()
+        for _ in range(50):
+            condcs.conditional_cs(*data)
+        times.append((time.process_time() - start) / 50)
+    return median(times)
+
+
 def main() -> None:
     data = samples(ROWS)
     bx, by = condcs.bandwidth(data[0], data[2]), condcs.bandwidth(data[1], data[3])
@@ -93,8 +104,8 @@ def main() -> None:
     exponent = np.polyfit(np.log(sizes), np.log(times), 1)[0]
     last = np.log(times[-1] / times[0]) / np.log(sizes[-1] / sizes[0])
     print(f"  growth from n = 2,000 to 32,000   n^{exponent:.2f} (fit), n^{last:.2f} (ends)")
-    small = samples(50)
-    micro = 1e6 * seconds(lambda: condcs.conditional_cs(*small), 501)
-    print(f"  50 + 50 rows, warm                {micro:8.0f} microseconds")
+    small = {columns: _small_seconds(samples(50, columns)) for columns in (1, 5, 10)}
+    listed = ", ".join(f"{1e3 * time:.2f} ms ({columns})" for columns, time in small.items())
+    print(f"  50 + 50 rows (columns of x), warm {listed} of processor time")
     base, added = import_seconds()
     print(f"  import condcs                     {added:8.3f} s beyond numpy and scipy ({base:.3f} s)")

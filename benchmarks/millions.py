@@ -1,10 +1,17 @@
-"""How divergences and tests grow to a million rows, each in a process of its own; and what many rows are good for."""
+"""How divergences, tests and comparisons grow to a million rows, each in a process of its own; what rows are good for.
+
+Each line says wall time, processor time of all cores together, and the peak of memory of the whole process.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import subprocess
 import sys
+import tempfile
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -20,48 +27,84 @@ CASES = (
 )
 """Rows per sample, bandwidths in units of the median rule, and the relative error asked for."""
 
-SCRIPT = """
-import resource, time, numpy as np, condcs
-n, factor, error = {rows}, {factor}, {error}
+MEASURE = """
+import json, resource, time, numpy as np, condcs
 rng = np.random.default_rng(0)
-def sample(shift, slope):
-    x = rng.normal(size=(n, 5)) + shift
-    return x, np.sin(x[:, 0]) + 0.5 * x.mean(1) + slope * x[:, 0] + 0.5 * rng.normal(size=n)
-(xp, yp), (xq, yq) = sample(0.0, 0.0), sample(0.2, 0.3)
-widths = dict(bandwidth_x=factor * condcs.bandwidth(xp, xq), bandwidth_y=factor * condcs.bandwidth(yp, yq))
-start = time.process_time()
-found = condcs.conditional_cs(xp, yp, xq, yq, **widths, method=condcs.Sampled(error, max_seconds=600))
-seconds, peak = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-print(f"{{n:>9,}} + as many, {{factor:4}} of the median: {{found:.5f}}, standard error "
-      f"{{found.standard_error / found:.2%}}, {{found.n_anchors}} anchors, {{seconds:.1f}} s, {{peak:.1f}} GB")
+def sample(rows, shift, slope):
+    x = rng.normal(size=(rows, 5)) + shift
+    return x, np.sin(x[:, 0]) + 0.5 * x.mean(1) + slope * x[:, 0] + 0.5 * rng.normal(size=rows)
+found = {{}}
+{prepare}
+wall, processor = time.perf_counter(), time.process_time()
+{run}
+found["wall"], found["processor"] = time.perf_counter() - wall, time.process_time() - processor
+found["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+print(json.dumps(found))
 """
 
 
-TESTS = (10**5, 10**6)
-"""Pooled rows of tests with 500 resamples."""
+def _measured(prepare: str, run: str) -> dict[str, Any]:
+    """Run a script in a process of its own; return what it found, with times in seconds and the peak in GB."""
+    script = MEASURE.format(prepare=prepare, run=run)
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
-TEST_SCRIPT = """
-import resource, time, numpy as np, condcs
-rng = np.random.default_rng(0)
-def sample(shift):
-    x = rng.normal(size=({rows} // 2, 5)) + shift
-    return x, np.sin(x[:, 0]) + 0.5 * x.mean(1) + 0.5 * rng.normal(size=len(x))
-start, wall = time.process_time(), time.perf_counter()
-condcs.conditional_test(*sample(0.0), *sample(0.2), n_resamples=500, rng=0)
-seconds, peak = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-wall = time.perf_counter() - wall
-print(f"{rows:>9,} pooled rows: {{seconds:.0f}} s of processor time, {{wall:.0f}} s, {{peak:.1f}} GB")
-"""
+
+def _cost(found: dict[str, Any]) -> str:
+    return f"{found['wall']:.1f} s, {found['processor']:.1f} s of processor time, {found['peak']:.1f} GB"
 
 
 def main() -> None:
+    """Divergences to a given error, and how their time grows."""
     print("conditional_cs, d_x = 5, d_y = 1, sampled")
+    times = {}
     for rows, factor, error in CASES:
-        script = SCRIPT.format(rows=rows, factor=factor, error=error)
-        subprocess.run([sys.executable, "-c", script], check=True)
+        prepare = f"""
+(xp, yp), (xq, yq) = sample({rows}, 0.0, 0.0), sample({rows}, 0.2, 0.3)
+widths = dict(bandwidth_x={factor} * condcs.bandwidth(xp, xq), bandwidth_y={factor} * condcs.bandwidth(yp, yq))
+condcs.conditional_cs(xp[:5000], yp[:5000], xq[:5000], yq[:5000], **widths, method="sampled")
+"""
+        run = f"""
+value = condcs.conditional_cs(xp, yp, xq, yq, **widths, method=condcs.Sampled({error}, max_seconds=600))
+found.update(value=float(value), error=value.standard_error / value, anchors=value.n_anchors)
+"""
+        found = _measured(prepare, run)
+        times[rows, factor] = found["processor"]
+        said = f"{found['value']:.5f}, standard error {found['error']:.2%} ({error:.0%} asked for)"
+        print(f"{rows:>11,} + as many, {factor:4} of the median: {said}, {_cost(found)}", flush=True)
+    growth = math.log(times[10**6, 1.0] / times[10**4, 1.0]) / math.log(100)
+    print(f"  growth of processor time from 10^4 to 10^6 rows per sample at 1%: n^{growth:.2f}")
+
+
+def tests() -> None:
+    """Tests with 500 resamples."""
     print("conditional_test, d_x = 5, d_y = 1, 500 resamples")
-    for rows in TESTS:
-        subprocess.run([sys.executable, "-c", TEST_SCRIPT.format(rows=rows)], check=True)
+    for rows in (10**5, 10**6):
+        prepare = f"samples = (*sample({rows // 2}, 0.0, 0.0), *sample({rows // 2}, 0.2, 0.0))"
+        found = _measured(prepare, "condcs.conditional_test(*samples, n_resamples=500, rng=0)")
+        print(f"{rows:>11,} pooled rows: {_cost(found)}", flush=True)
+
+
+def compare(rows: int = 10**6) -> None:
+    """Compare two Parquet files of ten columns."""
+    with tempfile.TemporaryDirectory() as folder:
+        prepare = f"""
+import pyarrow as pa, pyarrow.parquet
+for name, shift in (("p", 0.0), ("q", 0.2)):
+    x = rng.normal(size=({rows}, 9)) + shift
+    columns = {{f"x{{c}}": x[:, c] for c in range(9)}}
+    columns["y"] = np.sin(x[:, 0]) + 0.5 * x.mean(1) + shift * x[:, 1] + 0.5 * rng.normal(size={rows})
+    pa.parquet.write_table(pa.table(columns), f"{folder}/{{name}}.parquet")
+del x, columns
+"""
+        run = f"""
+result = condcs.compare("{folder}/p.parquet", "{folder}/q.parquet", y="y", rng=0)
+found["says"] = str(result).splitlines()[:3]
+"""
+        found = _measured(prepare.replace("{{", "{").replace("}}", "}"), run)
+    print(f"compare, {rows:,} + {rows:,} rows, 10 columns, Parquet: {_cost(found)}")
+    print("  " + "\n  ".join(found["says"]))
 
 
 ROWS, SOME, RUNS = 50_000, 2_000, 10

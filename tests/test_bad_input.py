@@ -92,8 +92,10 @@ class Bad(NamedTuple):
 ROWS = [
     # The form of one array
     Bad("cs", "3-d", {"yp": np.zeros((4, 3, 2))}, ShapeError, "yp", "Reshape it, e.g. `yp.reshape(len(yp), -1)`"),
-    Bad("conditional_cs", "0-d", {"yq": 1.0}, ShapeError, "yq", "Pass an array with one row each"),
-    Bad("cs", "generator", {"yp": (i for i in range(9))}, ShapeError, "yp", "Pass an array with one row each"),
+    Bad("conditional_cs", "0-d", {"yq": 1.0}, ShapeError, "yq", "Pass an array with one row per observation"),
+    Bad(
+        "cs", "generator", {"yp": (i for i in range(9))}, ShapeError, "yp", "Pass an array with one row per observation"
+    ),
     Bad("mmd", "no rows", {"yq": []}, ShapeError, "yq", "Collect more observations"),
     Bad("joint_mmd", "no columns", {"xp": np.empty((N, 0))}, ShapeError, "xp", "Pass the columns to use"),
     Bad("cs", "none has columns", {"yp": X[:, :0], "yq": X[:, :0]}, ShapeError, "yp", "Pass the columns to use"),
@@ -114,7 +116,7 @@ ROWS = [
     Bad("cs", "torch 3-d", tensors(yp=X[None], yq=X), ShapeError, "yp", "Reshape it"),
     Bad("chunked_divergence", "a number", {"p": 3.0}, ParameterError, "p", "Pass e.g. x=['age'], y='price'"),
     Bad("chunked_divergence", "one row", {"q": (X[:1], Y[:1])}, ShapeError, "q", "Pass more chunks"),
-    Bad("chunked_divergence", "NaN", {"q": (with_nan(X), Y)}, DataError, "q", "Leave out such rows"),
+    Bad("chunked_divergence", "NaN", {"q": (with_nan(X), Y)}, DataError, "q", "Drop those rows"),
     Bad("conditional_cs", "a way", {"method": "fast"}, ParameterError, "method", "method=condcs.Sampled("),
     # Values
     Bad("conditional_cs", "NaN", {"xp": with_nan(X)}, DataError, "xp", "xp[np.isfinite(xp).all(axis=1)]"),
@@ -169,7 +171,7 @@ ROWS = [
         {"yp": ["a", None, "b"], "yq": ["a", "b"], "kernel": "delta"},
         DataError,
         "yp",
-        "Drop those rows or give them a label of their own",
+        "Drop those rows, or give them a label of their own",
     ),
     Bad(
         "cs",
@@ -199,9 +201,13 @@ ROWS = [
     ),
     # Bandwidths
     Bad("cs", "zero width", {"bandwidth": 0.0}, BandwidthError, "bandwidth", 'bandwidth="median"'),
-    Bad("mmd", "negative width", {"bandwidth": -1.0}, BandwidthError, "bandwidth", "Pass a positive width"),
-    Bad("conditional_cs", "NaN width", {"bandwidth_x": np.nan}, BandwidthError, "bandwidth_x", "Pass a positive width"),
-    Bad("joint_mmd", "infinite width", {"bandwidth_y": np.inf}, BandwidthError, "bandwidth_y", "Pass a positive width"),
+    Bad("mmd", "negative width", {"bandwidth": -1.0}, BandwidthError, "bandwidth", "Pass a positive number"),
+    Bad(
+        "conditional_cs", "NaN width", {"bandwidth_x": np.nan}, BandwidthError, "bandwidth_x", "Pass a positive number"
+    ),
+    Bad(
+        "joint_mmd", "infinite width", {"bandwidth_y": np.inf}, BandwidthError, "bandwidth_y", "Pass a positive number"
+    ),
     Bad(
         "cs", "True", {"bandwidth": True}, BandwidthError, "bandwidth", 'Pass e.g. bandwidth=1.0 or bandwidth="median"'
     ),
@@ -219,7 +225,12 @@ ROWS = [
     ),
     Bad("conditional_cs", "wrong length", {"bandwidth_x": [1, 2, 3]}, BandwidthError, "bandwidth_x", "or 2 of them"),
     Bad(
-        "conditional_cs", "one is zero", {"bandwidth_x": [1, 0]}, BandwidthError, "bandwidth_x", "Pass a positive width"
+        "conditional_cs",
+        "one is zero",
+        {"bandwidth_x": [1, 0]},
+        BandwidthError,
+        "bandwidth_x",
+        "Pass a positive number",
     ),
     Bad("conditional_cs", "matrix", {"bandwidth_x": np.eye(2)}, BandwidthError, "bandwidth_x", "Pass a single number"),
     Bad(
@@ -279,8 +290,8 @@ ROWS = [
         "one kernel name per column",
     ),
     Bad("mcmd", "unknown in a list", {"kernel_x": ["delta", 3]}, ParameterError, "kernel_x", "or a function"),
-    Bad("cs", "row sums", {"kernel": lambda a, b: a[:, 0]}, DataError, "kernel", "returns all pairs"),
-    Bad("cs", "a number", {"kernel": lambda a, b: 1.0}, DataError, "kernel", "returns all pairs"),
+    Bad("cs", "row sums", {"kernel": lambda a, b: a[:, 0]}, DataError, "kernel", "returns the values of all pairs"),
+    Bad("cs", "a number", {"kernel": lambda a, b: 1.0}, DataError, "kernel", "returns the values of all pairs"),
     Bad("mmd", "negative", {"kernel": lambda a, b: a @ b.T}, DataError, "kernel", "use a non-negative kernel"),
     Bad("cs", "NaN", {"kernel": lambda a, b: a @ b.T * np.nan}, DataError, "kernel", "use a non-negative kernel"),
     Bad("cs", "inf", {"kernel": lambda a, b: np.full((len(a), len(b)), np.inf)}, DataError, "kernel", "got inf"),
@@ -407,7 +418,7 @@ ROWS = [
     Bad("pairwise", "NaN", {"groups": [(X, Y), (X, with_nan(Y))]}, DataError, "groups[1][1]", "or impute them"),
     Bad("pairwise", "measure", {"measure": "wasserstein"}, ParameterError, "measure", "'conditional_cs'"),
     Bad("pairwise", "option", {"bandwith_x": 1.0}, ParameterError, "bandwith_x", "Its options are bandwidth_x,"),
-    Bad("pairwise", "width", {"bandwidth_x": 0}, BandwidthError, "bandwidth_x", "Pass a positive width"),
+    Bad("pairwise", "width", {"bandwidth_x": 0}, BandwidthError, "bandwidth_x", "Pass a positive number"),
     Bad("pairwise", "estimator", {"estimator": "best"}, ParameterError, "estimator", "Pass estimator='paper'"),
     Bad(
         "pairwise",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs._kernels import differentiable
+from condcs._kernels import row_sums
 from condcs._measures.registry import MEASURES
 
 torch = pytest.importorskip("torch")
@@ -30,8 +30,8 @@ def fixed_widths(measure):
 def path(request, monkeypatch):
     """Either path of the row sums, with tiles small enough that there are several."""
     if request.param == "tiled":
-        monkeypatch.setattr(differentiable, "DENSE_PAIRS", 0)
-        monkeypatch.setattr(differentiable, "_TILE_FLOATS", 16)
+        monkeypatch.setattr(row_sums, "DENSE_PAIRS", 0)
+        monkeypatch.setattr(row_sums, "_TILE_FLOATS", 16)
     return request.param
 
 
@@ -149,8 +149,8 @@ def test_tiled_path_equals_dense_path_on_a_larger_sample(monkeypatch):
     ]
     dense = condcs.conditional_cs(*data)
     dense_gradients = torch.autograd.grad(dense, data)
-    monkeypatch.setattr(differentiable, "DENSE_PAIRS", 0)
-    monkeypatch.setattr(differentiable, "_TILE_FLOATS", 2**14)
+    monkeypatch.setattr(row_sums, "DENSE_PAIRS", 0)
+    monkeypatch.setattr(row_sums, "_TILE_FLOATS", 2**14)
     tiled = condcs.conditional_cs(*data)
     torch.testing.assert_close(tiled, dense, rtol=1e-12, atol=1e-12)
     for ours, theirs in zip(torch.autograd.grad(tiled, data), dense_gradients, strict=True):

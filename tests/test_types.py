@@ -19,6 +19,10 @@ reveal_type(condcs.compare("a.csv", "b.csv", y="price"))
 condcs.TableOptions(missing="fill")
 condcs.TableOptions(decimal=";")
 condcs.conditonal_cs
+condcs.conditional_cs([0.0], [0.0], [0.0], [0.0], estimator="both")
+condcs.cs([0.0], [0.0], kernel="gauss")
+condcs.bandwidth([0.0], rule="mode")
+condcs.nn.CSLoss(reduction="max")
 """
 
 
@@ -40,4 +44,8 @@ def test_names_have_types_and_wrong_ones_are_errors(tmp_path):
     assert 'error: Argument "missing" to "TableOptions" has incompatible type' in lines["8"]
     assert 'error: Argument "decimal" to "TableOptions" has incompatible type' in lines["9"]
     assert 'has no attribute "conditonal_cs"' in lines["10"]
+    assert 'error: Argument "estimator" to "conditional_cs" has incompatible type' in lines["11"]
+    assert 'error: Argument "kernel" to "cs" has incompatible type' in lines["12"]
+    assert 'error: Argument "rule" to "bandwidth" has incompatible type' in lines["13"]
+    assert 'error: Argument "reduction" to "CSLoss" has incompatible type' in lines["14"]
     assert done.returncode == 1

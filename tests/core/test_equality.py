@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs._core.equality import ByValue
+from condcs._core.arrays import ByValue
 from condcs.causal import causal_graph
 from condcs.datasets import make_local_shift, make_nlvar3
 from condcs.timeseries import cluster_distances

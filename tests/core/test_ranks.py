@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import rankdata
 
-from condcs._core.ranks import ranked
+from condcs._core.arrays import ranked
 
 
 def test_ranks_with_ties_are_those_of_scipy():

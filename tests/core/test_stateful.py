@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from condcs._core.errors import DataError, ParameterError
-from condcs._measures.sliding_window import ReferenceWindow, SlidingWindow
+from condcs._measures.sliding_window import SlidingWindow
 from condcs.drift import ConditionalDriftDetector
 from condcs.explore import KernelTD, TransitionBuffer
 
@@ -16,12 +16,10 @@ def made(kind):
         return kind(X, np.sin(3 * X), expected_run_length=100)
     if kind is KernelTD:
         return kind(1, [[-1.0], [1.0]])
-    if kind is ReferenceWindow:
-        return kind(X, np.sin(3 * X), 10, bandwidth_x=0.3, bandwidth_y=0.3)
     return kind(8, 1, 1, bandwidth_x=0.3, bandwidth_y=0.3)
 
 
-KINDS = [ConditionalDriftDetector, KernelTD, ReferenceWindow, SlidingWindow, TransitionBuffer]
+KINDS = [ConditionalDriftDetector, KernelTD, SlidingWindow, TransitionBuffer]
 
 
 @pytest.mark.parametrize("kind", KINDS)

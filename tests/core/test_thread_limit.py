@@ -7,7 +7,7 @@ import threading
 import pytest
 import threadpoolctl
 
-from condcs._core.thread_limit import one_blas_thread, one_thread
+from condcs._core.settings import one_blas_thread, one_thread
 
 
 def threads(api: str) -> list[int]:

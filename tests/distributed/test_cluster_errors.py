@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import condcs
 from condcs._core.errors import ParameterError
-from condcs._core.thread_limit import one_thread
+from condcs._core.settings import one_thread
 from condcs._parallel import dask_cluster as cluster_module
 from condcs._parallel.dask_cluster import ClusterError, dask_cluster
 from condcs._parallel.spreading import Shared, Workers, active_workers

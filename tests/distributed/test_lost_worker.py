@@ -122,7 +122,10 @@ def test_a_call_that_kills_every_worker_ends_in_an_error(cluster):
             os.kill(os.getpid(), signal.SIGKILL)
         return number
 
-    with dask_cluster(cluster) as workers, pytest.raises(ClusterError, match="3 Dask workers died of one and the same"):
+    with (
+        dask_cluster(cluster) as workers,
+        pytest.raises(ClusterError, match="3 Dask workers died while they answered the same"),
+    ):
         list(spread(poison, [(number,) for number in range(4)], workers))
 
 

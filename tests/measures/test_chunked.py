@@ -5,7 +5,7 @@ import pytest
 
 import condcs
 from condcs import Sampled, chunked_divergence
-from condcs._parallel import row_parts
+from condcs._measures import chunked
 from condcs.exceptions import DataError, OverlapWarning, ParameterError, ShapeError
 
 COARSE = Sampled(relative_error=0.5)
@@ -60,7 +60,7 @@ def kinds_of_source(samples, folder):
 
 def test_the_answer_is_that_of_the_arrays(samples, in_memory, tmp_path, monkeypatch):
     """To 1e-10: sums are added up in another order, and nothing else is different."""
-    monkeypatch.setattr(row_parts, "PART_ROWS", 800)
+    monkeypatch.setattr(chunked, "PART_ROWS", 800)
     for kind, sources, columns in kinds_of_source(samples, tmp_path):
         found = chunked_divergence(*sources, **columns, method=COARSE)
         assert found == pytest.approx(in_memory, rel=1e-10), kind
@@ -142,12 +142,12 @@ def test_chunks_that_are_others_each_time_are_refused(samples):
 
     used_up = in_pieces(*samples[0])()
     for source in (others(rows=True), others(rows=False), lambda: used_up):
-        with pytest.raises(DataError, match="`p` must consist of the same chunks each time it is read"):
+        with pytest.raises(DataError, match="`p` must yield the same chunks each time it is read"):
             chunked_divergence(source, samples[1], method=COARSE)
 
 
 def test_tables_in_memory_are_read_in_parts(samples, in_memory, monkeypatch):
-    monkeypatch.setattr(row_parts, "PART_ROWS", 800)
+    monkeypatch.setattr(chunked, "PART_ROWS", 800)
     pyarrow = pytest.importorskip("pyarrow")
     for kind in (lambda t: t, pyarrow.Table.from_pandas):
         frames = [kind(table) for table in tables(samples)]
@@ -166,15 +166,15 @@ GOOD = (X, Y)
         ((GOOD, 3.0), {}, ParameterError, "`x` and `y` must name columns where `q` is a table"),
         ((GOOD, 3.0), {"x": "a", "y": "b"}, DataError, r"`q` must be a pair \(x, y\), .* got float"),
         (((X, Y, Y, Y), GOOD), {}, ShapeError, r"`p` must be a pair \(x, y\), or \(x, y, weights\), got 4"),
-        (((X, Y[:5]), GOOD), {}, ShapeError, "`p` must hold arrays of the same number of rows"),
+        (((X, Y[:5]), GOOD), {}, ShapeError, "`p` must hold arrays with the same number of rows"),
         ((GOOD, (X[:1], Y[:1])), {}, ShapeError, "`q` must have at least 2 rows, got 1"),
-        ((GOOD, (X[:, :1], Y)), {}, ShapeError, "must have the same columns in all chunks"),
+        ((GOOD, (X[:, :1], Y)), {}, ShapeError, "must have the same number of columns in all chunks"),
         ((GOOD, (X * np.nan, Y)), {}, DataError, "`q` must be finite"),
         ((GOOD, (X.astype(str), Y)), {"bandwidth_x": 1.0}, None, None),
         ((GOOD, (np.full((10, 2), "a"), Y)), {}, DataError, "`q` must hold numbers in x, or labels"),
-        ((GOOD, (X, Y, -Y)), {}, DataError, "`q` must have a weight for each row"),
+        ((GOOD, (X, Y, -Y)), {}, DataError, "`q` must have one non-negative weight per row"),
         ((GOOD, GOOD), {"method": "exact"}, ParameterError, "`method` must be a condcs.Sampled"),
-        ((GOOD, (X, Y, 0 * Y)), {}, DataError, "`q` must have rows of positive weight"),
+        ((GOOD, (X, Y, 0 * Y)), {}, DataError, "`q` must have a positive total weight"),
         ((Y, (Y, Y, Y)), {"measure": "mmd"}, ShapeError, r"`q` must be an array, or a pair \(y, weights\), got 3"),
         ((GOOD, lambda: iter([Y])), {}, ParameterError, r"`q` must yield a pair \(x, y\)"),
         ((GOOD, GOOD), {"measure": "conditional_kl"}, ParameterError, "`measure` must be one of 'cs', 'mmd'"),

@@ -5,7 +5,7 @@ import pytest
 
 import condcs
 from condcs._core.arrays import NUMPY
-from condcs._core.groups import Groups
+from condcs._core.checks import Groups
 from condcs._kernels.row_sums import RowMasses
 from condcs._measures import formulas
 

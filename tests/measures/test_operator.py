@@ -7,8 +7,8 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from condcs._core.arrays import NUMPY
+from condcs._core.checks import Groups
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
-from condcs._core.groups import Groups
 from condcs._kernels.log_kernels import gaussian
 from condcs._measures.formulas import contrast
 from condcs._measures.operator import conditional_mmd, mcmd, operator_interaction

@@ -102,20 +102,20 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path):
     xs, ys, xt, _ = domains()
     path = tmp_path / "run.pt"
     adapter(epochs=2).fit(xs, ys, xt, checkpoint=path)
-    with pytest.raises(ParameterError, match="`checkpoint` must belong to the same settings and data"):
+    with pytest.raises(ParameterError, match="`checkpoint` must come from a run with the same settings and data"):
         adapter(epochs=2, weight=2.0).fit(xs, ys, xt, checkpoint=path, resume=True)
-    with pytest.raises(ParameterError, match="`checkpoint` must belong"):
+    with pytest.raises(ParameterError, match="`checkpoint` must come from"):
         adapter(epochs=2).fit(xs, ys, xt + 1, checkpoint=path, resume=True)
     other = adapter(epochs=2)
     other.set_params(module=lambda: BottleneckNetwork(torch.nn.Identity(), 4, 2, bottleneck=(5,)))
-    with pytest.raises(ParameterError, match="`checkpoint` must belong"):
+    with pytest.raises(ParameterError, match="`checkpoint` must come from"):
         other.fit(xs, ys, xt, checkpoint=path, resume=True)
     whole = path.read_bytes()
     path.write_bytes(whole[:900] + bytes([whole[900] ^ 1]) + whole[901:])  # a weight, say
-    with pytest.raises(ParameterError, match=r"must be a file that fit wrote, and whole.*checksum"):
+    with pytest.raises(ParameterError, match=r"must be a complete file written by fit.*checksum"):
         adapter(epochs=2).fit(xs, ys, xt, checkpoint=path, resume=True)
     path.write_bytes(b"not a checkpoint")
-    with pytest.raises(ParameterError, match="must be a file that fit wrote"):
+    with pytest.raises(ParameterError, match="must be a complete file written by fit"):
         adapter(epochs=2).fit(xs, ys, xt, checkpoint=path, resume=True)
     with pytest.raises(ParameterError, match="`resume` needs a file"):
         adapter(epochs=2).fit(xs, ys, xt, resume=True)
@@ -197,7 +197,7 @@ BAD = {
         ParameterError,
         "`stopping` must be a condcs.nn.Stopping",
     ),
-    "shapes": ({}, (XS, YS, XT[:, :2]), ShapeError, "must agree in all but the number of rows"),
+    "shapes": ({}, (XS, YS, XT[:, :2]), ShapeError, "must have the same shape but for the number of rows"),
     "labels": ({}, (XS, YS[:3], XT), ShapeError, "`y` must have one label per row"),
     "one class": ({}, (XS, 0 * YS, XT), DataError, "`y` must hold at least two classes"),
     "NaN": ({}, (XS * np.nan, YS, XT), DataError, "`X` must be finite"),

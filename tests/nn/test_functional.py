@@ -246,7 +246,7 @@ def test_large_batches_are_tiled(monkeypatch):
         with monkeypatch.context() as patch:
             for module in ("_dense", "functional"):
                 patch.setattr(f"condcs.nn.{module}.DENSE_ROWS", 20)
-            patch.setattr("condcs._kernels.differentiable.DENSE_PAIRS", 0)
+            patch.setattr("condcs._kernels.row_sums.DENSE_PAIRS", 0)
             tiled = call(z)
             (found,) = torch.autograd.grad(tiled, z)
             if call is calls[0]:

@@ -66,6 +66,8 @@ def test_autocast_does_not_reach_the_kernels(name):
 @pytest.mark.parametrize("rows", [30, 1200])
 def test_top_level_functions_under_autocast_were_wrong(name, rows):
     """bfloat16 products left 0.00 of 0.65: autocast is off inside."""
+    # The many rows are for the tiled row sums; conditional MMD has none, and costs O(rows^3).
+    rows = min(rows, 200) if name == "conditional_mmd" else rows
     zs, _, zt, _ = (a.float().requires_grad_() for a in batch(n=rows, m=rows))
 
     def value():
@@ -154,8 +156,8 @@ BAD = {
     ),
     "reduction": (lambda: F.cs_loss(G, G, reduction="max"), ParameterError, "`reduction` must be one of"),
     "form": (lambda: F.conditional_cs_loss(G, G, G, form="x"), ParameterError, "`form` must be one of"),
-    "layers": (lambda: F.jmmd_loss(G, G), ShapeError, "sequences of as many layers"),
-    "rows of layers": (lambda: F.jmmd_loss([G, G[:4]], [G, G]), ShapeError, "must have the same rows"),
+    "layers": (lambda: F.jmmd_loss(G, G), ShapeError, "sequences with the same number of layers"),
+    "rows of layers": (lambda: F.jmmd_loss([G, G[:4]], [G, G]), ShapeError, "must have the same number of rows"),
     "multiples": (lambda: F.mk_mmd_loss(G, G, multiples=()), ParameterError, "`multiples` must hold at least one"),
     "scale": (lambda: F.conditional_cs_loss(G, G, G, scale_x=0.0), ParameterError, "`scale_x` must be a positive"),
     "kernel": (lambda: F.conditional_independence_loss(G, G, G, kernel_x1="rbf"), ParameterError, "`kernel_x1`"),

@@ -17,7 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 
 from condcs._kernels.bandwidths import bandwidth
-from condcs._measures.sliding_window import ReferenceWindow
+from condcs._measures.sliding_window import NEW, OLD, SlidingWindow
 from condcs.drift._reference_regression import RegressionFitter
 
 FloatArray = np.ndarray[Any, Any]
@@ -35,29 +35,20 @@ class ContextWindow:
     y given c is :math:`\sum_i w_i(c) \, l(y_i)`. It takes a Cholesky factor: it is made anew every five rows only.
     """
 
-    def __init__(self, x: FloatArray, y: FloatArray, size: int, *, bandwidth_x: Any, bandwidth_y: Any) -> None:
-        self._x, self._y, self._widths = x, y, (bandwidth_x, bandwidth_y)
-        self._rows: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=size)
-        self._factor, self._L, self._count, self._value = self._ridged(x), self._gram(y, y, 1), 0, 0.0
+    def __init__(self, rows: FloatArray, dim_x: int, size: int, widths: tuple[float, float]) -> None:
+        self._x, self._y, self._widths, self._dim_x = rows[:, :dim_x], rows[:, dim_x:], widths, dim_x
+        self._rows: deque[FloatArray] = deque(maxlen=size)
+        self._factor, self._L, self._count, self._value = self._ridged(self._x), self._gram(self._y, self._y, 1), 0, 0.0
 
-    @property
-    def is_full(self) -> bool:
-        """Whether it has as many rows as it can."""
-        return len(self._rows) == self._rows.maxlen
-
-    def push(self, x: FloatArray, y: FloatArray) -> None:
-        """Add a row; the oldest one leaves."""
-        self._rows.append((x, y))
+    def push(self, row: FloatArray) -> float:
+        """Add a recent row, in place of the oldest if there are enough; return the statistic, NaN until then."""
+        self._rows.append(row)
         self._count += 1
-
-    def clear(self) -> None:
-        """Start anew."""
-        self._rows.clear()
-
-    def divergence(self) -> float:
-        """Return the statistic."""
+        if len(self._rows) < (self._rows.maxlen or 0):
+            return np.nan
         if self._count % _STEP == 0:
-            x, y = (np.array(part) for part in zip(*self._rows, strict=True))
+            recent = np.array(self._rows)
+            x, y = recent[:, : self._dim_x], recent[:, self._dim_x :]
             K, L = self._gram(x, x, 0), self._gram(y, y, 1)
             own = cho_solve(self._ridged(x), K)
             before = cho_solve(self._factor, self._gram(self._x, x, 0))
@@ -71,6 +62,26 @@ class ContextWindow:
 
     def _ridged(self, x: FloatArray) -> Any:
         return cho_factor(self._gram(x, x, 0) + _RIDGE * len(x) * np.eye(len(x)))
+
+
+class ReferenceWindow:
+    """A fixed reference, the old group, and a sliding window of recent rows, the new one, compared at every step."""
+
+    def __init__(self, rows: FloatArray, dim_x: int, size: int, widths: tuple[Any, Any]) -> None:
+        dim_y = rows.shape[1] - dim_x
+        self._window = SlidingWindow(len(rows) + size, dim_x, dim_y, bandwidth_x=widths[0], bandwidth_y=widths[1])
+        for row in rows:
+            self._window.append(row, OLD)
+        self._n_reference, self._size, self._pushed = len(rows), size, 0
+
+    def push(self, row: FloatArray) -> float:
+        """Add a recent row, in place of the oldest if there are enough; return the divergence, NaN until then."""
+        if self._pushed >= self._size:
+            self._window.replace(self._n_reference + self._pushed % self._size, row, NEW)
+        else:
+            self._window.append(row, NEW)
+        self._pushed += 1
+        return self._window.divergence() if self._pushed >= self._size else np.nan
 
 
 class DivergenceWindow:
@@ -109,11 +120,12 @@ class DivergenceWindow:
         self._widths = float(np.max(bandwidth(inputs))), float(np.max(bandwidth(residuals)))
         order = rng.permutation(len(x))
         chosen, others = np.split(order, [min(_REFERENCE_ROWS, len(x) // 2)])
-        self._rows = inputs[chosen], residuals[chosen]
+        self._reference = np.column_stack([inputs[chosen], residuals[chosen]])
         largest = []
         for _ in range(streams):
             stream = rng.permutation(others)[: _STREAM_WINDOWS * window]
-            largest.append(np.nanmax(self._statistics(inputs[stream], residuals[stream])))
+            sliding = self._sliding()
+            largest.append(np.nanmax([sliding.push(row) for row in np.column_stack([inputs, residuals])[stream]]))
         scale = max(float(np.std(largest)) * np.sqrt(6) / np.pi, 1e-12)
         windows = min(len(others), _STREAM_WINDOWS * window) - window + 1
         # exp(-exp(-(h - location) / scale)) is the probability of no alarm in so many windows.
@@ -124,12 +136,12 @@ class DivergenceWindow:
         sliding = self._sliding()
 
         def watch(x: FloatArray, y: FloatArray) -> FloatArray:
+            nonlocal sliding
             alarms = np.zeros(len(x), bool)
-            for place, (own, left) in enumerate(zip(*self._prepared(x, y), strict=True)):
-                sliding.push(own, left)
-                if sliding.is_full and sliding.divergence() > self.threshold:
-                    alarms[place] = True
-                    sliding.clear()
+            for place, row in enumerate(np.column_stack(self._prepared(x, y))):
+                alarms[place] = sliding.push(row) > self.threshold
+                if alarms[place]:
+                    sliding = self._sliding()
             return alarms
 
         return watch
@@ -141,14 +153,7 @@ class DivergenceWindow:
 
     def _sliding(self) -> ReferenceWindow | ContextWindow:
         kind = ReferenceWindow if self._statistic == "conditional_cs" else ContextWindow
-        return kind(*self._rows, self._window, bandwidth_x=self._widths[0], bandwidth_y=self._widths[1])
-
-    def _statistics(self, inputs: FloatArray, residuals: FloatArray) -> FloatArray:
-        sliding, found = self._sliding(), []
-        for own, left in zip(inputs, residuals, strict=True):
-            sliding.push(own, left)
-            found.append(sliding.divergence() if sliding.is_full else np.nan)
-        return np.array(found)
+        return kind(self._reference, self._sorted.shape[1], self._window, self._widths)
 
     def _ranks(self, x: FloatArray) -> FloatArray:
         ranks = [

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from condcs._core.checks import check_choice, check_positive
+from condcs._core.checks import check_choice, check_positive, check_rng
 from condcs._core.compiling import njit
 from condcs._core.errors import public
-from condcs._core.random import check_rng
 from condcs.explore._environments import UPRIGHT_REACH, MazeAlgorithm, make_maze
 from condcs.explore._spaces import MAZE_SPACING, MOVES, NAMES, TORQUES, EnvironmentName, unit_range
 

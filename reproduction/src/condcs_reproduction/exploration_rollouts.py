@@ -8,11 +8,10 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from condcs._core.checks import check_choice, check_integer
+from condcs._core.arrays import ByValue
+from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.compiling import njit
-from condcs._core.equality import ByValue
 from condcs._core.errors import public
-from condcs._core.random import check_rng
 from condcs._measures import sliding_loops
 from condcs._measures.operator import conditional_mmd
 from condcs.explore import Hyperparameters

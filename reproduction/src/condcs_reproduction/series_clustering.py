@@ -12,7 +12,7 @@ import numpy as np
 
 from condcs._core.checks import check_choice
 from condcs._core.errors import BandwidthWarning
-from condcs._measures.pairwise import pairwise
+from condcs._measures.registry import pairwise
 from condcs.timeseries._baseline_distances import SETTINGS, baseline_pairwise_distance
 from condcs.timeseries._clustering import (
     adjusted_rand_index,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs._measures.pairwise import pairwise
+from condcs._measures.registry import pairwise
 from condcs_reproduction.data import make_circular_tasks
 from condcs_reproduction.report import MISSING, Cell, Grid, Report, judged
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -151,3 +152,76 @@ def logsumexp(backend: Backend, a: Array, axis: int) -> Array:
     positive = total > 0
     log_total = xp.log(xp.where(positive, total, xp.ones_like(total)))
     return xp.where(positive, log_total + xp.squeeze(peak, axis=axis), -xp.inf * xp.ones_like(total))
+
+
+def ranked(table: Any) -> np.ndarray[Any, Any]:
+    """Replace each column by its ranks, scaled to lie between 0 and 1; ties share their mean rank.
+
+    Conditional independence does not change under monotone transforms of each variable; an estimate does, and on ranks
+    no row lies far from all others. By sorting, not by `scipy.stats.rankdata`: loading scipy.stats takes as long as
+    ranking a million rows.
+
+    Examples
+    --------
+    >>> ranked([[3.0], [1.0], [100.0]]).ravel().tolist()
+    [0.5, 0.16666666666666666, 0.8333333333333334]
+    """
+    values = np.asarray(table, np.float64)
+    columns = values[:, None] if values.ndim == 1 else values
+    ranks = np.empty_like(columns)
+    for place, column in enumerate(columns.T):
+        ordered = np.sort(column)
+        # Rows below, and rows up to a value: the mean rank lies in the middle of the two.
+        ranks[:, place] = np.searchsorted(ordered, column, "left") + np.searchsorted(ordered, column, "right")
+    return np.asarray(ranks / (2 * max(1, len(values)))).reshape(values.shape)
+
+
+# Equality of results that hold arrays: by value, and hashable.
+
+
+class ByValue:
+    """Base of frozen dataclasses with array fields, declared with ``eq=False``.
+
+    The comparison that dataclasses make compares tuples of fields, which asks an array for one truth value and raises;
+    so does their hash. Here two objects are equal if they are of one class and all their fields are: arrays of the same
+    shape and values (NaN equals NaN), dictionaries and sequences of equal parts, everything else by ``==``. Equal
+    objects have equal hashes. Those of arrays say their shapes only, so that a hash costs nothing.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all fields are equal."""
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(_same(a, b) for a, b in zip(_compared(self), _compared(other), strict=True))
+
+    def __hash__(self) -> int:
+        """Hash that equal objects share."""
+        return hash((type(self), *(_key(value) for value in _compared(self))))
+
+
+def _compared(of: Any) -> list[Any]:
+    return [getattr(of, field.name) for field in fields(of) if field.compare]
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc" and b.dtype.kind in "fc"))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return False
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+    # The second is what NaN does, and nothing else.
+    return bool(a == b) or bool(a != a and b != b)
+
+
+def _key(value: Any) -> Any:
+    """Something hashable that equal values share."""
+    if isinstance(value, np.ndarray):
+        return value.shape
+    if isinstance(value, Mapping):
+        return frozenset(value)
+    if isinstance(value, list | tuple):
+        return tuple(_key(part) for part in value)
+    return hash(value) if value == value else "nan"

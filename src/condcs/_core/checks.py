@@ -13,7 +13,6 @@ import numpy as np
 
 from condcs._core.arrays import Array, Backend, backend_of
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
-from condcs._core.groups import Groups
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -56,22 +55,10 @@ def check_variable(
     stem: str = "x",
     min_rows: int = 2,
 ) -> Variable:
-    """Check the arguments that hold one variable and pool them.
+    """Check the arguments that hold one variable, one part per group, and pool them.
 
-    Parameters
-    ----------
-    parts : sequence of (name, array)
-        One per group.
-    backend, dtype
-        Library and floating type to compute in.
-    labels : bool or sequence of bool
-        Which columns are compared for equality only, so that strings are welcome.
-    kernel_option : str, optional
-        Name of the option that would admit labels, for the message.
-    stem : str
-        What columns without a name are called: "x" gives x1, x2, ...
-    min_rows : int
-        Fewest rows a group may have.
+    Columns that are `labels` may hold strings; `kernel_option` names the option that admits them, for the message.
+    Columns without a name are called after `stem`: x1, x2, ...
     """
     title = _title(parts)
     tables = [_as_table(name, value, backend) for name, value in parts]
@@ -85,7 +72,8 @@ def check_variable(
             )
         if table.shape[0] < min_rows:
             raise ShapeError(_too_few_rows(name, tuple(table.shape), min_rows))
-    tables = _matched_by_name(parts, tables)
+    if not all(type(value) is np.ndarray for _, value in parts):
+        tables = _matched_by_name(parts, tables)
     names = _column_names(parts, width, stem)
     flags = (labels,) * width if isinstance(labels, bool) else tuple(labels)
     if len(flags) != width:
@@ -277,7 +265,7 @@ def _as_table(name: str, value: Any, backend: Backend) -> Any:
         return value[:, None]
     if value.ndim == 0:
         raise ShapeError(
-            f"`{name}` must have one or two dimensions, got a single value. Pass an array with one row each."
+            f"`{name}` must have one or two dimensions, got a single value. Pass an array with one row per observation."
         )
     if value.ndim != 2:
         raise ShapeError(
@@ -293,7 +281,10 @@ def _to_ndarray(name: str, value: Any) -> np.ndarray[Any, Any]:
     if hasattr(value, "tocsr"):
         raise DataError(f"`{name}` must be a dense array, got a sparse matrix. Pass `{name}.toarray()`.")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise DataError(f"`{name}` must have no masked values. Drop those rows or fill them with `{name}.filled(...)`.")
+        raise DataError(
+            f"`{name}` must have no masked values, got a masked array. Drop those rows, or fill them with "
+            f"`{name}.filled(...)`."
+        )
     try:
         if type(value).__module__.partition(".")[0] == "pyarrow":
             return _from_arrow(value)
@@ -301,9 +292,7 @@ def _to_ndarray(name: str, value: Any) -> np.ndarray[Any, Any]:
         # numpy writes the numbers of a list with strings as strings too, and a missing label as "nan".
         return np.array(value, dtype=object) if array.dtype.kind in "US" and isinstance(value, list | tuple) else array
     except ValueError as error:
-        raise ShapeError(
-            f"`{name}` must be rectangular: every row needs the same number of entries. Pad or drop rows."
-        ) from error
+        raise ShapeError(f"`{name}` must be rectangular, got rows of different lengths. Pad or drop rows.") from error
 
 
 def _from_arrow(value: Any) -> np.ndarray[Any, Any]:
@@ -420,7 +409,7 @@ def _label_codes(title: str, column: np.ndarray[Any, Any], name: str) -> np.ndar
     if missing:
         raise DataError(
             f"{title} must have no missing labels, got {missing} in column {name!r}. "
-            "Drop those rows or give them a label of their own."
+            "Drop those rows, or give them a label of their own."
         )
     return coded
 
@@ -439,7 +428,7 @@ def _as_float(
     if backend.name != "numpy":
         if "complex" in str(table.dtype):
             raise DataError(
-                f"`{name}` must hold real numbers, got {table.dtype}. Split real and imaginary parts in two columns."
+                f"`{name}` must hold real numbers, got {table.dtype}. Split real and imaginary parts into two columns."
             )
         if backend.name == "jax" and not _holds_exactly(table, backend, dtype):
             raise DataError(
@@ -503,3 +492,69 @@ def _not_finite(parts: Parts, tables: list[Any], names: tuple[str, ...], backend
         f"{names[column]!r}. Drop those rows, e.g. `{name}[{rows}]` (and the same rows of the other variable), or "
         "impute them."
     )
+
+
+def check_rng(rng: int | np.random.Generator | None) -> np.random.Generator:
+    """Return a generator for a seed; a generator is used as it is, None draws fresh entropy."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if rng is None or (isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0):
+        return np.random.default_rng(None if rng is None else int(rng))
+    raise ParameterError(f"`rng` must be a non-negative integer or a numpy Generator, got {rng!r}. Pass e.g. rng=0.")
+
+
+def label_type(count: int) -> np.dtype[np.generic]:
+    """Return the integer type that labels 0 .. count - 1 are kept in: small, because a test holds hundreds of rows."""
+    return np.dtype(np.int8 if count <= 127 else np.int32)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Disjoint groups that lie one after the other in the pool: a block-diagonal weight matrix W (n x G).
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Rows of each group.
+    weights : array of shape (n,), optional
+        Weight of each pooled row; None means one everywhere.
+    """
+
+    sizes: tuple[int, ...]
+    weights: Array | None = None
+
+    @property
+    def n(self) -> int:
+        """Rows of the pool."""
+        return sum(self.sizes)
+
+    @property
+    def count(self) -> int:
+        """Number of groups."""
+        return len(self.sizes)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """Rows of each group, as slices of the pool."""
+        ends = tuple(accumulate(self.sizes))
+        return tuple(slice(end - size, end) for size, end in zip(self.sizes, ends, strict=True))
+
+    def weights_of(self, rows: slice) -> Array | None:
+        """Return the weights of some rows; None if all are one."""
+        return None if self.weights is None else self.weights[rows]
+
+    def block(self, rows: slice, dtype: np.dtype[np.generic]) -> tuple[slice, Array]:
+        """Return the part of W that is not zero on `rows`: the groups met there, and their weights (rows x groups).
+
+        A block that meets one group is a vector, so that multiplying by it is a matrix-vector product.
+        """
+        slices = self.slices
+        met = [g for g, s in enumerate(slices) if s.start < rows.stop and s.stop > rows.start]
+        weights = np.ones(rows.stop - rows.start, dtype) if self.weights is None else self.weights[rows]
+        if len(met) == 1:
+            return slice(met[0], met[0] + 1), weights
+        block = np.zeros((rows.stop - rows.start, len(met)), dtype)
+        for column, g in enumerate(met):
+            part = slice(max(slices[g].start, rows.start) - rows.start, min(slices[g].stop, rows.stop) - rows.start)
+            block[part, column] = weights[part]
+        return slice(met[0], met[-1] + 1), block

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from condcs._core.progress import report_done
-from condcs._parallel.threads import on_threads
+from condcs._parallel.spreading import on_threads
 
 T = TypeVar("T")
 IntArray = np.ndarray[Any, Any]

@@ -11,10 +11,9 @@ from typing import Any, Literal
 import numpy as np
 
 from condcs._core.arrays import Array
-from condcs._core.checks import Parts, check_choice, check_integer
+from condcs._core.checks import Parts, check_choice, check_integer, check_rng
 from condcs._core.errors import ParameterError, ShapeError, public
 from condcs._core.progress import part_of_the_work
-from condcs._core.random import check_rng
 from condcs._core.settings import config_context
 from condcs._inference.anchors import drawn_anchors
 from condcs._inference.nulls import NULLS, label_sampler

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import one_blas_thread
 from condcs._inference.propensities import Propensity, chosen_propensity
 from condcs._inference.results import Estimate
 from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoother

@@ -8,19 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import Array
+from condcs._core.arrays import Array, ByValue
 from condcs._core.checks import (
     Parts,
     Variable,
     check_alpha,
     check_integer,
+    check_rng,
     check_same_rows,
     check_variable,
     label_names,
 )
-from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
-from condcs._core.random import check_rng
 from condcs._inference.propensities import warn_if_unreliable
 from condcs._inference.regions import (
     Bound,

@@ -11,13 +11,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import Array
-from condcs._core.checks import Parts, Variable, check_choice, check_integer, check_same_rows
+from condcs._core.arrays import Array, ranked
+from condcs._core.checks import Groups, Parts, Variable, check_choice, check_integer, check_rng, check_same_rows
 from condcs._core.errors import ParameterError, public
-from condcs._core.groups import Groups
 from condcs._core.progress import RESAMPLES_REMEDY, progress_bar, report_done
-from condcs._core.random import check_rng
-from condcs._core.ranks import ranked
 from condcs._core.settings import config_context, current_settings
 from condcs._inference.anchors import drawn_anchors, total
 from condcs._inference.nulls import circular_shifts, local_permutations
@@ -47,7 +44,7 @@ from condcs._inference.views import (
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, LogKernel, product
 from condcs._kernels.row_sums import exp_in_place, row_sums
-from condcs._measures.formulas import linear_predictor_divergence
+from condcs._measures.formulas import PredictorForm, linear_predictor_divergence
 from condcs._measures.inputs import Inputs, KernelVariable
 from condcs._measures.registry import Measure, measure_named
 from condcs._parallel.spreading import Shared
@@ -466,7 +463,12 @@ class View:
 
 
 def predictor_statistic(
-    y: LogKernel, x1: LogKernel | None, views: Sequence[View], n: int, form: str, anchors: Orders | None = None
+    y: LogKernel,
+    x1: LogKernel | None,
+    views: Sequence[View],
+    n: int,
+    form: PredictorForm,
+    anchors: Orders | None = None,
 ) -> Statistic:
     """Return a function from orders of x2 (P x n) to values of Prop. 4 for each view of x2 (P x views).
 
@@ -524,7 +526,7 @@ def _at_anchors(
     x1: LogKernel | None,
     second: Sequence[LogKernel],
     n: int,
-    form: str,
+    form: PredictorForm,
     anchors: Orders,
     orders: Orders,
 ) -> FloatArray:

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.checks import check_choice, check_integer
+from condcs._core.checks import check_choice, check_integer, label_type
 from condcs._core.errors import DataError, ParameterError
-from condcs._core.groups import label_type
 from condcs._core.settings import current_settings
 from condcs._inference.smoothing import in_deviations
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.checks import label_type
 from condcs._core.errors import BalanceWarning, DataError, OverlapWarning, ParameterError, ShapeError, warn_caller
-from condcs._core.groups import label_type
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import one_blas_thread
 from condcs._inference.anchors import over_rows, total
 from condcs._inference.resampling import combined_evidence
 from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoother, designs_of_clusters

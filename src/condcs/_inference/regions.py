@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import one_blas_thread
 from condcs._inference.propensities import Propensity, chosen_propensity
 from condcs._inference.results import Estimate
 from condcs._inference.smoothing import Smoother

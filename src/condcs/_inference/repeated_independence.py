@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import one_blas_thread
 from condcs._inference.smoothing import (
     Smoother,
     squared_distances,

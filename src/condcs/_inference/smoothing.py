@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import one_blas_thread
 from condcs._inference import anchors
 from condcs._inference.anchors import CHUNK, over_rows, total
 from condcs._kernels.row_sums import exp_in_place

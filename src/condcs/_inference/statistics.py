@@ -20,15 +20,12 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from condcs._core.arrays import Array
-from condcs._core.checks import Parts, Variable
+from condcs._core.checks import Groups, Parts, Variable, label_type
 from condcs._core.errors import DataError
-from condcs._core.groups import Groups, label_type
 from condcs._core.progress import report_done
-from condcs._core.settings import current_settings
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference.anchors import drawn_anchors, over_rows, total
-from condcs._kernels.log_kernels import LogKernel, product
-from condcs._kernels.low_rank import pseudo_inverse
+from condcs._kernels.log_kernels import LogKernel, product, pseudo_inverse
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.bregman import bregman_pairs
 from condcs._measures.formulas import (

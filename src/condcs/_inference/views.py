@@ -35,12 +35,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from condcs._core.settings import current_settings
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference.anchors import total
 from condcs._inference.propensities import Surprises
 from condcs._inference.smoothing import Smoother, in_deviations, median_square, squared_distances
-from condcs._kernels.low_rank import pivoted_cholesky
+from condcs._kernels.log_kernels import pivoted_cholesky
 from condcs._kernels.row_sums import exp_in_place
 
 FloatArray = np.ndarray[Any, Any]

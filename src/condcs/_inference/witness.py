@@ -12,21 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import NUMPY, Array, backend_of, logsumexp
-from condcs._core.checks import Parts, Variable, check_choice, check_integer, check_variable
-from condcs._core.equality import ByValue
+from condcs._core.arrays import NUMPY, Array, ByValue, backend_of, logsumexp
+from condcs._core.checks import Groups, Parts, Variable, check_choice, check_integer, check_rng, check_variable
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, public, warn_caller
-from condcs._core.groups import Groups
-from condcs._core.random import check_rng
-from condcs._core.settings import current_settings
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.propensities import chosen_propensity
 from condcs._inference.smoothing import Smoother
 from condcs._inference.views import adjusted_values
 from condcs._kernels.bandwidths import Bandwidth
-from condcs._kernels.log_kernels import Kernel, KernelOption, LogKernel, check_kernel, log_kernel
-from condcs._kernels.low_rank import pivoted_cholesky
+from condcs._kernels.log_kernels import Kernel, KernelOption, LogKernel, check_kernel, log_kernel, pivoted_cholesky
 from condcs._measures.inputs import ConditionalProblem, conditional_problem
 
 FloatArray = np.ndarray[Any, Any]

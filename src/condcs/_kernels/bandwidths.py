@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from condcs._core.errors import BandwidthError, BandwidthWarning, ShapeError, pu
 Bandwidth = float | str | Sequence[float] | Array
 """A positive number, one per column, or the name of a rule."""
 
-RULES = ("median", "joint_median", "silverman", "scott")
+Rule = Literal["median", "joint_median", "silverman", "scott"]
+RULES = get_args(Rule)
 
 MEDIAN_ROWS = 2_000
 """Up to this many pooled rows the median distance is exact; above, it is that of a subsample of this size."""
@@ -27,14 +28,14 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 @public
-def bandwidth(*samples: Array, rule: str = "median") -> float | np.ndarray[Any, Any]:
-    """Width that a bandwidth rule finds for samples of one variable, pooled.
+def bandwidth(*samples: Array, rule: Rule = "median") -> float | np.ndarray[Any, Any]:
+    """Bandwidth by a rule, from the pooled samples of one variable.
 
     "median" measures every column in units of its own spread, the square root of the median squared difference between
-    two rows, and multiplies these units by the square root of the median squared distance in them: one width per
+    two rows, and multiplies these units by the square root of the median squared distance in them: one bandwidth per
     column, which changes with the unit of that column only. "joint_median" is the rule of the paper, the square root of
-    the median squared distance over the columns as they are: one width for all columns, set by those with the largest
-    numbers. For a single column the two are the same. Medians are exact up to 2,000 pooled rows, and those of a
+    the median squared distance over the columns as they are: one bandwidth for all columns, dominated by those with the
+    largest numbers. For a single column the two are the same. Medians are exact up to 2,000 pooled rows, and those of a
     subsample with a fixed seed above. "silverman" and "scott" are the factors of `scipy.stats.gaussian_kde` times the
     pooled standard deviation of each column. Cost O(min(n, 2000)^2 d).
 
@@ -43,12 +44,12 @@ def bandwidth(*samples: Array, rule: str = "median") -> float | np.ndarray[Any, 
     *samples : array, shape (n, d)
         One or more samples of the same variable.
     rule : {"median", "joint_median", "silverman", "scott"}
-        Which rule.
+        The rule.
 
     Returns
     -------
     float or array of shape (d,)
-        One width per column; a float for "joint_median", and for "median" of a single column.
+        One bandwidth per column; a float for "joint_median", and for "median" of a single column.
 
     Examples
     --------
@@ -72,19 +73,10 @@ def bandwidth(*samples: Array, rule: str = "median") -> float | np.ndarray[Any, 
 def column_widths(
     option: str, bandwidth: Bandwidth, variable: Variable, backend: Backend, *, response: bool
 ) -> np.ndarray[Any, Any]:
-    """Return one width per column, as float64.
+    """Return one bandwidth per column, as float64, from what the caller gave as `option`.
 
-    Parameters
-    ----------
-    option : str
-        Name of the option, for messages.
-    bandwidth
-        What the caller gave.
-    variable, backend
-        The pooled variable and its array library.
-    response : bool
-        Whether this is y. A constant response makes every kernel value 1 whatever the width, so it only warns; a
-        constant x leaves nothing to condition on and is an error.
+    A constant response makes every kernel value 1 whatever the bandwidth, so that it only warns; a constant x leaves
+    nothing to condition on and is an error.
     """
     columns = variable.values.shape[1]
     if isinstance(bandwidth, str):
@@ -96,8 +88,8 @@ def column_widths(
             )
         if backend.is_traced(variable.values):
             raise BandwidthError(
-                f"`{option}` must be a number where the data cannot be looked at (inside jax.jit or jax.vmap), got "
-                f"the rule {bandwidth!r}. Find the width first, with `condcs.bandwidth(...)`, and pass it."
+                f"`{option}` must be a number inside jax.jit and jax.vmap, where values are not known yet, got the "
+                f"rule {bandwidth!r}. Compute the bandwidth first, with `condcs.bandwidth(...)`, and pass it."
             )
         values = backend.to_numpy(variable.values).astype(np.float64, copy=False)
         if bandwidth in ("median", "joint_median"):
@@ -115,7 +107,7 @@ def column_widths(
         )
     if not np.all(np.isfinite(widths)) or not np.all(widths > 0):
         raise BandwidthError(
-            f"`{option}` must be positive and finite, got {bandwidth!r}. Pass a positive width in the units of "
+            f"`{option}` must be positive and finite, got {bandwidth!r}. Pass a positive number in the units of "
             f'{variable.title}, or {option}="median".'
         )
     return widths
@@ -137,17 +129,10 @@ def _as_numbers(option: str, bandwidth: Any) -> np.ndarray[Any, Any]:
 
 
 def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple[np.ndarray[Any, Any], int]:
-    """Return one width per column by the rule "median" or "joint_median", and which percentile it is.
+    """Return one bandwidth per column by the rule "median" or "joint_median", and which percentile it is.
 
     50 stands for the median; where more than half of all pairs of rows are equal, the lowest percentile above it that
-    is positive takes its place. If all rows are equal, widths are 0. Nothing is said: callers have their own words.
-
-    Parameters
-    ----------
-    values : array, shape (n, d)
-        At least two rows of finite numbers.
-    joint : bool
-        Whether columns count as they are, instead of in units of their own spread.
+    is positive takes its place. If all rows are equal, bandwidths are 0, without a warning.
     """
     values = values[_median_rows(len(values))]
     columns = values.shape[1]
@@ -181,7 +166,8 @@ def _column_medians(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any],
     """Square root of the median squared difference in each column, which percentile it is, and the largest size."""
     from condcs._kernels.compiled_medians import median_differences
 
-    ordered = np.sort(np.ascontiguousarray(values.T), axis=1)
+    ordered = np.array(values.T, order="C")
+    ordered.sort(axis=1)
     peaks = np.maximum(-ordered[:, 0], ordered[:, -1])
     if peaks.max() < 0.25 * _LARGEST:
         return *median_differences(ordered), peaks
@@ -219,7 +205,7 @@ def _median_rule(
 ) -> np.ndarray[Any, Any]:
     """Widths by a median, with an error or a warning where there is none."""
     widths, percentile = median_widths(values, joint=rule == "joint_median")
-    if not np.any(widths > 0):
+    if not widths.max() > 0:
         return np.full(len(widths), _constant(option, variable.title, variable.names, response))
     if percentile > 50:
         found = ", ".join(f"{w:.4g}" for w in np.unique(widths)[:4])
@@ -255,7 +241,7 @@ def _constant(option: str, title: str, names: tuple[str, ...], response: bool) -
             f"or pass {option} as a number."
         )
     warn_caller(
-        f"{title}: {what} is constant, so any width gives the same similarities; `{option}` is set to 1.",
+        f"{title}: {what} is constant, so that every bandwidth gives the same kernel values; `{option}` is set to 1.",
         BandwidthWarning,
     )
     return 1.0

@@ -188,17 +188,8 @@ def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third:
     """Median of the `count` numbers below 1e290 in three arrays, and how it was found.
 
     0: it is positive. 1: it was 0, and the smallest positive percentile above it is returned. 2: all are 0; returns 1.
-
-    Parameters
-    ----------
-    first, first_ends, second, second_ends : array
-        Non-negative numbers, grouped (see `group`).
-    third : array
-        Non-negative numbers as they come; padding of 1e300 does not count.
-    count : int
-        How many numbers there are without the padding.
-    scratch : array
-        Room for `count` + 1 numbers, and at least 512.
+    The numbers are not negative. The first two arrays are grouped (see `group`), the third may be padded with 1e300.
+    `scratch` has room for `count` + 1 numbers, and at least 512.
     """
     upper = count // 2
     lower = upper - 1 if count % 2 == 0 else upper

@@ -6,9 +6,10 @@ A log kernel holds the pooled sample twice, as `left` rows and `right` columns, 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -20,10 +21,11 @@ from condcs._kernels.bandwidths import Bandwidth, column_widths
 
 Rows = tuple[Array, ...]
 
-Kernel = str | Sequence[str] | Callable[[Array, Array], Array]
+KernelName = Literal["gaussian", "laplacian", "delta"]
+Kernel = KernelName | Sequence[KernelName] | Callable[[Array, Array], Array]
 """A kernel's name, one name per column, or a function of two blocks of rows that returns their Gram block."""
 
-KERNELS = ("gaussian", "laplacian", "delta")
+KERNELS = get_args(KernelName)
 
 
 class LogKernel:
@@ -103,20 +105,17 @@ class Expanded(LogKernel):
     # Made on first use: a kernel that only serves as a factor of a product never needs them.
     @property
     def left(self) -> Rows:
-        """Pooled features of the rows of a block."""
         if not self._left:
             self._left = (self._features(-self.half_norm, self._ones()),)
         return self._left
 
     @property
     def right(self) -> Rows:
-        """Pooled features of the columns of a block."""
         if self._right is None:
             self._right = (self._features(self._ones(), -self.half_norm),)
         return self._right
 
     def take(self, rows: Any) -> LogKernel:
-        """Return the same kernel on other rows of the pool."""
         return Expanded(self.backend, self.z[rows], self.half_norm[rows])
 
     def _features(self, *last: Array) -> Array:
@@ -126,7 +125,6 @@ class Expanded(LogKernel):
         return self.backend.xp.ones_like(self.half_norm)
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        """Return the exponents of `left` rows against `right` rows."""
         return left[0] @ right[0].T
 
 
@@ -141,11 +139,9 @@ class Differences(LogKernel):
         self.floats_per_pair = 1 if backend.name == "numpy" else values.shape[1]
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        """Return the exponents of `left` rows against `right` rows."""
         return -0.5 * _squared_distances(self.backend, left[0], right[0], self.widths)
 
     def relative(self, left: Rows, right: Rows, places: Array) -> Array:
-        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
         return _relative_exponents(left[0], right[0], places, self.widths)
 
 
@@ -175,16 +171,13 @@ class Condensed(LogKernel):
         return cls(backend, (z,), -0.5 * squared_distances(z))
 
     def take(self, rows: Any) -> LogKernel:
-        """Return the same kernel on other rows of the pool."""
         return product([Condensed.of(self.backend, z[rows]) for z in self.left])
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        """Return the exponents of `left` rows against `right` rows."""
         squared = [cdist(a, b, "sqeuclidean") for a, b in zip(left, right, strict=True)]
         return -0.5 * sum(squared[1:], squared[0])
 
     def relative(self, left: Rows, right: Rows, places: Array) -> Array:
-        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
         return sum(_relative_exponents(a, b, places, np.ones(a.shape[1])) for a, b in zip(left, right, strict=True))
 
     def row_sums(self, sizes: tuple[int, ...]) -> Array:
@@ -205,7 +198,6 @@ class Laplacian(LogKernel):
         self.floats_per_pair = 1 if backend.name == "numpy" else values.shape[1]
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        """Return the exponents of `left` rows against `right` rows."""
         a, b = left[0], right[0]
         xp = self.backend.xp
         if self.product and self.backend.name == "numpy":
@@ -218,7 +210,6 @@ class Laplacian(LogKernel):
         return -xp.where(apart, xp.sqrt(xp.where(apart, squared, xp.ones_like(squared))), xp.zeros_like(squared))
 
     def relative(self, left: Rows, right: Rows, places: Array) -> Array:
-        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
         if self.product:
             return super().relative(left, right, places)
         # A difference of roots is that of the squares over the sum.
@@ -238,7 +229,6 @@ class Delta(LogKernel):
         self.floats_per_pair = values.shape[1]
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        """Return the exponents of `left` rows against `right` rows."""
         xp = self.backend.xp
         a, b = left[0], right[0]
         equal = a[:, :1] == b[:, 0]
@@ -268,7 +258,7 @@ class Function(LogKernel):
             i, j = np.unravel_index(np.argmax(np.abs(gram - gram.T)), gram.shape)
             raise DataError(
                 f"`{self.option}` must be symmetric, got {gram[i, j]:.4g} for two rows and {gram[j, i]:.4g} for the "
-                "same two exchanged. Make it so, e.g. by averaging k(a, b) and k(b, a).T."
+                "same two exchanged. Symmetrize it, e.g. by averaging k(a, b) and k(b, a).T."
             )
 
     def _gram(self, a: Array, b: Array) -> Array:
@@ -286,7 +276,7 @@ class Function(LogKernel):
         if tuple(gram.shape) != expected:
             raise DataError(
                 f"`{self.option}` must return a block of shape {expected} for that many rows, got {tuple(gram.shape)}. "
-                "A kernel takes (a, b), rows of each, and returns all pairs."
+                "A kernel takes two blocks of rows and returns the values of all pairs."
             )
         if "complex" in str(gram.dtype) or str(gram.dtype) == "object":
             raise DataError(
@@ -305,14 +295,12 @@ class Function(LogKernel):
         return gram
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        """Return the exponents of `left` rows against `right` rows."""
         xp = self.backend.xp
         gram = self._gram(left[0], right[0])
         positive = gram > 0
         return xp.where(positive, xp.log(xp.where(positive, gram, xp.ones_like(gram))), -xp.inf * xp.ones_like(gram))
 
     def diagonal(self) -> Array:
-        """Return the exponents of each row with itself."""
         values = self.left[0]
         rows = [self.evaluate((values[i : i + 1],), (values[i : i + 1],))[0] for i in range(values.shape[0])]
         return self.backend.concat(rows)
@@ -332,11 +320,9 @@ class Product(LogKernel):
         self.floats_per_pair = max(f.floats_per_pair for f in factors)
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        """Return the exponents of `left` rows against `right` rows."""
         return self._sum(lambda factor, part: factor.evaluate(left[part], right[part]))
 
     def relative(self, left: Rows, right: Rows, places: Array) -> Array:
-        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
         return self._sum(lambda factor, part: factor.relative(left[part], right[part], places))
 
     def _sum(self, exponents: Callable[[LogKernel, slice], Array]) -> Array:
@@ -351,12 +337,10 @@ class Product(LogKernel):
         return total
 
     def diagonal(self) -> Array | None:
-        """Return the exponents of each row with itself, or None where all are zero."""
         parts = [d for d in (f.diagonal() for f in self.factors) if d is not None]
         return sum(parts[1:], parts[0]) if parts else None
 
     def take(self, rows: Any) -> LogKernel:
-        """Return the same kernel on other rows of the pool."""
         return Product([f.take(rows) for f in self.factors])
 
 
@@ -398,7 +382,7 @@ def gaussian(
     xp = backend.xp
     bits = xp.finfo(values.dtype).bits
     low, high = _WIDTH_RANGE[bits]
-    if low < widths.min() and widths.max() < high and not backend.is_traced(values):
+    if all(low < width < high for width in widths.tolist()) and not backend.is_traced(values):
         if backend.name == "numpy" and bits == 64 and len(values) <= _SMALL_POOL and len(widths) <= _FEW_COLUMNS:
             with np.errstate(over="ignore", invalid="ignore"):
                 # Near the data before dividing: far from the origin quotients have fewer digits than differences.
@@ -499,7 +483,7 @@ class KernelOption:
 
 def check_kernel(option: str, kernel: Kernel) -> KernelOption:
     """Check the form of a kernel option."""
-    if callable(kernel):
+    if callable(kernel) or (isinstance(kernel, str) and kernel in KERNELS):
         return KernelOption(option, kernel)
     names = (kernel,) if isinstance(kernel, str) else kernel
     if not isinstance(names, Sequence) or not names or not all(isinstance(n, str) and n in KERNELS for n in names):
@@ -590,3 +574,44 @@ def _product_of_columns(
         else:
             factors.append(Delta(backend, values))
     return product(factors)
+
+
+# Gram matrices of low rank.
+
+
+FloatArray = np.ndarray[Any, Any]
+
+
+def pivoted_cholesky(
+    column: Callable[[int], FloatArray], diagonal: FloatArray, *, most: int, enough: Callable[[FloatArray], bool]
+) -> tuple[FloatArray, FloatArray]:
+    """Return a factor F of a Gram matrix, F F' being close to it, and what is left of the diagonal.
+
+    `column` takes the place of a row and returns that column of the matrix. The next one is always that of the row of
+    which most is left, until there are `most` or what is left of the diagonal is `enough`. Cost O(n r^2) for rank r.
+    """
+    rest = np.array(diagonal, np.float64)
+    n, k = len(rest), 0
+    factor = np.zeros((n, min(most, 64)))
+    while k < most and not enough(rest):
+        pivot = int(np.argmax(rest))
+        if k == factor.shape[1]:
+            factor = np.hstack([factor, np.zeros((n, min(most - k, k)))])
+        factor[:, k] = (column(pivot) - factor[:, :k] @ factor[pivot, :k]) / math.sqrt(rest[pivot])
+        rest = np.maximum(rest - factor[:, k] ** 2, 0.0)
+        rest[pivot] = 0.0
+        k += 1
+    return np.ascontiguousarray(factor[:, :k]), rest
+
+
+def main_directions(gram: FloatArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
+    """Return the eigenvalues of a Gram matrix above this part of the largest one, and their eigenvectors."""
+    values, vectors = np.linalg.eigh(0.5 * (gram + gram.T))
+    kept = values > tolerance * values[-1]
+    return values[kept], vectors[:, kept]
+
+
+def pseudo_inverse(gram: FloatArray, tolerance: float) -> FloatArray:
+    """Return the inverse of a Gram matrix along its main directions."""
+    values, vectors = main_directions(gram, tolerance)
+    return np.asarray((vectors / values) @ vectors.T)

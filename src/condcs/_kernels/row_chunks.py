@@ -58,11 +58,11 @@ class RowChunk:
         return RowChunk(tuple(v[rows] for v in self.values), *others)
 
 
-def joined_rows(first: RowChunk, second: RowChunk) -> RowChunk:
-    """Return the rows of both."""
-    values = tuple(np.concatenate(pair) for pair in zip(first.values, second.values, strict=True))
+def joined_rows(*chunks: RowChunk) -> RowChunk:
+    """Return the rows of all chunks, one after the other."""
+    values = tuple(np.concatenate(of_variable) for of_variable in zip(*(c.values for c in chunks), strict=True))
     names = ("weights", "groups", "index", "codes")
-    return RowChunk(values, *(np.concatenate([getattr(first, n), getattr(second, n)]) for n in names))
+    return RowChunk(values, *(np.concatenate([getattr(c, name) for c in chunks]) for name in names))
 
 
 @dataclass(frozen=True)
@@ -156,17 +156,26 @@ def blocks(first: FloatArray, second: FloatArray) -> list[tuple[Any, Any]]:
     return [(order[a:b], other[c:e]) for a, b, (c, e) in zip(starts, ends, found, strict=True) if e > c]
 
 
+def _met(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> Iterator[tuple[Any, Any, list[LogKernel], int]]:
+    """Yield the places of query rows and of chunk rows of one category, their kernels, and how many queries there are.
+
+    The kernels are over the query rows followed by those of the chunk.
+    """
+    for mine, theirs in blocks(queries.codes, chunk.codes):
+        pairs = zip(queries.values, chunk.values, strict=True)
+        values = [np.concatenate([a[mine], b[theirs]]) for a, b in pairs]
+        yield mine, theirs, kernels.on(values), len(queries.weights[mine])
+
+
 def chunk_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> FloatArray:
     """Return every query row's kernel mass in the chunk, for each product of kernels: products x queries.
 
     Sums may underflow to 0. Cost O(queries x rows) exponentials within each category, memory O(queries + rows).
     """
     sums = np.zeros((len(kernels.products), len(queries)))
-    for mine, theirs in blocks(queries.codes, chunk.codes):
-        values = [np.concatenate([a[mine], b[theirs]]) for a, b in zip(queries.values, chunk.values, strict=True)]
+    for mine, theirs, made, m in _met(kernels, queries, chunk):
         weights = chunk.weights[theirs]
-        made, m, n = kernels.on(values), len(values[0]) - len(weights), len(weights)
-        part = np.zeros((len(made), m))
+        part, n = np.zeros((len(made), m)), len(weights)
         for start in range(0, n, _TILE[1]):
             columns = slice(start, min(start + _TILE[1], n))
             for first in range(0, m, _TILE[0]):
@@ -185,19 +194,18 @@ def chunk_log_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> t
     """
     peaks = np.full((len(kernels.products), len(queries)), -np.inf)
     totals = np.zeros_like(peaks)
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(chunk.weights)
-    for mine, theirs in blocks(queries.codes, chunk.codes):
-        values = [np.concatenate([a[mine], b[theirs]]) for a, b in zip(queries.values, chunk.values, strict=True)]
-        n = len(log_weights[theirs])
-        made, m = kernels.on(values), len(values[0]) - n
-        places = np.arange(len(queries))[mine]
+    for mine, theirs, made, m in _met(kernels, queries, chunk):
+        weights, places = _logs(chunk.weights[theirs]), np.arange(len(queries))[mine]
         for first in range(0, m, _TILE[0]):
             rows = slice(first, min(first + _TILE[0], m))
-            for k, tile in enumerate(exponents(made, m, rows, slice(0, n))):
-                tile += log_weights[theirs]
-                peaks[k, places[rows]], totals[k, places[rows]] = log_sums_of(tile)
+            for k, tile in enumerate(exponents(made, m, rows, slice(0, len(weights)))):
+                peaks[k, places[rows]], totals[k, places[rows]] = log_sums_of(tile + weights)
     return peaks, totals
+
+
+def _logs(weights: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(weights))
 
 
 @dataclass(frozen=True)
@@ -216,17 +224,10 @@ def chunk_far_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> F
     """Return log sums of K and K L, relative to the value of K at one of the nearest rows of the chunk."""
     log_x, log_xy = np.full((2, len(queries)), -np.inf)
     nearest = np.zeros_like(queries.values[0])
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(chunk.weights)
-    single = replace(kernels, products=((0,), (1,)))
-    for mine, theirs in blocks(queries.codes, chunk.codes):
-        values = [np.concatenate([a[mine], b[theirs]]) for a, b in zip(queries.values, chunk.values, strict=True)]
-        kernel_x, kernel_y = single.on(values)
-        weights, n = log_weights[theirs], len(log_weights[theirs])
-        m = len(values[0]) - n
+    for mine, theirs, (kernel_x, kernel_y), m in _met(replace(kernels, products=((0,), (1,))), queries, chunk):
         left, right = tuple(a[:m] for a in kernel_x.left), tuple(a[m:] for a in kernel_x.right)
-        relative, places = relative_exponents(kernel_x, left, right, weights)
-        with_y = relative + kernel_y.block(slice(0, m), slice(m, m + n))
+        relative, places = relative_exponents(kernel_x, left, right, _logs(chunk.weights[theirs]))
+        with_y = relative + kernel_y.block(slice(0, m), slice(m, None))
         log_x[mine], log_xy[mine] = (logsumexp(NUMPY, a, axis=1) for a in (relative, with_y))
         nearest[mine] = chunk.values[0][theirs][places]
     return FarSums(log_x, log_xy, nearest)

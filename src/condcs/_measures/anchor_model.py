@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from condcs._kernels.low_rank import pseudo_inverse
+from condcs._kernels.log_kernels import pseudo_inverse
 from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, blocks, exponents, joined_rows
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import RowSums

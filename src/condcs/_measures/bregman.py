@@ -9,22 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from condcs._core.arrays import Array, Backend
-from condcs._core.checks import Variable, check_choice
+from condcs._core.checks import Groups, Variable, check_choice
 from condcs._core.errors import public
-from condcs._core.groups import Groups
 from condcs._kernels.bandwidths import Bandwidth, column_widths
 from condcs._kernels.log_kernels import gaussian
 from condcs._kernels.row_sums import log_row_sums
-from condcs._measures.formulas import directed, marginal_interaction
-from condcs._measures.inputs import NumericProblem, numeric_problem
+from condcs._measures.formulas import Direction, directed, marginal_interaction
+from condcs._measures.inputs import NumericProblem, numeric_problem, pair
 
-GENERATORS = ("von_neumann", "log_det")
-MATRICES = ("covariance", "correntropy")
+Generator = Literal["von_neumann", "log_det"]
+Matrix = Literal["covariance", "correntropy"]
 
 RIDGE = 1e-8
 """Smallest eigenvalue that is left as it is, as a part of the trace."""
@@ -37,10 +36,10 @@ def conditional_bregman(
     xq: Array,
     yq: Array,
     *,
-    generator: str = "von_neumann",
-    matrix: str = "covariance",
+    generator: Generator = "von_neumann",
+    matrix: Matrix = "covariance",
     bandwidth: Bandwidth = "median",
-    direction: str = "pq",
+    direction: Direction = "pq",
 ) -> Array:
     r"""Conditional Bregman matrix divergence between p(y|x) and q(y|x).
 
@@ -65,14 +64,14 @@ def conditional_bregman(
     xq, yq : array, shape (m, d_x) and (m, d_y)
         Second sample; ``n`` and ``m`` may differ.
     generator : {"von_neumann", "log_det"}
-        Which Bregman divergence. With covariances, log-det does not change when columns are rescaled, and is twice the
+        The Bregman divergence. With covariances, log-det does not change when columns are rescaled, and is twice the
         expected Kullback-Leibler divergence of the conditionals if all is Gaussian with equal means; von Neumann
         changes with the units.
     matrix : {"covariance", "correntropy"}
         Covariances see second moments only, so not a shift of the mean. Correntropy sees all moments, but compares
         columns with one another: bring them to one scale first.
     bandwidth : float or {"median", "joint_median", "silverman", "scott"}
-        Width of the correntropy kernel; not used with covariances. There is one width for all entries, because k
+        Bandwidth of the correntropy kernel; not used with covariances. There is one for all entries, because k
         compares every column with every other: a rule takes all numbers of the pooled sample, of x and y alike, as one
         column.
     direction : {"pq", "mean", "max"}
@@ -102,7 +101,7 @@ def conditional_bregman(
     >>> bool(0 <= near < 0.1 < far)
     True
     """
-    problem = numeric_problem([("xp", xp), ("xq", xq)], [("yp", yp), ("yq", yq)])
+    problem = numeric_problem(pair("x", xp, xq), pair("y", yp, yq))
     divergences = conditional_bregman_pairs(
         problem, generator=generator, matrix=matrix, bandwidth=bandwidth, direction=direction
     )
@@ -112,27 +111,29 @@ def conditional_bregman(
 def conditional_bregman_pairs(
     problem: NumericProblem,
     *,
-    generator: str = "von_neumann",
-    matrix: str = "covariance",
+    generator: Generator = "von_neumann",
+    matrix: Matrix = "covariance",
     bandwidth: Bandwidth = "median",
-    direction: str = "pq",
+    direction: Direction = "pq",
 ) -> Array:
     """Conditional Bregman divergences of every group (row) from every other (column), G x G."""
-    check_choice("matrix", matrix, MATRICES)
+    check_choice("matrix", matrix, get_args(Matrix))
     matrices = second_moments(problem, matrix, bandwidth)
     return bregman_pairs(problem.inputs.backend, matrices, problem.x.values.shape[1], generator, direction)
 
 
-def bregman_pairs(backend: Backend, matrices: list[Array], n_x: int, generator: str, direction: str = "pq") -> Array:
+def bregman_pairs(
+    backend: Backend, matrices: list[Array], n_x: int, generator: Generator, direction: Direction = "pq"
+) -> Array:
     """Joint minus marginal divergences from joint matrices whose first `n_x` columns are x, G x G."""
-    check_choice("generator", generator, GENERATORS)
+    check_choice("generator", generator, get_args(Generator))
     divergences = _von_neumann if generator == "von_neumann" else _log_det
     definite = [_definite(backend, c) for c in matrices]
     pairs = divergences(backend, definite) - divergences(backend, [c[:n_x, :n_x] for c in definite])
     return directed(backend, pairs, direction)
 
 
-def second_moments(problem: NumericProblem, matrix: str, bandwidth: Bandwidth) -> list[Array]:
+def second_moments(problem: NumericProblem, matrix: Matrix, bandwidth: Bandwidth) -> list[Array]:
     """Return the joint matrix of each group."""
     backend = problem.inputs.backend
     concat = np.concatenate if backend.name == "numpy" else backend.xp.concat

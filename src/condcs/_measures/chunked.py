@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from condcs._core.arrays import NUMPY
-from condcs._core.checks import Variable, check_options
+from condcs._core.checks import Groups, Variable, check_options
 from condcs._core.errors import DataError, ParameterError, ShapeError, public
-from condcs._core.groups import Groups
 from condcs._kernels.bandwidths import Bandwidth, median_rows
 from condcs._kernels.log_kernels import KernelOption, check_kernel, log_kernel
 from condcs._kernels.row_chunks import RowChunk, RowKernels, rounded_centre
 from condcs._measures.formulas import weight_totals
 from condcs._measures.registry import MEASURES, measure_named
 from condcs._measures.sampled import Sampled, SampledFloat, sampled_value
-from condcs._parallel.row_parts import Part, sample_parts
-from condcs._parallel.spreading import Shared, active_workers, in_order, spread
-from condcs._parallel.threads import on_threads
+from condcs._parallel.spreading import Shared, active_workers, in_order, on_threads, spread
 
 FloatArray = np.ndarray[Any, Any]
 T = TypeVar("T")
@@ -140,18 +139,11 @@ _SAMPLES = ("p", "q")
 
 @dataclass(frozen=True)
 class _Reader:
-    """How the rows of a part become numbers.
-
-    Attributes
-    ----------
-    variables : sequence of _Variable
-        The variables.
-    labels : tuple of dict
-        Labels in ascending order of each label column of each variable, once they are known: {column: labels}.
-    """
+    """How the rows of a part become numbers."""
 
     variables: Sequence[_Variable]
     labels: tuple[dict[int, list[Any]], ...] = ()
+    """Labels in ascending order of each label column of each variable, once they are known: {column: labels}."""
 
     def tables(self, part: Part, group: int, known: _Summary | None = None) -> tuple[list[Any], FloatArray | None]:
         """Return the variables of a part as tables, and its weights; refuse another part than the one that is known."""
@@ -161,17 +153,26 @@ class _Reader:
             table = np.asarray(value)
             table = table[:, None] if table.ndim == 1 else table
             if table.ndim != 2 or table.shape[1] == 0:
-                raise ShapeError(f"`{sample}` must have rows of {variable.name}, got shape {table.shape} in a chunk.")
+                raise ShapeError(
+                    f"`{sample}` must have one or two dimensions in {variable.name}, got shape {table.shape} in a "
+                    "chunk. Rows are observations."
+                )
             found.append(table)
         if len(lengths := {len(table) for table in found}) > 1:
-            raise ShapeError(f"`{sample}` must have x and y of the same rows, got {sorted(lengths)} in a chunk.")
+            raise ShapeError(
+                f"`{sample}` must have as many rows of x as of y, got {sorted(lengths)} in a chunk. Row i of one "
+                "belongs to row i of the other."
+            )
         if known is not None and (len(found[0]) != known.size or _edges(found) != known.edges):
             raise _changed(group)
         if weights is None:
             return found, None
         weights = self.numbers(np.asarray(weights).reshape(-1, 1), group, "weights")[:, 0]
         if len(weights) != len(found[0]) or (weights < 0).any():
-            raise DataError(f"`{sample}` must have a weight for each row, none of them negative.")
+            raise DataError(
+                f"`{sample}` must have one non-negative weight per row, got {len(weights)} for {len(found[0])} rows "
+                f"of a chunk, the smallest {weights.min(initial=0.0):g}. Set unwanted rows to 0."
+            )
         return found, weights
 
     def values(self, tables: list[Any], group: int) -> list[FloatArray]:
@@ -198,7 +199,9 @@ class _Reader:
                 f"{table[0, 0]!r}. Pass e.g. kernel_{which}='delta', or one kernel per column."
             ) from None
         if not np.isfinite(numbers).all():
-            raise DataError(f"`{_SAMPLES[group]}` must be finite, got NaN or infinity in {which}. Leave out such rows.")
+            raise DataError(
+                f"`{_SAMPLES[group]}` must be finite, got NaN or infinity in {which}. Drop those rows, or impute them."
+            )
         return np.asarray(numbers)
 
 
@@ -225,16 +228,8 @@ class ChunkedRows:
     """The rows of two samples, part by part, in constant memory.
 
     The first pass counts rows and labels; the second, if a rule is to find a bandwidth, picks the rows that the rule
-    looks at: the same as if all rows were in memory. Then come the passes of the sampled supplier.
-
-    Parameters
-    ----------
-    samples : tuple of callable
-        Functions that make the parts of each sample anew.
-    variables : sequence of _Variable
-        The variables.
-    products : tuple of tuple of int
-        Which variables enter each product of kernels.
+    looks at: the same as if all rows were in memory. Then come the passes of the sampled supplier. `samples` are
+    functions that make the parts of each sample anew.
     """
 
     def __init__(
@@ -266,18 +261,26 @@ class ChunkedRows:
                 raise ShapeError(f"`{name}` must have at least 2 rows, got {size}. Pass more chunks.")
         every = [s for of_group in found for s in of_group if s.size]
         if len(widths := {s.columns for s in every}) > 1:
-            raise ShapeError(f"`p` and `q` must have the same columns in all chunks, got {widths}.")
+            raise ShapeError(
+                f"`p` and `q` must have the same number of columns in all chunks, got {sorted(widths)} of "
+                f"{', '.join(v.name for v in reader.variables)}. Pass the same columns each time."
+            )
         self._heaviest = max(s.heaviest for s in every)
         for name, of_group in zip(_SAMPLES, found, strict=True):
             if not max(s.heaviest for s in of_group) > 0:
-                raise DataError(f"`{name}` must have rows of positive weight, got zeros only.")
+                raise DataError(
+                    f"`{name}` must have a positive total weight, got all zeros. Give some rows a positive weight."
+                )
         labels: list[dict[int, list[Any]]] = []
         for which, variable in enumerate(reader.variables):
             labels.append({})
             for c in variable.label_columns(every[0].columns[which]):
                 labels[which][c] = sorted(set().union(*(s.labels[which][c] for s in every)))
                 if len(labels[which][c]) > _MOST_LABELS:
-                    raise DataError(f"column {c} of {variable.name} must have at most {_MOST_LABELS:,} labels.")
+                    raise DataError(
+                        f"column {c} of {variable.name} must have at most {_MOST_LABELS:,} labels, got "
+                        f"{len(labels[which][c]):,}. Merge rare labels into one."
+                    )
         self._reader = replace(reader, labels=tuple(labels))
         totals = [sum(s.sums[which] for s in every) / sum(self.sizes) for which in range(len(labels))]
         return tuple(rounded_centre(np.asarray(total)) for total in totals)
@@ -320,26 +323,22 @@ class ChunkedRows:
         return np.array(ordered), np.stack([counts[c] for c in ordered])
 
     def count_absent(self) -> int:
-        """Return how many rows have a category that the other sample does not have."""
         _, counts = self.categories
         return int(counts[(counts == 0).any(axis=1)].sum())
 
     def weights(self) -> FloatArray:
-        """Return the total weight of each group."""
         found = np.zeros(2)
         for group, total in self.map(lambda chunk: (chunk.groups[0], chunk.weights.sum())):
             found[group] += total
         return found
 
     def totals(self) -> FloatArray:
-        """Return total weights, sums of squared weights, and the same times each row's own similarity (3 x G)."""
         kernels, found = self.kernels, np.zeros((3, 2))
         for group, part in self.map(lambda chunk: (chunk.groups[0], _chunk_totals(kernels, chunk))):
             found[:, group] += part
         return found
 
     def map(self, function: Callable[[RowChunk], T]) -> Iterator[T]:
-        """Yield what a function makes of each chunk, in the order of the chunks."""
         reader, heaviest = self._reader, self._heaviest
         for results in self._each(lambda part, group, known: _visited(function, reader, heaviest, part, group, known)):
             yield from results
@@ -371,8 +370,8 @@ def _called(function: Callable[..., T], part: Part, group: int, known: Any) -> T
 
 def _changed(group: int) -> DataError:
     return DataError(
-        f"`{_SAMPLES[group]}` must consist of the same chunks each time it is read, got others. Pass a function that "
-        "makes the iterator anew, from data or a seed that do not change; write the rows to Parquet first if they do."
+        f"`{_SAMPLES[group]}` must yield the same chunks each time it is read, got different ones. Pass a function "
+        "that makes the iterator anew from the same data or seed; if the data change, write them to Parquet first."
     )
 
 
@@ -408,3 +407,178 @@ def _visited(
         codes = codes * len(labels) + values[0][:, c].astype(np.int64)
     rows = RowChunk(tuple(values), weights, np.full(n, group), known.start + np.arange(n), codes)
     return [function(rows.take(slice(first, first + _PIECE))) for first in range(0, n, _PIECE)]
+
+
+# Samples part by part: arrays on disk, Parquet and Arrow datasets, Dask collections.
+
+
+Rows = tuple[list[Any], Any]
+Part = Callable[[], Rows] | Rows
+"""A function without arguments that returns the variables of some rows, such as x and y, and their weights or None, and
+can be sent to another process; or, of a generator, the rows themselves."""
+
+PART_ROWS = 65_536
+"""Rows of a part of an array."""
+
+
+def sample_parts(
+    name: str, source: Any, variables: Mapping[str, Sequence[str] | None], weights: str | None
+) -> Callable[[], Iterable[Part]]:
+    """Return a function that makes the parts of a sample anew, for each time that it is read.
+
+    `source` is a tuple of arrays, one per variable, with or without weights, or a single array; a path or a dataset of
+    pyarrow; a Dask DataFrame; or a function that makes an iterator of such tuples, or of tables. `variables` are "x"
+    and "y", or "y" alone, with their columns in tables.
+    """
+    given = {which: tuple(columns) for which, columns in variables.items() if columns is not None}
+    columns = _Columns(name, given, weights) if len(given) == len(variables) else None
+    if callable(source):
+        return lambda: (_rows_of(name, chunk, tuple(variables), columns) for chunk in source())
+    if isinstance(source, Iterator):
+        raise ParameterError(
+            f"`{name}` must be a function that makes the iterator, because rows are read several times, got the "
+            f"iterator itself. Pass e.g. {name}=lambda: chunks()."
+        )
+    if isinstance(source, tuple | list) or (len(variables) == 1 and _is_array(source)):
+        parts = _array_parts(name, _as_tuple(source), tuple(variables))
+    elif columns is None:
+        options = " and ".join(f"`{which}`" for which in variables)
+        raise ParameterError(
+            f"{options} must name columns where `{name}` is a table or a dataset. Pass e.g. x=['age'], y='price'."
+        )
+    elif isinstance(source, str | Path) or type(source).__module__.startswith("pyarrow"):
+        parts = _arrow_parts(name, source, columns)
+    elif hasattr(source, "npartitions") and hasattr(source, "partitions"):
+        chosen = source[columns.names]
+        parts = [partial(_computed_frame, chosen.partitions[i], columns) for i in range(source.npartitions)]
+    elif hasattr(source, "columns") and hasattr(source, "shape"):
+        spans = [slice(start, start + PART_ROWS) for start in range(0, len(source), PART_ROWS)]
+        parts = [partial(_computed_frame, source[span], columns) for span in spans]
+    else:
+        raise DataError(
+            f"`{name}` must be {_expected(tuple(variables))}, a DataFrame (of Dask as well), the path of a Parquet "
+            f"dataset, a dataset of pyarrow, or a function that makes an iterator of chunks, got "
+            f"{type(source).__name__}. Convert it to one of these."
+        )
+    return lambda: parts
+
+
+def _expected(variables: tuple[str, ...]) -> str:
+    return "an array, or a pair (y, weights)" if len(variables) == 1 else "a pair (x, y), or (x, y, weights)"
+
+
+def _is_array(source: Any) -> bool:
+    """Whether this can be sliced by rows: an array, not a table with columns of its own."""
+    return hasattr(source, "shape") and hasattr(source, "dtype")
+
+
+def _as_tuple(source: Any) -> tuple[Any, ...]:
+    return tuple(source) if isinstance(source, tuple | list) else (source,)
+
+
+class _Columns:
+    """The columns of a table that are variables and weights."""
+
+    def __init__(self, sample: str, variables: dict[str, tuple[str, ...]], weights: str | None) -> None:
+        self.sample, self.variables, self.weights = sample, variables, weights
+
+    @property
+    def names(self) -> list[str]:
+        """All of them, each once."""
+        chosen = [name for names in self.variables.values() for name in names]
+        return list(dict.fromkeys([*chosen, *([] if self.weights is None else [self.weights])]))
+
+    def of(self, table: Any) -> Rows:
+        """Return the variables and the weights of a table: of pandas, pyarrow, polars, or a dictionary of columns."""
+        try:
+            found = [[np.asarray(table[name]) for name in names] for names in self.variables.values()]
+            weights = None if self.weights is None else np.asarray(table[self.weights])
+        except (KeyError, LookupError) as error:
+            names = ", ".join(self.names)
+            raise DataError(f"`{self.sample}` must have the columns {names}: {error}. Check the names.") from None
+        return [_table(columns) for columns in found], weights
+
+
+def _table(columns: list[Any]) -> Any:
+    return columns[0][:, None] if len(columns) == 1 else np.column_stack([_plain(c) for c in columns])
+
+
+def _plain(column: Any) -> Any:
+    """Return a column that can stand beside others: numbers as they are, anything else as objects."""
+    return column if column.dtype.kind in "fiub" else column.astype(object)
+
+
+def _rows_of(name: str, chunk: Any, variables: tuple[str, ...], columns: _Columns | None) -> Rows:
+    count = len(variables)
+    if isinstance(chunk, tuple | list) or (count == 1 and _is_array(chunk)):
+        arrays = _as_tuple(chunk)
+        if len(arrays) in (count, count + 1):
+            return list(arrays[:count]), arrays[count] if len(arrays) > count else None
+    if columns is None:
+        raise ParameterError(
+            f"`{name}` must yield {_expected(variables)}, where no columns are named, got {type(chunk).__name__}. Pass "
+            "e.g. x=['age'], y='price'."
+        )
+    return columns.of(chunk)
+
+
+def _array_parts(name: str, arrays: tuple[Any, ...], variables: tuple[str, ...]) -> list[Part]:
+    if len(arrays) not in (len(variables), len(variables) + 1):
+        raise ShapeError(
+            f"`{name}` must be {_expected(variables)}, got {len(arrays)} entries. Put the arrays in one tuple."
+        )
+    lengths = [a.shape[0] for a in arrays]
+    if any(np.isnan(n) for n in lengths):
+        raise ShapeError(
+            f"`{name}` must hold arrays of known length, got unknown ones. Call `.compute_chunk_sizes()` on the Dask "
+            "arrays first."
+        )
+    if len(set(lengths)) != 1:
+        raise ShapeError(
+            f"`{name}` must hold arrays with the same number of rows, got {lengths}. Row i of each belongs together."
+        )
+    spans = [slice(start, start + PART_ROWS) for start in range(0, int(lengths[0]), PART_ROWS)]
+    return [partial(_computed_arrays, tuple(a[span] for a in arrays), len(variables)) for span in spans]
+
+
+def _computed_arrays(arrays: tuple[Any, ...], count: int) -> Rows:
+    found = [np.asarray(_computed(a)) for a in arrays]
+    return found[:count], found[count] if len(found) > count else None
+
+
+def _computed_frame(frame: Any, columns: _Columns) -> Rows:
+    return columns.of(_computed(frame))
+
+
+def _computed(collection: Any) -> Any:
+    """Compute a Dask collection where this runs: its parts have been spread already."""
+    return collection.compute(scheduler="synchronous") if hasattr(collection, "compute") else collection
+
+
+def _arrow_parts(name: str, source: Any, columns: _Columns) -> list[Part]:
+    try:
+        import pyarrow.dataset
+    except ModuleNotFoundError:
+        raise ParameterError(
+            f"`{name}` must be read with pyarrow, which is not installed. Install it: pip install pyarrow."
+        ) from None
+    try:
+        dataset = source if hasattr(source, "get_fragments") else pyarrow.dataset.dataset(source)
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(f"`{name}` must be a Parquet or Arrow dataset: {str(error).splitlines()[0]}") from None
+    missing = [column for column in columns.names if column not in dataset.schema.names]
+    if missing:
+        raise DataError(
+            f"`{name}` must have the column {missing[0]!r}, got {', '.join(dataset.schema.names)}. Check the names."
+        )
+    return [partial(_read_fragment, piece, columns) for f in dataset.get_fragments() for piece in _pieces(f)]
+
+
+def _pieces(fragment: Any) -> Iterator[Any]:
+    """Yield the row groups of a file of Parquet, or a file of another format as it is."""
+    yield from fragment.split_by_row_group() if hasattr(fragment, "split_by_row_group") else [fragment]
+
+
+def _read_fragment(fragment: Any, columns: _Columns) -> Rows:
+    # One thread: parts are read by several threads or workers already.
+    return columns.of(fragment.to_table(columns=columns.names, use_threads=False))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from condcs._core.arrays import Array
 from condcs._core.checks import check_choice, check_same_rows, unless_named_alike
 from condcs._core.errors import public
@@ -10,19 +12,21 @@ from condcs._kernels.log_kernels import Kernel, product
 from condcs._kernels.row_chunks import PAIRS, RowSource
 from condcs._kernels.row_sums import log_row_sums, row_masses, warn_of_absent
 from condcs._measures.formulas import (
-    ESTIMATORS,
     RESPONSE_FORMS,
     ConditionalSums,
+    Estimator,
     LinearSums,
     PooledSums,
+    PredictorForm,
     PredictorSums,
+    ResponseForm,
     RowSums,
     conditional_interaction,
     contrast,
     pooled_divergences,
     predictor_divergence,
 )
-from condcs._measures.inputs import ConditionalProblem, Inputs, conditional_problem
+from condcs._measures.inputs import ConditionalProblem, Inputs, conditional_problem, pair
 from condcs._measures.sampled import Method, PooledRows, sampled_value, sampling_of
 
 
@@ -33,7 +37,7 @@ def conditional_cs(
     xq: Array,
     yq: Array,
     *,
-    estimator: str = "paper",
+    estimator: Estimator = "paper",
     bandwidth_x: Bandwidth = "median",
     bandwidth_y: Bandwidth = "median",
     kernel_x: Kernel = "gaussian",
@@ -44,7 +48,7 @@ def conditional_cs(
 ) -> Array:
     r"""Conditional Cauchy-Schwarz divergence between p(y|x) and q(y|x) (Prop. 2).
 
-    0 when the two conditionals agree wherever x is, growing as they part.
+    It is 0 when the two conditionals agree at every x, and grows with the difference between them.
 
     .. math:: D = \log T_{pp} + \log T_{qq} - \log T_{pq} - \log T_{qp}, \qquad
               T_{gh} = \sum_{j \in g} \frac{\sum_{i \in h} K_{ji} L_{ji}}{\sum_{i \in g} K_{ji} \sum_{i \in h} K_{ji}}
@@ -62,7 +66,7 @@ def conditional_cs(
         unequal samples; "pooled" estimates all three over both samples and is never negative; "p" and "q" use one cross
         term only, over the first or the second sample.
     bandwidth_x, bandwidth_y : float, sequence of float, or {"median", "joint_median", "silverman", "scott"}
-        Widths of the kernels; a rule estimates them from the pooled sample.
+        Bandwidths of the kernels; a rule estimates them from the pooled sample.
     kernel_x, kernel_y : {"gaussian", "laplacian", "delta"}, one per column, or callable
         "delta" compares labels.
     weights_p, weights_q : array, optional
@@ -82,9 +86,8 @@ def conditional_cs(
     Computed in the widest floating type given, in single precision at least, whatever torch's autocast says, and in
     double precision if there are integers that single precision would round.
 
-    One outlier in x carries as much weight as a whole region, because its row mass is small: a single row at x = 10
-    among 100 standard normal ones can raise D many times over. Finite is not the same as meaningful; look at the
-    rows before trusting the number.
+    One outlier in x carries as much weight as a whole region, because its kernel mass is small: a single row at x = 10
+    among 100 standard normal ones can raise D many times over. Look for outliers before you trust the number.
 
     Examples
     --------
@@ -97,31 +100,24 @@ def conditional_cs(
     >>> bool(0 <= same < 0.1 < turned)
     True
     """
-    problem = conditional_problem(
-        [("xp", xp), ("xq", xq)],
-        [("yp", yp), ("yq", yq)],
-        [("weights_p", weights_p), ("weights_q", weights_q)],
-        kernel_x=kernel_x,
-        kernel_y=kernel_y,
-        bandwidth_x=bandwidth_x,
-        bandwidth_y=bandwidth_y,
-    )
+    samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", weights_p, weights_q)
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
         rows = PooledRows(problem.variables, PAIRS, problem.groups)
         return sampled_value(sampled, rows, conditional_cs_sums(rows, estimator=estimator))
     return problem.inputs.result(conditional_cs_pairs(problem, estimator=estimator)[0, 1])
 
 
-def conditional_cs_sums(rows: RowSource, *, estimator: str = "paper") -> RowSums:
+def conditional_cs_sums(rows: RowSource, *, estimator: Estimator = "paper") -> RowSums:
     """Conditional CS divergence between two groups as sums over rows."""
-    check_choice("estimator", estimator, ESTIMATORS)
+    check_choice("estimator", estimator, get_args(Estimator))
     warn_of_absent(rows.count_absent(), sum(rows.sizes))
     return PooledSums() if estimator == "pooled" else ConditionalSums(estimator)
 
 
-def conditional_cs_pairs(problem: ConditionalProblem, *, estimator: str = "paper") -> Array:
+def conditional_cs_pairs(problem: ConditionalProblem, *, estimator: Estimator = "paper") -> Array:
     """Conditional CS divergences between all pairs of groups (G x G)."""
-    check_choice("estimator", estimator, ESTIMATORS)
+    check_choice("estimator", estimator, get_args(Estimator))
     masses = row_masses(problem.x.kernel, problem.y.kernel, problem.groups)
     if estimator == "pooled":
         return pooled_divergences(masses)
@@ -169,15 +165,8 @@ def conditional_euclidean(
     >>> bool(abs(conditional_euclidean(x, np.sin(x), x, np.sin(x))) < 1e-12)
     True
     """
-    problem = conditional_problem(
-        [("xp", xp), ("xq", xq)],
-        [("yp", yp), ("yq", yq)],
-        [("weights_p", weights_p), ("weights_q", weights_q)],
-        kernel_x=kernel_x,
-        kernel_y=kernel_y,
-        bandwidth_x=bandwidth_x,
-        bandwidth_y=bandwidth_y,
-    )
+    samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", weights_p, weights_q)
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
         rows = PooledRows(problem.variables, PAIRS, problem.groups)
         return sampled_value(sampled, rows, conditional_euclidean_sums(rows))
@@ -202,7 +191,7 @@ def conditional_cs_responses(
     y1: Array,
     y2: Array,
     *,
-    form: str = "paper",
+    form: ResponseForm = "paper",
     bandwidth_x: Bandwidth = "median",
     bandwidth_y: Bandwidth = "median",
     kernel_x: Kernel = "gaussian",
@@ -216,7 +205,7 @@ def conditional_cs_responses(
               \log \sum_j \frac{\sum_i K_{ji} L^2_{ji}}{(\sum_i K_{ji})^2} -
               2 \log \sum_j \frac{\sum_i K_{ji} L^{21}_{ji}}{(\sum_i K_{ji})^2}
 
-    with :math:`L^{21}_{ji} = k(y2_j, y1_i)`. As printed it is not symmetric in y1 and y2; Prop. 2 with equal x is.
+    with :math:`L^{21}_{ji} = k(y2_j, y1_i)`. This form is not symmetric in y1 and y2; Prop. 2 with equal x is.
     Cost O(n^2 d); memory O(n).
 
     Parameters
@@ -224,7 +213,7 @@ def conditional_cs_responses(
     x, y1, y2 : array, shape (n, d_x), (n, d_y), (n, d_y)
         Row i of each belongs together. As a loss, y1 is the truth and y2 the prediction.
     form : {"paper", "symmetric"}
-        As printed, or Prop. 2 with equal x (the two cross terms instead of twice one of them).
+        As printed in the paper, or Prop. 2 with equal x (both cross terms instead of twice one of them).
     bandwidth_x, bandwidth_y, kernel_x, kernel_y
         As in `conditional_cs`; y1 and y2 are pooled.
     weights : array, optional
@@ -244,17 +233,11 @@ def conditional_cs_responses(
     >>> round(float(conditional_cs_responses(x, x, x)), 12) + 0.0
     0.0
     """
-    check_choice("form", form, tuple(RESPONSE_FORMS))
-    problem = conditional_problem(
-        [("x", x), ("x", x)],
-        # Two variables, such as the truth and a prediction: other names are no mistake.
-        [("y1", y1), ("y2", unless_named_alike(y1, y2))],
-        [("weights", weights), ("weights", weights)],
-        kernel_x=kernel_x,
-        kernel_y=kernel_y,
-        bandwidth_x=bandwidth_x,
-        bandwidth_y=bandwidth_y,
-    )
+    check_choice("form", form, get_args(ResponseForm))
+    # Two variables, such as the truth and a prediction: other names are no mistake.
+    responses = [("y1", y1), ("y2", unless_named_alike(y1, y2))]
+    samples = [("x", x), ("x", x)], responses, [("weights", weights), ("weights", weights)]
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
         rows = PooledRows(problem.variables, PAIRS, problem.groups)
         return sampled_value(sampled, rows, conditional_cs_sums(rows, estimator=RESPONSE_FORMS[form]))
@@ -267,7 +250,7 @@ def conditional_cs_predictors(
     x1: Array,
     x2: Array,
     *,
-    form: str = "corrected",
+    form: PredictorForm = "corrected",
     bandwidth_y: Bandwidth = "median",
     bandwidth_x1: Bandwidth = "median",
     bandwidth_x2: Bandwidth = "median",
@@ -293,7 +276,7 @@ def conditional_cs_predictors(
     y, x1, x2 : array, shape (n, d_y), (n, d_1), (n, d_2)
         Row i of each belongs together.
     form : {"corrected", "paper"}
-        Which first term.
+        Which first term is used.
     bandwidth_y, bandwidth_x1, bandwidth_x2, kernel_y, kernel_x1, kernel_x2
         As in `conditional_cs`, one of each per variable.
     weights : array, optional
@@ -313,7 +296,7 @@ def conditional_cs_predictors(
     >>> bool(conditional_cs_predictors(x1 + x2, x1, x2) > 2 * conditional_cs_predictors(x1, x1, x2))
     True
     """
-    check_choice("form", form, ("corrected", "paper"))
+    check_choice("form", form, get_args(PredictorForm))
     inputs = Inputs.of(y, x1, x2, weights)
     y_parts, x1_parts, x2_parts = [("y", y)], [("x1", x1)], [("x2", x2)]
     response = inputs.kernel_variable(y_parts, "_y", kernel_y, bandwidth_y, response=True)

@@ -16,23 +16,24 @@ that see only some of the rows (`condcs._measures.sampled`). Compiled loops over
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
 from condcs._core.arrays import NUMPY, Array, Backend, log_weights, logsumexp
-from condcs._core.checks import check_choice
+from condcs._core.checks import Groups, check_choice
 from condcs._core.errors import OverlapError
-from condcs._core.groups import Groups
 from condcs._kernels.log_kernels import LogKernel
 from condcs._kernels.row_sums import RowMasses
 
 FloatArray = np.ndarray[Any, Any]
 
 Estimator = Literal["paper", "pooled", "p", "q"]
-ESTIMATORS: tuple[Estimator, ...] = ("paper", "pooled", "p", "q")
+ResponseForm = Literal["paper", "symmetric"]
+PredictorForm = Literal["corrected", "paper"]
+Direction = Literal["pq", "mean", "max"]
 
-RESPONSE_FORMS: dict[str, Estimator] = {"paper": "q", "symmetric": "paper"}
+RESPONSE_FORMS: dict[ResponseForm, Estimator] = {"paper": "q", "symmetric": "paper"}
 """Prop. 3 is Prop. 2 with equal x: as printed, its cross term runs over the rows of the second response alone."""
 
 
@@ -47,7 +48,7 @@ def pooled_terms(log_ratio_g: Array, log_ratio_h: Array, log_r: Array) -> Array:
 
 
 def predictor_terms(
-    log_a1: Array, log_b1: Array, log_a12: Array, log_b12: Array, form: str
+    log_a1: Array, log_b1: Array, log_a12: Array, log_b12: Array, form: PredictorForm
 ) -> tuple[tuple[float, Array], ...]:
     r"""Coefficients and log terms of the sums of Prop. 4: D is the sum of coefficient times log-sum.
 
@@ -130,14 +131,14 @@ def weight_totals(kernel: LogKernel, groups: Groups) -> Array:
     return xp.stack([xp.stack([xp.sum(part[s]) for s in groups.slices]) for part in parts])
 
 
-def predictor_divergence(backend: Backend, log_sums: list[Array], weights: Array | None, form: str) -> Array:
+def predictor_divergence(backend: Backend, log_sums: list[Array], weights: Array | None, form: PredictorForm) -> Array:
     """Prop. 4 from the log row sums of the kernels K1, K1 L, K1 K2 and K1 K2 L."""
     a1, b1, a12, b12 = log_sums
     parts = [c * log_total(backend, terms, weights) for c, terms in predictor_terms(a1, b1, a12, b12, form)]
     return parts[0] + parts[1] + parts[2]
 
 
-def contrast(t: Array, estimator: str = "paper") -> Array:
+def contrast(t: Array, estimator: Estimator = "paper") -> Array:
     """D[g,h] = T[g,g] + T[h,h] - T[g,h] - T[h,g] for all pairs, of T or of log T.
 
     The estimators "p" and "q" take one of the cross terms twice. T is G x G, or G x G x P for P labellings.
@@ -150,16 +151,12 @@ def contrast(t: Array, estimator: str = "paper") -> Array:
     return both - t - turned
 
 
-DIRECTIONS = ("pq", "mean", "max")
-"""What `direction` can be."""
-
-
-def check_direction(direction: str) -> str:
+def check_direction(direction: str) -> Direction:
     """Return a direction, or say which there are."""
-    return check_choice("direction", direction, DIRECTIONS)
+    return check_choice("direction", direction, get_args(Direction))
 
 
-def directed(backend: Backend, pairs: Array, direction: str) -> Array:
+def directed(backend: Backend, pairs: Array, direction: Direction) -> Array:
     """Combine D[g, h] with D[h, g] (last two axes) as `direction` says."""
     check_direction(direction)
     if direction == "pq":
@@ -193,7 +190,7 @@ def linear_pooled_interaction(shares: FloatArray, ratios: list[FloatArray]) -> F
 
 
 def linear_predictor_divergence(
-    a1: FloatArray, b1: FloatArray, a12: FloatArray, b12: FloatArray, form: str
+    a1: FloatArray, b1: FloatArray, a12: FloatArray, b12: FloatArray, form: PredictorForm
 ) -> FloatArray:
     """Prop. 4 for masses with rows on the last axis."""
     first = (b1**2 / (a1**2 * b12)).sum(-1) if form == "corrected" else (b1 / a1**2).sum(-1)
@@ -229,16 +226,14 @@ class RowSums(Protocol):
 class ConditionalSums:
     """Prop. 2: four sums, T[p,p], T[p,q], T[q,p], T[q,q]."""
 
-    estimator: str = "paper"
+    estimator: Estimator = "paper"
     logs = True
 
     @property
     def coefficients(self) -> FloatArray:
-        """Derivatives of the divergence by the logarithms of the sums."""
         return np.array({"paper": [1, -1, -1, 1], "p": [1, -2, 0, 1], "q": [1, 0, -2, 1]}[self.estimator], float)
 
     def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
-        """Return what rows of a group add to the sums."""
         log_a, log_b = _present(log_sums)
         added = np.zeros((len(log_weights), 4))
         terms = conditional_terms(log_b - log_a, log_a[:, group : group + 1])
@@ -246,7 +241,6 @@ class ConditionalSums:
         return added
 
     def value(self, sums: FloatArray) -> float:
-        """Return the divergence."""
         with np.errstate(divide="ignore"):
             log_t = checked_overlap(NUMPY, np.log(sums.reshape(2, 2)))
         return float(contrast(log_t, self.estimator)[0, 1])
@@ -259,7 +253,6 @@ class LinearSums(ConditionalSums):
     logs = False
 
     def value(self, sums: FloatArray) -> float:
-        """Return the divergence."""
         return float(contrast(sums.reshape(2, 2))[0, 1])
 
 
@@ -271,7 +264,6 @@ class PooledSums:
     coefficients = np.array([1.0, 1.0, -2.0])
 
     def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
-        """Return what rows of a group add to the sums."""
         log_a, log_b = _present(log_sums)
         ratio, log_r = log_b - log_a, np.logaddexp(log_b[:, 0], log_b[:, 1])
         pairs = ((0, 0), (1, 1), (0, 1))
@@ -279,7 +271,6 @@ class PooledSums:
         return np.asarray(np.exp(np.stack(terms, axis=1)))
 
     def value(self, sums: FloatArray) -> float:
-        """Return the divergence."""
         with np.errstate(divide="ignore"):
             return float(self.coefficients @ checked_overlap(NUMPY, np.log(sums)))
 
@@ -288,32 +279,24 @@ class PooledSums:
 class PredictorSums:
     """Prop. 4: three sums over one group, of the products K1, K1 L, K1 K2 and K1 K2 L."""
 
-    form: str = "corrected"
+    form: PredictorForm = "corrected"
     logs = True
     coefficients = np.array([1.0, 1.0, -2.0])
 
     def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
-        """Return what rows add to the sums."""
         a1, b1, a12, b12 = log_sums[:, :, 0]
         terms = [t + log_weights for _, t in predictor_terms(a1, b1, a12, b12, self.form)]
         return np.asarray(np.exp(np.stack(terms, axis=1)))
 
     def value(self, sums: FloatArray) -> float:
-        """Return the divergence."""
         return float(self.coefficients @ np.log(sums))
 
 
 class MarginalSums:
     """Mean kernel values between two groups: four sums, of which the log or the linear contrast is taken.
 
-    Parameters
-    ----------
-    totals : array, shape (2,)
-        Total weight of each group.
-    logs : bool
-        Whether the contrast is that of logarithms.
-    within : tuple of (float, float), optional
-        What the mean within each group is diminished by, and then divided by: the unbiased estimate.
+    `totals` are the total weights of the groups. For the unbiased estimate, `within` says what the mean within each
+    group is diminished by, and then divided by.
     """
 
     def __init__(
@@ -324,14 +307,12 @@ class MarginalSums:
         self.coefficients = np.array([1 / within[0][1], -1.0, -1.0, 1 / within[1][1]])
 
     def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
-        """Return what rows of a group add to the sums."""
         added = np.zeros((len(log_weights), 4))
         logs = log_sums[0] - self._log_totals - self._log_totals[group] + log_weights[:, None]
         added[:, 2 * group : 2 * group + 2] = np.exp(logs)
         return added
 
     def value(self, sums: FloatArray) -> float:
-        """Return the divergence."""
         t = sums.reshape(2, 2)
         if self.logs:
             with np.errstate(divide="ignore"):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from condcs._core.arrays import Array, Backend, backend_of
 from condcs._core.checks import (
+    Groups,
     Parts,
     Variable,
     check_choice,
@@ -19,9 +20,10 @@ from condcs._core.checks import (
     float_type,
 )
 from condcs._core.errors import DataError, ParameterError
-from condcs._core.groups import Groups
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, KernelOption, LogKernel, check_kernel, log_kernel
+
+MarginalEstimator = Literal["resubstitution", "plugin"]
 
 
 @dataclass(frozen=True)
@@ -94,11 +96,15 @@ class ConditionalProblem:
         return [self.x, self.y]
 
 
+def pair(name: str, p: Any, q: Any) -> list[tuple[str, Any]]:
+    """Return the parts of a variable of two samples: "x" stands for `xp` and `xq`."""
+    return [(f"{name}p", p), (f"{name}q", q)]
+
+
 def conditional_problem(
     x_parts: Parts,
     y_parts: Parts,
     weight_parts: Parts,
-    *,
     kernel_x: Kernel,
     kernel_y: Kernel,
     bandwidth_x: Bandwidth,
@@ -129,14 +135,18 @@ class MarginalProblem:
 
 
 def marginal_problem(
-    parts: Parts, weight_parts: Parts, *, kernel: Kernel, bandwidth: Bandwidth, estimator: str = "resubstitution"
+    parts: Parts,
+    weight_parts: Parts,
+    kernel: Kernel,
+    bandwidth: Bandwidth,
+    estimator: MarginalEstimator = "resubstitution",
 ) -> MarginalProblem:
     """Check the samples of a marginal measure, one part per group.
 
     The plug-in estimator integrates products of two kernels: for the Gaussian, and only for it, that is the same
     kernel with sqrt(2) times the width.
     """
-    check_choice("estimator", estimator, ("resubstitution", "plugin"))
+    check_choice("estimator", estimator, get_args(MarginalEstimator))
     if estimator == "plugin" and kernel != "gaussian":
         raise ParameterError(
             f'`estimator`="plugin" must go with kernel="gaussian", got kernel={kernel!r}: only the Gaussian keeps '

@@ -9,12 +9,11 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from condcs._core.arrays import Array, Backend
-from condcs._core.checks import check_integer
+from condcs._core.checks import Groups, check_integer
 from condcs._core.errors import DataError, public
-from condcs._core.groups import Groups
 from condcs._core.settings import current_settings
-from condcs._measures.formulas import check_direction, directed
-from condcs._measures.inputs import NumericProblem, numeric_problem
+from condcs._measures.formulas import Direction, check_direction, directed
+from condcs._measures.inputs import NumericProblem, numeric_problem, pair
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -25,7 +24,7 @@ _ROWS_WORTH_A_THREAD = 512
 
 
 @public
-def conditional_kl(xp: Array, yp: Array, xq: Array, yq: Array, *, k: int = 3, direction: str = "pq") -> Array:
+def conditional_kl(xp: Array, yp: Array, xq: Array, yq: Array, *, k: int = 3, direction: Direction = "pq") -> Array:
     r"""Conditional Kullback-Leibler divergence of p(y|x) from q(y|x), by k nearest neighbours.
 
     The divergence of the joint distributions minus that of the distributions of x:
@@ -74,7 +73,7 @@ def conditional_kl(xp: Array, yp: Array, xq: Array, yq: Array, *, k: int = 3, di
     >>> bool(abs(same) < 0.3 < turned)
     True
     """
-    problem = numeric_problem([("xp", xp), ("xq", xq)], [("yp", yp), ("yq", yq)])
+    problem = numeric_problem(pair("x", xp, xq), pair("y", yp, yq))
     check_direction(direction)
     if direction != "pq":
         return problem.inputs.result(conditional_kl_pairs(problem, k=k, direction=direction)[0, 1])
@@ -85,7 +84,7 @@ def conditional_kl(xp: Array, yp: Array, xq: Array, yq: Array, *, k: int = 3, di
     return problem.inputs.result(_joint_minus_marginal(problem, k, firsts=(0,))[0, 1])
 
 
-def conditional_kl_pairs(problem: NumericProblem, *, k: int = 3, direction: str = "pq") -> Array:
+def conditional_kl_pairs(problem: NumericProblem, *, k: int = 3, direction: Direction = "pq") -> Array:
     """Conditional KL divergences of every group (row) from every other (column), G x G with zeros on the diagonal."""
     smallest = min(problem.groups.sizes)
     k = check_integer("k", k, 1, smallest - 1, because=f" (the smallest group has {smallest} rows)")
@@ -98,8 +97,8 @@ def _joint_minus_marginal(problem: NumericProblem, k: int, firsts: Iterable[int]
     if _inside_transformation(backend, x_values, y_values):
         raise DataError(
             f"{problem.x.title} must be plain arrays, got some traced by jax.grad, jax.jit or jax.vmap. Nearest "
-            "neighbours have no gradient: use `conditional_cs`, or call it outside (inside jax.grad, on "
-            "`jax.lax.stop_gradient` of the arrays)."
+            "neighbours have no gradient: use `conditional_cs`, or call this function outside of jax.jit and jax.vmap; "
+            "inside jax.grad, pass `jax.lax.stop_gradient` of the arrays."
         )
     *spaces, floor = joint_and_marginal_points(problem)
     parts = [_divergences(points, problem.groups, k, floor, firsts) for points in spaces]

@@ -16,13 +16,12 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from condcs._core.arrays import Array, Backend, backend_of
-from condcs._core.checks import Parts, check_positive, check_variable
+from condcs._core.checks import Groups, Parts, check_positive, check_variable
 from condcs._core.errors import ParameterError, public
-from condcs._core.groups import Groups
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, LogKernel, check_kernel, log_kernel
 from condcs._measures.formulas import contrast
-from condcs._measures.inputs import ConditionalProblem, conditional_problem
+from condcs._measures.inputs import ConditionalProblem, conditional_problem, pair
 
 Solver = Callable[[Array], Array]
 
@@ -60,7 +59,7 @@ def conditional_mmd(
     regularization : float
         Lambda, as it stands: not multiplied by the number of rows. The value grows without bound as it goes to 0.
     bandwidth_x, bandwidth_y : float, sequence of float, or {"median", "joint_median", "silverman", "scott"}
-        Widths of the kernels; a rule estimates them from the pooled sample.
+        Bandwidths of the kernels; a rule estimates them from the pooled sample.
     kernel_x, kernel_y : {"gaussian", "laplacian", "delta"}, one per column, or callable
         "delta" compares labels. A function must be positive definite.
 
@@ -79,15 +78,8 @@ def conditional_mmd(
     >>> bool(abs(same) < 1e-10 < turned)
     True
     """
-    problem = conditional_problem(
-        [("xp", xp), ("xq", xq)],
-        [("yp", yp), ("yq", yq)],
-        [("weights_p", None), ("weights_q", None)],
-        kernel_x=kernel_x,
-        kernel_y=kernel_y,
-        bandwidth_x=bandwidth_x,
-        bandwidth_y=bandwidth_y,
-    )
+    samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", None, None)
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
     return problem.inputs.result(conditional_mmd_pairs(problem, regularization=regularization)[0, 1])
 
 
@@ -166,16 +158,9 @@ def mcmd(
     True
     """
     amount = check_positive("regularization", regularization)
-    problem = conditional_problem(
-        [("xp", xp), ("xq", xq)],
-        [("yp", yp), ("yq", yq)],
-        [("weights_p", None), ("weights_q", None)],
-        kernel_x=kernel_x,
-        kernel_y=kernel_y,
-        bandwidth_x=bandwidth_x,
-        bandwidth_y=bandwidth_y,
-    )
-    k = _kernel_with_points(problem, [("xp", xp), ("xq", xq), ("at", at)], kernel_x)
+    samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", None, None)
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
+    k = _kernel_with_points(problem, [*pair("x", xp, xq), ("at", at)], kernel_x)
     backend, groups = problem.inputs.backend, problem.groups
     points, everything = slice(groups.n, None), slice(None)
     # The two quadratic forms and the cross term are one form in the weights of p and minus those of q.

@@ -28,10 +28,8 @@ import numpy as np
 from scipy import special
 
 from condcs._core.arrays import Backend
-from condcs._core.checks import check_positive
+from condcs._core.checks import Groups, check_positive, check_rng
 from condcs._core.errors import ParameterError, PrecisionWarning, warn_caller
-from condcs._core.groups import Groups
-from condcs._core.random import check_rng
 from condcs._kernels.log_kernels import EXACT_EXPONENT, product
 from condcs._kernels.row_chunks import (
     PAIRS,
@@ -50,7 +48,7 @@ from condcs._kernels.row_sums import joined_log_sums
 from condcs._measures.anchor_model import TINY, Known, Model, added_by, fitted_model, low_rank_of, weighted_regression
 from condcs._measures.formulas import RowSums, weight_totals
 from condcs._measures.inputs import KernelVariable
-from condcs._parallel.threads import on_threads
+from condcs._parallel.spreading import on_threads
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -111,7 +109,7 @@ class SampledFloat(np.float64):
     ----------
     standard_error : float
         Of the sampling, as an estimate of the exact value: that lies within two of them in at least 95% of all cases.
-        0 if all rows became anchors. How far the samples are from the populations is another matter.
+        0 if all rows became anchors. It does not say how far the samples are from their populations.
     n_anchors : int
         Rows whose kernel masses are exact.
     target_met : bool
@@ -224,14 +222,7 @@ CHUNK = 8_192
 class PooledRows:
     """The rows of a pool, ordered by category within each group so that a chunk meets few of them.
 
-    Parameters
-    ----------
-    variables : sequence of KernelVariable
-        The variables with their kernels.
-    products : tuple of tuple of int
-        Which of them enter each product of kernels.
-    groups : Groups
-        Groups of the pool, and weights of its rows.
+    `products` says which of the variables enter each product of kernels.
     """
 
     def __init__(
@@ -272,7 +263,6 @@ class PooledRows:
         return Groups(tuple(len(w) for w in weights))
 
     def count_absent(self) -> int:
-        """Return how many rows have a category that some group does not have."""
         codes, _ = self.categories
         spans = Groups(self.sizes).slices
         present = [np.bincount(np.searchsorted(codes, self._codes[s]), self._weights[s], len(codes)) > 0 for s in spans]
@@ -280,11 +270,9 @@ class PooledRows:
         return int((absent[np.searchsorted(codes, self._codes)] & (self._weights > 0)).sum())
 
     def weights(self) -> FloatArray:
-        """Return the total weight of each group."""
         return np.array([self._weights[s].sum() for s in Groups(self.sizes).slices])
 
     def totals(self) -> FloatArray:
-        """Return total weights, sums of squared weights, and the same times each row's own similarity (3 x G)."""
         return np.asarray(self._totals())
 
     def _chunk(self, group: int, start: int, rows: FloatArray) -> RowChunk:
@@ -292,7 +280,6 @@ class PooledRows:
         return RowChunk(values, self._weights[rows], np.full(len(rows), group), rows - start, self._codes[rows])
 
     def map(self, function: Callable[[RowChunk], T]) -> Iterator[T]:
-        """Yield what a function makes of each chunk, in the order of the chunks."""
         yield from on_threads(lambda *span: function(self._chunk(*span)), self._spans)
 
 
@@ -501,7 +488,8 @@ def _drawn(source: RowSource, model: Model, known: Known, wanted: int, seed: int
     for group, total, *candidates in source.map(visit):
         totals[group] += total
         found.append(candidates)
-    rows, features, chances, order, blind = _joined(found)
+    chunks, *columns = zip(*found, strict=True)
+    rows, (features, chances, order, blind) = joined_rows(*chunks), (np.concatenate(c) for c in columns)
     ranked = np.sort(order[order <= cut])
     threshold = ranked[by_model] if by_model < len(ranked) else cut
     taken = np.flatnonzero((order < threshold) | blind)
@@ -510,14 +498,6 @@ def _drawn(source: RowSource, model: Model, known: Known, wanted: int, seed: int
 
 
 _BLIND = 0.2
-
-
-def _joined(found: list[list[Any]]) -> tuple[Any, ...]:
-    rows, *arrays = zip(*found, strict=True)
-    names = ("weights", "groups", "index", "codes")
-    values = tuple(np.concatenate([r.values[i] for r in rows]) for i in range(len(rows[0].values)))
-    joined = RowChunk(values, *(np.concatenate([getattr(r, name) for r in rows]) for name in names))
-    return joined, *(np.concatenate(a) for a in arrays)
 
 
 def _estimate(measure: RowSums, model: Model, known: Known, draw: _Draw, exact: FloatArray) -> tuple[FloatArray, float]:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
-from condcs._core.arrays import Array
-from condcs._core.checks import check_choice, check_integer
+from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import BandwidthError, CondcsError, DataError, ParameterError, ShapeError
-from condcs._core.stateful import State, Stateful
+from condcs._core.files import State, Stateful
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -34,7 +34,7 @@ SMALLEST_GROUP = 2
 class SlidingWindow(Stateful):
     """Rows in slots, each in one of two groups, with exact running kernel sums.
 
-    The ground that replay buffers and drift detectors stand on; rows are checked by those. Gaussian kernels.
+    The ground that replay buffers stand on; rows are checked by those. Gaussian kernels.
 
     Parameters
     ----------
@@ -147,118 +147,6 @@ class SlidingWindow(Stateful):
         return made
 
 
-class ReferenceWindow(Stateful):
-    """A fixed reference sample and a sliding window of recent rows, compared at every step.
-
-    A push costs O(reference + window) kernel values, a divergence O(reference + window) divisions. Reference rows are
-    the old group, recent rows the new one.
-
-    Parameters
-    ----------
-    x, y : array, shape (n, d_x) and (n, d_y)
-        The reference: rows are observations; 1-d arrays are one column.
-    size : int
-        Rows of the sliding window.
-    bandwidth_x, bandwidth_y : float or sequence of float
-        Widths of the kernels, e.g. from `condcs.bandwidth` of the reference.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.linspace(0, 1, 50)
-    >>> window = ReferenceWindow(x, np.sin(x), 10, bandwidth_x=0.3, bandwidth_y=0.3)
-    >>> for value in x[::5]:
-    ...     window.push(value, -np.sin(value))
-    >>> len(window), window.divergence() > 0.1
-    (10, True)
-    """
-
-    def __init__(self, x: Array, y: Array, size: int, *, bandwidth_x: Any, bandwidth_y: Any) -> None:
-        given = [check_rows("x", x), check_rows("y", y)]
-        if len(given[0]) != len(given[1]):
-            raise ShapeError(
-                f"`x` and `y` must have the same number of rows, got {len(given[0])} and {len(given[1])}. "
-                "Row i of one belongs to row i of the other."
-            )
-        if len(given[0]) < SMALLEST_GROUP:
-            raise ShapeError(
-                f"`x` must have at least {SMALLEST_GROUP} rows, got {len(given[0])}. Pass a longer sample."
-            )
-        self.size = check_integer("size", size, SMALLEST_GROUP)
-        self._n_reference = len(given[0])
-        self._window = SlidingWindow(
-            self._n_reference + self.size,
-            given[0].shape[1],
-            given[1].shape[1],
-            bandwidth_x=bandwidth_x,
-            bandwidth_y=bandwidth_y,
-        )
-        for row in np.concatenate(given, axis=1):
-            self._window.append(row, OLD)
-        self._pushed = 0
-
-    def __len__(self) -> int:
-        return min(self._pushed, self.size)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the window holds `size` rows."""
-        return self._pushed >= self.size
-
-    def push(self, x: Any, y: Any) -> None:
-        """Add one recent row; when the window is full, the oldest leaves."""
-        row = joined_row(x, y, self._window.dim_x, self._window.dim_y)
-        if self.is_full:
-            self._window.replace(self._slot(self._pushed), row, NEW)
-        else:
-            self._window.append(row, NEW)
-        self._pushed += 1
-
-    def _slot(self, pushed: int) -> int:
-        return self._n_reference + pushed % self.size
-
-    def divergence(self, measure: str = "conditional_cs") -> float:
-        """Return a divergence of the window from the reference; 0 while the window has fewer than 2 rows."""
-        return self._window.divergence(measure)
-
-    def reference(self) -> tuple[FloatArray, FloatArray]:
-        """Return copies of x and y of the reference."""
-        return self._window.rows(slice(0, self._n_reference))
-
-    def recent(self) -> tuple[FloatArray, FloatArray]:
-        """Return copies of x and y of the window, oldest first."""
-        first = self._pushed - len(self)
-        return self._window.rows(np.array([self._slot(i) for i in range(first, self._pushed)], dtype=np.int64))
-
-    def clear(self) -> None:
-        """Forget the recent rows and keep the reference. Cost O(reference^2)."""
-        made = ReferenceWindow(
-            *self.reference(),
-            self.size,
-            bandwidth_x=self._window.widths[: self._window.dim_x],
-            bandwidth_y=self._window.widths[self._window.dim_x :],
-        )
-        self._window, self._pushed = made._window, 0
-
-    def state_dict(self) -> State:
-        """Return everything as plain arrays."""
-        return {**self._window.state_dict(), "pushed": np.array([self._n_reference, self.size, self._pushed])}
-
-    @classmethod
-    def from_state_dict(cls, state: Mapping[str, FloatArray]) -> ReferenceWindow:
-        """Return the window that `state` describes."""
-        made = cls.__new__(cls)
-        made._window = SlidingWindow.from_state_dict(state)
-        pushed = _entry(state, "pushed")
-        if pushed.shape != (3,):
-            raise _broken(f"pushed of shape {pushed.shape} where (3,) is due")
-        n, made.size, made._pushed = (int(value) for value in pushed)
-        if n + made.size != made._window.capacity or made._window.counts != (n, min(made._pushed, made.size)):
-            raise _broken(f"{made._window.counts} rows in the groups, {n} and {made.size} announced")
-        made._n_reference = n
-        return made
-
-
 def check_widths(name: str, value: Any, columns: int) -> FloatArray:
     """Return one positive width per column."""
     if isinstance(value, str):
@@ -281,23 +169,6 @@ def check_widths(name: str, value: Any, columns: int) -> FloatArray:
     if not usable.all():
         raise BandwidthError(f"`{name}` must be positive and finite, got {value!r}. Pass e.g. {name}=0.1.")
     return widths
-
-
-def check_rows(name: str, value: Any) -> FloatArray:
-    """Return a sample as finite float64 rows; 1-d arrays are one column."""
-    try:
-        rows = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"`{name}` must hold numbers. Encode labels as numbers, one 0/1 column per category."
-        ) from error
-    if rows.ndim == 1:
-        rows = rows[:, None]
-    if rows.ndim != 2 or rows.shape[1] == 0:
-        raise ShapeError(f"`{name}` must have one or two dimensions, got shape {rows.shape}. Rows are observations.")
-    if not np.isfinite(rows).all():
-        raise DataError(f"`{name}` must be finite, got NaN or infinite values. Drop those rows, or impute them.")
-    return rows
 
 
 def joined_row(x: Any, y: Any, dim_x: int, dim_y: int) -> FloatArray:
@@ -327,3 +198,93 @@ def _entry(state: Mapping[str, FloatArray], name: str) -> FloatArray:
 
 def _broken(what: str) -> CondcsError:
     return DataError(f"`state` must come from `state_dict()` of the same class, got {what}. Save it again.")
+
+
+REFRESH_EVERY = 256
+"""Changes of the groups after which G and P are computed afresh: rank-one updates gather rounding errors."""
+
+
+class SlidingOperator:
+    r"""Conditional MMD of two groups that change by one row at a time, in O(n^2) a step instead of O(n^3).
+
+    With K the Gram matrix of all rows and G the inverse of :math:`K + \lambda I` within each group (0 across groups),
+    the operator interaction is :math:`T_{gh} = \sum_{i \in g, j \in h} P_{ij} L_{ij}` with :math:`P = G K G`. A row
+    that enters or leaves a group changes G by :math:`\tau v v'`, so that P changes by a matrix of rank two:
+
+    .. math:: P' = P + \tau (v q' + q v') + \tau^2 (v' K v) v v', \qquad q = G K v.
+
+    A row holds `dim_x` columns of x, then y. Memory: four matrices of capacity x capacity.
+    """
+
+    def __init__(self, capacity: int, dim_x: int, widths: FloatArray, *, regularization: float = 0.1) -> None:
+        self.regularization = check_positive("regularization", regularization)
+        self.dim_x, self.widths = dim_x, widths
+        self.group = np.full(capacity, -1, np.int64)
+        self._rows = np.zeros((capacity, len(widths)))
+        self._K, self._L, self._G, self._P = (np.zeros((capacity, capacity)) for _ in range(4))
+        self._changes = 0
+
+    def put_in(self, slot: int, row: FloatArray, group: int) -> None:
+        """Put a row in an empty slot."""
+        self._rows[slot] = row / self.widths
+        squares = (self._rows - self._rows[slot]) ** 2
+        self._K[slot] = self._K[:, slot] = np.exp(-0.5 * squares[:, : self.dim_x].sum(axis=1))
+        self._L[slot] = self._L[:, slot] = np.exp(-0.5 * squares[:, self.dim_x :].sum(axis=1))
+        self._enter(slot, group)
+        self._count()
+
+    def take_out(self, slot: int) -> None:
+        """Empty a slot."""
+        self._leave(slot)
+        self._count()
+
+    def move(self, slot: int, group: int) -> None:
+        """Move the row in a slot to the other group."""
+        self._leave(slot)
+        self._enter(slot, group)
+        self._count()
+
+    def divergence(self) -> float:
+        """Return the squared conditional MMD of the two groups."""
+        product = self._P * self._L
+        sign = np.where(self.group == 0, 1.0, np.where(self.group == 1, -1.0, 0.0))
+        return float(sign @ product @ sign)
+
+    def refresh(self) -> None:
+        """Compute G and P from the Gram matrices."""
+        self._G[...] = 0.0
+        for g in (0, 1):
+            members = np.flatnonzero(self.group == g)
+            if len(members):
+                block = self._K[np.ix_(members, members)] + self.regularization * np.eye(len(members))
+                self._G[np.ix_(members, members)] = cho_solve(cho_factor(block), np.eye(len(members)))
+        np.matmul(self._G @ self._K, self._G, out=self._P)
+        self._changes = 0
+
+    def _enter(self, slot: int, group: int) -> None:
+        members = np.flatnonzero(self.group == group)
+        k = self._K[members, slot]
+        v = np.zeros(len(self.group))
+        v[members] = self._G[np.ix_(members, members)] @ k
+        v[slot] = -1.0
+        self.group[slot] = group
+        self._update(v, 1.0 / (1.0 + self.regularization - k @ v[members]))
+
+    def _leave(self, slot: int) -> None:
+        column = self._G[:, slot].copy()
+        self._update(column, -1.0 / column[slot])
+        # What is left of the row is rounding.
+        self._G[slot] = self._G[:, slot] = self._P[slot] = self._P[:, slot] = 0.0
+        self.group[slot] = -1
+
+    def _update(self, v: FloatArray, tau: float) -> None:
+        from condcs._measures.sliding_loops import add_outer_products
+
+        w = self._K @ v
+        q = self._G @ w
+        add_outer_products(self._G, self._P, v, tau * q + 0.5 * tau * tau * float(v @ w) * v, tau)
+
+    def _count(self) -> None:
+        self._changes += 1
+        if self._changes >= REFRESH_EVERY:
+            self.refresh()

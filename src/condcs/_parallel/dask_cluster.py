@@ -142,7 +142,9 @@ def _connected(address: str) -> Any:
     try:
         from distributed import Client as connect
     except ModuleNotFoundError:
-        raise ParameterError("`dask` must have dask.distributed. Install it: pip install 'condcs[dask]'.") from None
+        raise ParameterError(
+            "`dask` needs dask.distributed, which is not installed. Install it: pip install 'condcs[dask]'."
+        ) from None
     if not isinstance(address, str) or "://" not in address:
         raise ParameterError(
             f"`dask` must be the address of a scheduler, got {address!r}. Pass e.g. tcp://127.0.0.1:8786."
@@ -185,7 +187,10 @@ def _check_versions(client: Any) -> None:
         raise ClusterError(f"Dask workers must have condcs {_version()} installed: {_first_line(error)}.") from None
     wrong = sorted({version for version in found.values() if version != _version()})
     if wrong:
-        raise ClusterError(f"Dask workers must have condcs {_version()} installed, got {', '.join(wrong)}.")
+        raise ClusterError(
+            f"Dask workers must have condcs {_version()} installed, got {', '.join(wrong)}. Install the same version "
+            "on all of them."
+        )
 
 
 @contextmanager
@@ -205,8 +210,8 @@ def _cluster_errors(client: Any) -> Iterator[None]:
             yield
     except KilledWorker as error:
         raise ClusterError(
-            f"{error.allowed_failures + 1} Dask workers died of one and the same call. They may be short of memory: "
-            "start fewer of them, or look at their messages."
+            f"{error.allowed_failures + 1} Dask workers died while they answered the same call. They may be short of "
+            "memory: start fewer of them, or look at their messages."
         ) from None
     except cancelled:
         raise ClusterError(f"The Dask scheduler at {address} was lost. Start it and its workers again.") from None

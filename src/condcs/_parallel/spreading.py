@@ -7,15 +7,18 @@ import sys
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from contextvars import copy_context
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
 from condcs._core.errors import CondcsWarning, warn_caller
-from condcs._core.thread_limit import one_thread
+from condcs._core.settings import current_settings, one_blas_thread, one_thread
 
 T = TypeVar("T")
 
@@ -29,13 +32,7 @@ class Workers:
 
 
 class Shared(Generic[T]):
-    """Something large that many calls use: sent to a worker once, and made ready there once.
-
-    Parameters
-    ----------
-    make : callable
-        Makes it; only this is sent.
-    """
+    """Something large that many calls use: only `make` is sent to a worker, once, and called there once."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self.make = make
@@ -210,3 +207,22 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def on_threads(
+    function: Callable[..., T], calls: Iterable[tuple[Any, ...]], n_threads: int | None = None
+) -> Iterator[T]:
+    """Yield the result of each call in the order of the calls, a few of which are taken up ahead of time."""
+    n_threads = current_settings().n_threads if n_threads is None else n_threads
+    with one_blas_thread():
+        if n_threads == 1:
+            yield from (function(*call) for call in calls)
+            return
+        with ThreadPoolExecutor(n_threads) as pool:
+            pending: deque[Future[T]] = deque()
+            for call in calls:
+                pending.append(pool.submit(copy_context().run, partial(function, *call)))
+                if len(pending) > n_threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.equality import ByValue
+from condcs._core.arrays import ByValue
 from condcs._core.errors import DataError, OverlapError, ParameterError
 from condcs._tables.kinds import (
     Column,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from causallearn.utils.cit import CIT_Base, register_ci_test
 
-from condcs._core.ranks import ranked
+from condcs._core.arrays import ranked
 from condcs._inference.independence_tests import independence_test
 from condcs._inference.repeated_independence import RepeatedIndependence
 

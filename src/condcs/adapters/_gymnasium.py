@@ -12,9 +12,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.special import ndtri
 
-from condcs._core.checks import check_integer, check_positive
+from condcs._core.checks import check_integer, check_positive, check_rng
 from condcs._core.errors import ParameterError
-from condcs._core.random import check_rng
 from condcs.drift._betting import overall_bets
 
 FloatArray = np.ndarray[Any, Any]

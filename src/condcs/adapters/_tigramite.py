@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from tigramite.independence_tests.independence_tests_base import CondIndTest
 
+from condcs._core.arrays import ranked
 from condcs._core.checks import check_choice
-from condcs._core.ranks import ranked
 from condcs._inference.independence_tests import independence_test
 from condcs._inference.repeated_independence import RepeatedIndependence
 

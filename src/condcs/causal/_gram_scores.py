@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from condcs._core.errors import ParameterError
-from condcs._core.settings import current_settings
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import current_settings, one_blas_thread
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import linear_predictor_divergence
 from condcs.causal._influence_measures import Baseline, ConditionalCS, Form, KernelGranger

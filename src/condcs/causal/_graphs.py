@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import Array
-from condcs._core.checks import check_alpha
-from condcs._core.equality import ByValue
+from condcs._core.arrays import Array, ByValue
+from condcs._core.checks import check_alpha, check_rng
 from condcs._core.errors import ParameterError, public
-from condcs._core.random import check_rng
 from condcs.causal._influence_measures import Measure, MissingPartnerError
 from condcs.causal._link_tests import LinkTests, Null, joined_tests, tested_links
 from condcs.causal._predictive_choice import GivenEmbedding, embeddings_of

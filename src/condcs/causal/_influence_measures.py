@@ -27,7 +27,7 @@ import numpy as np
 from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import BandwidthError, CondcsError
 from condcs._kernels.bandwidths import bandwidth as bandwidth_by_rule
-from condcs._kernels.low_rank import pivoted_cholesky
+from condcs._kernels.log_kernels import pivoted_cholesky
 from condcs._kernels.row_sums import exp_in_place
 from condcs.causal._series import FloatArray, check_kind
 

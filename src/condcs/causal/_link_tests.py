@@ -9,12 +9,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from condcs._core.arrays import Array
-from condcs._core.checks import check_integer
-from condcs._core.equality import ByValue
+from condcs._core.arrays import Array, ByValue
+from condcs._core.checks import check_integer, check_rng
 from condcs._core.errors import ParameterError, public
 from condcs._core.progress import progress_bar
-from condcs._core.random import check_rng
 from condcs._inference.independence_tests import independence_test
 from condcs._inference.nulls import circular_shifts, local_permutations, shifted_windows
 from condcs._inference.repeated_independence import RepeatedIndependence

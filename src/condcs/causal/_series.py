@@ -13,11 +13,9 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from condcs._core.arrays import Array, backend_of
+from condcs._core.arrays import Array, ByValue, backend_of, ranked
 from condcs._core.checks import check_choice, check_integer, column_names
-from condcs._core.equality import ByValue
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
-from condcs._core.ranks import ranked
 
 FloatArray = np.ndarray[Any, Any]
 IntArray = np.ndarray[Any, Any]

@@ -27,9 +27,8 @@ import typer
 from condcs._core.checks import check_positive
 from condcs._core.errors import CondcsError, CondcsWarning, DataError
 from condcs._core.files import InUseError, atomic_write, locked, remove_parts, sealed, unsealed, writing
-from condcs._tables.pair import choose_x_and_y
 from condcs._tables.kinds import Column, is_missing, label_of
-from condcs._tables.pair import ReadOptions, read_sample, tell_columns
+from condcs._tables.pair import ReadOptions, choose_x_and_y, read_sample, tell_columns
 from condcs._tables.sources import Format, Row, RowError, Table, open_table
 from condcs.cli.boundary import CHANGED, in_options
 from condcs.cli.signals import OutputClosed, Stopped, Stops

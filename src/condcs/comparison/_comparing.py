@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.checks import check_alpha, check_integer
+from condcs._core.checks import check_alpha, check_integer, check_rng
 from condcs._core.errors import DataError, ParameterError, public
 from condcs._core.printable import harmless
-from condcs._core.random import check_rng
 from condcs._tables.in_memory import TableInMemory, as_table, column_patterns
 from condcs._tables.pair import Pair, ReadOptions, read_pair
 from condcs._tables.sources import Columns, TableOptions

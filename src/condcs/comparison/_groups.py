@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 import condcs
+from condcs._core.arrays import ByValue
 from condcs._core.checks import check_choice
-from condcs._core.equality import ByValue
 from condcs._core.errors import DataError, OverlapError, ParameterError, public
 from condcs._inference.explain import holm
 from condcs._tables.grouped_table import GroupedTable, read_groups

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import condcs
+from condcs._core.arrays import ByValue
 from condcs._core.checks import check_positive
-from condcs._core.equality import ByValue
 from condcs._core.errors import ParameterError, public
 from condcs._inference.effects import Effect
 from condcs._inference.explain import Region

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 import condcs
-from condcs._core.equality import ByValue
+from condcs._core.arrays import ByValue
 from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import one_blas_thread
 from condcs._inference.effects import Effect, common_support, measure_effect, some_rows
 from condcs._inference.explain import (
     ColumnWords,
@@ -33,6 +33,7 @@ from condcs._inference.results import Estimate
 from condcs._inference.smoothing import Smoother, squared_distances
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._inference.witness import Witness
+from condcs._kernels.log_kernels import Kernel, KernelName
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
 from condcs.comparison._wording import show
@@ -286,9 +287,9 @@ def _rows_that_count(pair: Pair) -> dict[str, Any]:
     return {name: getattr(pair, name) for name in names if getattr(pair, name) is not None}
 
 
-def kernels(columns: Sequence[Column]) -> str | tuple[str, ...]:
+def kernels(columns: Sequence[Column]) -> Kernel:
     """Gaussian for numbers, delta for categories; one name where all columns are alike."""
-    names = tuple("delta" if column.is_category else "gaussian" for column in columns)
+    names: tuple[KernelName, ...] = tuple("delta" if column.is_category else "gaussian" for column in columns)
     return names[0] if len(set(names)) == 1 else names
 
 

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.checks import check_integer, check_positive
-from condcs._core.equality import ByValue
+from condcs._core.arrays import ByValue
+from condcs._core.checks import check_integer, check_positive, check_rng
 from condcs._core.errors import DataError, ParameterError, public
-from condcs._core.random import check_rng
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -9,11 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from condcs._core.arrays import Array
-from condcs._core.checks import check_choice, check_integer, check_positive
+from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.compiling import njit
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, public, warn_caller
-from condcs._core.random import check_rng
-from condcs._core.stateful import State, Stateful
+from condcs._core.files import State, Stateful
 from condcs.drift._alarm import Alarm, KeptRows, describe_alarm
 from condcs.drift._betting import (
     Cells,

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from condcs._core.compiling import njit
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import one_blas_thread
 from condcs._inference.smoothing import median_square
 
 FloatArray = np.ndarray[Any, Any]

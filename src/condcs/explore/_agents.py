@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.checks import check_choice, check_integer
+from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.errors import ParameterError, public
-from condcs._core.random import check_rng
 from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
 from condcs.explore._kernel_td import KernelTD, choose
 from condcs.explore._local_reward import LocalReward

@@ -9,10 +9,9 @@ import numpy as np
 
 from condcs._core.checks import check_choice, check_integer
 from condcs._core.errors import DataError, ParameterError, public
-from condcs._core.stateful import State, Stateful
+from condcs._core.files import State, Stateful
 from condcs._measures.neighbours import conditional_kl
-from condcs._measures.sliding_operator import SlidingOperator
-from condcs._measures.sliding_window import NEW, OLD, SMALLEST_GROUP, SlidingWindow, joined_row
+from condcs._measures.sliding_window import NEW, OLD, SMALLEST_GROUP, SlidingOperator, SlidingWindow, joined_row
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -7,9 +7,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.checks import check_choice, check_integer
+from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.errors import public
-from condcs._core.random import check_rng
 from condcs.explore._spaces import MAZE_ID, MOVES, NAMES, EnvironmentName, gymnasium
 
 UPRIGHT_REACH = 0.2

@@ -14,7 +14,7 @@ import numpy as np
 from condcs._core.checks import check_integer, check_positive
 from condcs._core.compiling import njit
 from condcs._core.errors import DataError, ParameterError, ShapeError
-from condcs._core.stateful import State, Stateful
+from condcs._core.files import State, Stateful
 from condcs._kernels.compiled import exp_in_place
 
 FloatArray = np.ndarray[Any, Any]

@@ -8,9 +8,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.checks import check_integer, check_positive
+from condcs._core.checks import check_integer, check_positive, check_rng
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
-from condcs._core.random import check_rng
 
 EnvironmentName = Literal["mountain-car", "pendulum", "maze"]
 NAMES: tuple[EnvironmentName, ...] = get_args(EnvironmentName)

@@ -6,7 +6,7 @@ except ImportError as _error:
     raise ImportError("condcs.nn needs torch: pip install 'condcs[torch]'") from _error
 
 from condcs.nn import functional
-from condcs.nn._adaptation import BottleneckNetwork, DomainAdapter, choose_weight, reverse_validation
+from condcs.nn._adaptation import BottleneckNetwork, DomainAdapter, Stopping, choose_weight, reverse_validation
 from condcs.nn._losses import (
     METHODS,
     CMMDLoss,
@@ -19,7 +19,6 @@ from condcs.nn._losses import (
     MKMMDLoss,
     MMDLoss,
 )
-from condcs.nn._training import Stopping
 
 __all__ = [
     "METHODS",

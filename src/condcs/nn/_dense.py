@@ -12,23 +12,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from condcs._core.arrays import Backend, log_weights
 from condcs._core.checks import check_choice
-from condcs._core.errors import BandwidthError, ParameterError
+from condcs._core.errors import BandwidthError, DataError, ParameterError, ShapeError
 from condcs._kernels.bandwidths import median_widths
 from condcs._kernels.log_kernels import EXACT_EXPONENT
 from condcs._measures.formulas import conditional_terms, pooled_terms
-from condcs.nn._tensors import check_weights, class_table
 
-Width = float | str
+Rule = Literal["median", "joint_median", "mean"]
+Width = float | Rule
 """A positive number, or a rule applied to each batch: "median", "joint_median" or "mean"."""
-
-RULES = ("median", "joint_median", "mean")
 
 DENSE_ROWS = 2_048
 """Up to this many pooled rows losses hold Gram matrices; above, the tiled row sums of the core take over."""
@@ -48,7 +46,7 @@ def width(option: str, value: Width, *tables: Tensor, scale: float = 1.0) -> Ten
     """
     like = tables[0]
     if isinstance(value, str):
-        if value not in RULES:
+        if value not in get_args(Rule):
             raise BandwidthError(_not_a_width(option, value))
         return torch.as_tensor(_rule(option, value, tables), dtype=like.dtype, device=like.device) * scale
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
@@ -57,12 +55,12 @@ def width(option: str, value: Width, *tables: Tensor, scale: float = 1.0) -> Ten
 
 
 def _not_a_width(option: str, value: Any) -> str:
-    rules = ", ".join(repr(rule) for rule in RULES)
+    rules = ", ".join(repr(rule) for rule in get_args(Rule))
     return f"`{option}` must be a positive number or one of the rules {rules}, got {value!r}. Pass e.g. {option}=1.0."
 
 
 @torch.compiler.disable  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _rule(option: str, rule: str, tables: Sequence[Tensor]) -> float | list[float]:
+def _rule(option: str, rule: Rule, tables: Sequence[Tensor]) -> float | list[float]:
     pooled = torch.cat([t.detach() for t in tables]).double()
     if rule == "mean":
         n = len(pooled)
@@ -127,16 +125,9 @@ def equal_exponents(codes: Tensor, like: Tensor) -> Tensor:
 
 
 def log_row_sums(grids: Sequence[Tensor], weights: Sequence[Tensor | None], sizes: Sequence[int]) -> list[Tensor]:
-    """Log of every row's kernel mass in every group, one (n x groups) table for each grid of exponents.
+    """Log of every row's kernel mass in every group, one (n x groups) table for each grid of exponents (n x n).
 
-    Parameters
-    ----------
-    grids : sequence of tensors, shape (n, n)
-        Exponents.
-    weights : sequence of tensors or None
-        Weights of the columns of each group; None where all are 1.
-    sizes : sequence of int
-        Columns of each group, in their order.
+    `weights` are those of the columns of each group, None where all are 1; `sizes` counts the columns of each.
     """
     if not torch.compiler.is_compiling():
         sums = [_sums(torch.exp(grid), weights, sizes) for grid in grids]
@@ -180,69 +171,42 @@ def log_or_minus_infinity(weights: Tensor) -> Tensor:
     return logs
 
 
-REDUCTIONS = ("mean", "sum", "none")
+Reduction = Literal["mean", "sum", "none"]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A sum over rows that enters a divergence: `coefficient` times the log of the sum, or the sum itself.
-
-    Attributes
-    ----------
-    coefficient : float
-        Factor of the sum.
-    terms : tensor
-        One term per row; logarithms of terms for a log contrast.
-    rows : slice
-        Which rows of the pooled batch the terms belong to.
-    """
+    """A sum over rows that enters a divergence: `coefficient` times the log of the sum, or the sum itself."""
 
     coefficient: float
     terms: Tensor
+    """One term per row; logarithms of terms where the log of the sum enters."""
     rows: slice
+    """Which rows of the pooled batch the terms belong to."""
 
 
-def check_reduction(reduction: str, *, per_row: bool = True, why: str = "") -> None:
+def check_reduction(reduction: Reduction, *, per_row: bool = True, why: str = "") -> None:
     """Check the option; `per_row` says whether shares of rows can be had."""
-    check_choice("reduction", reduction, REDUCTIONS)
+    check_choice("reduction", reduction, get_args(Reduction))
     if reduction == "none" and not per_row:
         raise ParameterError(f'`reduction`="none" is not possible here: {why}. Pass reduction="mean".')
 
 
-def scaled(value: Tensor, n: int, reduction: str) -> Tensor:
+def scaled(value: Tensor, n: int, reduction: Reduction) -> Tensor:
     """Return a divergence of `n` rows as "mean", or times `n` as "sum"."""
     return value * n if reduction == "sum" else value
 
 
-def log_contrast(parts: Sequence[Part], n: int, reduction: str) -> Tensor:
-    """Sum of coefficient times log-sum over the parts."""
-    totals = [log_sum(part.terms, 0) for part in parts]
+def summed(parts: Sequence[Part], n: int, reduction: Reduction, *, logs: bool = True) -> Tensor:
+    """Add up the parts, coefficient times sum or log of the sum; or return the share of each of `n` rows in that."""
+    totals = [log_sum(part.terms, 0) if logs else part.terms.sum() for part in parts]
     if reduction != "none":
-        return scaled(
-            sum(
-                (p.coefficient * t for p, t in zip(parts[1:], totals[1:], strict=True)),
-                parts[0].coefficient * totals[0],
-            ),
-            n,
-            reduction,
-        )
+        values = [part.coefficient * total for part, total in zip(parts, totals, strict=True)]
+        return scaled(sum(values[1:], values[0]), n, reduction)
     shares = parts[0].terms.new_zeros(n)
     for part, total in zip(parts, totals, strict=True):
-        shares = _added(shares, part.rows, part.coefficient * n * total * torch.exp(part.terms - total))
-    return shares
-
-
-def linear_contrast(parts: Sequence[Part], n: int, reduction: str) -> Tensor:
-    """Sum of coefficient times sum over the parts."""
-    if reduction != "none":
-        return scaled(
-            sum((p.coefficient * p.terms.sum() for p in parts[1:]), parts[0].coefficient * parts[0].terms.sum()),
-            n,
-            reduction,
-        )
-    shares = parts[0].terms.new_zeros(n)
-    for part in parts:
-        shares = _added(shares, part.rows, part.coefficient * n * part.terms)
+        own = total * torch.exp(part.terms - total) if logs else part.terms
+        shares = _added(shares, part.rows, part.coefficient * n * own)
     return shares
 
 
@@ -313,3 +277,103 @@ def labels_of(y_source: Any, y_target: Any, zs: Tensor, zt: Tensor) -> tuple[Ten
     classes = tables[0].flatten(1).shape[1] if tables and tables[0].ndim > 1 else 1 if tables else None
     ys = class_table("y_source", y_source, zs.shape[0], classes)
     return ys.to(zs.dtype), class_table("y_target", y_target, zt.shape[0], classes).to(zs.dtype)
+
+
+# Checks of tensors.
+
+
+def check_table(name: str, value: Any, *, rows: int | None = None, columns: int | None = None) -> Tensor:
+    """Return a float tensor of shape (rows, columns); more dimensions than two are flattened, 1-d is one column.
+
+    Half precision becomes single, double stays.
+    """
+    if not isinstance(value, Tensor):
+        raise DataError(
+            f"`{name}` must be a torch tensor, got {type(value).__name__}. Convert it with `torch.as_tensor`."
+        )
+    if value.is_complex():
+        raise DataError(
+            f"`{name}` must hold real numbers, got {value.dtype}. Split real and imaginary parts into two columns."
+        )
+    if value.ndim == 0:
+        raise ShapeError(f"`{name}` must have one row per observation, got a single value. Pass a batch.")
+    table = value[:, None] if value.ndim == 1 else value.flatten(1)
+    _check_sizes(name, table, rows, columns)
+    table = table if table.dtype in (torch.float32, torch.float64) else table.float()
+    # The graph of a compiled loss must not depend on values.
+    if not torch.compiler.is_compiling() and not bool(torch.isfinite(table.detach()).all()):
+        raise DataError(
+            f"`{name}` must be finite, got {int((~torch.isfinite(table)).sum())} NaN or infinite value(s). Look at the "
+            "learning rate and the inputs of the network; with a gradient scaler, skip the batch."
+        )
+    return table
+
+
+def _check_sizes(name: str, table: Tensor, rows: int | None, columns: int | None) -> None:
+    if table.shape[0] < 2:
+        raise ShapeError(
+            f"`{name}` must have at least 2 rows, got {table.shape[0]}. A divergence is between samples: use larger "
+            "batches, or `drop_last=True` in the data loader."
+        )
+    if table.shape[1] == 0:
+        raise ShapeError(f"`{name}` must have at least one column, got shape {tuple(table.shape)}. Pass the features.")
+    if rows is not None and table.shape[0] != rows:
+        raise ShapeError(
+            f"`{name}` must have {rows} rows, one for each row of the other argument, got {table.shape[0]}. "
+            "Row i of one belongs to row i of the other."
+        )
+    if columns is not None and table.shape[1] != columns:
+        raise ShapeError(
+            f"`{name}` must have {columns} columns like the other sample, got {table.shape[1]}. Rows are observations."
+        )
+
+
+def check_pair(names: tuple[str, str], first: Any, second: Any, normalize: bool) -> tuple[Tensor, Tensor]:
+    """Check two samples of one variable; scale their rows to length 1 if they are to be normalized."""
+    a = check_table(names[0], first)
+    a, b = common(a, check_table(names[1], second, columns=a.shape[1]))
+    return (unit_rows(a), unit_rows(b)) if normalize else (a, b)
+
+
+def common(*tables: Tensor) -> tuple[Tensor, ...]:
+    """Bring tensors to the wider of their floating types."""
+    wide = torch.float64 if any(t.dtype == torch.float64 for t in tables) else torch.float32
+    return tuple(t if t.dtype == wide else t.to(wide) for t in tables)
+
+
+def class_table(name: str, value: Any, rows: int, classes: int | None = None) -> Tensor:
+    """Return labels as one row of class probabilities each; integer labels become one-hot."""
+    if isinstance(value, Tensor) and not value.is_floating_point() and value.ndim == 1:
+        if classes is None:
+            raise ShapeError(
+                f"`{name}` must be one-hot or probabilities (one column per class) when the other labels are integers "
+                "too: nothing else says how many classes there are. Use `torch.nn.functional.one_hot`."
+            )
+        if value.shape[0] and not torch.compiler.is_compiling() and not bool(((value >= 0) & (value < classes)).all()):
+            raise DataError(
+                f"`{name}` must hold classes 0 to {classes - 1}, got {int(value.min())} to {int(value.max())}. "
+                "Number the classes from 0."
+            )
+        value = torch.nn.functional.one_hot(value.long(), classes)
+    return check_table(name, value, rows=rows, columns=classes)
+
+
+def check_weights(name: str, value: Any, like: Tensor) -> Tensor | None:
+    """Check non-negative sample weights, one per row of `like`."""
+    if value is None:
+        return None
+    weights = check_table(name, value)
+    if weights.shape != (like.shape[0], 1):
+        raise ShapeError(
+            f"`{name}` must have one weight per row ({like.shape[0]}), got shape {tuple(value.shape)}. Pass a 1-d "
+            "tensor."
+        )
+    weights = weights[:, 0].to(like.dtype)
+    if not torch.compiler.is_compiling() and (bool((weights < 0).any()) or int((weights > 0).sum()) < 2):
+        raise DataError(f"`{name}` must not be negative, and at least two must be positive. Drop the other rows.")
+    return weights
+
+
+def unit_rows(table: Tensor) -> Tensor:
+    """Scale rows to length 1; rows near 0 stay near 0, with a bounded gradient."""
+    return table * torch.rsqrt((table * table).sum(1, keepdim=True) + 1e-8)

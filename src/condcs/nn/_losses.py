@@ -3,28 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
+from condcs._measures.formulas import PredictorForm, ResponseForm
 from condcs.nn import functional
-from condcs.nn._dense import Width
+from condcs.nn._dense import Reduction, Width
+from condcs.nn.functional import AlignmentEstimator, LossKernel, MMDForm
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Loss(nn.Module):
-    """A module that remembers options; a number or a rule name is all the state there is."""
+    """A module whose options are its fields; numbers and rule names are all the state there is."""
 
-    def __init__(self, **options: Any) -> None:
+    def __post_init__(self) -> None:
         super().__init__()
-        self.options = options
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the function."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def extra_repr(self) -> str:
         """Show the options."""
         return ", ".join(f"{name}={value!r}" for name, value in self.options.items())
 
 
-class CSLoss(_Loss):
+@dataclass(eq=False, repr=False, kw_only=True)
+class _FeatureLoss(_Loss):
+    """A loss between two batches of features, by a function of `condcs.nn.functional`."""
+
+    function: ClassVar[Callable[..., Tensor]]
+    bandwidth: Width = "joint_median"
+    normalize: bool = False
+    reduction: Reduction = "mean"
+
+    def forward(
+        self, source: Any, target: Any, weights_source: Tensor | None = None, weights_target: Tensor | None = None
+    ) -> Tensor:
+        """Return the divergence of two batches."""
+        return type(self).function(
+            source, target, weights_source=weights_source, weights_target=weights_target, **self.options
+        )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CSLoss(_FeatureLoss):
     """Cauchy-Schwarz divergence between two batches of features.
 
     Parameters
@@ -40,23 +66,11 @@ class CSLoss(_Loss):
     0.0
     """
 
-    def __init__(self, *, bandwidth: Width = "joint_median", normalize: bool = False, reduction: str = "mean") -> None:
-        super().__init__(bandwidth=bandwidth, normalize=normalize, reduction=reduction)
-
-    def forward(
-        self,
-        source: Tensor,
-        target: Tensor,
-        weights_source: Tensor | None = None,
-        weights_target: Tensor | None = None,
-    ) -> Tensor:
-        """Return the divergence of two batches."""
-        return functional.cs_loss(
-            source, target, weights_source=weights_source, weights_target=weights_target, **self.options
-        )
+    function = functional.cs_loss
 
 
-class MMDLoss(_Loss):
+@dataclass(eq=False, repr=False, kw_only=True)
+class MMDLoss(_FeatureLoss):
     """Squared maximum mean discrepancy between two batches of features (DDC).
 
     Parameters
@@ -65,23 +79,31 @@ class MMDLoss(_Loss):
         As in `condcs.nn.functional.mmd_loss`.
     """
 
-    def __init__(self, *, bandwidth: Width = "joint_median", normalize: bool = False, reduction: str = "mean") -> None:
-        super().__init__(bandwidth=bandwidth, normalize=normalize, reduction=reduction)
-
-    def forward(
-        self,
-        source: Tensor,
-        target: Tensor,
-        weights_source: Tensor | None = None,
-        weights_target: Tensor | None = None,
-    ) -> Tensor:
-        """Return the discrepancy of two batches."""
-        return functional.mmd_loss(
-            source, target, weights_source=weights_source, weights_target=weights_target, **self.options
-        )
+    function = functional.mmd_loss
 
 
-class MKMMDLoss(_Loss):
+@dataclass(eq=False, repr=False, kw_only=True)
+class JMMDLoss(_FeatureLoss):
+    """Squared joint MMD over several layers, which are passed as sequences (JAN).
+
+    Parameters
+    ----------
+    bandwidth, normalize, reduction
+        As in `condcs.nn.functional.jmmd_loss`.
+    """
+
+    function = functional.jmmd_loss
+
+
+def _mk_mmd_of_layers(source: Any, target: Any, **options: Any) -> Tensor:
+    layers_source = [source] if isinstance(source, Tensor) else source
+    layers_target = [target] if isinstance(target, Tensor) else target
+    layers = [functional.mk_mmd_loss(a, b, **options) for a, b in zip(layers_source, layers_target, strict=True)]
+    return sum(layers[1:], layers[0])
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class MKMMDLoss(_FeatureLoss):
     """Squared multi-kernel MMD (DAN); layers given as a sequence are summed.
 
     Parameters
@@ -90,56 +112,11 @@ class MKMMDLoss(_Loss):
         As in `condcs.nn.functional.mk_mmd_loss`.
     """
 
-    def __init__(
-        self,
-        *,
-        bandwidth: Width = "joint_median",
-        multiples: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0),
-        normalize: bool = False,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(bandwidth=bandwidth, multiples=tuple(multiples), normalize=normalize, reduction=reduction)
-
-    def forward(
-        self,
-        source: Tensor | Sequence[Tensor],
-        target: Tensor | Sequence[Tensor],
-        weights_source: Tensor | None = None,
-        weights_target: Tensor | None = None,
-    ) -> Tensor:
-        """Return the discrepancy of two batches, of one layer or summed over several."""
-        layers_source = [source] if isinstance(source, Tensor) else source
-        layers_target = [target] if isinstance(target, Tensor) else target
-        options = {"weights_source": weights_source, "weights_target": weights_target, **self.options}
-        layers = [functional.mk_mmd_loss(a, b, **options) for a, b in zip(layers_source, layers_target, strict=True)]
-        return sum(layers[1:], layers[0])
+    function = _mk_mmd_of_layers
+    multiples: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
-class JMMDLoss(_Loss):
-    """Squared joint MMD over several layers (JAN).
-
-    Parameters
-    ----------
-    bandwidth, normalize, reduction
-        As in `condcs.nn.functional.jmmd_loss`.
-    """
-
-    def __init__(self, *, bandwidth: Width = "joint_median", normalize: bool = False, reduction: str = "mean") -> None:
-        super().__init__(bandwidth=bandwidth, normalize=normalize, reduction=reduction)
-
-    def forward(
-        self,
-        source: Sequence[Tensor],
-        target: Sequence[Tensor],
-        weights_source: Tensor | None = None,
-        weights_target: Tensor | None = None,
-    ) -> Tensor:
-        """Return the discrepancy of the layers of two batches."""
-        return functional.jmmd_loss(
-            source, target, weights_source=weights_source, weights_target=weights_target, **self.options
-        )
-
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class DJPMMDLoss(_Loss):
     """Discriminative joint-probability MMD between two labelled batches (DJP-MMD).
 
@@ -149,21 +126,17 @@ class DJPMMDLoss(_Loss):
         As in `condcs.nn.functional.djp_mmd_loss`.
     """
 
-    def __init__(
-        self,
-        *,
-        form: str = "discriminative",
-        trade_off: float = 0.1,
-        bandwidth: Width = "joint_median",
-        normalize: bool = False,
-    ) -> None:
-        super().__init__(form=form, trade_off=trade_off, bandwidth=bandwidth, normalize=normalize)
+    form: MMDForm = "discriminative"
+    trade_off: float = 0.1
+    bandwidth: Width = "joint_median"
+    normalize: bool = False
 
     def forward(self, source: Tensor, y_source: Tensor, target: Tensor, y_target: Tensor) -> Tensor:
         """Return the discrepancy of two labelled batches."""
         return functional.djp_mmd_loss(source, y_source, target, y_target, **self.options)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CMMDLoss(_Loss):
     """Squared conditional MMD between p_s(y|z) and p_t(y|z).
 
@@ -173,23 +146,17 @@ class CMMDLoss(_Loss):
         As in `condcs.nn.functional.cmmd_loss`.
     """
 
-    def __init__(
-        self,
-        *,
-        regularization: float = 0.1,
-        bandwidth: Width = "joint_median",
-        bandwidth_y: Width = 1.0,
-        normalize: bool = False,
-    ) -> None:
-        super().__init__(
-            regularization=regularization, bandwidth=bandwidth, bandwidth_y=bandwidth_y, normalize=normalize
-        )
+    regularization: float = 0.1
+    bandwidth: Width = "joint_median"
+    bandwidth_y: Width = 1.0
+    normalize: bool = False
 
     def forward(self, source: Tensor, y_source: Tensor, target: Tensor, y_target: Tensor) -> Tensor:
         """Return the discrepancy of two labelled batches."""
         return functional.cmmd_loss(source, y_source, target, y_target, **self.options)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ConditionalCSLoss(_Loss):
     """Conditional CS divergence between predictions and truth given the inputs: a loss for regression (Prop. 3).
 
@@ -207,32 +174,20 @@ class ConditionalCSLoss(_Loss):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        form: str = "paper",
-        bandwidth_x: Width = "median",
-        bandwidth_y: Width = "median",
-        scale_x: float = 0.1,
-        scale_y: float = 2.0,
-        normalize: bool = False,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(
-            form=form,
-            bandwidth_x=bandwidth_x,
-            bandwidth_y=bandwidth_y,
-            scale_x=scale_x,
-            scale_y=scale_y,
-            normalize=normalize,
-            reduction=reduction,
-        )
+    form: ResponseForm = "paper"
+    bandwidth_x: Width = "median"
+    bandwidth_y: Width = "median"
+    scale_x: float = 0.1
+    scale_y: float = 2.0
+    normalize: bool = False
+    reduction: Reduction = "mean"
 
     def forward(self, y_pred: Tensor, y_true: Tensor, x: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return the divergence of predictions from the truth at these inputs."""
         return functional.conditional_cs_loss(y_pred, y_true, x, weights=weights, **self.options)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ConditionalCSAlignment(_Loss):
     """CS divergence of two domains in p(z), plus their conditional CS divergence in p(y|z).
 
@@ -242,26 +197,13 @@ class ConditionalCSAlignment(_Loss):
         As in `condcs.nn.functional.conditional_cs_alignment_loss`.
     """
 
-    def __init__(
-        self,
-        *,
-        marginal: float = 1.0,
-        conditional: float = 1.0,
-        estimator: str = "paper",
-        bandwidth: Width = 1.0,
-        bandwidth_y: Width = 1.0,
-        normalize: bool = True,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(
-            marginal=marginal,
-            conditional=conditional,
-            estimator=estimator,
-            bandwidth=bandwidth,
-            bandwidth_y=bandwidth_y,
-            normalize=normalize,
-            reduction=reduction,
-        )
+    marginal: float = 1.0
+    conditional: float = 1.0
+    estimator: AlignmentEstimator = "paper"
+    bandwidth: Width = 1.0
+    bandwidth_y: Width = 1.0
+    normalize: bool = True
+    reduction: Reduction = "mean"
 
     def forward(
         self,
@@ -273,17 +215,11 @@ class ConditionalCSAlignment(_Loss):
         weights_target: Tensor | None = None,
     ) -> Tensor:
         """Return the divergence of two labelled batches."""
-        return functional.conditional_cs_alignment_loss(
-            source,
-            y_source,
-            target,
-            y_target,
-            weights_source=weights_source,
-            weights_target=weights_target,
-            **self.options,
-        )
+        options = {"weights_source": weights_source, "weights_target": weights_target, **self.options}
+        return functional.conditional_cs_alignment_loss(source, y_source, target, y_target, **options)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ConditionalIndependencePenalty(_Loss):
     """Divergence between p(y|x1) and p(y|x1, x2): a penalty for fairness and invariance (Prop. 4).
 
@@ -296,28 +232,14 @@ class ConditionalIndependencePenalty(_Loss):
         As in `condcs.nn.functional.conditional_independence_loss`.
     """
 
-    def __init__(
-        self,
-        *,
-        form: str = "corrected",
-        bandwidth_y: Width = "median",
-        bandwidth_x1: Width = "median",
-        bandwidth_x2: Width = "median",
-        kernel_y: str = "gaussian",
-        kernel_x1: str = "gaussian",
-        kernel_x2: str = "gaussian",
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(
-            form=form,
-            bandwidth_y=bandwidth_y,
-            bandwidth_x1=bandwidth_x1,
-            bandwidth_x2=bandwidth_x2,
-            kernel_y=kernel_y,
-            kernel_x1=kernel_x1,
-            kernel_x2=kernel_x2,
-            reduction=reduction,
-        )
+    form: PredictorForm = "corrected"
+    bandwidth_y: Width = "median"
+    bandwidth_x1: Width = "median"
+    bandwidth_x2: Width = "median"
+    kernel_y: LossKernel = "gaussian"
+    kernel_x1: LossKernel = "gaussian"
+    kernel_x2: LossKernel = "gaussian"
+    reduction: Reduction = "mean"
 
     def forward(self, y: Tensor, x1: Tensor, x2: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return how much x2 adds about y beyond x1."""
@@ -329,17 +251,7 @@ class ConditionalIndependencePenalty(_Loss):
 
 @dataclass(frozen=True)
 class Domains:
-    """One batch of each domain as the network sees it.
-
-    Attributes
-    ----------
-    layers_source, layers_target : list of tensors
-        Layers of the bottleneck, first to last.
-    y_source : tensor
-        One-hot labels.
-    y_target : tensor
-        Predicted class probabilities.
-    """
+    """One batch of each domain: layers of the bottleneck, one-hot source labels, predicted target probabilities."""
 
     layers_source: list[Tensor]
     y_source: Tensor
@@ -354,10 +266,9 @@ def _ddc(d: Domains, **options: Any) -> Tensor:
     return functional.mmd_loss(d.layers_source[-1], d.layers_target[-1], **options)
 
 
-def _dan(d: Domains, *, layers: str = "all", **options: Any) -> Tensor:
+def _dan(d: Domains, *, layers: Literal["all", "last"] = "all", **options: Any) -> Tensor:
     first = 0 if layers == "all" else -1
-    found: Tensor = MKMMDLoss(**options)(d.layers_source[first:], d.layers_target[first:])
-    return found
+    return _mk_mmd_of_layers(d.layers_source[first:], d.layers_target[first:], **options)
 
 
 def _jan(d: Domains, **options: Any) -> Tensor:

@@ -7,7 +7,7 @@ as a constant. Above `condcs.nn._dense.DENSE_ROWS` rows they switch from Gram ma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from torch import Tensor
 from condcs._core.checks import check_choice, check_positive
 from condcs._core.errors import ParameterError, ShapeError, public
 from condcs._measures.conditional import conditional_cs, conditional_cs_predictors, conditional_cs_responses
-from condcs._measures.formulas import conditional_terms, predictor_terms
+from condcs._measures.formulas import PredictorForm, ResponseForm, conditional_terms, predictor_terms
 from condcs._measures.marginal import cs, mmd
 from condcs._measures.operator import conditional_mmd
 from condcs.nn._dense import (
@@ -23,20 +23,24 @@ from condcs.nn._dense import (
     TILED,
     Batch,
     Part,
+    Reduction,
     Width,
+    check_pair,
     check_reduction,
+    check_table,
+    check_weights,
+    common,
     equal_exponents,
     exponents,
     has_far_rows,
     labels_of,
-    linear_contrast,
-    log_contrast,
     log_or_minus_infinity,
     log_row_sums,
     scaled,
+    summed,
+    unit_rows,
     width,
 )
-from condcs.nn._tensors import check_pair, check_table, check_weights, common, unit_rows
 
 __all__ = [
     "cmmd_loss",
@@ -50,6 +54,10 @@ __all__ = [
     "mmd_loss",
 ]
 
+AlignmentEstimator = Literal["paper", "pooled"]
+LossKernel = Literal["gaussian", "delta"]
+MMDForm = Literal["discriminative", "paper"]
+
 
 @public
 def cs_loss(
@@ -60,7 +68,7 @@ def cs_loss(
     normalize: bool = False,
     weights_source: Tensor | None = None,
     weights_target: Tensor | None = None,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Cauchy-Schwarz divergence between two batches of features.
 
@@ -92,8 +100,7 @@ def cs_loss(
     >>> round(cs_loss(z, z + 2, bandwidth=1.0).item(), 4)
     2.5713
     """
-    zs, zt = check_pair(("source", "target"), source, target)
-    zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
+    zs, zt = check_pair(("source", "target"), source, target, normalize)
     batch = Batch(zs, zt, weights_source, weights_target)
     sigma = width("bandwidth", bandwidth, zs, zt)
     check_reduction(reduction, per_row=batch.dense, why=TILED)
@@ -101,7 +108,7 @@ def cs_loss(
         value = cs(zs, zt, bandwidth=sigma, weights_p=batch.weights[0], weights_q=batch.weights[1])
         return scaled(value, batch.n, reduction)
     (log_a,) = log_row_sums([exponents(torch.cat([zs, zt]), sigma)], batch.weights, batch.sizes)
-    return log_contrast(batch.marginal_parts(log_a), batch.n, reduction)
+    return summed(batch.marginal_parts(log_a), batch.n, reduction)
 
 
 @public
@@ -113,7 +120,7 @@ def mmd_loss(
     normalize: bool = False,
     weights_source: Tensor | None = None,
     weights_target: Tensor | None = None,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Squared maximum mean discrepancy between two batches of features, the discrepancy of DDC.
 
@@ -148,7 +155,7 @@ def mk_mmd_loss(
     normalize: bool = False,
     weights_source: Tensor | None = None,
     weights_target: Tensor | None = None,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Squared multi-kernel MMD between two batches of features, the discrepancy of DAN for one layer.
 
@@ -189,11 +196,11 @@ def jmmd_loss(
     normalize: bool = False,
     weights_source: Tensor | None = None,
     weights_target: Tensor | None = None,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Squared joint MMD over several layers, the discrepancy of JAN.
 
-    The kernel is the product over layers of Gaussians, each with the width of its layer.
+    The kernel is the product over layers of Gaussians, each with the bandwidth of its layer.
 
     Parameters
     ----------
@@ -225,11 +232,10 @@ def _kernel_means(
     normalize: bool,
     weights_source: Any,
     weights_target: Any,
-    reduction: str,
+    reduction: Reduction,
 ) -> Tensor:
     """Squared MMD with the average of Gaussians of several bandwidths."""
-    zs, zt = check_pair(("source", "target"), source, target)
-    zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
+    zs, zt = check_pair(("source", "target"), source, target, normalize)
     batch = Batch(zs, zt, weights_source, weights_target)
     sigma = width("bandwidth", bandwidth, zs, zt)
     check_reduction(reduction, per_row=batch.dense, why=TILED)
@@ -246,25 +252,25 @@ def _kernel_means(
             sums = block.mean(1) if batch.weights[h] is None else block @ batch.shares(h)
             sums = sums / batch.sizes[g] if batch.weights[g] is None else sums * batch.shares(g)
             parts.append(Part(1.0 if g == h else -1.0, sums, columns))
-    return linear_contrast(parts, batch.n, reduction)
+    return summed(parts, batch.n, reduction, logs=False)
 
 
 def _joined_layers(source: Any, target: Any, bandwidth: Width, normalize: bool) -> tuple[Tensor, Tensor]:
     """Layers side by side in units of their widths: a Gaussian on them is the product of the layers' Gaussians."""
     if isinstance(source, Tensor) or isinstance(target, Tensor) or len(source) != len(target) or not len(source):
         raise ShapeError(
-            "`source` and `target` must be sequences of as many layers each. Pass e.g. jmmd_loss([z1_s, z2_s], "
+            "`source` and `target` must be sequences with the same number of layers. Pass e.g. jmmd_loss([z1_s, z2_s], "
             "[z1_t, z2_t])."
         )
     joined: tuple[list[Tensor], list[Tensor]] = ([], [])
     for i, (a, b) in enumerate(zip(source, target, strict=True)):
-        zs, zt = check_pair((f"source[{i}]", f"target[{i}]"), a, b)
-        zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
+        zs, zt = check_pair((f"source[{i}]", f"target[{i}]"), a, b, normalize)
         sigma = width("bandwidth", bandwidth, zs, zt)
         for side, z in zip(joined, (zs, zt), strict=True):
             if side and side[0].shape[0] != z.shape[0]:
                 raise ShapeError(
-                    f"all layers of a batch must have the same rows, got {side[0].shape[0]} and {z.shape[0]}."
+                    f"all layers of a batch must have the same number of rows, got {side[0].shape[0]} and "
+                    f"{z.shape[0]}. Row i of each layer belongs to row i of the batch."
                 )
             side.append(z / sigma)
     return torch.cat(joined[0], 1), torch.cat(joined[1], 1)
@@ -276,14 +282,14 @@ def conditional_cs_loss(
     y_true: Tensor,
     x: Tensor,
     *,
-    form: str = "paper",
+    form: ResponseForm = "paper",
     bandwidth_x: Width = "median",
     bandwidth_y: Width = "median",
     scale_x: float = 0.1,
     scale_y: float = 2.0,
     normalize: bool = False,
     weights: Tensor | None = None,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Conditional CS divergence between predictions and truth given the inputs: a loss for regression (Prop. 3).
 
@@ -325,7 +331,7 @@ def conditional_cs_loss(
     >>> round(conditional_cs_loss(x, x, x).item(), 5) + 0.0
     0.0
     """
-    check_choice("form", form, ("paper", "symmetric"))
+    check_choice("form", form, get_args(ResponseForm))
     truth = check_table("y_true", y_true)
     guess = check_table("y_pred", y_pred, rows=truth.shape[0], columns=truth.shape[1])
     given = check_table("x", x, rows=truth.shape[0])
@@ -336,13 +342,10 @@ def conditional_cs_loss(
     n = truth.shape[0]
     check_reduction(reduction, per_row=2 * n <= DENSE_ROWS, why=TILED)
     if 2 * n > DENSE_ROWS:
-        options: dict[str, Any] = {
-            "bandwidth_x": sigma_x,
-            "bandwidth_y": sigma_y,
-            "form": form,
-            "weights": w,
-        }
-        return scaled(conditional_cs_responses(given, truth, guess, **options), n, reduction)
+        value = conditional_cs_responses(
+            given, truth, guess, form=form, bandwidth_x=sigma_x, bandwidth_y=sigma_y, weights=w
+        )
+        return scaled(value, n, reduction)
     E = exponents(given, sigma_x)
     pooled = exponents(torch.cat([truth, guess]), sigma_y)
     own_true, cross, _, own_pred = (b for half in torch.split(pooled, n) for b in torch.split(half, n, 1))
@@ -355,7 +358,7 @@ def conditional_cs_loss(
         Part(c, conditional_terms(b - sums[0], sums[0]) + rows, slice(n))
         for c, b in zip(coefficients, sums[1:], strict=True)
     ]
-    return log_contrast(parts, n, reduction)
+    return summed(parts, n, reduction)
 
 
 @public
@@ -364,15 +367,15 @@ def conditional_independence_loss(
     x1: Tensor,
     x2: Tensor,
     *,
-    form: str = "corrected",
+    form: PredictorForm = "corrected",
     bandwidth_y: Width = "median",
     bandwidth_x1: Width = "median",
     bandwidth_x2: Width = "median",
-    kernel_y: str = "gaussian",
-    kernel_x1: str = "gaussian",
-    kernel_x2: str = "gaussian",
+    kernel_y: LossKernel = "gaussian",
+    kernel_x1: LossKernel = "gaussian",
+    kernel_x2: LossKernel = "gaussian",
     weights: Tensor | None = None,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Divergence between p(y|x1) and p(y|x1, x2): 0 when y is independent of x2 given x1 (Prop. 4).
 
@@ -415,11 +418,11 @@ def conditional_independence_loss(
     >>> round(conditional_independence_loss(1.0 * label, label, group, **options).item(), 5) + 0.0
     0.0
     """
-    check_choice("form", form, ("corrected", "paper"))
+    check_choice("form", form, get_args(PredictorForm))
     given = {"y": (y, bandwidth_y, kernel_y), "x1": (x1, bandwidth_x1, kernel_x1), "x2": (x2, bandwidth_x2, kernel_x2)}
     tables: dict[str, Tensor] = {}
     for name, (value, _, kernel) in given.items():
-        check_choice(f"kernel_{name}", kernel, ("gaussian", "delta"))
+        check_choice(f"kernel_{name}", kernel, get_args(LossKernel))
         tables[name] = check_table(name, value, rows=tables["y"].shape[0] if tables else None)
     tables = dict(zip(tables, common(*tables.values()), strict=True))
     sigmas = {
@@ -441,7 +444,7 @@ def conditional_independence_loss(
     a1, b1, a12, b12 = (s[:, 0] for s in log_row_sums([E1, E1 + Ey, E1 + E2, E1 + E2 + Ey], [w], [n]))
     rows = 0.0 if w is None else log_or_minus_infinity(w)
     terms = predictor_terms(a1, b1, a12, b12, form)
-    return log_contrast([Part(c, t + rows, slice(n)) for c, t in terms], n, reduction)
+    return summed([Part(c, t + rows, slice(n)) for c, t in terms], n, reduction)
 
 
 @public
@@ -453,13 +456,13 @@ def conditional_cs_alignment_loss(
     *,
     marginal: float = 1.0,
     conditional: float = 1.0,
-    estimator: str = "paper",
+    estimator: AlignmentEstimator = "paper",
     bandwidth: Width = 1.0,
     bandwidth_y: Width = 1.0,
     normalize: bool = True,
     weights_source: Tensor | None = None,
     weights_target: Tensor | None = None,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Divergence of two domains in p(z) and in p(y|z): what the paper's domain adaptation minimises.
 
@@ -497,10 +500,9 @@ def conditional_cs_alignment_loss(
     >>> round(same.item(), 5) + 0.0
     0.0
     """
-    check_choice("estimator", estimator, ("paper", "pooled"))
-    zs, zt = check_pair(("source", "target"), source, target)
+    check_choice("estimator", estimator, get_args(AlignmentEstimator))
+    zs, zt = check_pair(("source", "target"), source, target, normalize)
     ys, yt = labels_of(y_source, y_target, zs, zt)
-    zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
     zs, zt, ys, yt = common(zs, zt, ys, yt)
     batch = Batch(zs, zt, weights_source, weights_target)
     sigma = width("bandwidth", bandwidth, zs, zt)
@@ -522,7 +524,7 @@ def conditional_cs_alignment_loss(
         return by_the_core()
     parts = batch.marginal_parts(log_a, marginal)
     parts += (batch.conditional_parts if estimator == "paper" else batch.pooled_parts)(log_a, log_b, conditional)
-    return log_contrast(parts, batch.n, reduction)
+    return summed(parts, batch.n, reduction)
 
 
 @public
@@ -561,15 +563,14 @@ def cmmd_loss(
     >>> bool(abs(cmmd_loss(z, y, z, y)) < 1e-5)
     True
     """
-    zs, zt = check_pair(("source", "target"), source, target)
+    zs, zt = check_pair(("source", "target"), source, target, normalize)
     ys, yt = labels_of(y_source, y_target, zs, zt)
-    zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
     sigma, sigma_y = width("bandwidth", bandwidth, zs, zt), width("bandwidth_y", bandwidth_y, ys, yt)
-    widths: dict[str, Any] = {"bandwidth_x": sigma, "bandwidth_y": sigma_y}
     # In double: the factorisation of a Gram matrix of nearly equal rows loses most digits of single precision.
     wide = [t.double() for t in (zs, ys, zt, yt)]
-    value: Tensor = conditional_mmd(*wide, regularization=regularization, **widths).to(zs.dtype)
-    return value
+    value = conditional_mmd(*wide, regularization=regularization, bandwidth_x=sigma, bandwidth_y=sigma_y)
+    found: Tensor = value.to(zs.dtype)
+    return found
 
 
 @public
@@ -579,7 +580,7 @@ def djp_mmd_loss(
     target: Tensor,
     y_target: Tensor,
     *,
-    form: str = "discriminative",
+    form: MMDForm = "discriminative",
     trade_off: float = 0.1,
     bandwidth: Width = "joint_median",
     normalize: bool = False,
@@ -601,7 +602,7 @@ def djp_mmd_loss(
     y_source, y_target : tensor
         Class labels as integers (at most one of the two), one-hot, or probabilities.
     form : {"discriminative", "paper"}
-        Which combination.
+        The combination.
     trade_off : float
         Lambda.
     bandwidth, normalize
@@ -618,10 +619,9 @@ def djp_mmd_loss(
     >>> bool(djp_mmd_loss(z, y, z, y) < djp_mmd_loss(z, y, z, y.flip(0)))
     True
     """
-    check_choice("form", form, ("discriminative", "paper"))
-    zs, zt = check_pair(("source", "target"), source, target)
+    check_choice("form", form, get_args(MMDForm))
+    zs, zt = check_pair(("source", "target"), source, target, normalize)
     ys, yt = labels_of(y_source, y_target, zs, zt)
-    zs, zt = (unit_rows(zs), unit_rows(zt)) if normalize else (zs, zt)
     sigma = width("bandwidth", bandwidth, zs, zt)
     K = torch.exp(exponents(torch.cat([zs, zt]), sigma))
     if form == "paper":

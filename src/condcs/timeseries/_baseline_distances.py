@@ -9,9 +9,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.checks import check_choice, check_integer
+from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.errors import CondcsError, ShapeError, public
-from condcs._core.random import check_rng
 from condcs.timeseries._collection import FloatArray, Layout, check_collection
 
 BaselineMeasure = Literal["dtw", "msm", "twed", "tck"]

@@ -9,10 +9,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.checks import check_choice, check_integer, check_positive
-from condcs._core.equality import ByValue
+from condcs._core.arrays import ByValue
+from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.errors import DataError, ParameterError, ShapeError, public
-from condcs._core.random import check_rng
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from condcs._core.arrays import ByValue
 from condcs._core.checks import check_choice, check_integer
-from condcs._core.equality import ByValue
 from condcs._core.errors import DataError, ShapeError, public
 
 FloatArray = np.ndarray[Any, Any]

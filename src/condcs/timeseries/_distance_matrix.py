@@ -25,8 +25,7 @@ from condcs._core.checks import check_choice
 from condcs._core.errors import BandwidthError, BandwidthWarning, CondcsWarning, ParameterError, warn_caller
 from condcs._core.files import InUseError, atomic_write, locked, reserve, sealed_line, unsealed_line, writing
 from condcs._core.progress import progress_bar
-from condcs._core.settings import current_settings
-from condcs._core.thread_limit import one_blas_thread
+from condcs._core.settings import current_settings, one_blas_thread
 from condcs._kernels.bandwidths import median_distance, median_rows
 from condcs._measures.registry import MEASURES, Measure
 from condcs._parallel.spreading import active_workers, spread

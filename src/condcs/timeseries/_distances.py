@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.checks import check_integer, check_positive
+from condcs._core.checks import check_integer, check_positive, check_rng
 from condcs._core.errors import DataError, ParameterError, ShapeError, public
-from condcs._core.random import check_rng
 from condcs.timeseries._collection import (
     MIN_WINDOWS,
     Collection,

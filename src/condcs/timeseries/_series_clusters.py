@@ -17,10 +17,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.checks import check_choice, check_integer, check_positive
-from condcs._core.equality import ByValue
+from condcs._core.arrays import ByValue
+from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.errors import BandwidthWarning, ShapeError, public
-from condcs._core.random import check_rng
 from condcs.timeseries._clustering import (
     Method,
     check_distances,
@@ -47,7 +46,7 @@ Scaling = Literal["global", "series", "raw"]
 
 Auto = Literal["auto"]
 
-ORDERS = (1, 2, 5, 20, 80)
+ORDERS = (1, 2, 5, 10, 20, 40)
 """Windows that are tried, up to a third of the shortest series."""
 
 FACTORS = (1.6, 0.8, 0.4, 0.2, 0.1)
@@ -182,12 +181,13 @@ def cluster(
 ) -> SeriesClusters:
     """Cluster time series by their dynamics; what is not given is chosen without labels.
 
-    Windows of 1, 2, 5, 20 and 80 values (up to a third of the shortest series), bandwidth factors from 0.1 to 1.6 and
-    two scalings, with and without the position in time as one more channel (see Notes), are tried on 80 to 200 of the
-    series, drawn at random. A setting's mark is the adjusted mutual information of spectral clustering and k-medoids
-    under its distances, times the balance of their cluster sizes. The five best settings then cluster all series by
-    both algorithms, and the result is a clustering of their votes: of the share of the ten clusterings in which two
-    series are together. If `order`, `factor` and `scaling` are all given, the distances are clustered as they are.
+    Windows of 1, 2, 5, 10, 20 and 40 values (up to a third of the shortest series), bandwidth factors from 0.1 to 1.6
+    and two scalings, with and without the position in time as one more channel (see Notes), are tried on 80 to 200 of
+    the series, drawn at random. A setting's mark is the adjusted mutual information of spectral clustering and
+    k-medoids under its distances, times the balance of their cluster sizes. The five best settings then cluster all
+    series by both algorithms, and the result is a clustering of their votes: of the share of the ten clusterings in
+    which two series are together. If `order`, `factor` and `scaling` are all given, the distances are clustered as they
+    are.
 
     Parameters
     ----------

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import ByValue
 from condcs._core.checks import check_choice, check_integer, check_positive
-from condcs._core.equality import ByValue
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, public, warn_caller
 from condcs.datasets._npz_files import read_arrays
 from condcs_reproduction.data.loading import DatasetError

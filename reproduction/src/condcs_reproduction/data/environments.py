@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.checks import check_integer
-from condcs._core.equality import ByValue
+from condcs._core.arrays import ByValue
+from condcs._core.checks import check_integer, check_rng
 from condcs._core.errors import ParameterError, public
-from condcs._core.random import check_rng
 
 FloatArray = np.ndarray[Any, Any]
 

@@ -7,10 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.checks import check_choice, check_integer
-from condcs._core.equality import ByValue
+from condcs._core.arrays import ByValue
+from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.errors import public
-from condcs._core.random import check_rng
 
 FloatArray = np.ndarray[Any, Any]
 
