@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from condcs._core.arrays import Array, ByValue
 from condcs._core.checks import check_alpha, check_rng
 from condcs._core.errors import ParameterError, public
+from condcs._core.settings import config_context
 from condcs.causal._influence_measures import Measure, MissingPartnerError
 from condcs.causal._link_tests import LinkTests, Null, joined_tests, tested_links
 from condcs.causal._predictive_choice import GivenEmbedding, embeddings_of
@@ -190,6 +192,7 @@ def causal_graph(
     null: Null = "auto",
     n_resamples: int = 200,
     rng: int | np.random.Generator | None = None,
+    n_jobs: int | None = None,
     progress: bool = False,
 ) -> CausalGraph:
     """Test all ordered pairs of series for which drives which.
@@ -212,7 +215,7 @@ def causal_graph(
         the past then has as many dimensions as there are series, times the order.
     measure, ranks, missing
         As in `causal_score`.
-    null, n_resamples, rng
+    null, n_resamples, rng, n_jobs
         As in `causal_test`.
     progress : bool
         Show a progress bar.
@@ -242,7 +245,8 @@ def causal_graph(
     )
     generator = check_rng(rng)
     problems = _problems(tuple(variables), embeddings, links)
-    found = [tested_links(p, measure, null, n_resamples, generator, progress=progress) for p in problems]
+    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
+        found = [tested_links(p, measure, null, n_resamples, generator, progress=progress) for p in problems]
     return _graph([one.name for one in variables], embeddings, problems, joined_tests(found))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -13,6 +14,7 @@ from condcs._core.arrays import Array, ByValue
 from condcs._core.checks import check_integer, check_rng
 from condcs._core.errors import ParameterError, public
 from condcs._core.progress import progress_bar
+from condcs._core.settings import config_context
 from condcs._inference.independence_tests import independence_test
 from condcs._inference.nulls import circular_shifts, local_permutations, shifted_windows
 from condcs._inference.repeated_independence import RepeatedIndependence
@@ -217,6 +219,7 @@ def causal_test(
     null: Null = "auto",
     n_resamples: int = 200,
     rng: int | np.random.Generator | None = None,
+    n_jobs: int | None = None,
 ) -> TestResult:
     r"""Test whether series x drives series y.
 
@@ -245,6 +248,8 @@ def causal_test(
         Number of surrogates, and of random signs above 2,000 rows.
     rng : int or Generator, optional
         Random generator, or its seed.
+    n_jobs : int, optional
+        Threads; by default one per core.
 
     Returns
     -------
@@ -261,7 +266,8 @@ def causal_test(
     (True, False)
     """
     problem = _two_series_problem(x, y, given, ranks, missing, embedding)
-    found = tested_links(problem, measure, null, n_resamples, rng, progress=False)
+    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
+        found = tested_links(problem, measure, null, n_resamples, rng, progress=False)
     bandwidths = {}
     if found.bandwidths is not None:
         names = ("bandwidth_x", "bandwidth_y", *(f"bandwidth_given_{i + 1}" for i in range(len(problem.series) - 2)))

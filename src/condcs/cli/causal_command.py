@@ -7,7 +7,6 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +16,6 @@ from rich.table import Table as PrintedTable
 
 from condcs._core.checks import check_alpha, check_integer
 from condcs._core.errors import DataError, ParameterError
-from condcs._core.settings import config_context
 from condcs._tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, remedy
 from condcs._tables.pair import MOST_COLUMNS, refuse_columns, select_columns
 from condcs._tables.sources import FileOptions, Table, open_table
@@ -144,8 +142,7 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
     check_file("--out", out)
     table = read_series_table(path, options.series)
     count = len(table.names)
-    threads = config_context(n_threads=options.jobs) if options.jobs is not None else nullcontext()
-    with Terminal(stderr=True).working(f"Testing {count * (count - 1):,} links ..."), threads:
+    with Terminal(stderr=True).working(f"Testing {count * (count - 1):,} links ..."):
         graph = tested(table, options)
     from condcs.report._causal_page import causal_page
 
@@ -180,6 +177,7 @@ def tested(table: SeriesTable, options: CausalOptions) -> CausalGraph:
         ranks=options.ranks,
         n_resamples=options.resamples,
         rng=options.seed,
+        n_jobs=options.jobs,
         missing="drop",
     )
 
