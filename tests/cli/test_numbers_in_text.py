@@ -132,6 +132,7 @@ def test_causal_counts_the_cells_that_are_no_numbers(tmp_path, frame):
     assert "2 of 40 cells of column 'b' that are not numbers, the first '?' in line 4" in said
     assert "--gaps '?'" in said
     words = ["causal", str(path), "--decimal", ",", "--gaps", "?", "--order", "1", "--resamples", "5", "--json"]
+    words = [*words, "--drop-missing"]
     done = CliRunner().invoke(app, [*words, "--columns", "a,b", "--out", str(tmp_path / "page.html")])
     assert json.loads(done.stdout)["missing_values"] == 2
 

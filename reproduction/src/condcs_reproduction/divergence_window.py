@@ -8,6 +8,7 @@ distribution extrapolates to the stated run length.
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal
@@ -16,6 +17,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 
+from condcs._core.errors import BandwidthWarning
 from condcs._kernels.bandwidths import bandwidth
 from condcs._measures.sliding_window import NEW, OLD, SlidingWindow
 from condcs.drift._reference_regression import RegressionFitter
@@ -117,7 +119,10 @@ class DivergenceWindow:
             inputs = self._ranks(x)
         else:
             inputs, residuals = self._prepared(x, y)
-        self._widths = float(np.max(bandwidth(inputs))), float(np.max(bandwidth(residuals)))
+        with warnings.catch_warnings():
+            # Of labels most distances are 0; the smallest positive one, which then counts, is right for them.
+            warnings.simplefilter("ignore", BandwidthWarning)
+            self._widths = float(np.max(bandwidth(inputs))), float(np.max(bandwidth(residuals)))
         order = rng.permutation(len(x))
         chosen, others = np.split(order, [min(_REFERENCE_ROWS, len(x) // 2)])
         self._reference = np.column_stack([inputs[chosen], residuals[chosen]])

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shlex
@@ -84,6 +85,9 @@ class Commands(TyperGroup):
             code = FAILED if ended.code == CHANGED else ended.code
         except Exception as error:
             code = _tell_usage(error) if hasattr(error, "format_message") else tell_failure(error)
+        if "colorama" in sys.modules:
+            # numba loads it, and it would end what is shown on a terminal with an escape code, NO_COLOR or not.
+            atexit.unregister(sys.modules["colorama"].initialise.reset_all)
         sys.exit(code or 0)
 
     def invoke(self, ctx: Any) -> Any:
