@@ -362,11 +362,12 @@ class _Own(NamedTuple):
     packed : array, shape (count, :)
         The frames, as `_pack` leaves them.
     x, y : array, shape (count, :)
-        Squared distances of a series' windows among themselves, and of their successors (see `_triangle`).
+        Squared distances of a series' windows among themselves, and of their successors (see `_triangle`); with known
+        bandwidths only those of one series.
     grouped_x, ends_x, grouped_y, ends_y : array, shape (count, :)
         The same grouped by magnitude, for medians of pairs.
     masses, totals : array, shape (count, factors, 2, :) and (count, factors)
-        Kernel masses of the windows over their own series, and the sum of B / A^2; 0 if not known yet.
+        Kernel masses of the windows over their own series, and the sum of B / A^2.
     """
 
     packed: Any
@@ -454,8 +455,8 @@ def block_divergences(
     kept = count if pair_bandwidths else 0
     own = _Own(
         np.empty((count, channels * stride if wide is None else 0)),
-        np.empty((count, size)),
-        np.empty((count, size)),
+        np.empty((max(1, kept), size)),
+        np.empty((max(1, kept), size)),
         np.empty((kept, size)),
         np.empty((kept, GROUP_ENDS), np.int64),
         np.empty((kept if several else 0, size)),
@@ -463,7 +464,6 @@ def block_divergences(
         np.empty((count, n_factors, 2, stride + LANES)),
         np.empty((count, n_factors)),
     )
-    own.totals[:] = 0.0
     # Kernel values between one window and all others.
     kernels = np.empty((2, stride + LANES))
     masses = np.empty((1, n_factors, 4, stride))[0]
@@ -472,7 +472,7 @@ def block_divergences(
     if wide is None:
         for i in range(count):
             _pack(_one(series, i)[0], order, own.packed[i])
-    # First each series with itself, then the pairs.
+    # First each series with itself, then the pairs. Known bandwidths give the masses of a series over itself at once.
     for task in range(count + rows * columns):
         i, j = task, task
         if task >= count:
@@ -487,15 +487,17 @@ def block_divergences(
             own.packed[i], p_frames, p_windows, own.packed[j], q_frames, q_windows, order, wide, room, several or i == j
         )
         if i == j:
-            _triangle(X, n, own.x[i])
-            _triangle(Y, n, own.y[i])
+            place = i if pair_bandwidths else 0
+            _triangle(X, n, own.x[place])
+            _triangle(Y, n, own.y[place])
             used = _triangle_size(n)
             if pair_bandwidths:
                 group(own.x[i, :used], own.grouped_x[i], own.ends_x[i])
             if several:
                 group(own.y[i, :used], own.grouped_y[i], own.ends_y[i])
-            continue
-        if pair_bandwidths:
+            if pair_bandwidths:
+                continue
+        elif pair_bandwidths:
             square_x, kind_x, square_y, kind_y = _pair_medians(own, i, n, j, m, series, X, Y, candidates)
             if kind_x > 0:
                 fallbacks[2 * (kind_x - 1)] += 1
@@ -505,9 +507,10 @@ def block_divergences(
         # One call for the masses of both series over themselves and of one over the other: it is inlined.
         for step in range(3):
             at, windows = (i, n) if step == 0 else (j, m)
-            if step < 2 and not pair_bandwidths and own.totals[at, 0] > 0.0:
+            if not pair_bandwidths and (step > 0 if i == j else step < 2):
                 continue
-            x, y, y_start, y_step, others, into = own.x[at], own.y[at], 0, width, 0, own.masses[at]
+            place = at if pair_bandwidths else 0
+            x, y, y_start, y_step, others, into = own.x[place], own.y[place], 0, width, 0, own.masses[at]
             if step == 2:
                 x, y, windows, others, into = X, Y, n, m, masses
                 if not copied:
@@ -520,6 +523,8 @@ def block_divergences(
                     for t in range(windows):
                         total += into[f, 1, t] / (into[f, 0, t] * into[f, 0, t])
                     own.totals[at, f] = total
+        if i == j:
+            continue
         # Masses only shrink with the bandwidth.
         if not copied and _underflows(masses[n_factors - 1], n, m):
             _copy_successors(room.frames, n, m, order, Y)
