@@ -23,6 +23,15 @@ from tests.house_prices import house_prices
 QUICK = {"n_resamples": 39, "n_jobs": 1}
 
 
+class Planned:
+    """What condcs sees of a polars LazyFrame."""
+
+    columns = ("x", "y")
+
+    def collect(self):
+        raise AssertionError("a plan is not carried out unasked")
+
+
 class PolarsLike:
     """What condcs uses of a polars DataFrame: names, and columns with a length, slices and `to_list`."""
 
@@ -223,6 +232,7 @@ GOOD = {"x": np.arange(30.0), "y": np.arange(30.0) ** 2}
         ([1, 2, 3], {}, r"`reference` must be a table \(a DataFrame .* got list\. Pass"),
         (np.zeros((2, 3, 4)), {}, r"`reference` must be a table .* got ndarray of shape \(2, 3, 4\)"),
         (pd.Series([1.0, 2.0]), {}, "`reference` must be a table .* got Series"),
+        (Planned(), {}, "`reference` must be a table whose rows are known, got Planned.*its method `collect`"),
         ({"x": np.zeros((30, 2)), "y": np.zeros(30)}, {}, r"one-dimensional columns, got shape \(30, 2\) for 'x'"),
         ({"x": np.zeros(20), "y": np.zeros(30)}, {}, "columns of one length, got 30 rows of 'y' and 20 of the first"),
         ({"x": "text", "y": np.zeros(30)}, {}, "must hold columns of values, got str for 'x'"),
