@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from condcs._core.arrays import Array
 from condcs._core.checks import Groups, Parts, Variable, label_type
@@ -321,6 +320,8 @@ class OperatorGram:
             return np.array(list(threads.map(self._one, labels)))
 
     def _one(self, labels: LabelArray) -> float:
+        from scipy.linalg import cho_factor, cho_solve
+
         inside = [np.flatnonzero(labels == g) for g in (0, 1)]
         factors = []
         for rows in inside:

@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condcs._core.arrays import ranked
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference.anchors import total
 from condcs._inference.propensities import Surprises
@@ -502,9 +503,8 @@ def _unused(left: FloatArray, deleted: FloatArray) -> FloatArray:
 
 def _normal_scores(y: FloatArray) -> FloatArray:
     from scipy.special import ndtri
-    from scipy.stats import rankdata
 
-    return np.asarray(ndtri((rankdata(y, axis=0) - 0.5) / len(y))) if y.shape[1] else y
+    return np.asarray(ndtri(ranked(y)))
 
 
 def _clip(residuals: FloatArray, at: float) -> FloatArray:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from condcs._core.arrays import NUMPY, Array, Backend, backend_of
 from condcs._core.checks import Variable
@@ -174,7 +173,7 @@ class Condensed(LogKernel):
         return product([Condensed.of(self.backend, z[rows]) for z in self.left])
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
-        squared = [cdist(a, b, "sqeuclidean") for a, b in zip(left, right, strict=True)]
+        squared = [_weighted_distances(a, b, "sqeuclidean") for a, b in zip(left, right, strict=True)]
         return -0.5 * sum(squared[1:], squared[0])
 
     def relative(self, left: Rows, right: Rows, places: Array) -> Array:
@@ -201,7 +200,7 @@ class Laplacian(LogKernel):
         a, b = left[0], right[0]
         xp = self.backend.xp
         if self.product and self.backend.name == "numpy":
-            return -cdist(a, b, "cityblock", w=1 / self.widths)
+            return -_weighted_distances(a, b, "cityblock", w=1 / self.widths)
         if self.product:
             return -xp.sum(xp.abs(a[:, None, :] - b[None, :, :]) / self.widths, axis=-1)
         squared = _squared_distances(self.backend, a, b, self.widths)
@@ -429,9 +428,16 @@ def _safe_units(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -
     return scaled, backend.from_numpy(unit_widths, values)
 
 
+def _weighted_distances(a: Array, b: Array, metric: Literal["sqeuclidean", "cityblock"], w: Array = None) -> Array:
+    # Imported here: a fifth of the time that `import condcs` takes, and most calls use compiled loops instead.
+    from scipy.spatial.distance import cdist
+
+    return cdist(a, b, metric, w=w)
+
+
 def _squared_distances(backend: Backend, a: Array, b: Array, widths: Array) -> Array:
     if backend.name == "numpy":
-        return cdist(a, b, "sqeuclidean", w=1 / (widths * widths))
+        return _weighted_distances(a, b, "sqeuclidean", w=1 / (widths * widths))
     difference = (a[:, None, :] - b[None, :, :]) / widths
     return backend.xp.sum(difference * difference, axis=-1)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from condcs._core.arrays import Array, Backend
 from condcs._core.checks import Groups, check_integer
@@ -130,6 +129,8 @@ def _divergences(points: FloatArray, groups: Groups, k: int, floor: float, first
 
     Without the constant log(m / (n - 1)): it is the same for joint and marginal, and their difference cancels it.
     """
+    from scipy.spatial import cKDTree
+
     samples = [points[s] for s in groups.slices]
     trees = [cKDTree(s) for s in samples]
     result = np.zeros((groups.count, groups.count))
@@ -142,7 +143,7 @@ def _divergences(points: FloatArray, groups: Groups, k: int, floor: float, first
     return result
 
 
-def _log_distances(tree: cKDTree, rows: FloatArray, k: int, floor: float) -> FloatArray:
+def _log_distances(tree: Any, rows: FloatArray, k: int, floor: float) -> FloatArray:
     workers = min(current_settings().n_threads, max(1, len(rows) // _ROWS_WORTH_A_THREAD))
     distances = tree.query(rows, k=[k], workers=workers)[0][:, 0]
     return np.asarray(np.log(np.maximum(distances, floor)))
