@@ -19,11 +19,17 @@ from .dense import dense_conditional_cs
 WIDTHS = {"bandwidth_x": 1.0, "bandwidth_y": 1.0}
 
 
-@pytest.fixture(autouse=True, scope="module", params=["small", "large"])
+def pytest_generate_tests(metafunc):
+    """Every test runs on both forms that numpy pools can take; `library` has both of them already."""
+    if "library" not in metafunc.fixturenames:
+        metafunc.parametrize("pool", ["small", "large"], indirect=True, scope="module")
+
+
+@pytest.fixture(autouse=True, scope="module")
 def pool(request):
-    """Every test runs on both forms that numpy pools can take."""
-    with no_small_pools() if request.param == "large" else nullcontext():
-        yield request.param
+    form = getattr(request, "param", "small")
+    with no_small_pools() if form == "large" else nullcontext():
+        yield form
 
 
 def samples(rng, n=40, m=30, dx=3, dy=2):
