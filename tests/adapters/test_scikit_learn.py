@@ -1,4 +1,4 @@
-"""The scikit-learn face passes scikit-learn's own checks and says what the test says."""
+"""The scikit-learn estimator passes scikit-learn's own checks and says what the test says."""
 
 from unittest import SkipTest
 

@@ -95,6 +95,13 @@ def test_absent_file(tmp_path):
     assert "could not be read" in " ".join((done.output + done.stderr).split())
 
 
+def test_a_header_alone_was_an_unexpected_error(tmp_path):
+    (tmp_path / "header.csv").write_text("a,b\n")
+    done = causal(tmp_path / "header.csv", "--out", tmp_path / "page.html")
+    assert done.exit_code == 2
+    assert "got 2 series and 0 time(s)" in " ".join(done.stderr.split())
+
+
 def test_automatic_order_is_chosen_on_ranks_where_ranks_are_tested(tmp_path):
     """With their outliers, exponentials of the Henon map seem to be of order 4; their ranks are those of the map."""
     file = write(tmp_path / "maps.csv", np.exp(8 * make_henon_chain(300, n_maps=2).series).T, ["a", "b"])

@@ -308,7 +308,7 @@ def run(*words):
 def ends_well(done) -> bool:
     said = done.output + done.stderr
     crashed = done.exception is not None and not isinstance(done.exception, SystemExit)
-    return done.exit_code == 2 and not crashed and "Traceback" not in said and "fault of condcs" not in said
+    return done.exit_code == 2 and not crashed and "Traceback" not in said and "bug in condcs" not in said
 
 
 class _ReadableError(BaseException):

@@ -439,7 +439,7 @@ class _Series:
         return sum(map(len, self._parts))
 
     def values(self) -> FloatArray:
-        return np.concatenate(self._parts)
+        return np.concatenate([[], *self._parts])
 
     def take(self, cells: Sequence[Any], lines: Sequence[int]) -> None:
         try:
