@@ -20,8 +20,11 @@ _TERMINAL = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 _FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
+README = ROOT / "README.md"
+
+
 def name(page: Path) -> str:
-    return str(page.relative_to(DOCS))
+    return str(page.relative_to(DOCS)) if page != README else page.name
 
 
 def check_output(expected: str, got: str, where: str) -> None:
@@ -90,9 +93,37 @@ def test_code_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
             run_console(block, page)
 
 
+def test_ten_lines_of_the_readme_print_what_they_say():
+    """The number in the comment of each line that prints one, to the digits that it has there."""
+    (block,) = (block for block in blocks(README) if block.language == "python")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(block.text, {})
+    said = re.findall(r"^print\(.*#\s*([\d.]+)$", block.text, re.MULTILINE)
+    values = [
+        f"{float(line):.{len(number.partition('.')[2])}f}"
+        for line, number in zip(printed.getvalue().split(), said, strict=True)
+    ]
+    assert values == said
+    assert len(said) == 3
+
+
+@pytest.mark.parametrize("page", [README, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_links_outside_the_site_lead_somewhere(page):
+    """To a file, and to a heading of it; those of the site itself are checked on the built pages."""
+    broken = []
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text(encoding="utf-8")):
+        file, _, anchor = target.partition("#")
+        path = ROOT / file
+        headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE) if anchor else []
+        slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        if not path.exists() or (anchor and anchor not in slugs):
+            broken.append(target)
+    assert broken == []
+
+
 def shown_commands() -> list[Any]:
     lines = []
-    for page in PAGES:
+    for page in [README, *PAGES]:
         for block in blocks(page):
             if block.language == "sh":
                 joined = block.text.replace("\\\n", " ")
