@@ -14,7 +14,7 @@ from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, LogKernel, product
 from condcs._kernels.row_chunks import RowSource
 from condcs._kernels.row_sums import log_row_sums
-from condcs._measures.formulas import MarginalSums, RowSums, contrast, marginal_interaction, weight_totals
+from condcs._measures.formulas import RowSums, contrast, marginal_interaction, marginal_sums, weight_totals
 from condcs._measures.inputs import (
     ConditionalProblem,
     Inputs,
@@ -86,7 +86,7 @@ def cs(
 
 def cs_sums(rows: RowSource) -> RowSums:
     """CS divergence between two groups as sums over rows."""
-    return MarginalSums(rows.weights(), logs=True)
+    return marginal_sums(rows.weights(), logs=True)
 
 
 def cs_pairs(problem: MarginalProblem) -> Array:
@@ -150,8 +150,8 @@ def mmd(
 def mmd_sums(rows: RowSource, *, unbiased: bool = False) -> RowSums:
     """Squared MMD between two groups as sums over rows."""
     if not unbiased:
-        return MarginalSums(rows.weights(), logs=False)
-    return MarginalSums(rows.weights(), logs=False, within=_within(NUMPY, rows.totals()))
+        return marginal_sums(rows.weights(), logs=False)
+    return marginal_sums(rows.weights(), logs=False, within=_within(NUMPY, rows.totals()))
 
 
 def mmd_pairs(problem: MarginalProblem, *, unbiased: bool = False) -> Array:

@@ -45,8 +45,8 @@ from condcs._kernels.row_chunks import (
     rounded_centre,
 )
 from condcs._kernels.row_sums import joined_log_sums
-from condcs._measures.anchor_model import TINY, Known, Model, added_by, fitted_model, low_rank_of, weighted_regression
-from condcs._measures.formulas import RowSums, weight_totals
+from condcs._measures.anchor_model import Known, Model, fitted_model, low_rank_of, weighted_regression
+from condcs._measures.formulas import TINY, RowSums, weight_totals
 from condcs._measures.inputs import KernelVariable
 from condcs._parallel.spreading import on_threads
 
@@ -187,28 +187,39 @@ _FINEST = 0.05
 
 
 def sampled_value(sampled: Sampled, source: RowSource, measure: RowSums) -> SampledFloat:
-    """Return a divergence from anchors, and warn if its error is larger than was asked for."""
+    """Return a divergence from anchors, and warn if its error is larger than was asked for.
 
-    def target(value: float) -> float:
-        return max(sampled.absolute_error, sampled.relative_error * abs(value))
-
-    found = sampled_divergence(
-        source,
-        measure,
-        enough=lambda value, error: error <= target(value),
-        max_seconds=sampled.max_seconds,
-        seed=int(check_rng(sampled.rng).integers(2**62)),
-    )
-    error = 0.0 if found.exact else math.hypot(found.standard_error, _FINEST * target(found.value))
-    met = found.standard_error <= target(found.value)
-    if not met:
+    Anchors are added until the error is small enough, or until the next ones would take too long.
+    """
+    started, seed = time.monotonic(), int(check_rng(sampled.rng).integers(2**62))
+    known = _known_rows(source, measure, seed)
+    low_rank, sums, wanted, stage = low_rank_of(source, known), known.expansion @ known.added, FIRST_ANCHORS, 0
+    while True:
+        before, stage = time.monotonic(), stage + 1
+        model = fitted_model(source, measure, low_rank, known, sums)
+        draw = _drawn(source, model, known, wanted, seed, stage)
+        added = measure.added(_log_masses(source, draw.rows), draw.rows.groups, draw.rows.weights)
+        sums, error = _estimate(measure, model, known, draw, added)
+        known = known.with_anchors(draw.rows, draw.chances, added)
+        value, n_anchors = measure.value(sums), len(known.rows)
+        target = max(sampled.absolute_error, sampled.relative_error * abs(value))
+        # The first anchors tell where the next ones are needed; their own error is not to be relied on.
+        if draw.complete or (stage > 1 and error <= target):
+            break
+        now = time.monotonic()
+        affordable = int((sampled.max_seconds - (now - started)) / (now - before) * wanted)
+        if affordable < wanted or wanted == MOST_ANCHORS:
+            break
+        wanted = min(2 * wanted, affordable, MOST_ANCHORS)
+    reported = 0.0 if draw.complete else math.hypot(error, _FINEST * target)
+    if error > target:
         warn_caller(
-            f"the divergence is {found.value:.4g} with a standard error of {error:.2g}, more than the "
-            f"{target(found.value):.2g} that was asked for, after {found.n_anchors} anchors. Pass "
-            "method=condcs.Sampled(...) with a larger `max_seconds` or `relative_error`.",
+            f"the divergence is {value:.4g} with a standard error of {reported:.2g}, more than the {target:.2g} that "
+            f"was asked for, after {n_anchors} anchors. Pass method=condcs.Sampled(...) with a larger `max_seconds` "
+            "or `relative_error`.",
             PrecisionWarning,
         )
-    return SampledFloat(found.value, error, found.n_anchors, met)
+    return SampledFloat(value, reported, n_anchors, error <= target)
 
 
 # Rows in memory, in chunks, on threads.
@@ -295,41 +306,6 @@ _LOST = 1e-290
 _FAR_AT_ONCE = 1_024
 
 
-@dataclass(frozen=True)
-class SampledSums:
-    """A divergence from anchors: its value, its standard error, and how many rows had exact masses: perhaps all."""
-
-    value: float
-    standard_error: float
-    n_anchors: int
-    exact: bool
-
-
-def sampled_divergence(
-    source: RowSource, measure: RowSums, *, enough: Callable[[float, float], bool], max_seconds: float, seed: int
-) -> SampledSums:
-    """Add anchors until `enough(value, standard error)`, or until the next ones would take too long."""
-    started = time.monotonic()
-    known = _known_rows(source, measure, seed)
-    low_rank, sums, wanted, stage = low_rank_of(source, known), known.expansion @ known.added, FIRST_ANCHORS, 0
-    while True:
-        before, stage = time.monotonic(), stage + 1
-        model = fitted_model(source, measure, low_rank, known, sums)
-        draw = _drawn(source, model, known, wanted, seed, stage)
-        added = added_by(measure, _log_masses(source, draw.rows), draw.rows)
-        sums, standard_error = _estimate(measure, model, known, draw, added)
-        known = known.with_anchors(draw.rows, draw.chances, added)
-        found = SampledSums(measure.value(sums), standard_error, len(known.rows), draw.complete)
-        # The first anchors tell where the next ones are needed; their own error is not to be relied on.
-        if draw.complete or (stage > 1 and enough(found.value, standard_error)):
-            return found
-        now = time.monotonic()
-        affordable = int((max_seconds - (now - started)) / (now - before) * wanted)
-        if affordable < wanted or wanted == MOST_ANCHORS:
-            return found
-        wanted = min(2 * wanted, affordable, MOST_ANCHORS)
-
-
 # Rows that are drawn: by numbers that depend on the seed and the row's place alone, not on how rows are chunked.
 
 
@@ -376,7 +352,7 @@ def _known_rows(source: RowSource, measure: RowSums, seed: int) -> Known:
     share = np.where(is_landmark, 0.0, (counts - landmarks)[here] / np.maximum(pilots[here], 1))
     log_masses = _log_masses(source, rows)
     draw = np.zeros(len(rows), np.int64)
-    return Known(rows, is_landmark, share, draw, log_masses, added_by(measure, log_masses, rows))
+    return Known(rows, is_landmark, share, draw, log_masses, measure.added(log_masses, rows.groups, rows.weights))
 
 
 def _log_masses(source: RowSource, rows: RowChunk) -> FloatArray:
@@ -390,41 +366,35 @@ def _log_masses(source: RowSource, rows: RowChunk) -> FloatArray:
     with np.errstate(divide="ignore"):
         logs = np.log(sums)
     lost = np.flatnonzero((sums < _LOST).any(axis=(0, 2)))
-    if len(lost):
-        few = rows.take(lost)
-        for g, (peaks, totals) in _log_sums_by_group(source, few).items():
-            with np.errstate(divide="ignore"):
-                logs[:, lost, g] = peaks + np.log(totals)
-        if kernels.products == PAIRS:
-            _mend_far_rows(source, rows, logs)
+    if len(lost) == 0:
+        return logs
+    few, found = rows.take(lost), dict[int, tuple[FloatArray, FloatArray]]()
+    for group, part in source.map(lambda chunk: (int(chunk.groups[0]), chunk_log_sums(kernels, few, chunk))):
+        found[group] = joined_log_sums(found[group], part) if group in found else part
+    for g, (peaks, totals) in found.items():
+        with np.errstate(divide="ignore"):
+            logs[:, lost, g] = peaks + np.log(totals)
+    if kernels.products == PAIRS:
+        far = np.flatnonzero(_are_far(logs[0]).any(axis=1))
+        for start in range(0, len(far), _FAR_AT_ONCE):
+            _mend_far_rows(source, rows, logs, far[start : start + _FAR_AT_ONCE])
     return logs
 
 
-def _mend_far_rows(source: RowSource, rows: RowChunk, logs: FloatArray) -> None:
+def _are_far(log_a: FloatArray) -> FloatArray:
+    return np.asarray((log_a < -EXACT_EXPONENT[64]) & (log_a > -np.inf))
+
+
+def _mend_far_rows(source: RowSource, rows: RowChunk, logs: FloatArray, far: FloatArray) -> None:
     """Find log(B / A) anew where log A is too large to leave digits for it; A itself is then as good as 0."""
-    limit = EXACT_EXPONENT[64]
-    far = np.flatnonzero(((logs[0] < -limit) & (logs[0] > -np.inf)).any(axis=1))
-    for start in range(0, len(far), _FAR_AT_ONCE):
-        _mend_some_rows(source, rows, logs, far[start : start + _FAR_AT_ONCE])
-
-
-def _mend_some_rows(source: RowSource, rows: RowChunk, logs: FloatArray, far: FloatArray) -> None:
-    limit, kernels, few = EXACT_EXPONENT[64], source.kernels, rows.take(far)
+    kernels, few = source.kernels, rows.take(far)
     found: dict[int, list[FarSums]] = {}
     for group, part in source.map(lambda chunk: (int(chunk.groups[0]), chunk_far_sums(kernels, few, chunk))):
         found.setdefault(group, []).append(part)
     for g, parts in found.items():
-        these = (logs[0, far, g] < -limit) & (logs[0, far, g] > -np.inf)
-        logs[0, far[these], g] = -limit
-        logs[1, far[these], g] = -limit + joined_far_ratios(kernels, few, parts)[these]
-
-
-def _log_sums_by_group(source: RowSource, rows: RowChunk) -> dict[int, tuple[FloatArray, FloatArray]]:
-    kernels = source.kernels
-    found: dict[int, tuple[FloatArray, FloatArray]] = {}
-    for group, part in source.map(lambda chunk: (int(chunk.groups[0]), chunk_log_sums(kernels, rows, chunk))):
-        found[group] = joined_log_sums(found[group], part) if group in found else part
-    return found
+        these = _are_far(logs[0, far, g])
+        logs[0, far[these], g] = -EXACT_EXPONENT[64]
+        logs[1, far[these], g] = -EXACT_EXPONENT[64] + joined_far_ratios(kernels, few, parts)[these]
 
 
 # Anchors, and what they say.
@@ -522,7 +492,7 @@ def _estimate(measure: RowSums, model: Model, known: Known, draw: _Draw, exact: 
         # A regression knows no sign. Without it, sums are of positive terms.
         residuals, leverages, coefficients = exact, np.zeros(len(exact)), 0 * coefficients
         sums = known_sums + (exact / draw.chances[:, None]).sum(axis=0)
-    gradient = measure.coefficients / np.maximum(sums, TINY) if measure.logs else measure.coefficients
+    gradient = measure.gradient(sums)
     variances = spread * (residuals @ gradient / (1 - leverages)) ** 2
     if draw.complete:
         return sums, 0.0
