@@ -88,8 +88,8 @@ class RowKernels:
 
     def on(self, values: Sequence[FloatArray]) -> list[LogKernel]:
         """Return the products on some rows."""
-        given = zip(self.options, self.widths, self.centres, values, strict=True)
-        made = [kernel_of_widths(*of_variable) for of_variable in given]
+        given = zip(self.options, self.widths, values, self.centres, strict=True)
+        made = [kernel_of_widths(option, widths, table, centre=centre) for option, widths, table, centre in given]
         return [product([made[i] for i in chosen]) for chosen in self.products]
 
     def labels_only(self, columns: Sequence[int]) -> bool:
@@ -242,7 +242,7 @@ def joined_far_ratios(kernels: RowKernels, queries: RowChunk, found: Sequence[Fa
             continue
         near = np.stack([f.nearest[j] for f in met])
         values = np.concatenate([queries.values[0][j : j + 1], near])
-        kernel = kernel_of_widths(kernels.options[0], kernels.widths[0], kernels.centres[0], values)
+        kernel = kernel_of_widths(kernels.options[0], kernels.widths[0], values, centre=kernels.centres[0])
         left, right = tuple(a[:1] for a in kernel.left), tuple(a[1:] for a in kernel.right)
         relative, _ = relative_exponents(kernel, left, right, 0.0)
         sums = [logsumexp(NUMPY, relative[0] + np.array([getattr(f, k)[j] for f in met]), 0) for k in _LOGS]
