@@ -517,9 +517,9 @@ class Training:
         patience = self.adapter.stopping.patience
         return patience is not None and bool(self.best_epoch) and self.epoch - self.best_epoch >= patience
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return what changes from epoch to epoch, and torch's random generator."""
-        return {
+    def save(self, path: Path) -> None:
+        """Write what changes from epoch to epoch; a run killed in the middle leaves the previous checkpoint."""
+        state = {
             "run": self.name,
             "epoch": self.epoch,
             "best": [self.best_epoch, self.best_value],
@@ -530,20 +530,8 @@ class Training:
             "optimiser": self.optimiser.state_dict(),
             "random": torch.get_rng_state(),
         }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
-        self.epoch, self.collapsed, self.history = state["epoch"], state["collapsed"], state["history"]
-        self.best_epoch, self.best_value = int(state["best"][0]), float(state["best"][1])
-        self.adapter.module_.load_state_dict(state["module"])
-        self.best_state = state["best_module"]
-        self.optimiser.load_state_dict(state["optimiser"])
-        torch.set_rng_state(state["random"])
-
-    def save(self, path: Path) -> None:
-        """Write a checkpoint; a run killed in the middle leaves the previous one."""
         written = io.BytesIO()
-        torch.save(self.state_dict(), written)
+        torch.save(state, written)
         with writing(f"`checkpoint` {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(path) as file:
@@ -562,7 +550,12 @@ class Training:
                 f"`checkpoint` must come from a run with the same settings and data, but {path} does not. Use another "
                 "file, or pass resume=False to overwrite it."
             )
-        self.load_state_dict(state)
+        self.epoch, self.collapsed, self.history = state["epoch"], state["collapsed"], state["history"]
+        self.best_epoch, self.best_value = int(state["best"][0]), float(state["best"][1])
+        self.adapter.module_.load_state_dict(state["module"])
+        self.best_state = state["best_module"]
+        self.optimiser.load_state_dict(state["optimiser"])
+        torch.set_rng_state(state["random"])
 
 
 def _held_out(codes: FloatArray, share: float, random_state: int) -> FloatArray:
