@@ -481,6 +481,10 @@ class KernelOption:
             return ()
         return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,) * columns
 
+    def label_columns(self, columns: int) -> list[int]:
+        """Return which of so many columns are labels."""
+        return [c for c, name in enumerate(self.names(columns)) if name == "delta"]
+
 
 def check_kernel(option: str, kernel: Kernel) -> KernelOption:
     """Check the form of a kernel option."""

@@ -92,13 +92,9 @@ class RowKernels:
         made = [kernel_of_widths(option, widths, table, centre=centre) for option, widths, table, centre in given]
         return [product([made[i] for i in chosen]) for chosen in self.products]
 
-    def labels_only(self, columns: Sequence[int]) -> bool:
-        """Whether all columns of all variables are labels, given how many columns each has."""
-        return all(set(o.names(d)) == {"delta"} for o, d in zip(self.options, columns, strict=True))
-
     def codes(self, values: FloatArray) -> FloatArray:
         """Return the category of each row, from the label columns of the first variable: those split rows in blocks."""
-        labels = [c for c, name in enumerate(self.options[0].names(values.shape[1])) if name == "delta"]
+        labels = self.options[0].label_columns(values.shape[1])
         if not labels:
             return np.zeros(len(values), np.int64)
         return np.unique(values[:, labels], axis=0, return_inverse=True)[1].reshape(-1)
@@ -245,9 +241,6 @@ def joined_far_ratios(kernels: RowKernels, queries: RowChunk, found: Sequence[Fa
         kernel = kernel_of_widths(kernels.options[0], kernels.widths[0], values, centre=kernels.centres[0])
         left, right = tuple(a[:1] for a in kernel.left), tuple(a[1:] for a in kernel.right)
         relative, _ = relative_exponents(kernel, left, right, 0.0)
-        sums = [logsumexp(NUMPY, relative[0] + np.array([getattr(f, k)[j] for f in met]), 0) for k in _LOGS]
-        ratios[j] = sums[1] - sums[0]
+        log_x, log_xy = np.array([[f.log_x[j], f.log_xy[j]] for f in met]).T
+        ratios[j] = logsumexp(NUMPY, relative[0] + log_xy, 0) - logsumexp(NUMPY, relative[0] + log_x, 0)
     return ratios
-
-
-_LOGS = ("log_x", "log_xy")

@@ -247,7 +247,7 @@ class PooledRows:
         self._weights = np.ones(groups.n) if groups.weights is None else groups.weights.astype(np.float64)
         # Before equal rows become one: that one is not similar to itself alone.
         self._totals = partial(weight_totals, product([v.kernel for v in variables]), groups)
-        if self.kernels.labels_only([v.shape[1] for v in self._values]):
+        if all(set(v.option.names(len(v.variable.names))) == {"delta"} for v in variables):
             groups = self._keep_distinct(groups)
         self.sizes = groups.sizes
         self._codes = self.kernels.codes(self._values[0])
