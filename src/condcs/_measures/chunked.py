@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def chunked_divergence(
     p: Any,
     q: Any,
     *,
-    measure: str = "conditional_cs",
+    measure: Literal["conditional_cs", "conditional_euclidean", "cs", "mmd", "joint_mmd"] = "conditional_cs",
     x: str | Sequence[str] | None = None,
     y: str | Sequence[str] | None = None,
     weights: str | None = None,

@@ -369,8 +369,8 @@ def _log_masses(source: RowSource, rows: RowChunk) -> FloatArray:
     if len(lost) == 0:
         return logs
     few, found = rows.take(lost), dict[int, tuple[FloatArray, FloatArray]]()
-    for group, part in source.map(lambda chunk: (int(chunk.groups[0]), chunk_log_sums(kernels, few, chunk))):
-        found[group] = joined_log_sums(found[group], part) if group in found else part
+    for g, pair in source.map(lambda chunk: (int(chunk.groups[0]), chunk_log_sums(kernels, few, chunk))):
+        found[g] = joined_log_sums(found[g], pair) if g in found else pair
     for g, (peaks, totals) in found.items():
         with np.errstate(divide="ignore"):
             logs[:, lost, g] = peaks + np.log(totals)
