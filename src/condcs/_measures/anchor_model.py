@@ -13,7 +13,7 @@ import numpy as np
 from scipy import linalg
 
 from condcs._kernels.log_kernels import pseudo_inverse
-from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, blocks, exponents, joined_rows
+from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, exponents, joined_rows, met
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import TINY, RowSums
 
@@ -97,12 +97,8 @@ class LowRank:
         """
         masses = np.zeros((*self.loadings.shape[:1], len(rows), self.loadings.shape[2]))
         wide, nearest = np.zeros((2, len(rows))), np.full((2, len(rows)), -1e4)
-        for mine, theirs in blocks(rows.codes, self.landmarks.codes):
-            pair = zip(rows.values, self.landmarks.values, strict=True)
-            values = [np.concatenate([a[mine], b[theirs]]) for a, b in pair]
-            kernels, r = self.kernels.on(values), len(self.landmarks.weights[theirs])
-            m = len(values[0]) - r
-            places = np.arange(len(rows))[mine]
+        for mine, theirs, kernels, m in met(self.kernels, rows, self.landmarks):
+            places, r = np.arange(len(rows))[mine], len(self.landmarks.weights[theirs])
             for start in range(0, m, _TILE):
                 part = slice(start, min(start + _TILE, m))
                 here = places[part]
@@ -139,16 +135,13 @@ def low_rank_of(source: RowSource, known: Known) -> LowRank:
     landmarks, masses = known.rows.take(known.landmark), np.exp(known.log_masses[:, known.landmark])
     codes, counts = source.categories
     loadings, drawn = np.zeros_like(masses), np.zeros_like(counts)
-    np.add.at(drawn, (np.searchsorted(codes, landmarks.codes), landmarks.groups), 1)
-    for mine, _ in blocks(landmarks.codes, landmarks.codes):
-        kernels = source.kernels.on([np.concatenate([v[mine]] * 2) for v in landmarks.values])
-        m = len(landmarks.weights[mine])
+    one = np.searchsorted(codes, landmarks.codes), landmarks.groups
+    np.add.at(drawn, one, 1)
+    for mine, _, kernels, m in met(source.kernels, landmarks, landmarks):
         for k, gram in enumerate(exponents(kernels, m, slice(0, m), slice(0, m))):
             exp_in_place(gram)
             loadings[k, mine] = pseudo_inverse(gram, _SMALLEST_EIGENVALUE) @ masses[k, mine]
-    category = np.searchsorted(codes, landmarks.codes)
     shares = np.zeros((len(landmarks), len(source.sizes)))
-    one = category, landmarks.groups
     shares[np.arange(len(landmarks)), landmarks.groups] = landmarks.weights * counts[one] / drawn[one]
     return LowRank(source.kernels, landmarks, loadings, shares, codes, counts == 0)
 
