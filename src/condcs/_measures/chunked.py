@@ -44,9 +44,10 @@ def chunked_divergence(
 ) -> SampledFloat:
     """Divergence between two samples that are larger than memory.
 
-    The same as the measure's own function with ``method="sampled"``, to rounding, but rows are read part by part,
-    several times over, and never held. On threads; or, within ``joblib.parallel_config(backend="dask")``, on the
-    workers of a Dask cluster, which read their parts themselves. Cost O(n d) for each anchor; memory O(rows of a part).
+    The result is that of the measure's own function with ``method="sampled"``, up to rounding, but rows are read in
+    parts, in several passes, and never all held in memory. Parts are processed by threads or, within
+    ``joblib.parallel_config(backend="dask")``, by the workers of a Dask cluster, which read them themselves.
+    Cost O(n d) for each anchor; memory O(rows of a part).
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ def chunked_divergence(
     weights : str, optional
         The column of tables that holds weights.
     method : Sampled, optional
-        The error to be reached, the time allowed, and the seed.
+        Target of the standard error, time limit and seed.
     **options
         Keyword options of the measure, e.g. ``bandwidth_x``, ``kernel_y``, ``estimator``; of the bandwidth rules,
         "median" and "joint_median". A kernel "delta" compares labels.

@@ -70,8 +70,8 @@ def conditional_cs(
     weights_p, weights_q : array, optional
         A non-negative weight per row. A row of weight 2 counts as two equal rows.
     method : {"auto", "exact", "sampled"} or `Sampled`
-        Whether all pairs of rows are visited, or anchor rows only, to a given standard error. "auto" is exact up to
-        20,000 pooled rows, and always where there are gradients.
+        Whether the sums are over all pairs of rows, or estimated from anchor rows to a given standard error. "auto" is
+        exact up to 20,000 pooled rows, and always for arrays of torch and JAX.
 
     Returns
     -------

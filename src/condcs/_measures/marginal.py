@@ -55,8 +55,8 @@ def cs(
     weights_p, weights_q : array, optional
         A non-negative weight per row.
     method : {"auto", "exact", "sampled"} or `Sampled`
-        Whether all pairs of rows are visited, or anchor rows only, to a given standard error. "auto" is exact up to
-        20,000 pooled rows, and always where there are gradients.
+        Whether the sums are over all pairs of rows, or estimated from anchor rows to a given standard error. "auto" is
+        exact up to 20,000 pooled rows, and always for arrays of torch and JAX.
 
     Returns
     -------

@@ -100,7 +100,7 @@ def operator_interaction(kernel_x: LogKernel, kernel_y: LogKernel, groups: Group
     rows: list[list[Array]] = [[None] * groups.count for _ in slices]
     for g, own in enumerate(slices):
         for h, other in enumerate(slices[: g + 1]):
-            # The trace is the same for (g, h) and (h, g): transpose it and turn it round.
+            # The trace is the same for (g, h) and (h, g): transposed, with its factors in cyclic order.
             left = solvers[g](_gram(kernel_x, own, other))
             right = solvers[h](_gram(kernel_y, other, own))
             rows[g][h] = rows[h][g] = xp.sum(left * right.T)
@@ -136,7 +136,7 @@ def mcmd(
     xp, yp, xq, yq : array
         Two samples, as in `conditional_mmd`.
     at : array, shape (r, d_x)
-        Points of x to look at; a 1-d array is one column. One row is enough. They take no part in bandwidth rules.
+        Points of x at which it is evaluated, at least one; a 1-d array is one column. Bandwidth rules ignore them.
     regularization : float
         Lambda; multiplied by the number of rows of each sample.
     bandwidth_x, bandwidth_y, kernel_x, kernel_y

@@ -58,22 +58,23 @@ AUTO_ROWS = 20_000
 
 @dataclass(frozen=True)
 class Sampled:
-    """Compute a divergence from anchor rows, to a given error: the option `method` of divergences.
+    """Compute a divergence from anchor rows, to a given standard error: a value of the option `method`.
 
-    The kernel masses of some rows are exact; those of all others are approximated by a low-rank kernel, and what that
-    leaves is corrected at anchor rows, drawn with probabilities that follow what a row is likely to add. Anchors are
-    added until the standard error is small enough. Cost O(n d) per anchor, memory O(n).
+    The kernel sums of anchor rows are exact; those of all other rows are approximated by a low-rank kernel, whose error
+    is estimated from the anchors and corrected. Anchors are drawn with probabilities that follow the expected
+    contribution of a row, and are added until the standard error is small enough. Cost O(n d) per anchor, memory O(n).
 
     Attributes
     ----------
     relative_error : float
-        The standard error to be reached, relative to the divergence.
+        Target of the standard error, relative to the divergence.
     absolute_error : float
-        A standard error that is small enough however small the divergence is.
+        Target of the standard error where the divergence is close to 0; the larger of the two targets counts.
     max_seconds : float
-        Time after which no more anchors are begun; the error that was reached is then said in a `PrecisionWarning`.
+        Time limit. If it is reached first, a `PrecisionWarning` reports the standard error.
     rng : int or Generator
-        Seed of the draws. The same seed gives the same answer on any number of threads, unless time runs out.
+        Random generator, or its seed. The same seed gives the same answer on any number of threads, unless the time
+        limit is reached.
 
     Examples
     --------
@@ -103,17 +104,18 @@ Method = Literal["auto", "exact", "sampled"] | Sampled
 
 
 class SampledFloat(np.float64):
-    """A divergence that was computed from anchors: a float that knows its standard error.
+    """A divergence computed from anchor rows: a float with a standard error.
 
     Attributes
     ----------
     standard_error : float
-        Of the sampling, as an estimate of the exact value: that lies within two of them in at least 95% of all cases.
-        0 if all rows became anchors. It does not say how far the samples are from their populations.
+        Standard error of the value as an estimate of the exact divergence of these samples, which lies within two
+        standard errors in at least 95% of all cases. It does not include the sampling error of the data. 0 if all rows
+        became anchors.
     n_anchors : int
-        Rows whose kernel masses are exact.
+        Number of rows whose kernel sums are exact.
     target_met : bool
-        Whether the standard error is as small as was asked for.
+        Whether the standard error is within its target.
     method : {"sampled", "exact"}
         "exact" if all rows became anchors.
     """
@@ -140,16 +142,16 @@ class SampledFloat(np.float64):
 
 
 class SampledMatrix(np.ndarray[Any, Any]):
-    """Divergences that were computed from anchors: an array that knows its standard errors.
+    """Divergences computed from anchor rows: an array with standard errors.
 
     Attributes
     ----------
     standard_error : array
-        Of each entry, as in `SampledFloat`; None in what is computed from the matrix.
+        Standard error of each entry, as in `SampledFloat`; None for arrays derived from the matrix.
     n_anchors : array of int
-        Rows whose kernel masses are exact, for each entry.
+        Number of rows whose kernel sums are exact, for each entry.
     target_met : bool
-        Whether all standard errors are as small as was asked for.
+        Whether all standard errors are within their targets.
     """
 
     standard_error: Any = None
@@ -476,7 +478,7 @@ def _estimate(measure: RowSums, model: Model, known: Known, draw: _Draw, exact: 
     Sums over known rows, plus a regression on features of all others, plus what anchors correct.
     """
     spread = (1 - draw.chances) / draw.chances**2
-    # Rows that were certain to be drawn have no error to be made small, but keep the regression on the ground.
+    # Rows that were certain to be drawn have no error to be made small, but stabilise the regression.
     roots = np.sqrt(spread + 0.01 * spread.mean()) if len(spread) else spread
     known_sums = known.added.sum(axis=0)
     sums, residuals, leverages = known_sums, exact.copy(), np.zeros(len(exact))

@@ -592,17 +592,18 @@ def run_name(settings: dict[str, Any], *arrays: Any) -> str:
 
 @public
 def reverse_validation(adapter: DomainAdapter, X: Any, y: Any, X_target: Any) -> float:
-    """Score a fitted adapter without target labels: train the way back, and see how well the source is recovered.
+    """Score a fitted adapter without target labels, by adaptation in the reverse direction.
 
-    The target's predicted labels train a fresh adapter, with the same settings, towards the source's inputs; its
-    accuracy on the source's labels is returned. If all of the target was given one label, the way back is that label.
+    A second adapter with the same settings is trained on the target inputs and their predicted labels, and adapted to
+    the source inputs; its accuracy on the source labels is returned. If the target has one predicted label only, that
+    label is the prediction for all source rows.
 
     Parameters
     ----------
     adapter : DomainAdapter
         Fitted on ``X, y, X_target``.
     X, y, X_target : array
-        What it was fitted on.
+        The data that it was fitted on.
 
     Returns
     -------
@@ -637,9 +638,9 @@ def choose_weight(
     Parameters
     ----------
     adapter : DomainAdapter
-        Settings; it is cloned.
+        Adapter with the other settings; it is cloned.
     weights : sequence of float
-        Weights to try; of equally good ones the first is taken.
+        Weights to try; ties go to the first.
     X, y, X_target : array
         As in `DomainAdapter.fit`.
 
