@@ -23,6 +23,8 @@ condcs.conditional_cs([0.0], [0.0], [0.0], [0.0], estimator="both")
 condcs.cs([0.0], [0.0], kernel="gauss")
 condcs.bandwidth([0.0], rule="mode")
 condcs.nn.CSLoss(reduction="max")
+condcs.pairwise([[0.0], [1.0]], measure="euclidean")
+condcs.chunked_divergence("p", "q", measure="conditional_kl")
 """
 
 
@@ -48,4 +50,6 @@ def test_names_have_types_and_wrong_ones_are_errors(tmp_path):
     assert 'error: Argument "kernel" to "cs" has incompatible type' in lines["12"]
     assert 'error: Argument "rule" to "bandwidth" has incompatible type' in lines["13"]
     assert 'error: Argument "reduction" to "CSLoss" has incompatible type' in lines["14"]
+    assert 'error: Argument "measure" to "pairwise" has incompatible type' in lines["15"]
+    assert 'error: Argument "measure" to "chunked_divergence" has incompatible type' in lines["16"]
     assert done.returncode == 1

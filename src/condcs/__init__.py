@@ -22,7 +22,8 @@ from condcs._measures.conditional import (
     conditional_cs_responses,
     conditional_euclidean,
 )
-from condcs._measures.marginal import cs, cs_gaussian_mixture, joint_mmd, mmd
+from condcs._measures.gaussian_mixtures import cs_gaussian_mixture
+from condcs._measures.marginal import cs, joint_mmd, mmd
 from condcs._measures.neighbours import conditional_kl
 from condcs._measures.operator import conditional_mmd, mcmd
 from condcs._measures.registry import MEASURES, Measure, pairwise

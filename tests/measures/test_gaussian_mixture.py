@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import multivariate_normal, norm
 
 from condcs._core.errors import CondcsError, DataError, ShapeError
-from condcs._measures.marginal import cs_gaussian_mixture
+from condcs._measures.gaussian_mixtures import cs_gaussian_mixture
 
 MEANS_P, MEANS_Q = np.array([[0.0, 1.0], [-1.0, 0.5], [2.0, 0.0]]), np.array([[0.5, 0.5], [1.0, -1.0]])
 FACTORS_P = np.array([[[1.0, 0.0], [0.3, 0.8]], [[0.7, 0.0], [-0.2, 1.1]], [[0.9, 0.0], [0.0, 0.6]]])

@@ -6,13 +6,13 @@ import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from condcs._core.checks import check_choice
 from condcs._core.errors import BandwidthWarning
-from condcs._measures.registry import pairwise
+from condcs._measures.registry import MeasureName, pairwise
 from condcs.timeseries._baseline_distances import SETTINGS, baseline_pairwise_distance
 from condcs.timeseries._clustering import (
     adjusted_rand_index,
@@ -265,7 +265,7 @@ def distances(X: FloatArray, measure: str, setting: Mapping[str, Any], parameter
         windows = embed(np.moveaxis(X, 1, 2), setting["order"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BandwidthWarning)
-            D = np.asarray(pairwise(windows, measure=measure))
+            D = np.asarray(pairwise(windows, measure=check_choice("measure", measure, get_args(MeasureName))))
         return np.asarray((D + D.T) / 2)
     options = {**parameters["tck"], "rng": seed} if measure == "tck" else {}
     return baseline_pairwise_distance(X, measure=check_choice("measure", measure, tuple(SETTINGS)), **options)

@@ -21,7 +21,7 @@ class ShapeError(CondcsError):
 
 
 class DataError(CondcsError):
-    """An array holds values that cannot be used: NaN, infinity, labels where numbers are due."""
+    """An array holds values that cannot be used: NaN, infinity, or labels where numbers are expected."""
 
 
 class BandwidthError(CondcsError):
@@ -33,7 +33,7 @@ class ParameterError(CondcsError):
 
 
 class OverlapError(CondcsError):
-    """The two samples share no support, so the conditionals cannot be compared."""
+    """The two samples have no common support, so that the conditionals cannot be compared."""
 
 
 class CondcsWarning(UserWarning):
@@ -41,7 +41,7 @@ class CondcsWarning(UserWarning):
 
 
 class BandwidthWarning(CondcsWarning):
-    """A bandwidth rule had to fall back on something else."""
+    """A bandwidth rule could not be applied, and another value was used."""
 
 
 class OverlapWarning(CondcsWarning):
@@ -53,11 +53,11 @@ class BalanceWarning(CondcsWarning):
 
 
 class CostWarning(CondcsWarning):
-    """A call is going to take long."""
+    """A call is expected to take a long time."""
 
 
 class PrecisionWarning(CondcsWarning):
-    """A value has a larger standard error than was asked for."""
+    """A value has a larger standard error than its target."""
 
 
 def warn_caller(message: str, category: type[CondcsWarning]) -> None:

@@ -18,7 +18,7 @@ from condcs._core.errors import ParameterError
 
 @dataclass(frozen=True)
 class Settings:
-    """Execution settings in force.
+    """Execution settings.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ _settings: ContextVar[Settings | None] = ContextVar("condcs_settings", default=N
 
 
 def current_settings() -> Settings:
-    """Return the settings in force: those of the enclosing `config_context`, else the defaults of the machine."""
+    """Return the settings of the enclosing `config_context`, or else the defaults of the machine."""
     settings = _settings.get()
     if settings is None:
         settings = Settings(n_threads=_default_threads())

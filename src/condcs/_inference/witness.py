@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import NUMPY, Array, ByValue, backend_of, logsumexp
-from condcs._core.checks import Groups, Parts, Variable, check_choice, check_integer, check_rng, check_variable
+from condcs._core.checks import Groups, check_choice, check_integer, check_rng
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, public, warn_caller
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference.nulls import NULLS, Draw, label_sampler
@@ -21,8 +21,8 @@ from condcs._inference.propensities import chosen_propensity
 from condcs._inference.smoothing import Smoother
 from condcs._inference.views import adjusted_values
 from condcs._kernels.bandwidths import Bandwidth
-from condcs._kernels.log_kernels import Kernel, KernelOption, LogKernel, check_kernel, log_kernel, pivoted_cholesky
-from condcs._measures.inputs import ConditionalProblem, conditional_problem
+from condcs._kernels.log_kernels import Kernel, LogKernel, pivoted_cholesky
+from condcs._measures.inputs import conditional_problem, kernel_with_points
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -189,7 +189,6 @@ def _witness(
     count = check_integer("n_resamples", n_resamples, 0)
     _check_enough(count, confidence_level)
     generator = check_rng(rng)
-    option = check_kernel("kernel_x", kernel_x)
     backend = backend_of(*samples, at, *weights)
     if backend.name != "numpy":
         given = (None if a is None else backend.to_numpy(a) for a in (*samples, at, *weights))
@@ -219,7 +218,7 @@ def _witness(
             problem = conditional_problem(x_parts, y_parts, weight_parts, **options)
     points = np.arange(n)
     if at is not None:
-        variable, kernel = _with_points(problem, [*x_parts, ("at", at)], option)
+        variable, kernel = kernel_with_points(problem, [*x_parts, ("at", at)])
         points = np.arange(n, variable.values.shape[0])
     local = LocalDivergence(kernel, points, problem.y.kernel, problem.groups)
     observed = local.values()
@@ -244,17 +243,6 @@ def _witness(
         bandwidth_x=problem.x.widths,
         bandwidth_y=problem.y.widths,
     )
-
-
-def _with_points(problem: ConditionalProblem, parts: Parts, option: KernelOption) -> tuple[Variable, LogKernel]:
-    """Pool the samples with the points, and make the kernel on x again with the same bandwidths."""
-    inputs, widths = problem.inputs, problem.x.widths
-    variable = check_variable(
-        parts, inputs.backend, inputs.dtype, labels=option.labels, kernel_option=option.option, min_rows=1
-    )
-    # Without widths the kernel has none, and the rule named here is never asked.
-    bandwidth = "median" if widths is None else widths
-    return variable, log_kernel(option, "bandwidth_x", bandwidth, variable, inputs.backend, response=False)[0]
 
 
 def _check_level(confidence_level: Any) -> float:

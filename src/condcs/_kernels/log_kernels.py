@@ -398,11 +398,6 @@ def gaussian(
     return Differences(backend, *_safe_units(backend, values, widths))
 
 
-def laplacian(backend: Backend, values: Array, widths: np.ndarray[Any, Any], *, product: bool) -> LogKernel:
-    """Make a Laplacian kernel with one width per column."""
-    return Laplacian(backend, *_safe_units(backend, values, widths), product=product)
-
-
 def _safe_units(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> tuple[Array, Array]:
     """Bring each column to units in which its width is between 1 and 2, and compress what would overflow when squared.
 
@@ -486,6 +481,10 @@ class KernelOption:
             return ()
         return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,) * columns
 
+    def label_columns(self, columns: int) -> list[int]:
+        """Return which of so many columns are labels."""
+        return [c for c, name in enumerate(self.names(columns)) if name == "delta"]
+
 
 def check_kernel(option: str, kernel: Kernel) -> KernelOption:
     """Check the form of a kernel option."""
@@ -511,74 +510,57 @@ def log_kernel(
     response: bool,
 ) -> tuple[LogKernel, np.ndarray[Any, Any] | None]:
     """Make the log kernel of one variable; also return its bandwidths (None where the kernel has none)."""
-    values = variable.values
-    if callable(kernel.kernel):
-        return Function(backend, values, kernel.kernel, kernel.option), None
-    if kernel.kernel == "delta":
-        return Delta(backend, values), None
-    if isinstance(kernel.kernel, str):
-        widths = column_widths(bandwidth_option, bandwidth, variable, backend, response=response)
-        make = gaussian if kernel.kernel == "gaussian" else _euclidean_laplacian
-        return make(backend, values, widths), widths
-    return _mixed(kernel.kernel, bandwidth_option, bandwidth, variable, backend, response)
+    widths = _widths_of_columns(kernel, bandwidth_option, bandwidth, variable, backend, response)
+    if kernel.kernel == "gaussian" and widths is not None:
+        return gaussian(backend, variable.values, widths), widths
+    return kernel_of_widths(kernel, widths, variable.values, backend), widths
 
 
-def _euclidean_laplacian(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> LogKernel:
-    return laplacian(backend, values, widths, product=False)
-
-
-def _mixed(
-    names: tuple[str, ...], option: str, bandwidth: Bandwidth, variable: Variable, backend: Backend, response: bool
-) -> tuple[LogKernel, np.ndarray[Any, Any] | None]:
-    """Product over columns, each with its own kernel and, by rule, its own width."""
+def _widths_of_columns(
+    kernel: KernelOption, option: str, bandwidth: Bandwidth, variable: Variable, backend: Backend, response: bool
+) -> np.ndarray[Any, Any] | None:
+    """Return the bandwidth of each column, NaN for labels; None if no column has one."""
+    names = kernel.names(len(variable.names))
     numeric = [c for c, name in enumerate(names) if name != "delta"]
+    if not numeric:
+        return None
+    if len(numeric) == len(names):
+        return column_widths(option, bandwidth, variable, backend, response=response)
+    given: Any = bandwidth
+    if (isinstance(given, list | tuple) or getattr(given, "ndim", 0) == 1) and len(given) == len(names):
+        bandwidth = [given[c] for c in numeric]
+    chosen = tuple(variable.names[c] for c in numeric)
+    part = Variable(variable.values[:, numeric], variable.sizes, chosen, variable.title)
     widths = np.full(len(names), np.nan)
-    if numeric:
-        given: Any = bandwidth
-        is_list = isinstance(given, list | tuple) or getattr(given, "ndim", 0) == 1
-        if is_list and len(given) == len(names):
-            bandwidth = [given[c] for c in numeric]
-        part = Variable(
-            variable.values[:, numeric], variable.sizes, tuple(variable.names[c] for c in numeric), variable.title
-        )
-        widths[numeric] = column_widths(option, bandwidth, part, backend, response=response)
-    return _product_of_columns(names, variable.values, widths, backend), widths if numeric else None
+    widths[numeric] = column_widths(option, bandwidth, part, backend, response=response)
+    return widths
 
 
 def kernel_of_widths(
-    kernel: KernelOption, widths: np.ndarray[Any, Any] | None, centre: np.ndarray[Any, Any], values: Array
-) -> LogKernel:
-    """Make the log kernel of some rows (numpy), with bandwidths and a centre that are known: one per column."""
-    if callable(kernel.kernel):
-        return Function(NUMPY, values, kernel.kernel, kernel.option)
-    if kernel.kernel == "delta" or widths is None:
-        return Delta(NUMPY, values)
-    if kernel.kernel == "gaussian":
-        return gaussian(NUMPY, values, widths, centre)
-    if kernel.kernel == "laplacian":
-        return _euclidean_laplacian(NUMPY, values, widths)
-    return _product_of_columns(kernel.kernel, values, widths, NUMPY, centre)
-
-
-def _product_of_columns(
-    names: tuple[str, ...],
-    table: Array,
-    widths: np.ndarray[Any, Any],
-    backend: Backend,
+    kernel: KernelOption,
+    widths: np.ndarray[Any, Any] | None,
+    values: Array,
+    backend: Backend = NUMPY,
     centre: np.ndarray[Any, Any] | None = None,
 ) -> LogKernel:
-    factors: list[LogKernel] = []
+    """Make the log kernel of some rows, with bandwidths that are known; one name per column makes a product."""
+    if callable(kernel.kernel):
+        return Function(backend, values, kernel.kernel, kernel.option)
+    if widths is None:
+        return Delta(backend, values)
+    names, factors = kernel.names(len(widths)), list[LogKernel]()
     for name in KERNELS:
         columns = [c for c, n in enumerate(names) if n == name]
         if not columns:
             continue
-        values = table[:, columns]
+        table = values if len(columns) == len(names) else values[:, columns]
         if name == "gaussian":
-            factors.append(gaussian(backend, values, widths[columns], None if centre is None else centre[columns]))
+            factors.append(gaussian(backend, table, widths[columns], None if centre is None else centre[columns]))
         elif name == "laplacian":
-            factors.append(laplacian(backend, values, widths[columns], product=True))
+            units = _safe_units(backend, table, widths[columns])
+            factors.append(Laplacian(backend, *units, product=isinstance(kernel.kernel, tuple)))
         else:
-            factors.append(Delta(backend, values))
+            factors.append(Delta(backend, table))
     return product(factors)
 
 
@@ -610,14 +592,8 @@ def pivoted_cholesky(
     return np.ascontiguousarray(factor[:, :k]), rest
 
 
-def main_directions(gram: FloatArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
-    """Return the eigenvalues of a Gram matrix above this part of the largest one, and their eigenvectors."""
+def pseudo_inverse(gram: FloatArray, tolerance: float) -> FloatArray:
+    """Return the inverse of a Gram matrix along the eigenvectors whose values are above this part of the largest."""
     values, vectors = np.linalg.eigh(0.5 * (gram + gram.T))
     kept = values > tolerance * values[-1]
-    return values[kept], vectors[:, kept]
-
-
-def pseudo_inverse(gram: FloatArray, tolerance: float) -> FloatArray:
-    """Return the inverse of a Gram matrix along its main directions."""
-    values, vectors = main_directions(gram, tolerance)
-    return np.asarray((vectors / values) @ vectors.T)
+    return np.asarray((vectors[:, kept] / values[kept]) @ vectors[:, kept].T)

@@ -88,17 +88,13 @@ class RowKernels:
 
     def on(self, values: Sequence[FloatArray]) -> list[LogKernel]:
         """Return the products on some rows."""
-        given = zip(self.options, self.widths, self.centres, values, strict=True)
-        made = [kernel_of_widths(*of_variable) for of_variable in given]
+        given = zip(self.options, self.widths, values, self.centres, strict=True)
+        made = [kernel_of_widths(option, widths, table, centre=centre) for option, widths, table, centre in given]
         return [product([made[i] for i in chosen]) for chosen in self.products]
-
-    def labels_only(self, columns: Sequence[int]) -> bool:
-        """Whether all columns of all variables are labels, given how many columns each has."""
-        return all(set(o.names(d)) == {"delta"} for o, d in zip(self.options, columns, strict=True))
 
     def codes(self, values: FloatArray) -> FloatArray:
         """Return the category of each row, from the label columns of the first variable: those split rows in blocks."""
-        labels = [c for c, name in enumerate(self.options[0].names(values.shape[1])) if name == "delta"]
+        labels = self.options[0].label_columns(values.shape[1])
         if not labels:
             return np.zeros(len(values), np.int64)
         return np.unique(values[:, labels], axis=0, return_inverse=True)[1].reshape(-1)
@@ -142,7 +138,7 @@ def exponents(kernels: list[LogKernel], m: int, rows: slice, columns: slice) -> 
     return [np.ascontiguousarray(k.block(rows, columns), np.float64) for k in kernels]
 
 
-def blocks(first: FloatArray, second: FloatArray) -> list[tuple[Any, Any]]:
+def _blocks(first: FloatArray, second: FloatArray) -> list[tuple[Any, Any]]:
     """Return, for each category that occurs in both, the places of its rows in one and in the other."""
     if first.size == 0 or second.size == 0:
         return []
@@ -156,12 +152,12 @@ def blocks(first: FloatArray, second: FloatArray) -> list[tuple[Any, Any]]:
     return [(order[a:b], other[c:e]) for a, b, (c, e) in zip(starts, ends, found, strict=True) if e > c]
 
 
-def _met(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> Iterator[tuple[Any, Any, list[LogKernel], int]]:
+def met(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> Iterator[tuple[Any, Any, list[LogKernel], int]]:
     """Yield the places of query rows and of chunk rows of one category, their kernels, and how many queries there are.
 
     The kernels are over the query rows followed by those of the chunk.
     """
-    for mine, theirs in blocks(queries.codes, chunk.codes):
+    for mine, theirs in _blocks(queries.codes, chunk.codes):
         pairs = zip(queries.values, chunk.values, strict=True)
         values = [np.concatenate([a[mine], b[theirs]]) for a, b in pairs]
         yield mine, theirs, kernels.on(values), len(queries.weights[mine])
@@ -173,7 +169,7 @@ def chunk_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> Float
     Sums may underflow to 0. Cost O(queries x rows) exponentials within each category, memory O(queries + rows).
     """
     sums = np.zeros((len(kernels.products), len(queries)))
-    for mine, theirs, made, m in _met(kernels, queries, chunk):
+    for mine, theirs, made, m in met(kernels, queries, chunk):
         weights = chunk.weights[theirs]
         part, n = np.zeros((len(made), m)), len(weights)
         for start in range(0, n, _TILE[1]):
@@ -194,7 +190,7 @@ def chunk_log_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> t
     """
     peaks = np.full((len(kernels.products), len(queries)), -np.inf)
     totals = np.zeros_like(peaks)
-    for mine, theirs, made, m in _met(kernels, queries, chunk):
+    for mine, theirs, made, m in met(kernels, queries, chunk):
         weights, places = _logs(chunk.weights[theirs]), np.arange(len(queries))[mine]
         for first in range(0, m, _TILE[0]):
             rows = slice(first, min(first + _TILE[0], m))
@@ -224,7 +220,7 @@ def chunk_far_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> F
     """Return log sums of K and K L, relative to the value of K at one of the nearest rows of the chunk."""
     log_x, log_xy = np.full((2, len(queries)), -np.inf)
     nearest = np.zeros_like(queries.values[0])
-    for mine, theirs, (kernel_x, kernel_y), m in _met(replace(kernels, products=((0,), (1,))), queries, chunk):
+    for mine, theirs, (kernel_x, kernel_y), m in met(replace(kernels, products=((0,), (1,))), queries, chunk):
         left, right = tuple(a[:m] for a in kernel_x.left), tuple(a[m:] for a in kernel_x.right)
         relative, places = relative_exponents(kernel_x, left, right, _logs(chunk.weights[theirs]))
         with_y = relative + kernel_y.block(slice(0, m), slice(m, None))
@@ -242,12 +238,9 @@ def joined_far_ratios(kernels: RowKernels, queries: RowChunk, found: Sequence[Fa
             continue
         near = np.stack([f.nearest[j] for f in met])
         values = np.concatenate([queries.values[0][j : j + 1], near])
-        kernel = kernel_of_widths(kernels.options[0], kernels.widths[0], kernels.centres[0], values)
+        kernel = kernel_of_widths(kernels.options[0], kernels.widths[0], values, centre=kernels.centres[0])
         left, right = tuple(a[:1] for a in kernel.left), tuple(a[1:] for a in kernel.right)
         relative, _ = relative_exponents(kernel, left, right, 0.0)
-        sums = [logsumexp(NUMPY, relative[0] + np.array([getattr(f, k)[j] for f in met]), 0) for k in _LOGS]
-        ratios[j] = sums[1] - sums[0]
+        log_x, log_xy = np.array([[f.log_x[j], f.log_xy[j]] for f in met]).T
+        ratios[j] = logsumexp(NUMPY, relative[0] + log_xy, 0) - logsumexp(NUMPY, relative[0] + log_x, 0)
     return ratios
-
-
-_LOGS = ("log_x", "log_xy")

@@ -13,9 +13,9 @@ import numpy as np
 from scipy import linalg
 
 from condcs._kernels.log_kernels import pseudo_inverse
-from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, blocks, exponents, joined_rows
+from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, exponents, joined_rows, met
 from condcs._kernels.row_sums import exp_in_place
-from condcs._measures.formulas import RowSums
+from condcs._measures.formulas import TINY, RowSums
 
 FloatArray = np.ndarray[Any, Any]
 
@@ -97,12 +97,8 @@ class LowRank:
         """
         masses = np.zeros((*self.loadings.shape[:1], len(rows), self.loadings.shape[2]))
         wide, nearest = np.zeros((2, len(rows))), np.full((2, len(rows)), -1e4)
-        for mine, theirs in blocks(rows.codes, self.landmarks.codes):
-            pair = zip(rows.values, self.landmarks.values, strict=True)
-            values = [np.concatenate([a[mine], b[theirs]]) for a, b in pair]
-            kernels, r = self.kernels.on(values), len(self.landmarks.weights[theirs])
-            m = len(values[0]) - r
-            places = np.arange(len(rows))[mine]
+        for mine, theirs, kernels, m in met(self.kernels, rows, self.landmarks):
+            places, r = np.arange(len(rows))[mine], len(self.landmarks.weights[theirs])
             for start in range(0, m, _TILE):
                 part = slice(start, min(start + _TILE, m))
                 here = places[part]
@@ -139,16 +135,13 @@ def low_rank_of(source: RowSource, known: Known) -> LowRank:
     landmarks, masses = known.rows.take(known.landmark), np.exp(known.log_masses[:, known.landmark])
     codes, counts = source.categories
     loadings, drawn = np.zeros_like(masses), np.zeros_like(counts)
-    np.add.at(drawn, (np.searchsorted(codes, landmarks.codes), landmarks.groups), 1)
-    for mine, _ in blocks(landmarks.codes, landmarks.codes):
-        kernels = source.kernels.on([np.concatenate([v[mine]] * 2) for v in landmarks.values])
-        m = len(landmarks.weights[mine])
+    one = np.searchsorted(codes, landmarks.codes), landmarks.groups
+    np.add.at(drawn, one, 1)
+    for mine, _, kernels, m in met(source.kernels, landmarks, landmarks):
         for k, gram in enumerate(exponents(kernels, m, slice(0, m), slice(0, m))):
             exp_in_place(gram)
             loadings[k, mine] = pseudo_inverse(gram, _SMALLEST_EIGENVALUE) @ masses[k, mine]
-    category = np.searchsorted(codes, landmarks.codes)
     shares = np.zeros((len(landmarks), len(source.sizes)))
-    one = category, landmarks.groups
     shares[np.arange(len(landmarks)), landmarks.groups] = landmarks.weights * counts[one] / drawn[one]
     return LowRank(source.kernels, landmarks, loadings, shares, codes, counts == 0)
 
@@ -177,7 +170,7 @@ class Model:
     def approximately_added(self, rows: RowChunk) -> tuple[FloatArray, FloatArray]:
         """Return what the approximate masses say that rows add (rows x K), and what logarithms are regressed on."""
         log_masses, wide = self.low_rank.log_masses(rows)
-        added = added_by(self.measure, log_masses, rows)
+        added = self.measure.added(log_masses, rows.groups, rows.weights)
         size = np.log(added @ np.abs(self.gradient) + TINY)
         return added, np.stack([np.ones_like(size), size, *wide], axis=1)
 
@@ -192,23 +185,11 @@ class Model:
         return np.column_stack([added, size, rows.weights]), chances
 
 
-TINY = 1e-290
 # Both keep rounding, which hangs on how rows are chunked, out of the choice of anchors: eigenvalues below this part of
 # the largest are left out, and residuals below this part of what a row adds count as that.
 _SMALLEST_EIGENVALUE, _RESOLVED = 1e-7, 1e-4
 # The parts of a probability: what follows from the regressions, and the rest for what they do not foresee.
 _PARTS = np.array([0.4, 0.2, 0.3, 0.1])
-
-
-def added_by(measure: RowSums, log_masses: FloatArray, rows: RowChunk) -> FloatArray:
-    """Return what rows add to the sums (rows x K), whatever their groups."""
-    added = np.zeros((len(rows), len(measure.coefficients)))
-    with np.errstate(divide="ignore"):
-        logs = np.log(rows.weights)
-    for group in np.unique(rows.groups):
-        mine = rows.groups == group
-        added[mine] = measure.added(log_masses[:, mine], logs[mine], int(group))
-    return added
 
 
 def _exp_of_fit(known: FloatArray, coefficients: FloatArray) -> FloatArray:
@@ -217,7 +198,7 @@ def _exp_of_fit(known: FloatArray, coefficients: FloatArray) -> FloatArray:
 
 def fitted_model(source: RowSource, measure: RowSums, low_rank: LowRank, known: Known, sums: FloatArray) -> Model:
     """Fit the model on known rows that had no part in the approximation: pilot rows and earlier anchors."""
-    gradient = measure.coefficients / np.maximum(sums, TINY) if measure.logs else measure.coefficients
+    gradient = measure.gradient(sums)
     n_groups = len(source.sizes)
     plain = np.tile([0.0, 1.0, 0.0, 0.0, 0.0, 0.0], (3, n_groups, 1))
     model = Model(measure, low_rank, gradient, plain, np.full((4, n_groups), 0.25))

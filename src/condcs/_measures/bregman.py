@@ -136,8 +136,7 @@ def bregman_pairs(
 def second_moments(problem: NumericProblem, matrix: Matrix, bandwidth: Bandwidth) -> list[Array]:
     """Return the joint matrix of each group."""
     backend = problem.inputs.backend
-    concat = np.concatenate if backend.name == "numpy" else backend.xp.concat
-    values = concat([problem.x.values, problem.y.values], axis=1)
+    values = backend.concat([problem.x.values, problem.y.values], axis=1)
     if matrix == "covariance":
         return [_covariance(backend, values[s]) for s in problem.groups.slices]
     title = f"{problem.x.title} with {problem.y.title}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def chunked_divergence(
     p: Any,
     q: Any,
     *,
-    measure: str = "conditional_cs",
+    measure: Literal["conditional_cs", "conditional_euclidean", "cs", "mmd", "joint_mmd"] = "conditional_cs",
     x: str | Sequence[str] | None = None,
     y: str | Sequence[str] | None = None,
     weights: str | None = None,
@@ -43,9 +44,10 @@ def chunked_divergence(
 ) -> SampledFloat:
     """Divergence between two samples that are larger than memory.
 
-    The same as the measure's own function with ``method="sampled"``, to rounding, but rows are read part by part,
-    several times over, and never held. On threads; or, within ``joblib.parallel_config(backend="dask")``, on the
-    workers of a Dask cluster, which read their parts themselves. Cost O(n d) for each anchor; memory O(rows of a part).
+    The result is that of the measure's own function with ``method="sampled"``, up to rounding, but rows are read in
+    parts, in several passes, and never all held in memory. Parts are processed by threads or, within
+    ``joblib.parallel_config(backend="dask")``, by the workers of a Dask cluster, which read them themselves.
+    Cost O(n d) for each anchor; memory O(rows of a part).
 
     Parameters
     ----------
@@ -62,7 +64,7 @@ def chunked_divergence(
     weights : str, optional
         The column of tables that holds weights.
     method : Sampled, optional
-        The error to be reached, the time allowed, and the seed.
+        Target of the standard error, time limit and seed.
     **options
         Keyword options of the measure, e.g. ``bandwidth_x``, ``kernel_y``, ``estimator``; of the bandwidth rules,
         "median" and "joint_median". A kernel "delta" compares labels.
@@ -128,10 +130,6 @@ class _Variable:
     kernel: KernelOption
     option: str
     bandwidth: Bandwidth
-
-    def label_columns(self, columns: int) -> list[int]:
-        """Return which of its columns are labels."""
-        return [c for c, name in enumerate(self.kernel.names(columns)) if name == "delta"]
 
 
 _SAMPLES = ("p", "q")
@@ -245,7 +243,7 @@ class ChunkedRows:
         options = tuple(v.kernel for v in variables)
         self.kernels = RowKernels(options, self._widths(means), means, products)
         self.categories = np.zeros(1, np.int64), np.array([self.sizes])
-        if variables[0].label_columns(len(means[0])):
+        if variables[0].kernel.label_columns(len(means[0])):
             self.categories = self._count_categories()
 
     def _count(self) -> tuple[FloatArray, ...]:
@@ -274,7 +272,7 @@ class ChunkedRows:
         labels: list[dict[int, list[Any]]] = []
         for which, variable in enumerate(reader.variables):
             labels.append({})
-            for c in variable.label_columns(every[0].columns[which]):
+            for c in variable.kernel.label_columns(every[0].columns[which]):
                 labels[which][c] = sorted(set().union(*(s.labels[which][c] for s in every)))
                 if len(labels[which][c]) > _MOST_LABELS:
                     raise DataError(
@@ -334,7 +332,12 @@ class ChunkedRows:
 
     def totals(self) -> FloatArray:
         kernels, found = self.kernels, np.zeros((3, 2))
-        for group, part in self.map(lambda chunk: (chunk.groups[0], _chunk_totals(kernels, chunk))):
+
+        def of_chunk(chunk: RowChunk) -> tuple[Any, FloatArray]:
+            product = kernels.on(chunk.values)[-1]
+            return chunk.groups[0], weight_totals(product, Groups((len(chunk),), chunk.weights))[:, 0]
+
+        for group, part in self.map(of_chunk):
             found[:, group] += part
         return found
 
@@ -359,13 +362,9 @@ class ChunkedRows:
         if workers is not None:
             shared = Shared(lambda: function)
             calls = ((shared, *call) for call in self._calls())
-            yield from in_order(spread(_called, calls, workers, ahead=2))
+            yield from in_order(spread(operator.call, calls, workers, ahead=2))
             return
         yield from on_threads(function, self._calls())
-
-
-def _called(function: Callable[..., T], part: Part, group: int, known: Any) -> T:
-    return function(part, group, known)
 
 
 def _changed(group: int) -> DataError:
@@ -375,16 +374,12 @@ def _changed(group: int) -> DataError:
     )
 
 
-def _chunk_totals(kernels: RowKernels, chunk: RowChunk) -> FloatArray:
-    return np.asarray(weight_totals(kernels.on(chunk.values)[-1], Groups((len(chunk),), chunk.weights)))[:, 0]
-
-
 def _summary(reader: _Reader, part: Part, group: int) -> _Summary:
     tables, weights = reader.tables(part, group)
     labels: list[dict[int, set[Any]]] = []
     sums = []
     for variable, table in zip(reader.variables, tables, strict=True):
-        names = variable.label_columns(table.shape[1])
+        names = variable.kernel.label_columns(table.shape[1])
         labels.append({c: set(table[:, c].tolist()) for c in names})
         total = np.zeros(table.shape[1])
         for c in range(table.shape[1]):
@@ -476,11 +471,13 @@ def _as_tuple(source: Any) -> tuple[Any, ...]:
     return tuple(source) if isinstance(source, tuple | list) else (source,)
 
 
+@dataclass(frozen=True)
 class _Columns:
     """The columns of a table that are variables and weights."""
 
-    def __init__(self, sample: str, variables: dict[str, tuple[str, ...]], weights: str | None) -> None:
-        self.sample, self.variables, self.weights = sample, variables, weights
+    sample: str
+    variables: dict[str, tuple[str, ...]]
+    weights: str | None
 
     @property
     def names(self) -> list[str]:
@@ -500,12 +497,10 @@ class _Columns:
 
 
 def _table(columns: list[Any]) -> Any:
-    return columns[0][:, None] if len(columns) == 1 else np.column_stack([_plain(c) for c in columns])
-
-
-def _plain(column: Any) -> Any:
-    """Return a column that can stand beside others: numbers as they are, anything else as objects."""
-    return column if column.dtype.kind in "fiub" else column.astype(object)
+    if len(columns) == 1:
+        return columns[0][:, None]
+    # Beside others, what is no number is an object: numpy would write the numbers as text.
+    return np.column_stack([c if c.dtype.kind in "fiub" else c.astype(object) for c in columns])
 
 
 def _rows_of(name: str, chunk: Any, variables: tuple[str, ...], columns: _Columns | None) -> Rows:
@@ -571,12 +566,9 @@ def _arrow_parts(name: str, source: Any, columns: _Columns) -> list[Part]:
         raise DataError(
             f"`{name}` must have the column {missing[0]!r}, got {', '.join(dataset.schema.names)}. Check the names."
         )
-    return [partial(_read_fragment, piece, columns) for f in dataset.get_fragments() for piece in _pieces(f)]
-
-
-def _pieces(fragment: Any) -> Iterator[Any]:
-    """Yield the row groups of a file of Parquet, or a file of another format as it is."""
-    yield from fragment.split_by_row_group() if hasattr(fragment, "split_by_row_group") else [fragment]
+    # Files of Parquet by their row groups, those of other formats as they are.
+    pieces = [f.split_by_row_group() if hasattr(f, "split_by_row_group") else [f] for f in dataset.get_fragments()]
+    return [partial(_read_fragment, piece, columns) for of_file in pieces for piece in of_file]
 
 
 def _read_fragment(fragment: Any, columns: _Columns) -> Rows:

@@ -13,18 +13,16 @@ from condcs._kernels.row_chunks import PAIRS, RowSource
 from condcs._kernels.row_sums import log_row_sums, row_masses, warn_of_absent
 from condcs._measures.formulas import (
     RESPONSE_FORMS,
-    ConditionalSums,
     Estimator,
-    LinearSums,
-    PooledSums,
     PredictorForm,
-    PredictorSums,
     ResponseForm,
     RowSums,
     conditional_interaction,
+    conditional_sums,
     contrast,
     pooled_divergences,
     predictor_divergence,
+    predictor_sums,
 )
 from condcs._measures.inputs import ConditionalProblem, Inputs, conditional_problem, pair
 from condcs._measures.sampled import Method, PooledRows, sampled_value, sampling_of
@@ -72,8 +70,8 @@ def conditional_cs(
     weights_p, weights_q : array, optional
         A non-negative weight per row. A row of weight 2 counts as two equal rows.
     method : {"auto", "exact", "sampled"} or `Sampled`
-        Whether all pairs of rows are visited, or anchor rows only, to a given standard error. "auto" is exact up to
-        20,000 pooled rows, and always where there are gradients.
+        Whether the sums are over all pairs of rows, or estimated from anchor rows to a given standard error. "auto" is
+        exact up to 20,000 pooled rows, and always for arrays of torch and JAX.
 
     Returns
     -------
@@ -112,7 +110,7 @@ def conditional_cs_sums(rows: RowSource, *, estimator: Estimator = "paper") -> R
     """Conditional CS divergence between two groups as sums over rows."""
     check_choice("estimator", estimator, get_args(Estimator))
     warn_of_absent(rows.count_absent(), sum(rows.sizes))
-    return PooledSums() if estimator == "pooled" else ConditionalSums(estimator)
+    return conditional_sums(estimator)
 
 
 def conditional_cs_pairs(problem: ConditionalProblem, *, estimator: Estimator = "paper") -> Array:
@@ -176,7 +174,7 @@ def conditional_euclidean(
 def conditional_euclidean_sums(rows: RowSource) -> RowSums:
     """Conditional Euclidean distance between two groups as sums over rows."""
     warn_of_absent(rows.count_absent(), sum(rows.sizes))
-    return LinearSums()
+    return conditional_sums(logs=False)
 
 
 def conditional_euclidean_pairs(problem: ConditionalProblem) -> Array:
@@ -307,7 +305,7 @@ def conditional_cs_predictors(
     groups = inputs.weights([("weights", weights)], response.variable.sizes)
     if (sampled := sampling_of(method, inputs.backend, groups.n)) is not None:
         rows = PooledRows([first, second, response], ((0,), (0, 2), (0, 1), (0, 1, 2)), groups)
-        return sampled_value(sampled, rows, PredictorSums(form))
+        return sampled_value(sampled, rows, predictor_sums(form))
     k1, k12 = first.kernel, product([first.kernel, second.kernel])
     sums = log_row_sums([k1, product([k1, response.kernel]), k12, product([k12, response.kernel])], groups)
     return inputs.result(predictor_divergence(inputs.backend, [s[:, 0] for s in sums], groups.weights, form))

@@ -15,8 +15,9 @@ that see only some of the rows (`condcs._measures.sampled`). Compiled loops over
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -200,129 +201,104 @@ def linear_predictor_divergence(
 # The same as sums over rows, for suppliers that see only some of the rows.
 
 
-class RowSums(Protocol):
-    r"""A divergence :math:`D = c + \sum_k a_k \phi(S_k)` of sums over rows, :math:`\phi` a logarithm or nothing."""
+@dataclass(frozen=True)
+class RowSums:
+    r"""A divergence of two groups, :math:`D = c + \sum_k a_k \phi(S_k)`, of sums over rows.
 
-    @property
-    def coefficients(self) -> FloatArray:
-        """The numbers a (K)."""
-        ...
+    Attributes
+    ----------
+    coefficients : array, shape (K,)
+        The numbers a.
+    terms : callable
+        ``terms(log_masses, groups)``: the logarithm of what rows add to the sums (rows x K), minus infinity for
+        nothing, from their log masses (products x rows x G) and the group of each row.
+    logs : bool
+        Whether :math:`\phi` is the logarithm, or nothing.
+    constant : float
+        The number c.
+    """
 
-    @property
-    def logs(self) -> bool:
-        """Whether the function of a sum is its logarithm."""
-        ...
+    coefficients: FloatArray
+    terms: Callable[[FloatArray, FloatArray], FloatArray]
+    logs: bool = True
+    constant: float = 0.0
 
-    def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
-        """Return what rows of a group add to the sums (rows x K), from their log masses (products x rows x G)."""
-        ...
+    def added(self, log_masses: FloatArray, groups: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return what rows add to the sums (rows x K)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.exp(self.terms(log_masses, groups) + np.log(weights)[:, None]))
 
     def value(self, sums: FloatArray) -> float:
         """Return D."""
-        ...
+        if self.logs:
+            with np.errstate(divide="ignore"):
+                sums = checked_overlap(NUMPY, np.log(sums))
+        return float(self.constant + self.coefficients @ sums)
+
+    def gradient(self, sums: FloatArray) -> FloatArray:
+        """Return the derivatives of D by the sums."""
+        return self.coefficients / np.maximum(sums, TINY) if self.logs else self.coefficients
 
 
-@dataclass(frozen=True)
-class ConditionalSums:
-    """Prop. 2: four sums, T[p,p], T[p,q], T[q,p], T[q,q]."""
-
-    estimator: Estimator = "paper"
-    logs = True
-
-    @property
-    def coefficients(self) -> FloatArray:
-        return np.array({"paper": [1, -1, -1, 1], "p": [1, -2, 0, 1], "q": [1, 0, -2, 1]}[self.estimator], float)
-
-    def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
-        log_a, log_b = _present(log_sums)
-        added = np.zeros((len(log_weights), 4))
-        terms = conditional_terms(log_b - log_a, log_a[:, group : group + 1])
-        added[:, 2 * group : 2 * group + 2] = np.exp(terms + log_weights[:, None])
-        return added
-
-    def value(self, sums: FloatArray) -> float:
-        with np.errstate(divide="ignore"):
-            log_t = checked_overlap(NUMPY, np.log(sums.reshape(2, 2)))
-        return float(contrast(log_t, self.estimator)[0, 1])
+TINY = 1e-290
+"""Stands for 0 in denominators and logarithms."""
 
 
-@dataclass(frozen=True)
-class LinearSums(ConditionalSums):
-    """The same sums with the linear contrast."""
+def conditional_sums(estimator: Estimator = "paper", *, logs: bool = True) -> RowSums:
+    """Prop. 2: four sums, T[p,p], T[p,q], T[q,p], T[q,q]; or three over both groups, of the pooled estimator."""
 
-    logs = False
+    def terms(log_masses: FloatArray, groups: FloatArray) -> FloatArray:
+        log_a, log_b = _present(log_masses)
+        return _of_own_group(groups, conditional_terms(log_b - log_a, np.take_along_axis(log_a, groups[:, None], 1)))
 
-    def value(self, sums: FloatArray) -> float:
-        return float(contrast(sums.reshape(2, 2))[0, 1])
-
-
-@dataclass(frozen=True)
-class PooledSums:
-    """The pooled estimator: three sums over both groups."""
-
-    logs = True
-    coefficients = np.array([1.0, 1.0, -2.0])
-
-    def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
-        log_a, log_b = _present(log_sums)
+    def pooled(log_masses: FloatArray, groups: FloatArray) -> FloatArray:
+        log_a, log_b = _present(log_masses)
         ratio, log_r = log_b - log_a, np.logaddexp(log_b[:, 0], log_b[:, 1])
-        pairs = ((0, 0), (1, 1), (0, 1))
-        terms = [pooled_terms(ratio[:, a], ratio[:, b], log_r) + log_weights for a, b in pairs]
-        return np.asarray(np.exp(np.stack(terms, axis=1)))
+        return np.stack([pooled_terms(ratio[:, g], ratio[:, h], log_r) for g, h in ((0, 0), (1, 1), (0, 1))], axis=1)
 
-    def value(self, sums: FloatArray) -> float:
-        with np.errstate(divide="ignore"):
-            return float(self.coefficients @ checked_overlap(NUMPY, np.log(sums)))
+    if estimator == "pooled":
+        return RowSums(np.array([1.0, 1.0, -2.0]), pooled)
+    cross = {"paper": (-1.0, -1.0), "p": (-2.0, 0.0), "q": (0.0, -2.0)}[estimator]
+    return RowSums(np.array([1.0, *cross, 1.0]), terms, logs)
 
 
-@dataclass(frozen=True)
-class PredictorSums:
+def predictor_sums(form: PredictorForm) -> RowSums:
     """Prop. 4: three sums over one group, of the products K1, K1 L, K1 K2 and K1 K2 L."""
 
-    form: PredictorForm = "corrected"
-    logs = True
-    coefficients = np.array([1.0, 1.0, -2.0])
+    def terms(log_masses: FloatArray, _: FloatArray) -> FloatArray:
+        a1, b1, a12, b12 = log_masses[:, :, 0]
+        return np.stack([of_sum for _, of_sum in predictor_terms(a1, b1, a12, b12, form)], axis=1)
 
-    def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
-        a1, b1, a12, b12 = log_sums[:, :, 0]
-        terms = [t + log_weights for _, t in predictor_terms(a1, b1, a12, b12, self.form)]
-        return np.asarray(np.exp(np.stack(terms, axis=1)))
-
-    def value(self, sums: FloatArray) -> float:
-        return float(self.coefficients @ np.log(sums))
+    return RowSums(np.array([1.0, 1.0, -2.0]), terms)
 
 
-class MarginalSums:
+def marginal_sums(
+    totals: FloatArray, *, logs: bool, within: tuple[tuple[float, float], ...] = ((0.0, 1.0),) * 2
+) -> RowSums:
     """Mean kernel values between two groups: four sums, of which the log or the linear contrast is taken.
 
     `totals` are the total weights of the groups. For the unbiased estimate, `within` says what the mean within each
     group is diminished by, and then divided by.
     """
+    log_totals = np.log(totals)
 
-    def __init__(
-        self, totals: FloatArray, *, logs: bool, within: tuple[tuple[float, float], ...] = ((0.0, 1.0),) * 2
-    ) -> None:
-        self.logs, self._within = logs, within
-        self._log_totals = np.log(totals)
-        self.coefficients = np.array([1 / within[0][1], -1.0, -1.0, 1 / within[1][1]])
+    def terms(log_masses: FloatArray, groups: FloatArray) -> FloatArray:
+        return _of_own_group(groups, log_masses[0] - log_totals - log_totals[groups][:, None])
 
-    def added(self, log_sums: FloatArray, log_weights: FloatArray, group: int) -> FloatArray:
-        added = np.zeros((len(log_weights), 4))
-        logs = log_sums[0] - self._log_totals - self._log_totals[group] + log_weights[:, None]
-        added[:, 2 * group : 2 * group + 2] = np.exp(logs)
-        return added
-
-    def value(self, sums: FloatArray) -> float:
-        t = sums.reshape(2, 2)
-        if self.logs:
-            with np.errstate(divide="ignore"):
-                return float(contrast(checked_overlap(NUMPY, np.log(t)))[0, 1])
-        own = [(t[g, g] - itself) / others for g, (itself, others) in enumerate(self._within)]
-        return float(own[0] + own[1] - t[0, 1] - t[1, 0])
+    (itself_p, others_p), (itself_q, others_q) = within
+    coefficients = np.array([1 / others_p, -1.0, -1.0, 1 / others_q])
+    return RowSums(coefficients, terms, logs, -(itself_p / others_p) - itself_q / others_q)
 
 
-def _present(log_sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _of_own_group(groups: FloatArray, terms: FloatArray) -> FloatArray:
+    """Return the terms of T[g,p] and T[g,q], g being the group of each row, in the columns of these two sums."""
+    placed = np.full((len(groups), 4), -np.inf)
+    np.put_along_axis(placed, 2 * groups[:, None] + [0, 1], terms, 1)
+    return placed
+
+
+def _present(log_masses: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return log A and log B; rows without mass in a group (an absent category) add nothing to its terms."""
-    log_a, log_b = log_sums
+    log_a, log_b = log_masses
     absent = log_a == -np.inf
     return np.where(absent, 0.0, log_a), np.where(absent, -np.inf, log_b)

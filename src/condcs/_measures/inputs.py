@@ -21,7 +21,7 @@ from condcs._core.checks import (
 )
 from condcs._core.errors import DataError, ParameterError
 from condcs._kernels.bandwidths import Bandwidth
-from condcs._kernels.log_kernels import Kernel, KernelOption, LogKernel, check_kernel, log_kernel
+from condcs._kernels.log_kernels import Kernel, KernelOption, LogKernel, check_kernel, kernel_of_widths, log_kernel
 
 MarginalEstimator = Literal["resubstitution", "plugin"]
 
@@ -157,6 +157,15 @@ def marginal_problem(
     if estimator == "plugin" and y.widths is not None:
         y = inputs.kernel_variable(parts, "", kernel, math.sqrt(2) * y.widths, response=True)
     return MarginalProblem(inputs, y.kernel, y.widths, inputs.weights(weight_parts, y.variable.sizes), y)
+
+
+def kernel_with_points(problem: ConditionalProblem, parts: Parts) -> tuple[Variable, LogKernel]:
+    """Pool the samples of x with points, the last of the parts, and make the kernel of all with the same bandwidths."""
+    inputs, option = problem.inputs, problem.x.option
+    backend_of(*(a for _, a in parts))
+    labels, name = option.labels, option.option
+    variable = check_variable(parts, inputs.backend, inputs.dtype, labels=labels, kernel_option=name, min_rows=1)
+    return variable, kernel_of_widths(option, problem.x.widths, variable.values, inputs.backend)
 
 
 def pair_of(problem: ConditionalProblem | MarginalProblem, g: int, h: int) -> ConditionalProblem | MarginalProblem:

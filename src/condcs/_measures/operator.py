@@ -15,13 +15,13 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from condcs._core.arrays import Array, Backend, backend_of
-from condcs._core.checks import Groups, Parts, check_positive, check_variable
+from condcs._core.arrays import Array, Backend
+from condcs._core.checks import Groups, check_positive
 from condcs._core.errors import ParameterError, public
 from condcs._kernels.bandwidths import Bandwidth
-from condcs._kernels.log_kernels import Kernel, LogKernel, check_kernel, log_kernel
+from condcs._kernels.log_kernels import Kernel, LogKernel
 from condcs._measures.formulas import contrast
-from condcs._measures.inputs import ConditionalProblem, conditional_problem, pair
+from condcs._measures.inputs import ConditionalProblem, conditional_problem, kernel_with_points, pair
 
 Solver = Callable[[Array], Array]
 
@@ -100,7 +100,7 @@ def operator_interaction(kernel_x: LogKernel, kernel_y: LogKernel, groups: Group
     rows: list[list[Array]] = [[None] * groups.count for _ in slices]
     for g, own in enumerate(slices):
         for h, other in enumerate(slices[: g + 1]):
-            # The trace is the same for (g, h) and (h, g): transpose it and turn it round.
+            # The trace is the same for (g, h) and (h, g): transposed, with its factors in cyclic order.
             left = solvers[g](_gram(kernel_x, own, other))
             right = solvers[h](_gram(kernel_y, other, own))
             rows[g][h] = rows[h][g] = xp.sum(left * right.T)
@@ -136,7 +136,7 @@ def mcmd(
     xp, yp, xq, yq : array
         Two samples, as in `conditional_mmd`.
     at : array, shape (r, d_x)
-        Points of x to look at; a 1-d array is one column. One row is enough. They take no part in bandwidth rules.
+        Points of x at which it is evaluated, at least one; a 1-d array is one column. Bandwidth rules ignore them.
     regularization : float
         Lambda; multiplied by the number of rows of each sample.
     bandwidth_x, bandwidth_y, kernel_x, kernel_y
@@ -160,7 +160,7 @@ def mcmd(
     amount = check_positive("regularization", regularization)
     samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", None, None)
     problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
-    k = _kernel_with_points(problem, [*pair("x", xp, xq), ("at", at)], kernel_x)
+    _, k = kernel_with_points(problem, [*pair("x", xp, xq), ("at", at)])
     backend, groups = problem.inputs.backend, problem.groups
     points, everything = slice(groups.n, None), slice(None)
     # The two quadratic forms and the cross term are one form in the weights of p and minus those of q.
@@ -168,21 +168,8 @@ def mcmd(
         sign * _solver(backend, _gram(k, s, s), amount, times=s.stop - s.start)(_gram(k, s, points))
         for sign, s in zip((1, -1), groups.slices, strict=True)
     ]
-    w = np.concatenate(weights) if backend.name == "numpy" else backend.xp.concat(weights)
+    w = backend.concat(weights)
     return problem.inputs.result(backend.xp.sum(w * (_gram(problem.y.kernel, everything, everything) @ w), axis=0))
-
-
-def _kernel_with_points(problem: ConditionalProblem, parts: Parts, kernel_x: Kernel) -> LogKernel:
-    """Make the kernel on x again, over the pooled rows followed by the points, with the same bandwidths."""
-    inputs, widths = problem.inputs, problem.x.widths
-    backend_of(*(a for _, a in parts))
-    option = check_kernel("kernel_x", kernel_x)
-    variable = check_variable(
-        parts, inputs.backend, inputs.dtype, labels=option.labels, kernel_option=option.option, min_rows=1
-    )
-    # Without widths the kernel has none, and the rule named here is never asked.
-    bandwidth = "median" if widths is None else widths
-    return log_kernel(option, "bandwidth_x", bandwidth, variable, inputs.backend, response=False)[0]
 
 
 def _gram(kernel: LogKernel, rows: slice, columns: slice) -> Array:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from condcs._core.arrays import Array
 from condcs._core.checks import Parts, check_choice, check_options
@@ -45,6 +45,17 @@ from condcs._measures.sampled import (
     sampled_value,
     sampling_of,
 )
+
+MeasureName = Literal[
+    "cs",
+    "mmd",
+    "joint_mmd",
+    "conditional_cs",
+    "conditional_euclidean",
+    "conditional_mmd",
+    "conditional_kl",
+    "conditional_bregman",
+]
 
 _KERNELS_WITH_X = {"kernel_x": "gaussian", "kernel_y": "gaussian", "bandwidth_x": "median", "bandwidth_y": "median"}
 _KERNEL_WITHOUT_X = {"kernel": "gaussian", "bandwidth": "median"}
@@ -169,7 +180,7 @@ def measure_named(name: str) -> Measure:
 def pairwise(
     groups: Sequence[Any],
     *,
-    measure: str = "conditional_cs",
+    measure: MeasureName = "conditional_cs",
     weights: Sequence[Array | None] | None = None,
     method: Method = "auto",
     **options: Any,

@@ -45,8 +45,8 @@ from condcs._kernels.row_chunks import (
     rounded_centre,
 )
 from condcs._kernels.row_sums import joined_log_sums
-from condcs._measures.anchor_model import TINY, Known, Model, added_by, fitted_model, low_rank_of, weighted_regression
-from condcs._measures.formulas import RowSums, weight_totals
+from condcs._measures.anchor_model import Known, Model, fitted_model, low_rank_of, weighted_regression
+from condcs._measures.formulas import TINY, RowSums, weight_totals
 from condcs._measures.inputs import KernelVariable
 from condcs._parallel.spreading import on_threads
 
@@ -58,22 +58,23 @@ AUTO_ROWS = 20_000
 
 @dataclass(frozen=True)
 class Sampled:
-    """Compute a divergence from anchor rows, to a given error: the option `method` of divergences.
+    """Compute a divergence from anchor rows, to a given standard error: a value of the option `method`.
 
-    The kernel masses of some rows are exact; those of all others are approximated by a low-rank kernel, and what that
-    leaves is corrected at anchor rows, drawn with probabilities that follow what a row is likely to add. Anchors are
-    added until the standard error is small enough. Cost O(n d) per anchor, memory O(n).
+    The kernel sums of anchor rows are exact; those of all other rows are approximated by a low-rank kernel, whose error
+    is estimated from the anchors and corrected. Anchors are drawn with probabilities that follow the expected
+    contribution of a row, and are added until the standard error is small enough. Cost O(n d) per anchor, memory O(n).
 
     Attributes
     ----------
     relative_error : float
-        The standard error to be reached, relative to the divergence.
+        Target of the standard error, relative to the divergence.
     absolute_error : float
-        A standard error that is small enough however small the divergence is.
+        Target of the standard error where the divergence is close to 0; the larger of the two targets counts.
     max_seconds : float
-        Time after which no more anchors are begun; the error that was reached is then said in a `PrecisionWarning`.
+        Time limit. If it is reached first, a `PrecisionWarning` reports the standard error.
     rng : int or Generator
-        Seed of the draws. The same seed gives the same answer on any number of threads, unless time runs out.
+        Random generator, or its seed. The same seed gives the same answer on any number of threads, unless the time
+        limit is reached.
 
     Examples
     --------
@@ -103,17 +104,18 @@ Method = Literal["auto", "exact", "sampled"] | Sampled
 
 
 class SampledFloat(np.float64):
-    """A divergence that was computed from anchors: a float that knows its standard error.
+    """A divergence computed from anchor rows: a float with a standard error.
 
     Attributes
     ----------
     standard_error : float
-        Of the sampling, as an estimate of the exact value: that lies within two of them in at least 95% of all cases.
-        0 if all rows became anchors. It does not say how far the samples are from their populations.
+        Standard error of the value as an estimate of the exact divergence of these samples, which lies within two
+        standard errors in at least 95% of all cases. It does not include the sampling error of the data. 0 if all rows
+        became anchors.
     n_anchors : int
-        Rows whose kernel masses are exact.
+        Number of rows whose kernel sums are exact.
     target_met : bool
-        Whether the standard error is as small as was asked for.
+        Whether the standard error is within its target.
     method : {"sampled", "exact"}
         "exact" if all rows became anchors.
     """
@@ -140,16 +142,16 @@ class SampledFloat(np.float64):
 
 
 class SampledMatrix(np.ndarray[Any, Any]):
-    """Divergences that were computed from anchors: an array that knows its standard errors.
+    """Divergences computed from anchor rows: an array with standard errors.
 
     Attributes
     ----------
     standard_error : array
-        Of each entry, as in `SampledFloat`; None in what is computed from the matrix.
+        Standard error of each entry, as in `SampledFloat`; None for arrays derived from the matrix.
     n_anchors : array of int
-        Rows whose kernel masses are exact, for each entry.
+        Number of rows whose kernel sums are exact, for each entry.
     target_met : bool
-        Whether all standard errors are as small as was asked for.
+        Whether all standard errors are within their targets.
     """
 
     standard_error: Any = None
@@ -187,28 +189,39 @@ _FINEST = 0.05
 
 
 def sampled_value(sampled: Sampled, source: RowSource, measure: RowSums) -> SampledFloat:
-    """Return a divergence from anchors, and warn if its error is larger than was asked for."""
+    """Return a divergence from anchors, and warn if its error is larger than was asked for.
 
-    def target(value: float) -> float:
-        return max(sampled.absolute_error, sampled.relative_error * abs(value))
-
-    found = sampled_divergence(
-        source,
-        measure,
-        enough=lambda value, error: error <= target(value),
-        max_seconds=sampled.max_seconds,
-        seed=int(check_rng(sampled.rng).integers(2**62)),
-    )
-    error = 0.0 if found.exact else math.hypot(found.standard_error, _FINEST * target(found.value))
-    met = found.standard_error <= target(found.value)
-    if not met:
+    Anchors are added until the error is small enough, or until the next ones would take too long.
+    """
+    started, seed = time.monotonic(), int(check_rng(sampled.rng).integers(2**62))
+    known = _known_rows(source, measure, seed)
+    low_rank, sums, wanted, stage = low_rank_of(source, known), known.expansion @ known.added, FIRST_ANCHORS, 0
+    while True:
+        before, stage = time.monotonic(), stage + 1
+        model = fitted_model(source, measure, low_rank, known, sums)
+        draw = _drawn(source, model, known, wanted, seed, stage)
+        added = measure.added(_log_masses(source, draw.rows), draw.rows.groups, draw.rows.weights)
+        sums, error = _estimate(measure, model, known, draw, added)
+        known = known.with_anchors(draw.rows, draw.chances, added)
+        value, n_anchors = measure.value(sums), len(known.rows)
+        target = max(sampled.absolute_error, sampled.relative_error * abs(value))
+        # The first anchors tell where the next ones are needed; their own error is not to be relied on.
+        if draw.complete or (stage > 1 and error <= target):
+            break
+        now = time.monotonic()
+        affordable = int((sampled.max_seconds - (now - started)) / (now - before) * wanted)
+        if affordable < wanted or wanted == MOST_ANCHORS:
+            break
+        wanted = min(2 * wanted, affordable, MOST_ANCHORS)
+    reported = 0.0 if draw.complete else math.hypot(error, _FINEST * target)
+    if error > target:
         warn_caller(
-            f"the divergence is {found.value:.4g} with a standard error of {error:.2g}, more than the "
-            f"{target(found.value):.2g} that was asked for, after {found.n_anchors} anchors. Pass "
-            "method=condcs.Sampled(...) with a larger `max_seconds` or `relative_error`.",
+            f"the divergence is {value:.4g} with a standard error of {reported:.2g}, more than the {target:.2g} that "
+            f"was asked for, after {n_anchors} anchors. Pass method=condcs.Sampled(...) with a larger `max_seconds` "
+            "or `relative_error`.",
             PrecisionWarning,
         )
-    return SampledFloat(found.value, error, found.n_anchors, met)
+    return SampledFloat(value, reported, n_anchors, error <= target)
 
 
 # Rows in memory, in chunks, on threads.
@@ -236,7 +249,7 @@ class PooledRows:
         self._weights = np.ones(groups.n) if groups.weights is None else groups.weights.astype(np.float64)
         # Before equal rows become one: that one is not similar to itself alone.
         self._totals = partial(weight_totals, product([v.kernel for v in variables]), groups)
-        if self.kernels.labels_only([v.shape[1] for v in self._values]):
+        if all(set(v.option.names(len(v.variable.names))) == {"delta"} for v in variables):
             groups = self._keep_distinct(groups)
         self.sizes = groups.sizes
         self._codes = self.kernels.codes(self._values[0])
@@ -295,41 +308,6 @@ _LOST = 1e-290
 _FAR_AT_ONCE = 1_024
 
 
-@dataclass(frozen=True)
-class SampledSums:
-    """A divergence from anchors: its value, its standard error, and how many rows had exact masses: perhaps all."""
-
-    value: float
-    standard_error: float
-    n_anchors: int
-    exact: bool
-
-
-def sampled_divergence(
-    source: RowSource, measure: RowSums, *, enough: Callable[[float, float], bool], max_seconds: float, seed: int
-) -> SampledSums:
-    """Add anchors until `enough(value, standard error)`, or until the next ones would take too long."""
-    started = time.monotonic()
-    known = _known_rows(source, measure, seed)
-    low_rank, sums, wanted, stage = low_rank_of(source, known), known.expansion @ known.added, FIRST_ANCHORS, 0
-    while True:
-        before, stage = time.monotonic(), stage + 1
-        model = fitted_model(source, measure, low_rank, known, sums)
-        draw = _drawn(source, model, known, wanted, seed, stage)
-        added = added_by(measure, _log_masses(source, draw.rows), draw.rows)
-        sums, standard_error = _estimate(measure, model, known, draw, added)
-        known = known.with_anchors(draw.rows, draw.chances, added)
-        found = SampledSums(measure.value(sums), standard_error, len(known.rows), draw.complete)
-        # The first anchors tell where the next ones are needed; their own error is not to be relied on.
-        if draw.complete or (stage > 1 and enough(found.value, standard_error)):
-            return found
-        now = time.monotonic()
-        affordable = int((max_seconds - (now - started)) / (now - before) * wanted)
-        if affordable < wanted or wanted == MOST_ANCHORS:
-            return found
-        wanted = min(2 * wanted, affordable, MOST_ANCHORS)
-
-
 # Rows that are drawn: by numbers that depend on the seed and the row's place alone, not on how rows are chunked.
 
 
@@ -376,7 +354,7 @@ def _known_rows(source: RowSource, measure: RowSums, seed: int) -> Known:
     share = np.where(is_landmark, 0.0, (counts - landmarks)[here] / np.maximum(pilots[here], 1))
     log_masses = _log_masses(source, rows)
     draw = np.zeros(len(rows), np.int64)
-    return Known(rows, is_landmark, share, draw, log_masses, added_by(measure, log_masses, rows))
+    return Known(rows, is_landmark, share, draw, log_masses, measure.added(log_masses, rows.groups, rows.weights))
 
 
 def _log_masses(source: RowSource, rows: RowChunk) -> FloatArray:
@@ -390,41 +368,35 @@ def _log_masses(source: RowSource, rows: RowChunk) -> FloatArray:
     with np.errstate(divide="ignore"):
         logs = np.log(sums)
     lost = np.flatnonzero((sums < _LOST).any(axis=(0, 2)))
-    if len(lost):
-        few = rows.take(lost)
-        for g, (peaks, totals) in _log_sums_by_group(source, few).items():
-            with np.errstate(divide="ignore"):
-                logs[:, lost, g] = peaks + np.log(totals)
-        if kernels.products == PAIRS:
-            _mend_far_rows(source, rows, logs)
+    if len(lost) == 0:
+        return logs
+    few, found = rows.take(lost), dict[int, tuple[FloatArray, FloatArray]]()
+    for g, pair in source.map(lambda chunk: (int(chunk.groups[0]), chunk_log_sums(kernels, few, chunk))):
+        found[g] = joined_log_sums(found[g], pair) if g in found else pair
+    for g, (peaks, totals) in found.items():
+        with np.errstate(divide="ignore"):
+            logs[:, lost, g] = peaks + np.log(totals)
+    if kernels.products == PAIRS:
+        far = np.flatnonzero(_are_far(logs[0]).any(axis=1))
+        for start in range(0, len(far), _FAR_AT_ONCE):
+            _mend_far_rows(source, rows, logs, far[start : start + _FAR_AT_ONCE])
     return logs
 
 
-def _mend_far_rows(source: RowSource, rows: RowChunk, logs: FloatArray) -> None:
+def _are_far(log_a: FloatArray) -> FloatArray:
+    return np.asarray((log_a < -EXACT_EXPONENT[64]) & (log_a > -np.inf))
+
+
+def _mend_far_rows(source: RowSource, rows: RowChunk, logs: FloatArray, far: FloatArray) -> None:
     """Find log(B / A) anew where log A is too large to leave digits for it; A itself is then as good as 0."""
-    limit = EXACT_EXPONENT[64]
-    far = np.flatnonzero(((logs[0] < -limit) & (logs[0] > -np.inf)).any(axis=1))
-    for start in range(0, len(far), _FAR_AT_ONCE):
-        _mend_some_rows(source, rows, logs, far[start : start + _FAR_AT_ONCE])
-
-
-def _mend_some_rows(source: RowSource, rows: RowChunk, logs: FloatArray, far: FloatArray) -> None:
-    limit, kernels, few = EXACT_EXPONENT[64], source.kernels, rows.take(far)
+    kernels, few = source.kernels, rows.take(far)
     found: dict[int, list[FarSums]] = {}
     for group, part in source.map(lambda chunk: (int(chunk.groups[0]), chunk_far_sums(kernels, few, chunk))):
         found.setdefault(group, []).append(part)
     for g, parts in found.items():
-        these = (logs[0, far, g] < -limit) & (logs[0, far, g] > -np.inf)
-        logs[0, far[these], g] = -limit
-        logs[1, far[these], g] = -limit + joined_far_ratios(kernels, few, parts)[these]
-
-
-def _log_sums_by_group(source: RowSource, rows: RowChunk) -> dict[int, tuple[FloatArray, FloatArray]]:
-    kernels = source.kernels
-    found: dict[int, tuple[FloatArray, FloatArray]] = {}
-    for group, part in source.map(lambda chunk: (int(chunk.groups[0]), chunk_log_sums(kernels, rows, chunk))):
-        found[group] = joined_log_sums(found[group], part) if group in found else part
-    return found
+        these = _are_far(logs[0, far, g])
+        logs[0, far[these], g] = -EXACT_EXPONENT[64]
+        logs[1, far[these], g] = -EXACT_EXPONENT[64] + joined_far_ratios(kernels, few, parts)[these]
 
 
 # Anchors, and what they say.
@@ -506,7 +478,7 @@ def _estimate(measure: RowSums, model: Model, known: Known, draw: _Draw, exact: 
     Sums over known rows, plus a regression on features of all others, plus what anchors correct.
     """
     spread = (1 - draw.chances) / draw.chances**2
-    # Rows that were certain to be drawn have no error to be made small, but keep the regression on the ground.
+    # Rows that were certain to be drawn have no error to be made small, but stabilise the regression.
     roots = np.sqrt(spread + 0.01 * spread.mean()) if len(spread) else spread
     known_sums = known.added.sum(axis=0)
     sums, residuals, leverages = known_sums, exact.copy(), np.zeros(len(exact))
@@ -522,7 +494,7 @@ def _estimate(measure: RowSums, model: Model, known: Known, draw: _Draw, exact: 
         # A regression knows no sign. Without it, sums are of positive terms.
         residuals, leverages, coefficients = exact, np.zeros(len(exact)), 0 * coefficients
         sums = known_sums + (exact / draw.chances[:, None]).sum(axis=0)
-    gradient = measure.coefficients / np.maximum(sums, TINY) if measure.logs else measure.coefficients
+    gradient = measure.gradient(sums)
     variances = spread * (residuals @ gradient / (1 - leverages)) ** 2
     if draw.complete:
         return sums, 0.0

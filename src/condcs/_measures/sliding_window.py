@@ -43,7 +43,7 @@ class SlidingWindow(Stateful):
     dim_x, dim_y : int
         Columns of x and y.
     bandwidth_x, bandwidth_y : float or sequence of float
-        Widths of the kernels, one number or one per column. Fixed: a rule would have to see the data first.
+        Bandwidths of the kernels, one number or one per column; no rules, which would have to see the data first.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class SlidingWindow(Stateful):
                 continue
             given = _entry(state, name)
             if given.shape != array.shape or given.dtype.kind not in "fi":
-                raise _broken(f"{name} of shape {given.shape} where {array.shape} is due")
+                raise _broken(f"{name} of shape {given.shape} where {array.shape} is expected")
             if array.dtype.kind == "f" and not np.isfinite(given).all():
                 raise _broken(f"{name} that is not finite")
             array[...] = given
@@ -148,7 +148,7 @@ class SlidingWindow(Stateful):
 
 
 def check_widths(name: str, value: Any, columns: int) -> FloatArray:
-    """Return one positive width per column."""
+    """Return one positive bandwidth per column."""
     if isinstance(value, str):
         raise BandwidthError(
             f"`{name}` must be a positive number, or one per column, got the rule {value!r}: rows come one by one, so "

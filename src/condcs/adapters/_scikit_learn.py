@@ -12,7 +12,7 @@ from condcs._core.arrays import Array
 from condcs._core.errors import ParameterError
 from condcs._inference.conditional_tests import Null, conditional_test
 from condcs._inference.results import TestResult
-from condcs._measures.registry import measure_named
+from condcs._measures.registry import MeasureName, measure_named
 
 
 class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
@@ -63,7 +63,7 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        measure: str = "conditional_cs",
+        measure: MeasureName = "conditional_cs",
         null: Null = "propensity",
         bandwidth: Any = "median",
         alpha: float = 0.05,

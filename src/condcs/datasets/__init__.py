@@ -1,4 +1,4 @@
-"""Data to try things on: simulators whose answer is known."""
+"""Simulated data whose ground truth is known."""
 
 from condcs.datasets._simulators import DrivenSeries, LocalShift, make_henon_chain, make_local_shift, make_nlvar3
 

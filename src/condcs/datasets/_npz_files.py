@@ -40,11 +40,7 @@ def read_arrays(path: Path, names: Collection[str] | None = None, *, most: int =
     except DataError:
         raise
     except Exception as error:
-        # On damaged files zipfile, zlib and numpy raise errors of many kinds.
-        words = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(
-            f"{path} must be a .npz file of plain arrays, but: {words}. Save it again with np.savez."
-        ) from error
+        raise _damaged(path, "a .npz file of plain arrays", "np.savez", error) from error
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> FloatArray:
@@ -65,8 +61,10 @@ def read_array(path: Path) -> FloatArray:
     try:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except Exception as error:
-        # On damaged files numpy raises errors of many kinds.
-        words = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(
-            f"{path} must be a .npy file of a plain array, but: {words}. Save it again with np.save."
-        ) from error
+        raise _damaged(path, "a .npy file of a plain array", "np.save", error) from error
+
+
+def _damaged(path: Path, expected: str, remedy: str, error: Exception) -> DataError:
+    # On damaged files zipfile, zlib and numpy raise errors of many kinds.
+    words = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return DataError(f"{path} must be {expected}, but: {words}. Save it again with {remedy}.")

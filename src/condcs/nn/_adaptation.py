@@ -517,9 +517,9 @@ class Training:
         patience = self.adapter.stopping.patience
         return patience is not None and bool(self.best_epoch) and self.epoch - self.best_epoch >= patience
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return what changes from epoch to epoch, and torch's random generator."""
-        return {
+    def save(self, path: Path) -> None:
+        """Write what changes from epoch to epoch; a run killed in the middle leaves the previous checkpoint."""
+        state = {
             "run": self.name,
             "epoch": self.epoch,
             "best": [self.best_epoch, self.best_value],
@@ -530,20 +530,8 @@ class Training:
             "optimiser": self.optimiser.state_dict(),
             "random": torch.get_rng_state(),
         }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
-        self.epoch, self.collapsed, self.history = state["epoch"], state["collapsed"], state["history"]
-        self.best_epoch, self.best_value = int(state["best"][0]), float(state["best"][1])
-        self.adapter.module_.load_state_dict(state["module"])
-        self.best_state = state["best_module"]
-        self.optimiser.load_state_dict(state["optimiser"])
-        torch.set_rng_state(state["random"])
-
-    def save(self, path: Path) -> None:
-        """Write a checkpoint; a run killed in the middle leaves the previous one."""
         written = io.BytesIO()
-        torch.save(self.state_dict(), written)
+        torch.save(state, written)
         with writing(f"`checkpoint` {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(path) as file:
@@ -562,7 +550,12 @@ class Training:
                 f"`checkpoint` must come from a run with the same settings and data, but {path} does not. Use another "
                 "file, or pass resume=False to overwrite it."
             )
-        self.load_state_dict(state)
+        self.epoch, self.collapsed, self.history = state["epoch"], state["collapsed"], state["history"]
+        self.best_epoch, self.best_value = int(state["best"][0]), float(state["best"][1])
+        self.adapter.module_.load_state_dict(state["module"])
+        self.best_state = state["best_module"]
+        self.optimiser.load_state_dict(state["optimiser"])
+        torch.set_rng_state(state["random"])
 
 
 def _held_out(codes: FloatArray, share: float, random_state: int) -> FloatArray:
@@ -599,17 +592,18 @@ def run_name(settings: dict[str, Any], *arrays: Any) -> str:
 
 @public
 def reverse_validation(adapter: DomainAdapter, X: Any, y: Any, X_target: Any) -> float:
-    """Score a fitted adapter without target labels: train the way back, and see how well the source is recovered.
+    """Score a fitted adapter without target labels, by adaptation in the reverse direction.
 
-    The target's predicted labels train a fresh adapter, with the same settings, towards the source's inputs; its
-    accuracy on the source's labels is returned. If all of the target was given one label, the way back is that label.
+    A second adapter with the same settings is trained on the target inputs and their predicted labels, and adapted to
+    the source inputs; its accuracy on the source labels is returned. If the target has one predicted label only, that
+    label is the prediction for all source rows.
 
     Parameters
     ----------
     adapter : DomainAdapter
         Fitted on ``X, y, X_target``.
     X, y, X_target : array
-        What it was fitted on.
+        The data that it was fitted on.
 
     Returns
     -------
@@ -644,9 +638,9 @@ def choose_weight(
     Parameters
     ----------
     adapter : DomainAdapter
-        Settings; it is cloned.
+        Adapter with the other settings; it is cloned.
     weights : sequence of float
-        Weights to try; of equally good ones the first is taken.
+        Weights to try; ties go to the first.
     X, y, X_target : array
         As in `DomainAdapter.fit`.
 

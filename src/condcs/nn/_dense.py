@@ -134,7 +134,7 @@ def log_row_sums(grids: Sequence[Tensor], weights: Sequence[Tensor | None], size
         floor = _FLOOR[grids[0].dtype]
         if all(float(s.detach().min()) > floor for s in sums):
             return [torch.log(s) for s in sums]
-    logs = [0.0 if w is None else log_or_minus_infinity(w) for w in weights]
+    logs = [log_row_weights(w) for w in weights]
     return [
         torch.stack(
             [log_sum(block + w, 1) for block, w in zip(torch.split(grid, list(sizes), 1), logs, strict=True)], 1
@@ -165,9 +165,9 @@ def log_sum(terms: Tensor, dim: int) -> Tensor:
     return torch.log(total.clamp_min(torch.finfo(terms.dtype).tiny)) + peak.squeeze(dim)
 
 
-def log_or_minus_infinity(weights: Tensor) -> Tensor:
-    """Log of weights; minus infinity for 0, with zero gradient there."""
-    logs: Tensor = log_weights(_TORCH, weights)
+def log_row_weights(weights: Tensor | None) -> Tensor | float:
+    """Log of the weights of rows: 0 where all are 1, minus infinity for 0, with zero gradient there."""
+    logs: Tensor | float = 0.0 if weights is None else log_weights(_TORCH, weights)
     return logs
 
 
@@ -185,11 +185,14 @@ class Part:
     """Which rows of the pooled batch the terms belong to."""
 
 
-def check_reduction(reduction: Reduction, *, per_row: bool = True, why: str = "") -> None:
-    """Check the option; `per_row` says whether shares of rows can be had."""
+def check_reduction(reduction: Reduction, n: int) -> None:
+    """Check the option for a batch of `n` pooled rows."""
     check_choice("reduction", reduction, get_args(Reduction))
-    if reduction == "none" and not per_row:
-        raise ParameterError(f'`reduction`="none" is not possible here: {why}. Pass reduction="mean".')
+    if reduction == "none" and n > DENSE_ROWS:
+        raise ParameterError(
+            f'`reduction`="none" is not possible here: above {DENSE_ROWS:,} rows only totals are kept, to save memory. '
+            'Pass reduction="mean".'
+        )
 
 
 def scaled(value: Tensor, n: int, reduction: Reduction) -> Tensor:
@@ -206,17 +209,9 @@ def summed(parts: Sequence[Part], n: int, reduction: Reduction, *, logs: bool = 
     shares = parts[0].terms.new_zeros(n)
     for part, total in zip(parts, totals, strict=True):
         own = total * torch.exp(part.terms - total) if logs else part.terms
-        shares = _added(shares, part.rows, part.coefficient * n * own)
+        start, stop, _ = part.rows.indices(n)
+        shares = shares + torch.nn.functional.pad(part.coefficient * n * own, (start, n - stop))
     return shares
-
-
-def _added(shares: Tensor, rows: slice, values: Tensor) -> Tensor:
-    start, stop, _ = rows.indices(len(shares))
-    return shares + torch.nn.functional.pad(values, (start, len(shares) - stop))
-
-
-TILED = f"above {DENSE_ROWS:,} rows only totals are kept, to save memory"
-"""Why there are no shares of rows in a large batch."""
 
 
 class Batch:
@@ -231,7 +226,7 @@ class Batch:
             check_weights("weights_source", weights_source, source),
             check_weights("weights_target", weights_target, target),
         )
-        self.row_weights = [0.0 if w is None else log_or_minus_infinity(w) for w in self.weights]
+        self.row_weights = [log_row_weights(w) for w in self.weights]
         self.log_totals = [
             math.log(m) if w is None else w.sum().log() for m, w in zip(self.sizes, self.weights, strict=True)
         ]
@@ -269,14 +264,6 @@ class Batch:
         return [
             Part(c * factor, pooled_terms(log_f[:, g], log_f[:, h], log_r) + weights, everyone) for c, g, h in terms
         ]
-
-
-def labels_of(y_source: Any, y_target: Any, zs: Tensor, zt: Tensor) -> tuple[Tensor, Tensor]:
-    """Labels of both batches as tables with the same columns."""
-    tables = [y for y in (y_source, y_target) if isinstance(y, Tensor) and (y.is_floating_point() or y.ndim > 1)]
-    classes = tables[0].flatten(1).shape[1] if tables and tables[0].ndim > 1 else 1 if tables else None
-    ys = class_table("y_source", y_source, zs.shape[0], classes)
-    return ys.to(zs.dtype), class_table("y_target", y_target, zt.shape[0], classes).to(zs.dtype)
 
 
 # Checks of tensors.
@@ -341,21 +328,30 @@ def common(*tables: Tensor) -> tuple[Tensor, ...]:
     return tuple(t if t.dtype == wide else t.to(wide) for t in tables)
 
 
-def class_table(name: str, value: Any, rows: int, classes: int | None = None) -> Tensor:
-    """Return labels as one row of class probabilities each; integer labels become one-hot."""
-    if isinstance(value, Tensor) and not value.is_floating_point() and value.ndim == 1:
-        if classes is None:
-            raise ShapeError(
-                f"`{name}` must be one-hot or probabilities (one column per class) when the other labels are integers "
-                "too: nothing else says how many classes there are. Use `torch.nn.functional.one_hot`."
-            )
-        if value.shape[0] and not torch.compiler.is_compiling() and not bool(((value >= 0) & (value < classes)).all()):
-            raise DataError(
-                f"`{name}` must hold classes 0 to {classes - 1}, got {int(value.min())} to {int(value.max())}. "
-                "Number the classes from 0."
-            )
-        value = torch.nn.functional.one_hot(value.long(), classes)
-    return check_table(name, value, rows=rows, columns=classes)
+def labels_of(y_source: Any, y_target: Any, zs: Tensor, zt: Tensor) -> tuple[Tensor, ...]:
+    """Return the labels of both batches as one row of class probabilities each; integer labels become one-hot."""
+    tables = [y for y in (y_source, y_target) if isinstance(y, Tensor) and (y.is_floating_point() or y.ndim > 1)]
+    classes = tables[0].flatten(1).shape[1] if tables and tables[0].ndim > 1 else 1 if tables else None
+    found = []
+    for name, y, z in (("y_source", y_source, zs), ("y_target", y_target, zt)):
+        if isinstance(y, Tensor) and not y.is_floating_point() and y.ndim == 1:
+            y = _one_hot(name, y, classes)
+        found.append(check_table(name, y, rows=z.shape[0], columns=classes).to(zs.dtype))
+    return tuple(found)
+
+
+def _one_hot(name: str, labels: Tensor, classes: int | None) -> Tensor:
+    if classes is None:
+        raise ShapeError(
+            f"`{name}` must be one-hot or probabilities (one column per class) when the other labels are integers "
+            "too: nothing else says how many classes there are. Use `torch.nn.functional.one_hot`."
+        )
+    if labels.shape[0] and not torch.compiler.is_compiling() and not bool(((labels >= 0) & (labels < classes)).all()):
+        raise DataError(
+            f"`{name}` must hold classes 0 to {classes - 1}, got {int(labels.min())} to {int(labels.max())}. "
+            "Number the classes from 0."
+        )
+    return torch.nn.functional.one_hot(labels.long(), classes)
 
 
 def check_weights(name: str, value: Any, like: Tensor) -> Tensor | None:

@@ -20,7 +20,6 @@ from condcs._measures.marginal import cs, mmd
 from condcs._measures.operator import conditional_mmd
 from condcs.nn._dense import (
     DENSE_ROWS,
-    TILED,
     Batch,
     Part,
     Reduction,
@@ -34,8 +33,8 @@ from condcs.nn._dense import (
     exponents,
     has_far_rows,
     labels_of,
-    log_or_minus_infinity,
     log_row_sums,
+    log_row_weights,
     scaled,
     summed,
     unit_rows,
@@ -103,7 +102,7 @@ def cs_loss(
     zs, zt = check_pair(("source", "target"), source, target, normalize)
     batch = Batch(zs, zt, weights_source, weights_target)
     sigma = width("bandwidth", bandwidth, zs, zt)
-    check_reduction(reduction, per_row=batch.dense, why=TILED)
+    check_reduction(reduction, batch.n)
     if not batch.dense:
         value = cs(zs, zt, bandwidth=sigma, weights_p=batch.weights[0], weights_q=batch.weights[1])
         return scaled(value, batch.n, reduction)
@@ -238,7 +237,7 @@ def _kernel_means(
     zs, zt = check_pair(("source", "target"), source, target, normalize)
     batch = Batch(zs, zt, weights_source, weights_target)
     sigma = width("bandwidth", bandwidth, zs, zt)
-    check_reduction(reduction, per_row=batch.dense, why=TILED)
+    check_reduction(reduction, batch.n)
     if not batch.dense:
         given: dict[str, Any] = {"weights_p": batch.weights[0], "weights_q": batch.weights[1]}
         values = [mmd(zs, zt, bandwidth=m * sigma, **given) for m in multiples]
@@ -340,7 +339,7 @@ def conditional_cs_loss(
     sigma_y = width("bandwidth_y", bandwidth_y, truth, guess, scale=check_positive("scale_y", scale_y))
     w = check_weights("weights", weights, truth)
     n = truth.shape[0]
-    check_reduction(reduction, per_row=2 * n <= DENSE_ROWS, why=TILED)
+    check_reduction(reduction, 2 * n)
     if 2 * n > DENSE_ROWS:
         value = conditional_cs_responses(
             given, truth, guess, form=form, bandwidth_x=sigma_x, bandwidth_y=sigma_y, weights=w
@@ -352,7 +351,7 @@ def conditional_cs_loss(
     grids = [E, E + own_true, E + own_pred, E + cross.T]
     grids += [E + cross] if form == "symmetric" else []
     sums = [s[:, 0] for s in log_row_sums(grids, [w], [n])]
-    rows = 0.0 if w is None else log_or_minus_infinity(w)
+    rows = log_row_weights(w)
     coefficients = (1.0, 1.0, -2.0) if form == "paper" else (1.0, 1.0, -1.0, -1.0)
     parts = [
         Part(c, conditional_terms(b - sums[0], sums[0]) + rows, slice(n))
@@ -432,7 +431,7 @@ def conditional_independence_loss(
     }
     n = tables["y"].shape[0]
     w = check_weights("weights", weights, tables["y"])
-    check_reduction(reduction, per_row=n <= DENSE_ROWS, why=TILED)
+    check_reduction(reduction, n)
     if n > DENSE_ROWS:
         options: dict[str, Any] = {f"bandwidth_{name}": s for name, s in sigmas.items()}
         options |= {f"kernel_{name}": kernel for name, (_, _, kernel) in given.items()}
@@ -442,7 +441,7 @@ def conditional_independence_loss(
         for name, table in tables.items()
     )
     a1, b1, a12, b12 = (s[:, 0] for s in log_row_sums([E1, E1 + Ey, E1 + E2, E1 + E2 + Ey], [w], [n]))
-    rows = 0.0 if w is None else log_or_minus_infinity(w)
+    rows = log_row_weights(w)
     terms = predictor_terms(a1, b1, a12, b12, form)
     return summed([Part(c, t + rows, slice(n)) for c, t in terms], n, reduction)
 
@@ -507,7 +506,7 @@ def conditional_cs_alignment_loss(
     batch = Batch(zs, zt, weights_source, weights_target)
     sigma = width("bandwidth", bandwidth, zs, zt)
     sigma_y = width("bandwidth_y", bandwidth_y, ys, yt)
-    check_reduction(reduction, per_row=batch.dense, why=TILED)
+    check_reduction(reduction, batch.n)
 
     def by_the_core() -> Tensor:
         given: dict[str, Any] = {"weights_p": batch.weights[0], "weights_q": batch.weights[1]}
