@@ -44,6 +44,7 @@ from condcs._inference.statistics import (
 from condcs._inference.views import (
     AnchoredContrasts,
     Contrasts,
+    Response,
     adjusted_response,
     sample_contrasts,
     view_weights,
@@ -57,7 +58,7 @@ from condcs._inference.weights_and_clusters import (
 )
 from condcs._kernels.row_sums import warn_of_absent
 from condcs._measures.registry import MEASURES, Measure
-from condcs._parallel.spreading import Shared
+from condcs._parallel.spreading import Shared, on_threads
 
 Null = Literal["propensity", "permutation", "local"]
 Views = Literal["all", "measure"]
@@ -316,8 +317,16 @@ def _every_view(
         check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
     flags = x.labels or (False,) * values.shape[1]
     smoother = Smoother(values, flags, clusters)
-    response = adjusted_response(responses, y.labels or (False,) * responses.shape[1], smoother)
-    found = chosen_propensity(propensity, values, smoother, clusters, pool.labels, len(pool.sizes), rng)
+    response: Response
+    found: Propensity
+    # The two lines of defence do not know of each other: each may have a thread of its own.
+    response, found = on_threads(
+        lambda defence: defence(),
+        [
+            (partial(adjusted_response, responses, y.labels or (False,) * responses.shape[1], smoother),),
+            (partial(chosen_propensity, propensity, values, smoother, clusters, pool.labels, len(pool.sizes), rng),),
+        ],
+    )
     weights = with_common_unit(pool, smoother, found)
     if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
         # Rows keep their weights, so that labels must be redrawn given these as well.

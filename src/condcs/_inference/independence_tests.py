@@ -336,7 +336,7 @@ def _by_signs(roles: Roles, resampling: _Resampling) -> TestResult:
     n = len(x)
     smoother = Smoother(z, labels[2])
     first, second = (adjusted_response(v, own, smoother) for v, own in ((x, labels[0]), (y, labels[1])))
-    contrasts = dependence_contrasts(first, second, wave_features(x, labels[0], smoother), smoother)
+    contrasts = dependence_contrasts(first, second, smoother.residuals(wave_features(x, labels[0]))[0], smoother)
     anchors = drawn_anchors(n, resampling.rng)
     statistic = Shared(partial(_signed, contrasts, anchors))
     assert contrasts.signs is not None

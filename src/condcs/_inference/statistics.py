@@ -382,8 +382,8 @@ class _Tiled:
         return None if self.weights is None else self.weights[rows]
 
     def _batch(self, labels: LabelArray) -> FloatArray:
-        members = labels.T[None] == np.arange(self.count, dtype=labels.dtype)[:, None, None]
-        indicators = [np.ascontiguousarray(m, dtype=np.float64) for m in members]
+        turned = np.ascontiguousarray(labels.T)
+        indicators = [(turned == g).astype(np.float64) for g in range(self.count)]
         if self.weights is not None:
             for own in indicators:
                 own *= self.weights[:, None]
@@ -419,7 +419,7 @@ class _Tiled:
 
     def tile_exponents(self, rows: Rows) -> list[FloatArray]:
         """Return the exponents of some rows against all, one array per kernel."""
-        return [np.array(k.block(rows, slice(0, self.n)), dtype=np.float64, order="C") for k in self.kernels]
+        return [np.ascontiguousarray(k.block(rows, slice(0, self.n)), dtype=np.float64) for k in self.kernels]
 
     def tile_sums(self, masses: list[list[FloatArray]], rows: slice, weights: list[FloatArray]) -> FloatArray:
         """Return what some rows add: masses[kernel][group] are rows x P, weights[group] all rows x P."""
@@ -466,20 +466,21 @@ class ConditionalGram(_Tiled):
         """Return T[g,h] = sum_j W[j,g] B[j,h] / (A[j,g] A[j,h]) over the rows of the tile."""
         a, b = masses
         own = [w[rows] for w in weights]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = [bh / ah for ah, bh in zip(a, b, strict=True)]
-            # A row in no group has weight 0 and whatever mass; a row's mass in its own group includes itself.
-            if self.estimator == "pooled":
-                shares = [np.where(own[0] + own[1] > 0, (own[0] + own[1]) / (b[0] + b[1]), 0.0)]
-            else:
-                shares = [np.where(w > 0, w / ag, 0.0) for w, ag in zip(own, a, strict=True)]
         lost = np.flatnonzero(np.min([ah.min(axis=1) for ah in a], axis=0) < _SAFE_SUM)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # A row in no group has weight 0 and whatever mass; a row's mass in its own group includes itself.
+            pooled = own[0] + own[1] if self.estimator == "pooled" else None
+            if pooled is not None:
+                pooled = np.where(pooled > 0, pooled / (b[0] + b[1]), 0.0)
+            # In place: to get memory for arrays of this size takes as long as to divide them.
+            ratio = [np.divide(bh, ah, out=bh) for ah, bh in zip(a, b, strict=True)]
+            shares = [np.divide(w, ag, out=ag) for w, ag in zip(own, a, strict=True)]
         if len(lost):
+            for share, w in zip(shares, own, strict=True):
+                share[lost] = np.where(w[lost] > 0, share[lost], 0.0)
             for r, found in zip(ratio, self._lost_ratios(rows.start + lost, weights), strict=True):
                 r[lost] = found
-        if self.estimator == "pooled":
-            return linear_pooled_interaction(shares[0], ratio)
-        return linear_interaction(shares, ratio)
+        return linear_interaction(shares, ratio) if pooled is None else linear_pooled_interaction(pooled, ratio)
 
     def _lost_ratios(self, rows: LabelArray, weights: list[FloatArray]) -> list[FloatArray]:
         """Return B[j,h] / A[j,h] (rows x P, per group) for rows with a mass that underflows under some labelling.
