@@ -63,7 +63,7 @@ def test_views_have_the_pvalues_of_many_resamples(n):
     x, y = z + first, np.sin(z) + second
     smoother, own = Smoother(z, (False,)), (False,)
     responses = [adjusted_response(values, own, smoother) for values in (x, y)]
-    contrasts = dependence_contrasts(*responses, wave_features(x, own, smoother), smoother)
+    contrasts = dependence_contrasts(*responses, smoother.residuals(wave_features(x, own))[0], smoother)
     signs = np.column_stack([np.ones(n), rng.choice([-1.0, 1.0], size=(n, 2000))])
     values = contrasts([signs])
     drawn = np.mean(values[:, 1:] >= values[:, :1], axis=1)

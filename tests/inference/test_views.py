@@ -6,7 +6,7 @@ import pytest
 import condcs
 from condcs._inference.resampling import _chances, combined_evidence
 from condcs._inference.smoothing import Smoother
-from condcs._inference.views import _kernel_features, adjusted_response, sample_contrasts
+from condcs._inference.views import _kernel_features, _median_square, adjusted_response, sample_contrasts
 from condcs.exceptions import BalanceWarning, OverlapWarning
 
 
@@ -44,12 +44,18 @@ def test_views_do_not_depend_on_tiles_or_threads(problem):
         np.testing.assert_allclose(contrasts([u]), expected, rtol=1e-10)
 
 
+def test_the_unit_of_kernels_is_the_median_over_rows_that_differ():
+    """Pairs of equal rows do not count, and each of the others counts once."""
+    values = np.array([[0.0, 0.0], [0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])
+    assert _median_square(values) == pytest.approx(np.median([25.0, 1.0, 25.0, 1.0, 18.0]))
+
+
 def test_kernel_features_multiply_to_the_kernel():
     rng = np.random.default_rng(1)
     values, codes = rng.normal(size=(50, 1)), rng.integers(2, size=(1, 50))
-    features = _kernel_features(values, codes, 1.0, 50)
+    features = _kernel_features(values, codes, 1.5, 0.4, 50)
     squared = (values - values.T) ** 2
-    expected = np.exp(-squared / (2 * np.median(squared[squared > 0]))) * (codes == codes.T)
+    expected = np.exp(-squared / (2 * 0.4 * 1.5**2)) * (codes == codes.T)
     # What is left out of the diagonal bounds what is left out of any entry.
     np.testing.assert_allclose(features @ features.T, expected, atol=1e-3)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -11,23 +10,20 @@ from typing import Any, Literal
 import numpy as np
 
 from condcs._core.arrays import Array
-from condcs._core.checks import Parts, check_choice, check_integer, check_rng
+from condcs._core.checks import Parts, check_choice
 from condcs._core.errors import ParameterError, ShapeError, public
 from condcs._core.progress import part_of_the_work
-from condcs._core.settings import config_context
 from condcs._inference.anchors import drawn_anchors
 from condcs._inference.nulls import NULLS, label_sampler
 from condcs._inference.propensities import Propensity, Surprises, chosen_propensity, warn_if_unreliable
 from condcs._inference.resampling import (
     Bootstrap,
+    Resampling,
     anchors_used,
     check_numbers,
     combined_evidence,
-    is_aggregate,
-    measured_pools,
     relabelled_values,
     run_test,
-    shared_bandwidth,
 )
 from condcs._inference.results import TestResult
 from condcs._inference.smoothing import Smoother
@@ -35,15 +31,16 @@ from condcs._inference.statistics import (
     FloatArray,
     LabelArray,
     MeasuredPool,
+    TestedMeasure,
     anchored_pool,
     as_numpy,
-    measured_pool,
     pool_statistic,
     pooled_variables,
 )
 from condcs._inference.views import (
     AnchoredContrasts,
     Contrasts,
+    Response,
     adjusted_response,
     sample_contrasts,
     view_weights,
@@ -56,14 +53,12 @@ from condcs._inference.weights_and_clusters import (
     with_common_unit,
 )
 from condcs._kernels.row_sums import warn_of_absent
-from condcs._measures.registry import MEASURES, Measure
-from condcs._parallel.spreading import Shared
+from condcs._parallel.spreading import Shared, on_threads
 
 Null = Literal["propensity", "permutation", "local"]
 Views = Literal["all", "measure"]
 VIEWS = ("all", "measure")
 
-_PER_SAMPLE = {"weights_p", "weights_q"}
 _SAME_WEIGHT = 1e-6
 
 
@@ -173,38 +168,33 @@ def conditional_test(
     >>> result.pvalue
     0.01
     """
-    chosen = chosen_measure(measure, takes_x=True)
-    check_options(chosen, options)
+    tested = TestedMeasure.of(measure, options, takes_x=True)
     check_choice("null", null, NULLS)
-    options = shared_bandwidth(chosen, options)
-    aggregate = is_aggregate(options)
     if views is None:
-        views = "all" if null == "propensity" and not aggregate else "measure"
+        views = "all" if null == "propensity" and not tested.aggregated else "measure"
     check_choice("views", views, VIEWS)
     if propensity is not None and null != "propensity":
         raise ParameterError(f'`propensity` must be None with null={null!r}. Pass null="propensity" to use it.')
-    if views == "all" and (null != "propensity" or aggregate):
+    if views == "all" and (null != "propensity" or tested.aggregated):
         raise ParameterError(
             '`views`="all" must go with null="propensity" and a bandwidth of its own, got '
             + (f"null={null!r}" if null != "propensity" else 'bandwidth="aggregate"')
             + '. Leave `views` out, or pass views="measure".'
         )
-    check_integer("n_resamples", n_resamples, 1)
+    resampling = Resampling.checked(n_resamples, rng, n_jobs, progress)
     x_parts, y_parts = _parts(xp, yp, xq, yq)
     rows = RowOptions(
         [("weights_p", as_numpy(weights_p)), ("weights_q", as_numpy(weights_q))],
         [("clusters_p", as_numpy(clusters_p)), ("clusters_q", as_numpy(clusters_q))],
     )
-    rows.check(chosen, len(x_parts), all_views=views == "all", propensity=propensity)
-    generator = check_rng(rng)
-    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
+    rows.check(tested.measure, len(x_parts), all_views=views == "all", propensity=propensity)
+    with resampling.threads():
         if views == "all":
-            every = _every_view(chosen, x_parts, y_parts, options, rows, propensity, generator)
-            return _all_views(every, n_resamples, generator, n_jobs, progress)
-        pools = measured_pools(chosen, x_parts, y_parts, options)
+            return _all_views(_every_view(tested, x_parts, y_parts, rows, propensity, resampling.rng), resampling)
+        pools = tested.pools(x_parts, y_parts)
         _warn_of_absent_labels(pools.first)
-        draw, diagnostics = _relabelling(null, pools.first, propensity, generator)
-        return run_test(pools, draw, null, diagnostics, n_resamples, generator, n_jobs=n_jobs, progress=progress)
+        draw, diagnostics = _relabelling(null, pools.first, propensity, resampling.rng)
+        return run_test(pools, draw, null, diagnostics, resampling)
 
 
 @public
@@ -246,14 +236,12 @@ def two_sample_test(
     >>> two_sample_test(y[0], y[1] + 1, n_resamples=99, rng=0).pvalue
     0.01
     """
-    chosen = chosen_measure(measure, takes_x=False)
-    check_options(chosen, options)
-    check_integer("n_resamples", n_resamples, 1)
-    generator = check_rng(rng)
-    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
-        pools = measured_pools(chosen, [], [("yp", as_numpy(yp)), ("yq", as_numpy(yq))], options)
-        draw = label_sampler("permutation", None, pools.first.labels, rng=generator)
-        return run_test(pools, draw, "permutation", {}, n_resamples, generator, n_jobs=n_jobs, progress=progress)
+    tested = TestedMeasure.of(measure, options, takes_x=False)
+    resampling = Resampling.checked(n_resamples, rng, n_jobs, progress)
+    with resampling.threads():
+        pools = tested.pools([], [("yp", as_numpy(yp)), ("yq", as_numpy(yq))])
+        draw = label_sampler("permutation", None, pools.first.labels, rng=resampling.rng)
+        return run_test(pools, draw, "permutation", {}, resampling)
 
 
 @dataclass(frozen=True)
@@ -296,28 +284,35 @@ class EveryView:
 
 
 def _every_view(
-    measure: Measure,
+    tested: TestedMeasure,
     x_parts: Parts,
     y_parts: Parts,
-    options: dict[str, Any],
     rows: RowOptions,
     propensity: Any,
     rng: np.random.Generator,
 ) -> EveryView:
     """Adjust the response for x, estimate P(sample | x), and make the views of both."""
-    pool = measured_pool(measure, x_parts, y_parts, options, rows.weights)
+    pool = tested.pool(x_parts, y_parts, rows.weights)
     _warn_of_absent_labels(pool)
     x, y = pooled_variables(pool)
     values, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))
     clusters = checked_clusters(rows.clusters, pool.sizes)
     anchors = drawn_anchors(len(values), rng)
-    if not measure.gram:
+    if not tested.measure.gram:
         # Covariances and distances that no double can hold are refused, before any work; kernels have no such limits.
         check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
     flags = x.labels or (False,) * values.shape[1]
     smoother = Smoother(values, flags, clusters)
-    response = adjusted_response(responses, y.labels or (False,) * responses.shape[1], smoother)
-    found = chosen_propensity(propensity, values, smoother, clusters, pool.labels, len(pool.sizes), rng)
+    response: Response
+    found: Propensity
+    # The two lines of defence do not know of each other: each may have a thread of its own.
+    response, found = on_threads(
+        lambda defence: defence(),
+        [
+            (partial(adjusted_response, responses, y.labels or (False,) * responses.shape[1], smoother),),
+            (partial(chosen_propensity, propensity, values, smoother, clusters, pool.labels, len(pool.sizes), rng),),
+        ],
+    )
     weights = with_common_unit(pool, smoother, found)
     if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
         # Rows keep their weights, so that labels must be redrawn given these as well.
@@ -325,19 +320,16 @@ def _every_view(
         known = Smoother(inputs, (*flags, False), clusters)
         found = chosen_propensity(propensity, inputs, known, clusters, pool.labels, len(pool.sizes), rng)
     if not all(y.labels or (False,)):
-        pool = measured_pool(measure, x_parts, _split(response.adjusted, y_parts, y.sizes), options, rows.weights)
+        pool = tested.pool(x_parts, _split(response.adjusted, y_parts, y.sizes), rows.weights)
     contrasts = weighted_units(sample_contrasts(response, smoother, found.of_rows), weights, clusters)
     return EveryView(anchored_pool(pool.with_weights(weights), rng), contrasts, found, anchors)
 
 
-def _all_views(
-    every: EveryView, n_resamples: int, rng: np.random.Generator, n_jobs: int | None, progress: bool
-) -> TestResult:
+def _all_views(every: EveryView, resampling: Resampling) -> TestResult:
     """Evaluate all views on the samples and on redrawn labels, and combine them."""
     pool, found = every.pool, every.propensity
-    draw = partial(found.draw, rng=rng)
-    shared = Shared(every.ready)
-    values = relabelled_values([shared], pool, every.anchors, draw, n_resamples, n_jobs=n_jobs, progress=progress)[0].T
+    draw = partial(found.draw, rng=resampling.rng)
+    values = relabelled_values([Shared(every.ready)], pool, every.anchors, draw, resampling)[0].T
     evidence = combined_evidence(values, view_weights(every.names))
     warn_if_unreliable(found)
     return TestResult(
@@ -385,24 +377,6 @@ def _split(pooled: FloatArray, parts: Parts, sizes: tuple[int, ...]) -> Parts:
     """Cut a pooled array into the samples, under the names of `parts`."""
     ends = np.cumsum(sizes)
     return [(name, pooled[end - size : end]) for (name, _), size, end in zip(parts, sizes, ends, strict=True)]
-
-
-def chosen_measure(name: str, *, takes_x: bool) -> Measure:
-    """Return a registered measure, of x and y or of y alone."""
-    fitting = tuple(m.name for m in MEASURES.values() if m.takes_x == takes_x)
-    first = "conditional_cs" if takes_x else "cs"
-    return MEASURES[check_choice("measure", name, (first, *(n for n in fitting if n != first)))]
-
-
-def check_options(measure: Measure, options: dict[str, Any]) -> None:
-    """Refuse options that the measure does not have."""
-    known = (measure.options | {"bandwidth"} if measure.gram else measure.options) - _PER_SAMPLE
-    unknown = sorted(set(options) - known)
-    if unknown:
-        raise ParameterError(
-            f"`{unknown[0]}` must be an option of the test or of {measure.name!r}. Those of the measure are "
-            f"{', '.join(sorted(known))}."
-        )
 
 
 def _parts(xp: Any, yp: Any, xq: Any, yq: Any) -> tuple[Parts, Parts]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, get_args
@@ -12,16 +11,17 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from condcs._core.arrays import Array, ranked
-from condcs._core.checks import Groups, Parts, Variable, check_choice, check_integer, check_rng, check_same_rows
+from condcs._core.checks import Groups, Parts, Variable, check_choice, check_integer, check_same_rows
 from condcs._core.errors import ParameterError, public
 from condcs._core.progress import RESAMPLES_REMEDY, progress_bar, report_done
-from condcs._core.settings import config_context, current_settings
+from condcs._core.settings import current_settings
 from condcs._inference.anchors import drawn_anchors, total
 from condcs._inference.nulls import circular_shifts, local_permutations
 from condcs._inference.propensities import Rows
 from condcs._inference.resampling import (
     ROUNDING,
     Combined,
+    Resampling,
     anchors_used,
     batch_values,
     check_numbers,
@@ -208,10 +208,9 @@ def independence_test(
     if null is None:
         null = "permutation" if given is None else "signs" if measure is None else "local"
     check_choice("null", null, get_args(IndependenceNull))
-    check_integer("n_resamples", n_resamples, 1)
     roles = {"x": (as_numpy(x), kernel_x), "y": (as_numpy(y), kernel_y), "given": (as_numpy(given), kernel_given)}
-    resampling = _Resampling(n_resamples, check_rng(rng), n_jobs, progress)
-    with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
+    resampling = Resampling.checked(n_resamples, rng, n_jobs, progress)
+    with resampling.threads():
         if null != "signs":
             single = measure if isinstance(measure, PermutedMeasure) else PermutedMeasure(measure or "conditional_cs")
             return _by_permutation(roles, single, null, resampling)
@@ -229,25 +228,16 @@ Roles = dict[str, tuple[Array, Kernel]]
 """The variables x, y and given, each with its kernel."""
 
 
-@dataclass(frozen=True)
-class _Resampling:
-    """How often a statistic is evaluated again, and how that is shown and spread."""
-
-    count: int
-    rng: np.random.Generator
-    n_jobs: int | None
-    progress: bool
-
-    def values(self, statistic: Shared[Statistic], draw: Callable[[int], Orders], n: int) -> FloatArray:
-        """Return the values of a statistic (rows: views) on draws."""
-        title = f"the test of independence with {self.count} resamples of {n:,} rows"
-        with progress_bar(self.count, self.progress, title, remedy=RESAMPLES_REMEDY) as advance:
-            batches = drawn(draw, self.count, _BATCH)
-            found = batch_values([statistic], batches, n_jobs=self.n_jobs, advance=advance)[0]
-        return np.asarray(found.reshape(self.count, -1).T)
+def _values(statistic: Shared[Statistic], draw: Callable[[int], Orders], n: int, resampling: Resampling) -> FloatArray:
+    """Return the values of a statistic (rows: views) on draws."""
+    title = f"the test of independence with {resampling.count} resamples of {n:,} rows"
+    with progress_bar(resampling.count, resampling.progress, title, remedy=RESAMPLES_REMEDY) as advance:
+        batches = drawn(draw, resampling.count, _BATCH)
+        found = batch_values([statistic], batches, n_jobs=resampling.n_jobs, advance=advance)[0]
+    return np.asarray(found.reshape(resampling.count, -1).T)
 
 
-def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling: _Resampling) -> TestResult:
+def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling: Resampling) -> TestResult:
     """Compare one measure with its values on permuted x."""
     measure = single.checked()
     (x, kernel_x), (y, kernel_y), (given, kernel_given) = roles.values()
@@ -287,8 +277,8 @@ def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling
         statistic = Shared(partial(copy_statistic, measure, response, first, second, reference, single.options))
     observed = statistic.ready(np.arange(n)[None]).reshape(-1)
     check_numbers(observed, "for the samples as given")
-    values = resampling.values(
-        statistic, lambda count: _permutations(null, first, n, single.neighbours, count, generator), n
+    values = _values(
+        statistic, lambda count: _permutations(null, first, n, single.neighbours, count, generator), n, resampling
     )
     widths = {"bandwidth_y": response.widths, "bandwidth_x": second.widths}
     if first is not None:
@@ -321,7 +311,7 @@ def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling
     )
 
 
-def _by_signs(roles: Roles, resampling: _Resampling) -> TestResult:
+def _by_signs(roles: Roles, resampling: Resampling) -> TestResult:
     """Compare products of what z leaves of x and of y with the same products under random signs."""
     inputs = Inputs.of(*(array for array, _ in roles.values()))
     parts = {role: [(role, array)] for role, (array, _) in roles.items()}
@@ -336,12 +326,12 @@ def _by_signs(roles: Roles, resampling: _Resampling) -> TestResult:
     n = len(x)
     smoother = Smoother(z, labels[2])
     first, second = (adjusted_response(v, own, smoother) for v, own in ((x, labels[0]), (y, labels[1])))
-    contrasts = dependence_contrasts(first, second, wave_features(x, labels[0], smoother), smoother)
+    contrasts = dependence_contrasts(first, second, smoother.residuals(wave_features(x, labels[0]))[0], smoother)
     anchors = drawn_anchors(n, resampling.rng)
     statistic = Shared(partial(_signed, contrasts, anchors))
     assert contrasts.signs is not None
     observed = statistic.ready(contrasts.signs[None]).T
-    values = resampling.values(statistic, partial(_signs, n, rng=resampling.rng), n)
+    values = _values(statistic, partial(_signs, n, rng=resampling.rng), n, resampling)
     evidence = combined_evidence(np.column_stack([observed, values]), view_weights(contrasts.names))
     return TestResult(
         statistic=evidence.statistic,

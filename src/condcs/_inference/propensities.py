@@ -88,7 +88,9 @@ class _Logistic:
 
     def moved(self, rows: Rows, shift: FloatArray) -> FloatArray:
         """Return what a shift of the coefficients does to the probabilities of some rows, to first order."""
-        return np.asarray(self.variances[rows, None] * (self.design.terms(rows) @ shift))
+        moved = np.asarray(self.design.terms(rows) @ shift)
+        moved *= self.variances[rows, None]
+        return moved
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ class Propensity:
         own = labels if self.units is None else labels[:, np.unique(self.units, return_index=True)[1]]
 
         def change(units: Rows, group: int) -> FloatArray:
-            return np.ascontiguousarray((own[:, units] == group).T - self.probabilities[units, group, None])
+            # Turned as bytes: of numbers, that would take as long as all else here.
+            return np.asarray((np.ascontiguousarray(own[:, units].T) == group) - self.probabilities[units, group, None])
 
         refitted = () if observed else self._fits
         with one_blas_thread():

@@ -22,20 +22,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condcs._core.settings import one_blas_thread
-from condcs._inference.smoothing import (
-    Smoother,
-    squared_distances,
-)
+from condcs._inference.smoothing import Smoother, squared_distances
 from condcs._inference.views import (
-    _NARROW_FEATURES,
-    _WAVES,
     Contrasts,
     Response,
-    _kernel_features,
-    _normal_scores,
     adjusted_response,
     dependence_contrasts,
     view_weights,
+    wave_features,
 )
 
 FloatArray = np.ndarray[Any, Any]
@@ -79,8 +73,8 @@ class RepeatedIndependence:
             return made
 
         x, y = (np.ascontiguousarray(values, np.float64) for values in (x, y))
-        # As `wave_features`, whose features before regression are the same for every z.
-        waves = _kept(self._waves, x, lambda: _kernel_features(_normal_scores(x), x[:, :0].T, _WAVES, _NARROW_FEATURES))
+        # The same for every z.
+        waves = _kept(self._waves, x, lambda: wave_features(x, (False,) * x.shape[1]))
         left = _kept(known, waves, lambda: smoother.residuals(waves)[0])
         return closed_form(dependence_contrasts(response(x), response(y), left, smoother))
 

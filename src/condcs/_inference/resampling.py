@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -10,29 +11,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from condcs._core.checks import Parts
-from condcs._core.errors import DataError, ParameterError
+from condcs._core.checks import check_integer, check_rng
+from condcs._core.errors import DataError
 from condcs._core.progress import RESAMPLES_REMEDY, Advance, progress_bar, steps_inside
+from condcs._core.settings import config_context
 from condcs._inference.results import TestResult
 from condcs._inference.statistics import (
     FloatArray,
     LabelArray,
     MeasuredPool,
+    MeasuredPools,
     Regrouped,
     anchored_pool,
-    measured_pool,
     pool_statistic,
     total_divergence,
 )
-from condcs._measures.registry import Measure
 from condcs._parallel.spreading import Shared, active_workers, spread
-
-AGGREGATE_MULTIPLES = (0.25, 0.5, 1.0, 2.0)
-"""Multiples of the median width that "aggregate" combines where one width is varied."""
-
-AGGREGATE_PAIRS = ((1.0, 1.0), (1.0, 2.0), (0.25, 2.0), (0.1, 2.0), (0.25, 0.25))
-"""Multiples for x and y where both are. Changes of the mean of y want a wide kernel on y, and one on x as narrow as the
-change; changes of the shape of p(y|x) want a narrow kernel on y."""
 
 _BATCH, _SMALL_BATCH, _FEW_ROWS = 500, 200, 2_000
 """Resamples at once, of few rows and of more. Kernels are evaluated anew for every batch; of many rows, large batches
@@ -55,16 +49,23 @@ four sums of them, so equal divergences are found within four times that of one 
 _LEAST_VARIANCE = 1e-12
 
 
-class MeasuredPools(NamedTuple):
-    """A pool, or one for each of several multiples of the median bandwidths, and these."""
+@dataclass(frozen=True)
+class Resampling:
+    """How many resamples there are, from which random numbers, and how the work is spread and shown."""
 
-    pools: list[MeasuredPool]
-    multiples: list[tuple[float, ...]]
+    count: int
+    rng: np.random.Generator
+    n_jobs: int | None
+    progress: bool
 
-    @property
-    def first(self) -> MeasuredPool:
-        """The first of them: all have the same rows."""
-        return self.pools[0]
+    @classmethod
+    def checked(cls, count: int, rng: Any, n_jobs: int | None, progress: bool) -> Resampling:
+        """Check what the caller of a test gave."""
+        return cls(check_integer("n_resamples", count, 1), check_rng(rng), n_jobs, progress)
+
+    def threads(self) -> AbstractContextManager[Any]:
+        """Compute on so many threads within a ``with`` block."""
+        return nullcontext() if self.n_jobs is None else config_context(n_threads=self.n_jobs)
 
 
 def run_test(
@@ -72,17 +73,13 @@ def run_test(
     draw: Callable[[int], LabelArray],
     null: str,
     diagnostics: dict[str, Any],
-    n_resamples: int,
-    rng: np.random.Generator,
-    *,
-    n_jobs: int | None,
-    progress: bool,
+    resampling: Resampling,
 ) -> TestResult:
     """Evaluate the measure on the samples and on relabelled pools, and count."""
-    pools = [anchored_pool(pool, rng) for pool in measured.pools]
+    pools = [anchored_pool(pool, resampling.rng) for pool in measured.pools]
     anchors, measure = pools[0].anchor_rows, pools[0].measure
     statistics = [Shared(partial(pool_statistic, pool)) for pool in pools]
-    values = relabelled_values(statistics, pools[0], anchors, draw, n_resamples, n_jobs=n_jobs, progress=progress)
+    values = relabelled_values(statistics, pools[0], anchors, draw, resampling)
     diagnostics = diagnostics | anchors_used(anchors)
     if measured.multiples:
         return _aggregated(pools, measured.multiples, values, null, diagnostics)
@@ -107,10 +104,7 @@ def relabelled_values(
     pool: MeasuredPool,
     anchors: LabelArray | None,
     draw: Callable[[int], LabelArray],
-    n_resamples: int,
-    *,
-    n_jobs: int | None,
-    progress: bool,
+    resampling: Resampling,
 ) -> FloatArray:
     """Return the values of each statistic, first those of the labels as given, then those of redrawn labels.
 
@@ -118,11 +112,11 @@ def relabelled_values(
     """
     rows = sum(pool.sizes)
     batch = _ANCHORED_BATCH if anchors is not None else _BATCH if rows <= _FEW_ROWS else _SMALL_BATCH
-    batches = drawn(draw, n_resamples, batch)
+    batches = drawn(draw, resampling.count, batch)
     first = np.vstack([pool.labels[None], next(batches)])
-    title = f"the test by {pool.measure.name} with {n_resamples} resamples of {rows:,} rows"
-    with progress_bar(n_resamples + 1, progress, title, remedy=remedy(anchors)) as advance:
-        return batch_values(statistics, chain([first], batches), n_jobs=n_jobs, advance=advance)
+    title = f"the test by {pool.measure.name} with {resampling.count} resamples of {rows:,} rows"
+    with progress_bar(resampling.count + 1, resampling.progress, title, remedy=remedy(anchors)) as advance:
+        return batch_values(statistics, chain([first], batches), n_jobs=resampling.n_jobs, advance=advance)
 
 
 def anchors_used(anchors: LabelArray | None) -> dict[str, Any]:
@@ -176,52 +170,6 @@ def batch_values(
 
 def _evaluated(statistic: Callable[[np.ndarray[Any, Any]], FloatArray], batch: np.ndarray[Any, Any]) -> FloatArray:
     return statistic(batch)
-
-
-def shared_bandwidth(measure: Measure, options: dict[str, Any]) -> dict[str, Any]:
-    """On tests with x and y, plain `bandwidth` sets both."""
-    if "bandwidth" not in options or not (measure.gram and measure.takes_x):
-        return dict(options)
-    rest = {k: v for k, v in options.items() if k != "bandwidth"}
-    clash = [k for k in ("bandwidth_x", "bandwidth_y") if k in rest]
-    if clash:
-        raise ParameterError(f"`bandwidth` must not be given together with `{clash[0]}`: it sets both. Leave one out.")
-    return {**rest, "bandwidth_x": options["bandwidth"], "bandwidth_y": options["bandwidth"]}
-
-
-def is_aggregate(options: dict[str, Any]) -> bool:
-    """Whether several multiples of the median bandwidths are to be combined."""
-    return "aggregate" in [v for k, v in options.items() if k.startswith("bandwidth") and isinstance(v, str)]
-
-
-def measured_pools(measure: Measure, x_parts: Parts, y_parts: Parts, options: dict[str, Any]) -> MeasuredPools:
-    """Check the samples; return one pool, or one for each of several multiples of the median bandwidths."""
-    if not is_aggregate(options):
-        return MeasuredPools([measured_pool(measure, x_parts, y_parts, options)], [])
-    if not measure.gram:
-        raise ParameterError(
-            f'`bandwidth`="aggregate" must go with a kernel measure, got {measure.name!r}. Leave it out.'
-        )
-    medians = {k: "median" if isinstance(v, str) and v == "aggregate" else v for k, v in options.items()}
-    widths = measured_pool(measure, x_parts, y_parts, medians).widths
-    varied = [k for k, v in options.items() if isinstance(v, str) and v == "aggregate" and k in widths]
-    multiples = aggregate_multiples([widths[k] for k in varied])
-    pools = []
-    for own in multiples:
-        scaled = {k: np.nan_to_num(m * widths[k], nan=1.0) for k, m in zip(varied, own, strict=True)}
-        pools.append(measured_pool(measure, x_parts, y_parts, {**medians, **scaled}))
-    return MeasuredPools(pools, multiples)
-
-
-def aggregate_multiples(widths: Sequence[FloatArray]) -> list[tuple[float, ...]]:
-    """Return the multiples of the median that are combined, one for each of the varied widths: of x, of y, or of both.
-
-    Columns of labels have no width (NaN): if x or y has no other columns, only the other one is varied.
-    """
-    numbers = [not bool(np.isnan(w).all()) for w in widths]
-    if len(widths) == 2 and all(numbers):
-        return list(AGGREGATE_PAIRS)
-    return [tuple(m if n else 1.0 for n in numbers) for m in AGGREGATE_MULTIPLES]
 
 
 def _aggregated(

@@ -157,8 +157,9 @@ class Smoother:
                 basis = np.asarray(self.designs[d].basis[self.judged], np.float64)
                 together = self._left_out_by(basis)
                 for k, (shrinkage, leverage) in enumerate(zip(shrinkages, leverages, strict=True)):
-                    here = seen - basis @ (shrinkage[:, None] * along[d])
-                    error = (together(here, leverage, shrinkage) ** 2).sum(axis=0)
+                    here = basis @ (shrinkage[:, None] * along[d])
+                    here = together(np.subtract(seen, here, out=here), leverage, shrinkage)
+                    error = np.einsum("ij,ij->j", here, here)
                     better = np.flatnonzero(error < _GAIN * smallest)
                     smallest[better] = error[better]
                     fits |= dict.fromkeys(better.tolist(), (d, k))
@@ -362,5 +363,7 @@ def squared_distances(a: FloatArray, b: FloatArray) -> FloatArray:
 
 def median_square(squared: FloatArray) -> float:
     """Median of the squared distances that are more than rounding errors, 1 if there are none."""
+    from condcs._kernels.compiled_medians import median
+
     apart = squared[squared > 1e-12 * squared.max(initial=0.0)]
-    return float(np.median(apart)) if len(apart) else 1.0
+    return float(median(apart)[0]) if len(apart) else 1.0

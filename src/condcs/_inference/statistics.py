@@ -11,7 +11,7 @@ dropped; no n x n array exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from condcs._core.arrays import Array
-from condcs._core.checks import Groups, Parts, Variable, label_type
-from condcs._core.errors import DataError
+from condcs._core.checks import Groups, Parts, Variable, check_choice, label_type
+from condcs._core.errors import DataError, ParameterError
 from condcs._core.progress import report_done
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference.anchors import drawn_anchors, over_rows, total
@@ -36,7 +36,7 @@ from condcs._measures.formulas import (
 )
 from condcs._measures.inputs import ConditionalProblem, MarginalProblem, NumericProblem, Problem
 from condcs._measures.neighbours import joint_and_marginal_points
-from condcs._measures.registry import Measure
+from condcs._measures.registry import MEASURES, Measure
 
 FloatArray = np.ndarray[Any, Any]
 LabelArray = np.ndarray[Any, Any]
@@ -56,6 +56,15 @@ Weights = Callable[[Rows], list[FloatArray]]
 
 Masses = list[list[FloatArray]]
 """Kernel masses of rows for each kernel (on x, on x and y) and group (rows x P each)."""
+
+AGGREGATE_MULTIPLES = (0.25, 0.5, 1.0, 2.0)
+"""Multiples of the median width that "aggregate" combines where one width is varied."""
+
+AGGREGATE_PAIRS = ((1.0, 1.0), (1.0, 2.0), (0.25, 2.0), (0.1, 2.0), (0.25, 0.25))
+"""Multiples for x and y where both are. Changes of the mean of y want a wide kernel on y, and one on x as narrow as the
+change; changes of the shape of p(y|x) want a narrow kernel on y."""
+
+_PER_SAMPLE = {"weights_p", "weights_q"}
 
 ANCHORED_MEASURES = ("conditional_cs", "conditional_euclidean")
 """Measures that are sums over rows of a term made of kernel masses: of many rows, anchors are enough."""
@@ -164,6 +173,94 @@ def measured_pool(
     """Check the samples and split the options into those of the kernels and those of the measure."""
     weights = [("weights", None)] * len(y_parts) if weight_parts is None else weight_parts
     return MeasuredPool(measure, *measure.problem(x_parts, y_parts, weights, options))
+
+
+class MeasuredPools(NamedTuple):
+    """A pool, or one for each of several multiples of the median bandwidths, and these."""
+
+    pools: list[MeasuredPool]
+    multiples: list[tuple[float, ...]]
+
+    @property
+    def first(self) -> MeasuredPool:
+        """The first of them: all have the same rows."""
+        return self.pools[0]
+
+
+@dataclass(frozen=True)
+class TestedMeasure:
+    """A registered measure and those of its options that were given."""
+
+    __test__ = False  # not a test case, whatever pytest makes of the name
+
+    measure: Measure
+    options: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, name: str, options: Mapping[str, Any], *, takes_x: bool) -> TestedMeasure:
+        """Choose a measure of x and y, or of y alone; plain `bandwidth` sets those of x and y."""
+        fitting = tuple(m.name for m in MEASURES.values() if m.takes_x == takes_x)
+        first = "conditional_cs" if takes_x else "cs"
+        measure = MEASURES[check_choice("measure", name, (first, *(n for n in fitting if n != first)))]
+        known = (measure.options | {"bandwidth"} if measure.gram else measure.options) - _PER_SAMPLE
+        unknown = sorted(set(options) - known)
+        if unknown:
+            raise ParameterError(
+                f"`{unknown[0]}` must be an option of the test or of {measure.name!r}. Those of the measure are "
+                f"{', '.join(sorted(known))}."
+            )
+        if not takes_x or "bandwidth" not in options:
+            return cls(measure, options)
+        clash = [k for k in ("bandwidth_x", "bandwidth_y") if k in options]
+        if clash:
+            raise ParameterError(
+                f"`bandwidth` must not be given together with `{clash[0]}`: it sets both. Leave one out."
+            )
+        rest = {k: v for k, v in options.items() if k != "bandwidth"}
+        return cls(measure, {**rest, "bandwidth_x": options["bandwidth"], "bandwidth_y": options["bandwidth"]})
+
+    @property
+    def aggregated(self) -> list[str]:
+        """Bandwidths of which several multiples of the median are to be combined."""
+        return [
+            k for k, v in self.options.items() if k.startswith("bandwidth") and isinstance(v, str) and v == "aggregate"
+        ]
+
+    def pool(self, x_parts: Parts, y_parts: Parts, weight_parts: Parts | None = None) -> MeasuredPool:
+        """Check the samples, and pool them with the kernels of the measure."""
+        return measured_pool(self.measure, x_parts, y_parts, dict(self.options), weight_parts)
+
+    def pools(self, x_parts: Parts, y_parts: Parts) -> MeasuredPools:
+        """Return one pool, or one for each of several multiples of the median bandwidths."""
+        if not self.aggregated:
+            return MeasuredPools([self.pool(x_parts, y_parts)], [])
+        if not self.measure.gram:
+            raise ParameterError(
+                f'`bandwidth`="aggregate" must go with a kernel measure, got {self.measure.name!r}. Leave it out.'
+            )
+        medians = self._with(dict.fromkeys(self.aggregated, "median"))
+        widths = medians.pool(x_parts, y_parts).widths
+        varied = [k for k in self.aggregated if k in widths]
+        multiples = _multiples([widths[k] for k in varied])
+        pools = []
+        for own in multiples:
+            scaled = {k: np.nan_to_num(m * widths[k], nan=1.0) for k, m in zip(varied, own, strict=True)}
+            pools.append(medians._with(scaled).pool(x_parts, y_parts))
+        return MeasuredPools(pools, multiples)
+
+    def _with(self, options: Mapping[str, Any]) -> TestedMeasure:
+        return TestedMeasure(self.measure, {**self.options, **options})
+
+
+def _multiples(widths: Sequence[FloatArray]) -> list[tuple[float, ...]]:
+    """Return the multiples of the median that are combined, one for each of the varied widths: of x, of y, or of both.
+
+    Columns of labels have no width (NaN): if x or y has no other columns, only the other one is varied.
+    """
+    numbers = [not bool(np.isnan(w).all()) for w in widths]
+    if len(widths) == 2 and all(numbers):
+        return list(AGGREGATE_PAIRS)
+    return [tuple(m if n else 1.0 for n in numbers) for m in AGGREGATE_MULTIPLES]
 
 
 def anchored_pool(pool: MeasuredPool, rng: np.random.Generator) -> MeasuredPool:
@@ -382,8 +479,8 @@ class _Tiled:
         return None if self.weights is None else self.weights[rows]
 
     def _batch(self, labels: LabelArray) -> FloatArray:
-        members = labels.T[None] == np.arange(self.count, dtype=labels.dtype)[:, None, None]
-        indicators = [np.ascontiguousarray(m, dtype=np.float64) for m in members]
+        turned = np.ascontiguousarray(labels.T)
+        indicators = [(turned == g).astype(np.float64) for g in range(self.count)]
         if self.weights is not None:
             for own in indicators:
                 own *= self.weights[:, None]
@@ -419,7 +516,7 @@ class _Tiled:
 
     def tile_exponents(self, rows: Rows) -> list[FloatArray]:
         """Return the exponents of some rows against all, one array per kernel."""
-        return [np.array(k.block(rows, slice(0, self.n)), dtype=np.float64, order="C") for k in self.kernels]
+        return [np.ascontiguousarray(k.block(rows, slice(0, self.n)), dtype=np.float64) for k in self.kernels]
 
     def tile_sums(self, masses: list[list[FloatArray]], rows: slice, weights: list[FloatArray]) -> FloatArray:
         """Return what some rows add: masses[kernel][group] are rows x P, weights[group] all rows x P."""
@@ -466,20 +563,21 @@ class ConditionalGram(_Tiled):
         """Return T[g,h] = sum_j W[j,g] B[j,h] / (A[j,g] A[j,h]) over the rows of the tile."""
         a, b = masses
         own = [w[rows] for w in weights]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = [bh / ah for ah, bh in zip(a, b, strict=True)]
-            # A row in no group has weight 0 and whatever mass; a row's mass in its own group includes itself.
-            if self.estimator == "pooled":
-                shares = [np.where(own[0] + own[1] > 0, (own[0] + own[1]) / (b[0] + b[1]), 0.0)]
-            else:
-                shares = [np.where(w > 0, w / ag, 0.0) for w, ag in zip(own, a, strict=True)]
         lost = np.flatnonzero(np.min([ah.min(axis=1) for ah in a], axis=0) < _SAFE_SUM)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # A row in no group has weight 0 and whatever mass; a row's mass in its own group includes itself.
+            pooled = own[0] + own[1] if self.estimator == "pooled" else None
+            if pooled is not None:
+                pooled = np.where(pooled > 0, pooled / (b[0] + b[1]), 0.0)
+            # In place: to get memory for arrays of this size takes as long as to divide them.
+            ratio = [np.divide(bh, ah, out=bh) for ah, bh in zip(a, b, strict=True)]
+            shares = [np.divide(w, ag, out=ag) for w, ag in zip(own, a, strict=True)]
         if len(lost):
+            for share, w in zip(shares, own, strict=True):
+                share[lost] = np.where(w[lost] > 0, share[lost], 0.0)
             for r, found in zip(ratio, self._lost_ratios(rows.start + lost, weights), strict=True):
                 r[lost] = found
-        if self.estimator == "pooled":
-            return linear_pooled_interaction(shares[0], ratio)
-        return linear_interaction(shares, ratio)
+        return linear_interaction(shares, ratio) if pooled is None else linear_pooled_interaction(pooled, ratio)
 
     def _lost_ratios(self, rows: LabelArray, weights: list[FloatArray]) -> list[FloatArray]:
         """Return B[j,h] / A[j,h] (rows x P, per group) for rows with a mass that underflows under some labelling.

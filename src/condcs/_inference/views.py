@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -109,67 +109,59 @@ def adjusted_values(y: FloatArray, labels: Sequence[bool] | None, smoother: Smoo
     numeric = ~np.asarray(labels or (False,) * y.shape[1], bool)
     if not numeric.any():
         return None
+    numbers, scale = _in_units(y[:, numeric])
+    left = smoother.residuals(numbers)[0]
     adjusted = y.copy()
-    adjusted[:, numeric] = _left_by(smoother, y[:, numeric]).adjusted
+    adjusted[:, numeric] = np.where(_nothing(left, numbers), numbers, left) * scale
     return adjusted
 
 
 def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother) -> Response:
     """Subtract the regression on x from every column of y, and from the features of its kernels."""
     flags = np.asarray(labels, bool)
-    codes = y[:, flags].T
-    own = _left_by(smoother, y[:, ~flags])
-    numbers = own.numbers
-    scores = _normal_scores(numbers)
-    scores_left, scores_deleted = smoother.residuals(scores)
-    # The null hypothesis is the same for any increasing function of y; heavy tails are better seen through ranks.
-    better = _unexplained(scores, scores_deleted) < _unexplained(numbers, own.deleted) - _NORMAL_SCORES_GAIN
-    residuals = np.where(better & own.residuals.any(axis=0), scores_left, own.residuals)
-    targets = np.where(better, scores, numbers)
+    numbers, scale = _in_units(y[:, ~flags])
+    scores, codes, count = _normal_scores(numbers), y[:, flags].T, numbers.shape[1]
     indicators = [(c[:, None] == np.unique(c)).astype(np.float64) for c in codes]
     # Two categories have one indicator between them.
     indicators = [block[:, 1:] if block.shape[1] == 2 else block for block in indicators]
     one_hot = np.hstack([np.zeros((len(y), 0)), *indicators])
-    label_residuals, labels_deleted = smoother.residuals(one_hot)
-    clipped = smoother.residuals(_clip(residuals, _CLIPPED))[0]
-    columns = _of_variance_one(np.hstack([clipped, label_residuals]))
-    fitted = np.hstack([targets - targets.mean(axis=0) - residuals, one_hot - one_hot.mean(axis=0) - label_residuals])
+    both = smoother.residuals(np.hstack([numbers, scores, one_hot]))
+    left, deleted = (np.split(found, [count, 2 * count], axis=1) for found in both)
+    nothing = _nothing(left[0], numbers)
+    # The null hypothesis is the same for any increasing function of y; heavy tails are better seen through ranks.
+    better = _unexplained(scores, deleted[1]) < _unexplained(numbers, deleted[0]) - _NORMAL_SCORES_GAIN
+    plain = np.where(nothing, 0.0, left[0])
+    residuals = np.where(better & ~nothing, left[1], plain)
+    targets = np.where(better, scores, numbers)
     adjusted = y.copy()
-    adjusted[:, ~flags] = own.adjusted
+    adjusted[:, ~flags] = np.where(nothing, numbers, left[0]) * scale
     in_kernels = _clip(residuals, _CLIPPED_IN_KERNELS)
-    wide = _kernel_features(in_kernels, codes, _WIDE, _WIDE_FEATURES)
-    narrow = _kernel_features(in_kernels, codes, _NARROW, _NARROW_FEATURES) if numbers.shape[1] else wide[:, :0]
+    unit = _median_square(in_kernels)
+    wide = _kernel_features(in_kernels, codes, _WIDE, unit, _WIDE_FEATURES)
+    narrow = _kernel_features(in_kernels, codes, _NARROW, unit, _NARROW_FEATURES) if count else wide[:, :0]
+    clipped, wide = np.split(smoother.residuals(np.hstack([_clip(residuals, _CLIPPED), wide]))[0], [count], axis=1)
+    columns = _of_variance_one(np.hstack([clipped, left[2]]))
+    fitted = np.hstack([targets - targets.mean(axis=0) - residuals, one_hot - one_hot.mean(axis=0) - left[2]])
     return Response(
         adjusted,
         columns,
         np.clip(in_deviations(fitted), -_CLIPPED_INPUT, _CLIPPED_INPUT),
-        np.arange(columns.shape[1]) < numbers.shape[1],
-        smoother.residuals(wide)[0],
+        np.arange(columns.shape[1]) < count,
+        wide,
         smoother.residuals(narrow)[0],
-        _unused(np.hstack([own.residuals, label_residuals]), np.hstack([own.deleted, labels_deleted])),
+        _unused(np.hstack([plain, left[2]]), np.hstack([deleted[0], deleted[2]])),
     )
 
 
-class _Left(NamedTuple):
-    """What x leaves of columns of numbers."""
-
-    adjusted: FloatArray
-    """In their own units; where nothing is left, the numbers as they are."""
-    numbers: FloatArray
-    """The numbers in units of their size."""
-    residuals: FloatArray
-    """What is left of these; 0 where that is rounding errors."""
-    deleted: FloatArray
-    """The same with each row left out of the fit."""
-
-
-def _left_by(smoother: Smoother, y: FloatArray) -> _Left:
+def _in_units(y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return columns in units of their size, and that."""
     scale = np.maximum(np.abs(y).max(axis=0, initial=0.0), np.finfo(float).tiny)
-    numbers = y / scale
-    left, deleted = smoother.residuals(numbers)
-    # What x explains to the last digits leaves rounding errors, which are no response.
-    nothing = left.std(axis=0) <= _NEGLIGIBLE * numbers.std(axis=0)
-    return _Left(np.where(nothing, numbers, left) * scale, numbers, np.where(nothing, 0.0, left), deleted)
+    return y / scale, scale
+
+
+def _nothing(left: FloatArray, numbers: FloatArray) -> FloatArray:
+    """Whether x explains columns to the last digits: what it leaves then is rounding errors, and no response."""
+    return np.asarray(left.std(axis=0) <= _NEGLIGIBLE * numbers.std(axis=0))
 
 
 @dataclass(frozen=True)
@@ -226,7 +218,10 @@ class Contrasts:
         """
         if self.signs is not None:
             return np.ones_like(u)
-        return np.asarray((variances[:, None] + u**2) / 2)
+        squares = np.asarray(u**2)
+        squares += variances[:, None]
+        squares /= 2
+        return squares
 
     def removed(self, u: FloatArray) -> FloatArray:
         """Return what is taken from sums over all pairs of rows for those of each row with itself."""
@@ -239,17 +234,19 @@ class Contrasts:
         """
         settings = current_settings()
         n = len(u)
-        tiles = [slice(i, min(i + settings.tile, n)) for i in range(0, n, settings.tile)]
+        # Flat tiles: what lies below the diagonal of a tile is multiplied for nothing.
+        step = -(-settings.tile // 4)
+        tiles = [slice(i, min(i + step, n)) for i in range(0, n, step)]
 
         def work(rows: slice) -> list[FloatArray]:
             columns = slice(rows.start, n)
             numbers = self.smoother.numbers
-            squared = squared_distances(numbers[rows], numbers[columns]) / (-2 * self.unit)
+            squared = squared_distances(numbers[rows], numbers[columns])
             same = _same_categories(self.smoother, rows, columns)
             visited = np.tril_indices(rows.stop - rows.start)
             found = []
             for bandwidth, features in self.kernels.values():
-                pairs = squared / bandwidth**2
+                pairs = squared * (-0.5 / (self.unit * bandwidth**2))
                 exp_in_place(pairs)
                 for own in features:
                     pairs *= own[rows] @ own[columns].T
@@ -262,7 +259,9 @@ class Contrasts:
         with ThreadPoolExecutor(settings.n_threads) as threads:
             pairs = np.asarray(sum(np.array(part) for part in threads.map(work, tiles)))
         diagonals = np.array([_diagonal(features) for _, features in self.kernels.values()])
-        return _by_diagonal(pairs + diagonals @ (u**2 - self.removed(u)), diagonals @ squares)
+        if self.signs is not None:
+            pairs += diagonals @ (u**2 - 1)
+        return _by_diagonal(pairs, diagonals @ squares)
 
 
 class AnchoredContrasts:
@@ -375,14 +374,14 @@ def sample_contrasts(response: Response, smoother: Smoother, probabilities: Floa
     return _contrasts(sums, largest, kernels, smoother, variances[:, 1:] if variances.shape[1] == 2 else variances)
 
 
-def wave_features(values: FloatArray, labels: Sequence[bool], smoother: Smoother) -> FloatArray:
-    """Return features of a narrow kernel on ranks as they are, minus their regressions on z.
+def wave_features(values: FloatArray, labels: Sequence[bool]) -> FloatArray:
+    """Return features of a narrow kernel on ranks as they are.
 
     Waves along x have their place on x itself; on what a regression leaves of x their phase would change with z.
     """
     flags = np.asarray(labels, bool)
     scores = _normal_scores(values[:, ~flags])
-    return smoother.residuals(_kernel_features(scores, values[:, flags].T, _WAVES, _NARROW_FEATURES))[0]
+    return _kernel_features(scores, values[:, flags].T, _WAVES, _median_square(scores), _NARROW_FEATURES)
 
 
 def dependence_contrasts(x: Response, y: Response, waves: FloatArray, smoother: Smoother) -> Contrasts:
@@ -519,13 +518,17 @@ def _clip(residuals: FloatArray, at: float) -> FloatArray:
 
 def _median_square(values: FloatArray) -> float:
     """Median squared distance between rows that differ, of at most 500 of them."""
+    from condcs._kernels.compiled import squared_distances as pair_distances
+
     some = values[np.unique(np.linspace(0, len(values) - 1, min(len(values), _MEDIAN_ROWS)).astype(np.int64))]
-    return median_square(squared_distances(some, some))
+    return median_square(pair_distances(np.ascontiguousarray(some, np.float64)))
 
 
-def _kernel_features(values: FloatArray, codes: FloatArray, bandwidth: float, most: int) -> FloatArray:
-    """Features whose products are a Gaussian kernel on numbers times equality of labels: a pivoted Cholesky factor."""
-    unit = _median_square(values)
+def _kernel_features(values: FloatArray, codes: FloatArray, bandwidth: float, unit: float, most: int) -> FloatArray:
+    """Features whose products are a Gaussian kernel on numbers times equality of labels: a pivoted Cholesky factor.
+
+    The bandwidth is in units of a distance whose square is given.
+    """
 
     def kernel(pivot: int) -> FloatArray:
         found = np.exp(-squared_distances(values, values[[pivot]])[:, 0] / (2 * unit * bandwidth**2))

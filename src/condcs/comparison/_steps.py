@@ -28,9 +28,10 @@ from condcs._inference.explain import (
 )
 from condcs._inference.loss_split import LossChange, split_change
 from condcs._inference.regions import Ground
-from condcs._inference.resampling import AGGREGATE_MULTIPLES, ROUNDING, largest_studentised, pvalue
+from condcs._inference.resampling import ROUNDING, largest_studentised, pvalue
 from condcs._inference.results import Estimate
 from condcs._inference.smoothing import Smoother, squared_distances
+from condcs._inference.statistics import AGGREGATE_MULTIPLES
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._inference.witness import Witness
 from condcs._kernels.log_kernels import Kernel, KernelName
