@@ -267,7 +267,9 @@ class ConditionalDriftDetector(Stateful):
         }
         reference = dict(zip(("reference_x", "reference_y"), self._reference, strict=True))
         parts = {**parts_state(self._cells, self._regions), **self._model.state()}
-        return {"settings": np.array(json.dumps(settings)), **self._changing(), **reference, **parts}
+        # Copies, because the rows to come change the arrays themselves.
+        changing = {name: array.copy() for name, array in self._changing().items()}
+        return {"settings": np.array(json.dumps(settings)), **changing, **reference, **parts}
 
     def _changing(self) -> dict[str, FloatArray]:
         """Return the arrays that rows change, and the counts that they start from."""
