@@ -151,7 +151,9 @@ def test_labels_never_seen_are_counted_not_fatal(reference):
     frame.loc[5, "district"] = "elsewhere"
     result = run(reference, given=as_csv(frame))
     assert result.exit_code == 0, result.output
-    assert "40 rows, 1 with labels that the reference does not have dropped" in " ".join(result.stderr.split())
+    said = " ".join(result.stderr.split())
+    assert "40 rows, 1 with labels that the reference does not have dropped" in said
+    assert "Row 6 of standard input is dropped: 'district' is 'elsewhere', a label that the reference does not" in said
 
 
 def test_report_shows_the_stream_and_its_alarms(reference, tmp_path):
