@@ -1,7 +1,8 @@
-"""Rows that the drift detector takes in per second of processor time, one by one and many at once."""
+"""Rows that the drift detector takes in per second of processor time, one by one and many at once; and its memory."""
 
 from __future__ import annotations
 
+import resource
 import time
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from condcs.drift import ConditionalDriftDetector
 
 ROWS, COLUMNS = 20_000, 5
+LONG, CHUNK = 1_000_000, 50_000
 
 
 def main() -> None:
@@ -28,3 +30,9 @@ def main() -> None:
             detector.update(row, value)
         many, one = ROWS / (middle - start), ROWS / (time.process_time() - middle)
         print(f"{name}: update_many {many:,.0f} rows/s, update {one:,.0f} rows/s, {COLUMNS} inputs")
+    peaks = []
+    for _ in range(LONG // CHUNK):
+        x = rng.normal(size=(CHUNK, COLUMNS))
+        detector.update_many(x, x[:, 0] + 0.5 * rng.normal(size=CHUNK))
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(f"{LONG:,} rows: peak memory {peaks[0]:.0f} MB after the first {CHUNK:,}, {peaks[-1]:.0f} MB at the end")

@@ -20,7 +20,9 @@ from condcs._core.files import locked, sealed
 from condcs._tables.pair import ReadOptions
 from condcs.cli import watch_command as watch
 from condcs.cli.app import app
-from condcs.report._watch_page import StreamHistory
+from condcs.drift import Alarm
+from condcs.drift._alarm import Summary
+from condcs.report._watch_page import StreamHistory, watch_page
 from tests.house_prices import house_prices
 
 OPTIONS = ["--y", "price", "--x", "area,district", "--run-length", "2000"]
@@ -151,7 +153,9 @@ def test_labels_never_seen_are_counted_not_fatal(reference):
     frame.loc[5, "district"] = "elsewhere"
     result = run(reference, given=as_csv(frame))
     assert result.exit_code == 0, result.output
-    assert "40 rows, 1 with labels that the reference does not have dropped" in " ".join(result.stderr.split())
+    said = " ".join(result.stderr.split())
+    assert "40 rows, 1 with labels that the reference does not have dropped" in said
+    assert "Row 6 of standard input is dropped: 'district' is 'elsewhere', a label that the reference does not" in said
 
 
 def test_report_shows_the_stream_and_its_alarms(reference, tmp_path):
@@ -165,6 +169,18 @@ def test_report_shows_the_stream_and_its_alarms(reference, tmp_path):
     quiet = run(reference, "--report", page, given=as_csv(house_prices(40, 4)))
     assert quiet.exit_code == 0, quiet.output
     assert "No change of the relation was found." in page.read_text()
+
+
+def test_the_page_showed_means_where_the_spread_changed():
+    sides = {"before": Summary(5.0, 0.9554, 200), "after": Summary(4.0, 2.636, 12)}
+    common = {"row": 9, "response": "y", "label": None, "region": "all rows", "bounds": {}, "since": 7}
+    common |= {"since_range": (5, 8), "at_least": False, "difference": 0.0, "interval": None, "divergence": 0.3}
+    common |= {"witness_at": {}, "witness_value": None, "statistic": 1.0, "threshold": 1.0, **sides}
+    alarms = [Alarm(kind=kind, change="y varies more", **common) for kind in ("spread", "level")]
+    about = {"x": "x", "y": "y", "rows": 200, "title": "t", "run_length": 1.0, "after_alarm": "keep"}
+    text = watch_page(about, alarms, StreamHistory(), "", (), "").html()
+    assert "<td>sd 0.9554</td><td>sd 2.636</td>" in text
+    assert "<td>5</td><td>4</td>" in text
 
 
 def test_history_of_a_long_stream_stays_short():

@@ -9,12 +9,7 @@ from scipy.stats import binom, kstest, norm
 
 from condcs._tables.kinds import Column
 from condcs.drift._betting import (
-    CELL_ROWS,
-    GATHERING_ROWS,
     LEVELS,
-    MOST_CELLS,
-    Cells,
-    Regions,
     bet,
     count_scores,
     label_belief,
@@ -26,6 +21,7 @@ from condcs.drift._betting import (
     to_level,
     uniform,
 )
+from condcs.drift._cells import CELL_ROWS, GATHERING_ROWS, MOST_CELLS, Cells, Regions
 
 
 def test_normal_scores():

@@ -339,6 +339,14 @@ def test_single_rows_batches_and_saved_states_agree(tmp_path, detector_state):
             np.testing.assert_array_equal(array, other.state_dict()[name], err_msg=name)
 
 
+def test_a_state_changed_with_the_rows_that_came_after_it(detector_state):
+    detector = fresh(detector_state)
+    state = detector.state_dict()
+    detector.update_many(*make_rows(50, np.random.default_rng(15)))
+    for name, array in state.items():
+        np.testing.assert_array_equal(array, detector_state[name], err_msg=name)
+
+
 def test_responses_that_come_late(detector_state):
     """In the order in which rows are complete; a state keeps what waits."""
     x, y = make_rows(60, np.random.default_rng(13))

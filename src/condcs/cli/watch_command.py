@@ -111,7 +111,13 @@ class Watcher:
         except DataError:
             self.bad += 1
             raise
-        self.detector.update({n: v[0] for n, v in x.items()}, {n: v[0] for n, v in y.items()})
+        values = {name: own[0] for name, own in (*x.items(), *y.items())}
+        self.detector.update(*({c.name: values[c.name] for c in columns} for columns in (self.x, self.y)))
+        for column in (*self.x, *self.y):
+            if column.is_category and values[column.name] not in column.labels:
+                raise DataError(
+                    f"{column.name!r} is {values[column.name]!r}, a label that the reference does not have."
+                )
         alarm = self.detector.alarm if self.detector.drift_detected else None
         statistic = self.detector.statistic if alarm is None else alarm.statistic
         self.history.add(self.rows, self.detector.score, statistic, self.detector.is_learning)
@@ -403,7 +409,7 @@ def _account(watcher: Watcher) -> str:
     parts = [f"{watcher.gaps:,} with missing values"] if watcher.gaps else []
     parts += [f"{watcher.bad:,} that could not be read"] if watcher.bad else []
     parts += [f"{unseen:,} with labels that the reference does not have"] if unseen else []
-    left = f", {' and '.join(parts)} dropped" if parts else ""
+    left = f", {' and '.join([', '.join(parts[:-1]), parts[-1]] if parts[1:] else parts)} dropped" if parts else ""
     unknown = f" {outside:,} rows with inputs unlike those of the reference were not watched." if outside else ""
     alarms = "1 alarm" if watcher.alarms == 1 else f"{watcher.alarms:,} alarms"
     return f"{watcher.rows:,} rows{left}, {alarms}.{unknown}"

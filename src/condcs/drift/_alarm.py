@@ -14,7 +14,8 @@ from condcs._core.compiling import njit
 from condcs._core.errors import CondcsError
 from condcs._inference.witness import witness
 from condcs._measures.conditional import conditional_cs
-from condcs.drift._betting import Bets, Regions, Sums, log_density
+from condcs.drift._betting import Bets, Sums, log_density
+from condcs.drift._cells import Regions
 from condcs.drift._scores import ScoreModel, aims_of, design
 
 FloatArray = np.ndarray[Any, Any]
@@ -290,7 +291,7 @@ def _words(model: ScoreModel, s: int, kind: int, sign: int, family: FloatArray) 
         return column.name, label, f"{what} is {more} where {a} and {b} are both high or both low"
     if label is not None:
         return column.name, label, f"{column.name} is {'more' if sign > 0 else 'less'} often {label}"
-    words = {1: "varies more", -1: "varies less"} if kind == 1 else {1: "is higher", -1: "is lower"}
+    words = {1: "varies more", -1: "varies less"} if kind == SPREAD else {1: "is higher", -1: "is lower"}
     return column.name, None, f"{column.name} {words[sign]}"
 
 

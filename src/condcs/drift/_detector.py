@@ -14,19 +14,8 @@ from condcs._core.compiling import njit
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, public, warn_caller
 from condcs._core.files import State, Stateful
 from condcs.drift._alarm import Alarm, KeptRows, describe_alarm
-from condcs.drift._betting import (
-    Cells,
-    Regions,
-    Sums,
-    bet,
-    count_scores,
-    locate_cells,
-    locate_regions,
-    make_bets,
-    no_sums,
-    parts_from_state,
-    parts_state,
-)
+from condcs.drift._betting import Sums, bet, count_scores, make_bets, no_sums
+from condcs.drift._cells import Cells, Regions, locate_cells, locate_regions, parts_from_state, parts_state
 from condcs.drift._scores import (
     FEWEST_ROWS,
     ScoreModel,
@@ -267,7 +256,9 @@ class ConditionalDriftDetector(Stateful):
         }
         reference = dict(zip(("reference_x", "reference_y"), self._reference, strict=True))
         parts = {**parts_state(self._cells, self._regions), **self._model.state()}
-        return {"settings": np.array(json.dumps(settings)), **self._changing(), **reference, **parts}
+        # Copies, because the rows to come change the arrays themselves.
+        changing = {name: array.copy() for name, array in self._changing().items()}
+        return {"settings": np.array(json.dumps(settings)), **changing, **reference, **parts}
 
     def _changing(self) -> dict[str, FloatArray]:
         """Return the arrays that rows change, and the counts that they start from."""
@@ -303,11 +294,10 @@ class ConditionalDriftDetector(Stateful):
         self._counts = {name: int(settings["counts"][name]) for name in _COUNTED}
         self._pending = {key: list(map(float, row)) for key, row in settings["pending"]}
         self.alarm = None if settings["alarm"] is None else Alarm.from_dict(settings["alarm"])
+        self._forget()
         self._drift, self._kept_count = bool(settings["drift"]), int(settings["kept"])
         learning = settings["learning"]
         self._learning = None if learning is None else [[list(map(float, part)) for part in row] for row in learning]
-        self._score = float("nan")
-        self._forget_arrays()
         self._base = self._no_sums()[:2]
         for name, own in self._changing().items():
             array = np.asarray(state[name])
@@ -356,9 +346,6 @@ class ConditionalDriftDetector(Stateful):
 
     def _forget(self) -> None:
         self._drift, self._kept_count, self._learning, self._score = False, 0, None, float("nan")
-        self._forget_arrays()
-
-    def _forget_arrays(self) -> None:
         self._sums = self._no_sums()
         self._history = np.zeros_like(self._model.arrays.autoregression)
         self._rings = KeptRows(

@@ -19,13 +19,12 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_toeplitz
 from scipy.spatial import cKDTree
-from scipy.stats import binom, chi2, rankdata
 
 from condcs._core.compiling import njit
 from condcs._tables.kinds import Column
 from condcs.drift._betting import normal_score, uniform
+from condcs.drift._dependence import FARTHEST, find_dependence
 from condcs.drift._reference_regression import Regression, RegressionFitter, predict_rows, stored
 
 FloatArray = np.ndarray[Any, Any]
@@ -47,13 +46,6 @@ _NEIGHBOURS = 3
 _UNKNOWN_SHARE = 1.2
 """Of m fitted rows, this over the square root of m is the share that is farthest from the others."""
 _INPUTS_COUNT = 0.5
-_LAGS, _MOST_ORDER = 10, 10
-_RECOGNISED, _LEFT_OVER = 0.01, 0.003
-_LONGEST_MEMORY = 0.9
-_SHORTEST_STRETCH, _STRETCHES = 25, 40
-_SHORTEST = 6.0
-"""Least square root of the number of rows, times one less the sum of the coefficients of an autoregression."""
-_FARTHEST = 6.0
 
 
 class ScoreArrays(NamedTuple):
@@ -216,7 +208,7 @@ def _predict(residuals: Any, coefficients: Any, history: Any) -> Any:
     before[:order] = history
     for t in range(n):
         for k in range(targets):
-            before[order + t, k] = min(max(residuals[t, k], -_FARTHEST), _FARTHEST)
+            before[order + t, k] = min(max(residuals[t, k], -FARTHEST), FARTHEST)
     predicted = np.zeros((n, targets))
     for t in range(n):
         for lag in range(1, order + 1):
@@ -365,12 +357,7 @@ def fit_scores(
     inner, outer = _spread(residuals[fitted]), _spread(residuals[~fitted])
     comparable = numbers & (inner > 0) & (outer > 0)
     residuals[fitted] *= np.where(comparable, outer / np.maximum(inner, np.finfo(float).tiny), 1.0)
-    coefficients, notes, promises = _autoregression(residuals, ~fitted, targets, responses)
-    if _repeats(np.column_stack([x, y])):
-        promises = False
-        notes.append(
-            "The stated run length cannot be promised: rows of the reference are repeated one after the other."
-        )
+    coefficients, notes, promises = find_dependence(np.column_stack([x, y]), residuals, ~fitted, targets, responses)
     predicted, _ = _predict(residuals, coefficients, np.zeros((len(coefficients), len(targets))))
     typical_left = _spread(residuals - predicted)
     arrays = arrays._replace(
@@ -383,12 +370,12 @@ def fit_scores(
         arrays = arrays._replace(links=_fit_links(fitter, scores[fitted], pairs))
         scores, _ = _innovate(residuals, predicted, chances, arrays.links.predict(X), *given, arrays)
     others = ~fitted & known_rows(X, arrays)
-    return ScoreModel(inputs, responses, arrays, tuple(notes), promises), others, scores[others]
+    return ScoreModel(inputs, responses, arrays, notes, promises), others, scores[others]
 
 
 def _fit_links(fitter: RegressionFitter, scores: FloatArray, pairs: FloatArray) -> Regression:
     """Fit the correlation of the scores of each pair of targets at x."""
-    limited = np.clip(scores, -_FARTHEST, _FARTHEST)
+    limited = np.clip(scores, -FARTHEST, FARTHEST)
     limited /= np.maximum(np.sqrt(np.mean(limited**2, axis=0)), _NEGLIGIBLE)
     first, second = pairs.T
     return fitter.fit(limited[:, first] * limited[:, second])[0]
@@ -430,107 +417,3 @@ def _pairs(targets: FloatArray, responses: Sequence[Column]) -> FloatArray:
         single = [k for k, (column, label) in enumerate(targets) if label < 0 or len(responses[column].labels) == 2]
         found += combinations(single, 2)
     return np.array(found, np.int64).reshape(-1, 2)
-
-
-def _autoregression(
-    residuals: FloatArray, others: FloatArray, targets: FloatArray, responses: Sequence[Column]
-) -> tuple[FloatArray, list[str], bool]:
-    """Fit an autoregression to the residuals that need one, and say in words what was found.
-
-    Whether large residuals come in clusters is asked of the rows that were not fitted, and less sharply of all: those
-    of parts that were left out of a fit differ a little in size from part to part.
-    """
-    limited = np.clip(residuals, -_FARTHEST, _FARTHEST)
-    fits, notes, promises = [], [], True
-    for series, (column, label) in zip(limited.T, targets, strict=True):
-        series = series - series.mean()
-        fits.append(_fit_order(series) if portmanteau(series) < _RECOGNISED else np.zeros(0))
-        left = series.copy()
-        for lag, coefficient in enumerate(fits[-1], start=1):
-            left[lag:] -= coefficient * series[:-lag]
-        name = responses[column].name
-        if len(fits[-1]):
-            first = float(series[1:] @ series[:-1] / (series @ series))
-            notes.append(
-                f"Rows are not independent: residuals of {name} have an autocorrelation of {first:.2f} from row to "
-                f"row. Innovations of an autoregression of order {len(fits[-1])} are watched instead."
-            )
-        faults = []
-        if portmanteau(left) < _LEFT_OVER:
-            faults.append("innovations are still autocorrelated")
-        # Less sharply: the errors of a fit without a part of the rows are alike within that part.
-        elif _wander(left) < _LEFT_OVER / 4:
-            faults.append("the level of the residuals wanders slowly")
-        if fits[-1].sum() > _LONGEST_MEMORY:
-            faults.append("the residuals hardly return to their mean")
-        elif (1 - fits[-1].sum()) * np.sqrt(len(series)) < _SHORTEST:
-            faults.append("the reference is too short for residuals that depend so strongly on those before them")
-        if label < 0 and min(_clustered(left[others]), 10 * _clustered(left, others)) < _LEFT_OVER:
-            faults.append("large residuals come in clusters")
-        if faults:
-            promises = False
-            notes.append(f"The stated run length cannot be promised for {name}: {' and '.join(faults)}.")
-    order = max(map(len, fits))
-    coefficients = np.zeros((order, len(targets)))
-    for place, fit in enumerate(fits):
-        coefficients[: len(fit), place] = fit
-    return coefficients, list(dict.fromkeys(notes)), promises
-
-
-def _wander(series: FloatArray) -> float:
-    """Return the p-value of a test whether means over stretches of rows differ more than those of independent rows."""
-    length = max(_SHORTEST_STRETCH, len(series) // _STRETCHES)
-    count = len(series) // length
-    means = series[: count * length].reshape(count, length).mean(axis=1)
-    variance = float(series.var())
-    if count < 2 or variance <= 0:
-        return 1.0
-    return float(chi2.sf(length * np.sum((means - means.mean()) ** 2) / variance, count - 1))
-
-
-def _clustered(residuals: FloatArray, *groups: FloatArray) -> float:
-    """Return the p-value of a test whether large residuals follow each other.
-
-    Of the ranks of their sizes, because two outliers would be a cluster of few rows: the ranks within and without a
-    group, whose sizes may differ.
-    """
-    sizes = np.abs(residuals)
-    group = groups[0] if groups else np.ones(len(sizes), bool)
-    ranks = np.empty(len(sizes))
-    for own in (group, ~group):
-        ranks[own] = (rankdata(sizes[own]) - 0.5) / max(int(own.sum()), 1) - 0.5
-    return portmanteau(ranks)
-
-
-def _repeats(rows: FloatArray) -> bool:
-    """Whether rows equal the one before them more often than two rows at random do."""
-    n = len(rows)
-    counts = np.unique(rows, axis=0, return_counts=True)[1]
-    chance = float(np.sum(counts * (counts - 1.0))) / (n * (n - 1.0))
-    equal = int(np.sum((rows[1:] == rows[:-1]).all(axis=1)))
-    return equal > 0 and float(binom.sf(equal - 1, n - 1, chance)) < _LEFT_OVER
-
-
-def portmanteau(series: FloatArray) -> float:
-    """Return the p-value of the Ljung-Box test for autocorrelation up to lag ten, of a series of mean 0."""
-    n, square = len(series), float(series @ series)
-    if square <= 0:
-        return 1.0
-    lags = np.arange(1, min(_LAGS, n // 4) + 1)
-    correlations = np.array([series[lag:] @ series[:-lag] for lag in lags]) / square
-    return float(chi2.sf(n * (n + 2) * np.sum(correlations**2 / (n - lags)), len(lags)))
-
-
-def _fit_order(series: FloatArray) -> FloatArray:
-    """Return the Yule-Walker coefficients of the order that the Bayesian information criterion chooses."""
-    n = len(series)
-    most = max(1, min(_MOST_ORDER, n // 20))
-    covariances = np.array([series[lag:] @ series[: n - lag] for lag in range(most + 1)]) / n
-    best, found = np.inf, np.zeros(0)
-    for order in range(1, most + 1):
-        coefficients = solve_toeplitz(covariances[:order], covariances[1 : order + 1])
-        variance = covariances[0] - coefficients @ covariances[1 : order + 1]
-        criterion = n * np.log(max(variance, 1e-300)) + order * np.log(n)
-        if criterion < best:
-            best, found = criterion, coefficients
-    return found

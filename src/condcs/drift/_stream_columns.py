@@ -59,11 +59,7 @@ class StreamColumns:
                 raise DataError(
                     f"`{self.role}` must be an array, got a dict. Make the reference a DataFrame, or pass an array."
                 )
-            missing = [name for name in self.names if name not in row]
-            if missing:
-                raise DataError(
-                    f"`{self.role}` must have the columns of the reference, but lacks {missing[0]!r}. Add it."
-                )
+            self._check_names(row)
             row = [row[name] for name in self.names]
         elif isinstance(row, np.ndarray) and row.dtype.kind in "fi" and not self._has_labels and row.ndim == 1:
             self._check_width(len(row))
@@ -82,11 +78,7 @@ class StreamColumns:
         """Return rows of numbers and codes, of shape (n, d); gaps are NaN."""
         names, parts = _parts(self.role, table)
         if self.named and names is not None:
-            missing = [name for name in self.names if name not in names]
-            if missing:
-                raise DataError(
-                    f"`{self.role}` must have the columns of the reference, but lacks {missing[0]!r}. Add it."
-                )
+            self._check_names(names)
             parts = [parts[names.index(name)] for name in self.names]
         self._check_width(len(parts))
         encoded = [
@@ -96,6 +88,11 @@ class StreamColumns:
             for column, part in zip(self.columns, parts, strict=True)
         ]
         return np.column_stack(encoded)
+
+    def _check_names(self, names: Collection[str]) -> None:
+        missing = [name for name in self.names if name not in names]
+        if missing:
+            raise DataError(f"`{self.role}` must have the columns of the reference, but lacks {missing[0]!r}. Add it.")
 
     def _check_width(self, width: int) -> None:
         if width != len(self.columns):

@@ -94,9 +94,9 @@ def watch_page(
         )
     if alarms:
         page.section("Alarms")
-        columns = ["row", "change", "where", "began at", "range", "mean before", "mean now", "divergence"]
+        columns = ["row", "change", "where", "began at", "range", "before", "now", "divergence"]
         rows = [
-            [f"{a.row:,}", a.change, a.region, f"{a.since:,}", _range(a), a.before.mean, a.after.mean, a.divergence]
+            [f"{a.row:,}", a.change, a.region, f"{a.since:,}", _range(a), *_sides(a), a.divergence]
             for a in alarms
         ]
         page.table(columns, rows)
@@ -117,6 +117,14 @@ def _names(columns: str) -> str:
 
 def _range(alarm: Alarm) -> str:
     return f"{alarm.since_range[0]:,} to {alarm.since_range[1]:,}"
+
+
+def _sides(alarm: Alarm) -> list[str]:
+    """Return what changed, before and now: the mean (of a label, its share), or the spread of the residuals."""
+    sides = alarm.before, alarm.after
+    if alarm.kind == "spread" and alarm.label is None:
+        return [f"sd {side.deviation:.4g}" for side in sides]
+    return [f"{side.mean:.4g}" for side in sides]
 
 
 def _witness_words(alarm: Alarm) -> str:

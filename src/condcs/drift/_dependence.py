@@ -1,0 +1,150 @@
+"""Whether the rows of a reference depend on those before them, what is done about it, and what cannot be promised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_toeplitz
+from scipy.stats import binom, chi2, rankdata
+
+from condcs._tables.kinds import Column
+
+FloatArray = np.ndarray[Any, Any]
+
+FARTHEST = 6.0
+"""Residuals beyond this count as this much, in units of their spread."""
+
+_LAGS, _MOST_ORDER = 10, 10
+_RECOGNISED, _LEFT_OVER = 0.01, 0.003
+_LONGEST_MEMORY = 0.9
+_SHORTEST_STRETCH, _STRETCHES = 25, 40
+_SHORTEST = 6.0
+"""Least square root of the number of rows, times one less the sum of the coefficients of an autoregression."""
+
+
+def find_dependence(
+    rows: FloatArray, residuals: FloatArray, others: FloatArray, targets: FloatArray, responses: Sequence[Column]
+) -> tuple[FloatArray, tuple[str, ...], bool]:
+    """Fit an autoregression to the residuals that need one; say what was found, and whether the rate can be promised.
+
+    Whether large residuals come in clusters is asked of the rows that were not fitted, and less sharply of all: those
+    of parts that were left out of a fit differ a little in size from part to part.
+
+    Parameters
+    ----------
+    rows : array, shape (n, d)
+        The reference in the order of time, inputs and responses.
+    residuals : array, shape (n, t)
+        Residuals of the targets in units of their spread.
+    others : array of bool, shape (n,)
+        Rows that were not fitted.
+    targets : array of int, shape (t, 2)
+        Column of y and label (-1 for numbers) of each.
+    responses : sequence of Column
+        The columns of y.
+
+    Returns
+    -------
+    coefficients, notes, promises
+        Of shape (order, t), order 0 if none is needed; sentences; and whether the stated rate can be promised.
+    """
+    limited = np.clip(residuals, -FARTHEST, FARTHEST)
+    fits, notes, promises = [], [], True
+    for series, (column, label) in zip(limited.T, targets, strict=True):
+        series = series - series.mean()
+        fit = _fit_order(series) if _portmanteau(series) < _RECOGNISED else np.zeros(0)
+        fits.append(fit)
+        left = series.copy()
+        for lag, coefficient in enumerate(fit, start=1):
+            left[lag:] -= coefficient * series[:-lag]
+        name = responses[column].name
+        if len(fit):
+            first = float(series[1:] @ series[:-1] / (series @ series))
+            notes.append(
+                f"Rows are not independent: residuals of {name} have an autocorrelation of {first:.2f} from row to "
+                f"row. Innovations of an autoregression of order {len(fit)} are watched instead."
+            )
+        faults = []
+        if _portmanteau(left) < _LEFT_OVER:
+            faults.append("innovations are still autocorrelated")
+        # Less sharply: the errors of a fit without a part of the rows are alike within that part.
+        elif _wander(left) < _LEFT_OVER / 4:
+            faults.append("the level of the residuals wanders slowly")
+        if fit.sum() > _LONGEST_MEMORY:
+            faults.append("the residuals hardly return to their mean")
+        elif (1 - fit.sum()) * np.sqrt(len(series)) < _SHORTEST:
+            faults.append("the reference is too short for residuals that depend so strongly on those before them")
+        clustered = min(_clustered(left[others], np.ones(int(others.sum()), bool)), 10 * _clustered(left, others))
+        if label < 0 and clustered < _LEFT_OVER:
+            faults.append("large residuals come in clusters")
+        if faults:
+            promises = False
+            notes.append(f"The stated run length cannot be promised for {name}: {' and '.join(faults)}.")
+    if _repeats(rows):
+        promises = False
+        notes.append(
+            "The stated run length cannot be promised: rows of the reference are repeated one after the other."
+        )
+    coefficients = np.zeros((max(map(len, fits)), len(targets)))
+    for place, fit in enumerate(fits):
+        coefficients[: len(fit), place] = fit
+    return coefficients, tuple(dict.fromkeys(notes)), promises
+
+
+def _wander(series: FloatArray) -> float:
+    """Return the p-value of a test whether means over stretches of rows differ more than those of independent rows."""
+    length = max(_SHORTEST_STRETCH, len(series) // _STRETCHES)
+    count = len(series) // length
+    means = series[: count * length].reshape(count, length).mean(axis=1)
+    variance = float(series.var())
+    if count < 2 or variance <= 0:
+        return 1.0
+    return float(chi2.sf(length * np.sum((means - means.mean()) ** 2) / variance, count - 1))
+
+
+def _clustered(residuals: FloatArray, group: FloatArray) -> float:
+    """Return the p-value of a test whether large residuals follow each other.
+
+    Of the ranks of their sizes, because two outliers would be a cluster of few rows; within a group and without it,
+    because their sizes may differ.
+    """
+    ranks = np.empty(len(residuals))
+    for own in (group, ~group):
+        ranks[own] = (rankdata(np.abs(residuals[own])) - 0.5) / max(int(own.sum()), 1) - 0.5
+    return _portmanteau(ranks)
+
+
+def _repeats(rows: FloatArray) -> bool:
+    """Whether rows equal the one before them more often than two rows at random do."""
+    n = len(rows)
+    counts = np.unique(rows, axis=0, return_counts=True)[1]
+    chance = float(np.sum(counts * (counts - 1.0))) / (n * (n - 1.0))
+    equal = int(np.sum((rows[1:] == rows[:-1]).all(axis=1)))
+    return equal > 0 and float(binom.sf(equal - 1, n - 1, chance)) < _LEFT_OVER
+
+
+def _portmanteau(series: FloatArray) -> float:
+    """Return the p-value of the Ljung-Box test for autocorrelation up to lag ten, of a series of mean 0."""
+    n, square = len(series), float(series @ series)
+    if square <= 0:
+        return 1.0
+    lags = np.arange(1, min(_LAGS, n // 4) + 1)
+    correlations = np.array([series[lag:] @ series[:-lag] for lag in lags]) / square
+    return float(chi2.sf(n * (n + 2) * np.sum(correlations**2 / (n - lags)), len(lags)))
+
+
+def _fit_order(series: FloatArray) -> FloatArray:
+    """Return the Yule-Walker coefficients of the order that the Bayesian information criterion chooses."""
+    n = len(series)
+    most = max(1, min(_MOST_ORDER, n // 20))
+    covariances = np.array([series[lag:] @ series[: n - lag] for lag in range(most + 1)]) / n
+    best, found = np.inf, np.zeros(0)
+    for order in range(1, most + 1):
+        coefficients = solve_toeplitz(covariances[:order], covariances[1 : order + 1])
+        variance = covariances[0] - coefficients @ covariances[1 : order + 1]
+        criterion = n * np.log(max(variance, 1e-300)) + order * np.log(n)
+        if criterion < best:
+            best, found = criterion, coefficients
+    return found
