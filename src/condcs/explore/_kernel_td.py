@@ -21,7 +21,7 @@ FloatArray = np.ndarray[Any, Any]
 
 # Entries of `Values.options`.
 INITIAL, LEARNING_RATE, DISCOUNT, MERGE_EXPONENT = range(4)
-# Entries of `Values.sizes`: centres in use, which of the two scratch rows belongs to the current state, and steps learnt.
+# Entries of `Values.sizes`: centres in use, which scratch row belongs to the current state, and steps learnt.
 COUNT, CURRENT, LEARNT = range(3)
 
 compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
