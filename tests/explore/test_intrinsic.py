@@ -84,7 +84,7 @@ def test_forms():
     assert np.cumsum(change) == pytest.approx(level, abs=1e-12)
     wrapper = IntrinsicReward(Line(), size=20, bandwidth=0.2, form="surprise")
     for observation, action, (upcoming, _, _, _, info) in walk(wrapper, 60):
-        (old_x, old_y), (new_x, new_y) = wrapper.curiosity.buffer.halves()
+        (old_x, old_y), (new_x, new_y) = wrapper.buffer.halves()
         if len(new_x) < 2:
             assert info["intrinsic_reward"] == 0
             continue
@@ -132,7 +132,7 @@ def test_local_form_equals_whole_gram_matrices():
         used = action if t < 100 else 1 - action
         wrapper.env.place = place
         upcoming = int(np.clip(place + 2 * used - 1, 0, 8))
-        reward = wrapper.curiosity.reward(np.array([place / 8]), action, np.array([upcoming / 8]))
+        reward = wrapper.intrinsic(np.array([place / 8]), action, np.array([upcoming / 8]))
         rows.append([place / 8, *np.eye(2)[action], (upcoming - place) / 8])
         place = 4 if upcoming == 8 else upcoming
         kept = np.array(rows[-40:])
@@ -163,7 +163,7 @@ def test_continuous_actions_and_encoders():
     environment.reset(seed=0)
     rewards = [environment.step(np.array([a], np.float32))[4]["intrinsic_reward"] for a in np.linspace(-1, 0.9, 30)]
     assert np.isfinite(rewards).all()
-    assert environment.curiosity.buffer.window.dim_x == 5
+    assert environment.buffer.window.dim_x == 5
     assert max(rewards) > 0
 
 
@@ -253,7 +253,7 @@ def test_a_learner_of_another_library():
         environment = Monitor(IntrinsicReward(gymnasium.wrappers.TimeLimit(Line(), 30), size=40, weight=1.0))
         model = library.PPO("MlpPolicy", environment, n_steps=64, batch_size=32, n_epochs=2, seed=0, device="cpu")
         model.learn(192)
-        assert environment.env.curiosity.buffer.pushed == 192
+        assert environment.env.buffer.pushed == 192
         returns, lengths = environment.get_episode_rewards(), environment.get_episode_lengths()
         assert sum(returns) > 2.0 * sum(lengths)
     finally:

@@ -55,9 +55,22 @@ def test_dictionary_is_bounded(rng):
     assert np.array_equal(value.values([0.5]), before)
 
 
-def test_values_at_the_next_state_are_corrected(rng):
+def test_what_was_not_tried_for_long_has_its_initial_value():
+    """Two steps at one place halve its value twice, 10 to 2.5; each loses its share of -7.5 after three more steps."""
+    value = KernelTD(1, [[0.0], [9.0]], learning_rate=0.5, initial_value=10.0, memory=4)
+    for _ in range(2):
+        value.update([0.0], 0, 0.0, [0.0], terminated=True)
+    expected = [2.5, 2.5, 6.25, 10.0, 10.0]
+    for step, after in enumerate(expected, start=1):
+        value.update([0.9 * step], 1, 0.0, [5.0], terminated=True)
+        assert value.values([0.0])[0] == pytest.approx(after, abs=1e-9)
+    assert value.values([0.9 * 5])[1] == pytest.approx(5.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("memory", [0, 7])
+def test_values_at_the_next_state_are_corrected(rng, memory):
     """After a step the values known of the next state are those that a new look finds."""
-    value = KernelTD(2, ACTIONS, bandwidth=0.5, learning_rate=0.3)
+    value = KernelTD(2, ACTIONS, bandwidth=0.5, learning_rate=0.3, memory=memory)
     state = rng.random(2)
     value.look(state)
     for _ in range(50):
@@ -81,13 +94,16 @@ def test_ties_are_broken_at_random():
 
 
 def test_saved_and_restored(rng, tmp_path):
-    """Through a file without pickle."""
-    value = KernelTD(2, ACTIONS, bandwidth=0.2)
+    """Through a file without pickle; both go on alike, and forget the same steps."""
+    value = KernelTD(2, ACTIONS, bandwidth=0.2, memory=20)
     for _ in range(30):
         value.update(rng.random(2), int(rng.integers(3)), 1.0, rng.random(2))
     value.save(tmp_path / "value.npz")
     restored = KernelTD.load(tmp_path / "value.npz")
-    assert np.array_equal(restored.values([0.3, 0.4]), value.values([0.3, 0.4]))
+    for _ in range(15):
+        assert np.array_equal(restored.values([0.3, 0.4]), value.values([0.3, 0.4]))
+        step = rng.random(2), int(rng.integers(3)), 1.0, rng.random(2)
+        assert restored.update(*step) == value.update(*step)
     broken = value.state_dict()
     broken["centre_actions"] = broken["centre_actions"] + 5
     with pytest.raises(DataError, match="Save it again"):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import gymnasium
@@ -154,6 +155,23 @@ class ChangingTask:
     initial_value: float = 0.0
 
 
+def _ns_gym(identifier: str, wrapper: str, update: str, parameter: str, value: Any, **options: Any) -> Any:
+    """Make an environment of NS-Gym whose parameter gets another value once ``unwrapped.is_due`` is set."""
+    import ns_gym  # type: ignore[import-not-found]
+
+    made = gymnasium.make(identifier, max_episode_steps=-1, **({"is_slippery": False} if options else {}))
+    inner: Any = made.unwrapped
+    inner.is_due = False
+    when = ns_gym.schedulers.CustomScheduler(lambda t: inner.is_due)
+    changes = {parameter: getattr(ns_gym.update_functions, update)(when, [value])}
+    changing = getattr(ns_gym.wrappers, wrapper)(made, changes, persistent_params=True, **options)
+    return gymnasium.wrappers.TransformObservation(changing, lambda seen: seen["state"], inner.observation_space)
+
+
+def _fall_due(environment: Any) -> None:
+    environment.unwrapped.is_due = True
+
+
 def _even(low: float, high: float, n: int) -> Any:
     return np.linspace(low, high, n + 1)[1:-1]
 
@@ -207,6 +225,35 @@ TASKS: dict[str, ChangingTask] = {
         initial_value=50.0,
     ),
 }
+
+
+if find_spec("ns_gym") is not None:
+    # Steps go to the right of their direction; the force is reversed, by NS-Gym itself.
+    costs = {"S": -1, "F": -1, "G": -1, "H": -101}
+    TASKS["NS-Gym lake"] = ChangingTask(
+        lambda: _ns_gym(
+            "FrozenLake-v1",
+            "NSFrozenLakeWrapper",
+            "DistributionStepWiseUpdate",
+            "P",
+            [0, 1, 0],
+            initial_prob_dist=[1, 0, 0],
+            modified_rewards=costs,
+        ),
+        _fall_due,
+        int,
+        16,
+        200,
+        20_000,
+        10_000,
+        -12.0,
+        plan_every=10,
+    )
+    TASKS["NS-Gym pole"] = replace(
+        TASKS["cart pole"],
+        make=lambda: _ns_gym("CartPole-v1", "NSClassicControlWrapper", "StepWiseUpdate", "force_mag", -10.0),
+        change=_fall_due,
+    )
 
 
 class PageHinkley:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ METHODS: dict[str, tuple[str, str, str]] = {
 """Label, signal and bonus of each method."""
 
 TASKS = ("rooms", "frozen lake", "mountain car", "cart pole")
+if find_spec("ns_gym") is not None:
+    TASKS += ("NS-Gym lake", "NS-Gym pole")
 
 QUIET = "quiet"
 """Runs with the monitor in which nothing changes."""

@@ -67,21 +67,11 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
         level = moves.divergence()
         paid["level"][t], paid["level-moves"][t] = places.divergence(), level
         paid["change"][t], last = level - last, level
-        paid["surprise"][t] = _surprise(moves)
+        paid["surprise"][t] = moves.surprise()
         paid["progress"][t] = _progress(moves)
         paid["local"][t] = change.reward(seen, action, upcoming)
         paid["novelty"][t] = novelty.reward(seen, action, upcoming)
     return {form: values.reshape(-1, part).mean(axis=1).tolist() for form, values in paid.items()}
-
-
-def _surprise(buffer: Any) -> float:
-    """Return the log ratio of the densities of the last response in the new and in the old half."""
-    arrays = buffer.window.arrays
-    if min(buffer.window.counts) < 2:
-        return 0.0
-    slot = (buffer.pushed - 1) % buffer.size
-    logs = [math.log(arrays.sums[s, slot]) + arrays.shifts[s, slot] for s in range(4)]
-    return float((logs[3] - logs[1]) - (logs[2] - logs[0]))
 
 
 def _progress(buffer: Any) -> float:

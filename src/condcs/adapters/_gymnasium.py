@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from scipy.spatial import cKDTree
 from scipy.special import ndtri
 
 from condcs._core.checks import check_integer, check_positive, check_rng
+from condcs._core.compiling import njit
 from condcs._core.errors import ParameterError
 from condcs.drift._betting import overall_bets
 
@@ -166,6 +168,24 @@ class DynamicsMonitor(gymnasium.Wrapper):
         return found and replace(found, step=self.steps, since=max(1, self.steps + found.since))
 
 
+@njit(nogil=True)
+def _grow(sums: Any, evidence: Any, bets: Any, cells: Any, scores: Any, limit: float) -> int:
+    """Add rows to the statistics of their cells until the evidence in a family reaches the limit; return that row."""
+    n_bets = len(bets)
+    for i in range(len(cells)):
+        for family in range(len(evidence)):
+            z, own = scores[i, family], sums[family, cells[i, family]]
+            grown = 0.0
+            for b in range(n_bets):
+                after = (own[b] + 1.0) * math.exp(bets[b, 0] + bets[b, 1] * z + bets[b, 2] * z * z)
+                grown += after - own[b]
+                own[b] = after
+            evidence[family] += grown / n_bets
+        if evidence.max() >= limit:
+            return i
+    return len(cells)
+
+
 class _Bets:
     """Bets on normal scores in the cells of several families: all rows, each state, each state and action.
 
@@ -177,22 +197,15 @@ class _Bets:
         # The detector's bound: 2 A times the number of families.
         self.limit = 2.0 * run_length * len(sizes)
         self._bets = overall_bets()
-        self._families = np.arange(len(sizes))
         self._sums = np.zeros((len(sizes), max(sizes), len(self._bets)))
         self._evidence = np.zeros(len(sizes))
         self._kept: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=KEPT_ROWS)
 
-    def add(self, cells: FloatArray, scores: FloatArray) -> bool:
-        """Take in the cell and the score of a row in each family; say whether there is evidence enough."""
-        self._kept.append((cells, scores))
-        before = self._sums[self._families, cells]
-        after = (before + 1.0) * np.exp(np.outer(np.ones_like(scores), self._bets[:, 0]) + self._slopes(scores))
-        self._evidence += (after - before).mean(axis=1)
-        self._sums[self._families, cells] = after
-        return bool(self._evidence.max() >= self.limit)
-
-    def _slopes(self, scores: FloatArray) -> FloatArray:
-        return np.asarray(np.outer(scores, self._bets[:, 1]) + np.outer(scores**2, self._bets[:, 2]))
+    def add(self, cells: FloatArray, scores: FloatArray) -> int | None:
+        """Take in cells and scores of rows, one column per family; return the row at which there is evidence enough."""
+        self._kept.extend(zip(cells, scores, strict=True))
+        done = int(_grow(self._sums, self._evidence, self._bets, cells, scores, self.limit))
+        return done if done < len(cells) else None
 
     def verdict(self) -> tuple[int, int, int, float]:
         """Return the family and the cell that hold the change, the rows since then, and the evidence."""
@@ -201,7 +214,8 @@ class _Bets:
         cell, bet = np.unravel_index(int(np.argmax(self._sums[family])), self._sums[family].shape)
         cells = np.array([cells[family] for cells, _ in self._kept])
         scores = np.array([scores[family] for _, scores in self._kept])
-        logs = np.where(cells == cell, self._bets[bet, 0] + self._slopes(scores)[:, bet], 0.0)
+        constant, slope, curve = self._bets[bet]
+        logs = np.where(cells == cell, constant + slope * scores + curve * scores**2, 0.0)
         # The likeliest beginning: the largest product of the winning bet from there on.
         began = int(np.argmax(np.cumsum(logs[::-1])[::-1]))
         return family, int(cell), len(logs) - 1 - began, float(self._evidence.max() / self.limit)
@@ -218,14 +232,14 @@ class _DiscreteWatcher:
         self._bets = _Bets(self._sizes, run_length)
 
     def watch(self, rows: list[Row]) -> DynamicsChanged | None:
-        """Take in transitions until there is evidence enough; the others of the block are then left out."""
-        for behind, (state, action, upcoming, ended) in enumerate(rows, start=1 - len(rows)):
-            place = int(state) - self.first_state
-            pair = place * self.n_actions + action
-            score = self._score(pair, 2 * int(upcoming) + ended)
-            if self._bets.add(np.array([0, place, pair]), np.full(3, score)):
-                return self._report(-behind)
-        return None
+        """Take in transitions; say what was found, if there is evidence enough."""
+        places = np.array([int(state) for state, _, _, _ in rows]) - self.first_state
+        pairs = places * self.n_actions + np.array([action for _, action, _, _ in rows])
+        outcomes = [2 * int(upcoming) + ended for _, _, upcoming, ended in rows]
+        ranks = [self._rank(pair, outcome) for pair, outcome in zip(pairs.tolist(), outcomes, strict=True)]
+        scores = ndtri(np.clip(ranks, 1e-12, 1 - 1e-12))
+        enough = self._bets.add(np.column_stack([np.zeros_like(pairs), places, pairs]), np.tile(scores, (3, 1)).T)
+        return None if enough is None else self._report(len(rows) - 1 - enough)
 
     def _report(self, behind: int) -> DynamicsChanged:
         """Say where and since when, and forget what no longer holds."""
@@ -240,15 +254,14 @@ class _DiscreteWatcher:
         words = [f"{name} {value}" for name, value in (("state", state), ("action", action)) if value is not None]
         return DynamicsChanged(0, -behind - since, ", ".join(words) or "everywhere", state, action, {}, evidence)
 
-    def _score(self, pair: int, outcome: int) -> float:
+    def _rank(self, pair: int, outcome: int) -> float:
         seen = self._counts.setdefault(pair, {})
         own, total = seen.get(outcome, 0) + 1, sum(seen.values())
         # Frequencies with this row counted, as a conformal rank wants: it is one of total + 1 rows like the others.
         before = sum(n for other, n in seen.items() if other != outcome and n > own)
         tied = own + sum(n for other, n in seen.items() if other != outcome and n == own)
         seen[outcome] = own
-        rank = (before + self.rng.random() * tied) / (total + 1)
-        return float(ndtri(min(max(rank, 1e-12), 1 - 1e-12)))
+        return (before + self.rng.random() * tied) / (total + 1)
 
 
 class _BoxWatcher:
@@ -281,11 +294,12 @@ class _BoxWatcher:
         self._looks = [self._looks[0] + len(known), self._looks[1] + int(known.sum())]
         # Without a change the noise alone is standard normal.
         scores = np.clip(errors + self.rng.normal(size=errors.shape), -_FARTHEST, _FARTHEST)
-        for i in np.flatnonzero(known):
-            quarters = [int(np.searchsorted(e, v)) for e, v in zip(self._edges, states[i], strict=True)]
-            cells = np.repeat([0, int(actions[i]), *quarters], len(scores[i]))
-            if self._bets.add(cells, np.tile(scores[i], 2 + len(quarters))):
-                return self._report(len(rows) - 1 - int(i))
+        dim = states.shape[1]
+        quarters = [np.searchsorted(e, column) for e, column in zip(self._edges, states.T, strict=True)]
+        cells = np.repeat(np.column_stack([np.zeros_like(actions), actions, *quarters]), dim, axis=1)
+        enough = self._bets.add(cells[known], np.tile(scores, 2 + dim)[known])
+        if enough is not None:
+            return self._report(len(rows) - 1 - int(np.flatnonzero(known)[enough]))
         if self._looks[0] >= self.reference_steps:
             if self._looks[1] < KNOWN_SHARE * self._looks[0]:
                 self._learn()
@@ -362,18 +376,32 @@ class _LocalLinear:
         """Return displacements, what the fit misses among the neighbours (root mean square), and which are known."""
         tree, rows, moves, farthest = part
         distances, near = tree.query(scaled, k=min(self._neighbours(rows), len(rows)))
-        offsets = rows[near] - scaled[:, None, :]
-        design = np.concatenate([np.ones((*near.shape, 1)), offsets], axis=2)
-        # A little ridge on the slopes: neighbours may lie on a line.
-        penalty = np.diag([0.0] + [1e-6] * rows.shape[1])
-        gram = np.einsum("nki,nkj->nij", design, design) + penalty
-        cross = np.einsum("nki,nkc->nic", design, moves[near])
+        found, misfit, leverage = _local_fits(rows, moves, near, scaled)
+        # Beyond its neighbours, or off the line on which they lie, a row is not predicted but guessed.
+        return found, misfit, (distances[:, -1] <= farthest) & (leverage <= 1.0)
+
+
+@njit(nogil=True)
+def _local_fits(rows: Any, moves: Any, near: Any, points: Any) -> Any:
+    """Fit linear functions to the rows `near` each point; return values there, misfits of the rows, and leverages."""
+    (n, k), dim, columns = near.shape, rows.shape[1], moves.shape[1]
+    found, misfit, leverage = np.empty((n, columns)), np.zeros((n, columns)), np.empty(n)
+    design, responses = np.ones((k, dim + 1)), np.empty((k, columns))
+    for i in range(n):
+        for j in range(k):
+            design[j, 1:] = rows[near[i, j]] - points[i]
+            responses[j] = moves[near[i, j]]
+        gram = design.T @ design
+        for c in range(1, dim + 1):
+            # A little ridge on the slopes: neighbours may lie on a line.
+            gram[c, c] += 1e-6
         inverse = np.linalg.inv(gram)
-        # The leverage: beyond its neighbours, or off the line on which they lie, a row is not predicted but guessed.
-        known = (distances[:, -1] <= farthest) & (inverse[:, 0, 0] <= 1.0)
-        slopes = np.einsum("nij,njc->nic", inverse, cross)
-        misfit = np.sqrt(np.mean((moves[near] - np.einsum("nki,nic->nkc", design, slopes)) ** 2, axis=1))
-        return slopes[:, 0], misfit, known
+        slopes = inverse @ (design.T @ responses)
+        found[i], leverage[i] = slopes[0], inverse[0, 0]
+        errors = responses - design @ slopes
+        for c in range(columns):
+            misfit[i, c] = math.sqrt(np.mean(errors[:, c] ** 2))
+    return found, misfit, leverage
 
 
 def _vector(observation: Any) -> FloatArray:

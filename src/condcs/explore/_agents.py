@@ -71,6 +71,8 @@ class Hyperparameters:
         Transitions of both halves of the buffer.
     refresh_every : int
         Steps between two estimates of the conditional KL.
+    memory : int
+        Steps after which the value function forgets what was not tried again; 0: never (see `KernelTD`).
     change, novelty : float
         Weights of the local divergence and of novelty in the local reward. Values of about ``novelty / (1 - discount)``
         must not be far above the initial value: rewards of known places would hide unknown ones.
@@ -86,6 +88,7 @@ class Hyperparameters:
     reward: Reward = "nothing"
     buffer: int = 2_000
     refresh_every: int = 50
+    memory: int = 0
     change: float = 0.25
     novelty: float = 2.0
 
@@ -104,6 +107,7 @@ class Hyperparameters:
             initial_value=self.initial_value,
             merge_radius=self.merge_radius,
             capacity=self.dictionary,
+            memory=self.memory,
         )
 
 
@@ -141,7 +145,8 @@ def hyperparameters(environment: EnvironmentName, method: Method) -> Hyperparame
     base = ENVIRONMENTS[environment]
     if method == "random":
         return replace(base, epsilon=1.0, initial_value=0.0)
-    return replace(base, reward=_REWARD_OF[method])
+    # Where the buffer has forgotten what a step does, the local agent's values have to forget it as well.
+    return replace(base, reward=_REWARD_OF[method], memory=base.buffer if method == "dtg-local" else 0)
 
 
 class RandomAgent:

@@ -119,6 +119,14 @@ class TransitionBuffer(Stateful):
             return self._conditional_kl()
         return self._window.divergence(measure)
 
+    def surprise(self) -> float:
+        """Return the log ratio of the densities of the last y given x in the new and the old half; 0 without either."""
+        if min(self._window.counts) < SMALLEST_GROUP:
+            return 0.0
+        arrays, slot = self._window.arrays, (self._pushed - 1) % self.size
+        x_old, x_new, xy_old, xy_new = np.log(arrays.sums[:4, slot]) + arrays.shifts[:4, slot]
+        return float((xy_new - x_new) - (xy_old - x_old))
+
     def halves(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
         """Return copies of ((x, y) of the old half, (x, y) of the new half), oldest first."""
         first = self._pushed - len(self)

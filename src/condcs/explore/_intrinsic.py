@@ -48,71 +48,8 @@ _Wrapper: Any = gymnasium().Wrapper
 _VectorWrapper: Any = gymnasium().vector.VectorWrapper
 
 
-class Curiosity:
-    """Turns transitions into intrinsic rewards, as `IntrinsicReward` describes; the spaces are of one environment."""
-
-    def __init__(
-        self,
-        observation_space: Any,
-        action_space: Any,
-        *,
-        size: int,
-        bandwidth: float,
-        measure: BufferMeasure,
-        form: RewardForm | LocalForm,
-        encoder: Encoder | None,
-    ) -> None:
-        spaces = gymnasium().spaces
-        check_choice("measure", measure, BUFFER_MEASURES)
-        local = form if isinstance(form, LocalForm) else LocalForm()
-        form = "local" if isinstance(form, LocalForm) else check_choice("form", form, FORMS)
-        self.measure, self.form = measure, form
-        if form in ("local", "surprise") and measure != "conditional_cs":
-            raise ParameterError(
-                f'`form`="{form}" must go with measure="conditional_cs", got {measure!r}. Pass form="level".'
-            )
-        self.states = States(*state_range(observation_space, encoder), encoder)
-        if isinstance(action_space, spaces.Discrete):
-            self._start, self._unit = int(action_space.start), np.eye(int(action_space.n)).tolist()
-            dim_action = int(action_space.n)
-        elif isinstance(action_space, spaces.Box):
-            self._start, self._unit, dim_action = 0, [], int(np.prod(action_space.shape))
-        else:
-            raise ParameterError(f"the action space must be discrete or a box, got {action_space}. Flatten it first.")
-        dim = self.states.dim_state
-        self._local: LocalReward | None = None
-        if form == "local":
-            self._local = LocalReward(
-                size, dim, dim_action, bandwidth=bandwidth, change=local.change, novelty=local.novelty
-            )
-            self.buffer = self._local.buffer
-        else:
-            self.buffer = TransitionBuffer(size, dim + dim_action, dim, bandwidth_x=bandwidth, bandwidth_y=bandwidth)
-        self._last = 0.0
-
-    def reward(self, state: Any, action: Any, upcoming: Any) -> float:
-        """Record a transition and return its intrinsic reward."""
-        vector = self._unit[int(action) - self._start] if self._unit else np.reshape(action, -1)
-        if self._local is not None:
-            return self._local.reward(state, vector, upcoming)
-        self.buffer.push(np.concatenate([state, vector]), upcoming)
-        if self.form == "surprise":
-            return self._surprise()
-        level = self.buffer.divergence(self.measure)
-        change, self._last = level - self._last, level
-        return level if self.form == "level" else change
-
-    def _surprise(self) -> float:
-        arrays = self.buffer.window.arrays
-        if min(self.buffer.window.counts) < 2:
-            return 0.0
-        slot = (self.buffer.pushed - 1) % self.buffer.size
-        logs = [math.log(arrays.sums[s, slot]) + arrays.shifts[s, slot] for s in range(4)]
-        return float((logs[3] - logs[1]) - (logs[2] - logs[0]))
-
-
 class _Curious:
-    """What both wrappers share: the constructor, and how rewards are combined."""
+    """What both wrappers share: the constructor, and the rewards."""
 
     # Names of the spaces of a single environment, with the name of the space in braces.
     _spaces = "{}"
@@ -134,19 +71,45 @@ class _Curious:
         _check_finite("weight", weight)
         _check_finite("extrinsic_weight", extrinsic_weight)
         self.weight, self.extrinsic_weight, self.require_seed = float(weight), float(extrinsic_weight), require_seed
+        self.measure = check_choice("measure", measure, BUFFER_MEASURES)
+        local = form if isinstance(form, LocalForm) else LocalForm()
+        self.form = "local" if isinstance(form, LocalForm) else check_choice("form", form, FORMS)
+        if self.form in ("local", "surprise") and measure != "conditional_cs":
+            raise ParameterError(
+                f'`form`="{self.form}" must go with measure="conditional_cs", got {measure!r}. Pass form="level".'
+            )
         observations, actions = (
             getattr(env, self._spaces.format(name)) for name in ("observation_space", "action_space")
         )
-        self.curiosity = Curiosity(
-            observations,
-            actions,
-            size=size,
-            bandwidth=bandwidth,
-            measure=measure,
-            form=form,
-            encoder=encoder,
-        )
+        self._space = States(*state_range(observations, encoder), encoder)
+        spaces = gymnasium().spaces
+        if not isinstance(actions, (spaces.Discrete, spaces.Box)):
+            raise ParameterError(f"the action space must be discrete or a box, got {actions}. Flatten it first.")
+        is_box = isinstance(actions, spaces.Box)
+        # Discrete actions are unit vectors.
+        self._first, self._unit = (0, None) if is_box else (int(actions.start), np.eye(int(actions.n)))
+        dim, dim_action = self._space.dim_state, int(np.prod(actions.shape) if is_box else actions.n)
+        self._local: LocalReward | None = None
+        if self.form == "local":
+            self._local = LocalReward(
+                size, dim, dim_action, bandwidth=bandwidth, change=local.change, novelty=local.novelty
+            )
+            self.buffer = self._local.buffer
+        else:
+            self.buffer = TransitionBuffer(size, dim + dim_action, dim, bandwidth_x=bandwidth, bandwidth_y=bandwidth)
+        self._level = 0.0
         self._states: list[Any] | None = None
+
+    def intrinsic(self, state: Any, action: Any, upcoming: Any) -> float:
+        """Record a transition and return its intrinsic reward."""
+        vector = np.reshape(action, -1) if self._unit is None else self._unit[int(action) - self._first]
+        if self._local is not None:
+            return self._local.reward(state, vector, upcoming)
+        self.buffer.push(np.concatenate([state, vector]), upcoming)
+        if self.form == "surprise":
+            return self.buffer.surprise()
+        before, self._level = self._level, self.buffer.divergence(self.measure)
+        return self._level if self.form == "level" else self._level - before
 
     def _check_seed(self, seed: Any) -> None:
         if self.require_seed and self._states is None and seed is None:
@@ -197,15 +160,15 @@ class IntrinsicReward(_Curious, _Wrapper):  # type: ignore[misc]
         """Start an episode; the buffer keeps its transitions."""
         self._check_seed(seed)
         observation, info = self.env.reset(seed=seed, options=options)
-        self._states = [self.curiosity.states.state(observation)]
+        self._states = [self._space.state(observation)]
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take a step, record the transition and combine the rewards."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        upcoming = self.curiosity.states.state(observation)
+        upcoming = self._space.state(observation)
         assert self._states is not None
-        intrinsic = self.curiosity.reward(self._states[0], action, upcoming)
+        intrinsic = self.intrinsic(self._states[0], action, upcoming)
         self._states = [upcoming]
         combined = self._combined(float(reward), intrinsic)
         return observation, combined, terminated, truncated, {**info, "intrinsic_reward": intrinsic}
@@ -224,7 +187,7 @@ class VectorIntrinsicReward(_Curious, _VectorWrapper):  # type: ignore[misc]
         """Start all environments; the buffer keeps its transitions."""
         self._check_seed(seed)
         observations, infos = self.env.reset(seed=seed, options=options)
-        self._states = [self.curiosity.states.state(o) for o in observations]
+        self._states = [self._space.state(o) for o in observations]
         self._ended = np.zeros(self.num_envs, bool)
         return observations, infos
 
@@ -237,10 +200,10 @@ class VectorIntrinsicReward(_Curious, _VectorWrapper):  # type: ignore[misc]
         mode = self.env.metadata.get("autoreset_mode")
         same_step = str(getattr(mode, "name", mode)).upper() == "SAME_STEP"
         for i, observation in enumerate(observations):
-            seen = self.curiosity.states.state(observation)
+            seen = self._space.state(observation)
             if not self._ended[i]:
-                last = self.curiosity.states.state(infos["final_obs"][i]) if same_step and ended[i] else seen
-                intrinsic[i] = self.curiosity.reward(self._states[i], actions[i], last)
+                last = self._space.state(infos["final_obs"][i]) if same_step and ended[i] else seen
+                intrinsic[i] = self.intrinsic(self._states[i], actions[i], last)
             self._states[i] = seen
         # By default the step after the end of an episode resets the environment and ignores the action.
         self._ended = np.zeros_like(ended) if same_step else ended

@@ -21,8 +21,8 @@ FloatArray = np.ndarray[Any, Any]
 
 # Entries of `Values.options`.
 INITIAL, LEARNING_RATE, DISCOUNT, MERGE_EXPONENT = range(4)
-# Entries of `Values.sizes`: centres in use, and which of the two scratch rows belongs to the current state.
-COUNT, CURRENT = range(2)
+# Entries of `Values.sizes`: centres in use, which scratch row belongs to the current state, and steps learnt.
+COUNT, CURRENT, LEARNT = range(3)
 
 compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
 
@@ -42,8 +42,12 @@ class Values(NamedTuple):
         Kernel between actions; the kernel between pairs is its product with the one between states.
     options : array of shape (4,)
         Initial value, learning rate, discount, log kernel value from which a centre is shared.
-    sizes : array of shape (2,)
-        Centres in use; which scratch row belongs to the current state.
+    sizes : array of shape (3,)
+        Centres in use; which scratch row belongs to the current state; steps learnt.
+    recent : array of shape (memory,)
+        Centres of the last steps, -1 where there was none, step t in place t % memory; empty if nothing is forgotten.
+    support : array of shape (capacity,)
+        How many of those steps each centre has.
     exponents : array of shape (2, capacity)
         Log kernel values of the current and of the next state against all centres.
     q : array of shape (2, n_actions)
@@ -60,6 +64,8 @@ class Values(NamedTuple):
     action_kernel: np.ndarray[Any, Any]
     options: np.ndarray[Any, Any]
     sizes: np.ndarray[Any, Any]
+    recent: np.ndarray[Any, Any]
+    support: np.ndarray[Any, Any]
     exponents: np.ndarray[Any, Any]
     q: np.ndarray[Any, Any]
     states: np.ndarray[Any, Any]
@@ -104,6 +110,10 @@ def learn(values: Any, action: int, reward: float, is_terminal: bool) -> Any:
     """
     current = values.sizes[CURRENT]
     upcoming = 1 - current
+    memory = values.recent.size
+    place = values.sizes[LEARNT] % memory if memory else 0
+    if values.sizes[LEARNT] >= memory > 0:
+        _forget(values, values.recent[place])
     best = 0.0
     if not is_terminal:
         best = values.q[upcoming, 0]
@@ -112,13 +122,35 @@ def learn(values: Any, action: int, reward: float, is_terminal: bool) -> Any:
     difference = reward + values.options[DISCOUNT] * best - values.q[current, action]
     amount = values.options[LEARNING_RATE] * difference
     centre = _centre(values, action)
+    if memory:
+        values.recent[place] = centre
+        values.sizes[LEARNT] += 1
     if centre < 0:
         return difference
+    values.support[centre] += 1
     values.weights[centre] += amount
-    nearness = math.exp(values.exponents[upcoming, centre])
-    for a in range(values.q.shape[1]):
-        values.q[upcoming, a] += amount * values.action_kernel[a, action] * nearness
+    _correct(values, centre, amount, upcoming)
     return difference
+
+
+@compiled
+def _forget(values: Any, centre: int) -> None:
+    """Take a step's share of the weight from its centre: all of it, if no later step has this centre."""
+    if centre < 0:
+        return
+    share = values.weights[centre] / values.support[centre]
+    values.support[centre] -= 1
+    values.weights[centre] -= share
+    for slot in range(2):
+        _correct(values, centre, -share, slot)
+
+
+@compiled
+def _correct(values: Any, centre: int, amount: float, slot: int) -> None:
+    """Add to the values at the current or the next state what a weight has gained."""
+    nearness = math.exp(values.exponents[slot, centre])
+    for a in range(values.q.shape[1]):
+        values.q[slot, a] += amount * values.action_kernel[a, values.actions[centre]] * nearness
 
 
 @compiled
@@ -199,6 +231,9 @@ class KernelTD(Stateful):
         Distance up to which two states share a centre.
     capacity : int
         Largest number of centres.
+    memory : int
+        Steps that are remembered; 0: all. When one is forgotten its centre loses a share of its weight, all of it with
+        the last of its steps: what has not been tried for so long has its initial value again.
 
     Examples
     --------
@@ -223,6 +258,7 @@ class KernelTD(Stateful):
         initial_value: float = 500.0,
         merge_radius: float = 0.02,
         capacity: int = 20_000,
+        memory: int = 0,
     ) -> None:
         d, n = check_integer("dim_state", dim_state, 1), check_integer("capacity", capacity, 1)
         self.bandwidth, self.merge_radius = (
@@ -249,7 +285,9 @@ class KernelTD(Stateful):
             np.zeros(n),
             np.exp(-0.5 * squared / self.bandwidth**2),
             np.array(options),
-            np.zeros(2, np.int64),
+            np.zeros(3, np.int64),
+            np.full(check_integer("memory", memory, 0), -1),
+            np.zeros(n, np.int64),
             np.zeros((2, n)),
             np.full((2, len(vectors)), float(initial_value)),
             np.zeros((2, d)),
@@ -309,7 +347,8 @@ class KernelTD(Stateful):
             "weights": arrays.weights[:n].copy(),
             "actions": self.actions.copy(),
             "options": arrays.options.copy(),
-            "sizes": np.array([arrays.weights.size]),
+            "sizes": np.array([arrays.weights.size, arrays.sizes[LEARNT]]),
+            "recent": arrays.recent.copy(),
             "widths": np.array([self.bandwidth, self.merge_radius]),
         }
 
@@ -329,6 +368,7 @@ class KernelTD(Stateful):
                 initial_value=initial,
                 merge_radius=merge_radius,
                 capacity=int(state["sizes"][0]),
+                memory=len(state["recent"]),
             )
             n = len(weights)
             actions = np.asarray(state["centre_actions"])
@@ -337,6 +377,8 @@ class KernelTD(Stateful):
             if n and not (actions.min() >= 0 and actions.max() < len(made.actions)):
                 raise ValueError("unknown action")
             made.arrays.centres[:, :n], made.arrays.actions[:n], made.arrays.weights[:n] = centres, actions, weights
+            made.arrays.recent[:], made.arrays.sizes[LEARNT] = state["recent"], state["sizes"][1]
+            np.add.at(made.arrays.support[:n], made.arrays.recent[made.arrays.recent >= 0], 1)
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise DataError("`state` must come from `KernelTD.state_dict()`. Save it again.") from error
         made.arrays.sizes[COUNT] = n
