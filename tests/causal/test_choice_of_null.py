@@ -135,6 +135,8 @@ def test_a_spectral_line_is_found_between_the_frequencies_of_the_grid():
     noise = np.random.default_rng(0).normal(size=200)
     assert spectral_line(np.sin(2 * np.pi * t / 11.3) + noise) == pytest.approx(1 / 11.3, abs=1 / 1000)
     assert spectral_line(noise) is None
+    # Beside the last frequency of the grid there is no room to look further.
+    assert spectral_line(np.cos(0.995 * np.pi * t)) == pytest.approx(0.4975, abs=1 / 200)
     with_gaps = np.where(t % 9 == 4, np.nan, np.sin(2 * np.pi * t / 11.3))
     assert spectral_line(with_gaps) == pytest.approx(1 / 11.3, abs=1 / 1000)
 

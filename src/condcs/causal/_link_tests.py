@@ -676,7 +676,7 @@ def spectral_line(values: FloatArray) -> float | None:
     if m * (1 - share) ** (m - 1) > _LINE:
         return None
     fine = np.abs(np.fft.rfft(left, 16 * len(left)))
-    near = 16 * (int(power.argmax()) + 1) + np.arange(-16, 17)
+    near = np.minimum(16 * (int(power.argmax()) + 1) + np.arange(-16, 17), len(fine) - 1)
     return float(near[int(fine[near].argmax())] / (16 * len(left)))
 
 
