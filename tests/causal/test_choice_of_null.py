@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from condcs.causal import causal_graph, causal_test
-from condcs.causal._link_tests import Helpers, variance_inflation, widened
+from condcs.causal._link_tests import Conditions, has_trend, spectral_line, variance_inflation, widened
 from condcs.causal._series import CausalProblem, Embedding, Link, check_series_table
 from condcs.datasets import make_henon_chain
 from condcs.exceptions import ParameterError
@@ -95,8 +95,7 @@ def test_a_season_beyond_the_past_looked_like_a_link():
     assert sum((p <= 0.05).sum() for p in found) <= 6
     pair = tuple(check_series_table("series", seasonal(200, 0)))
     problem = CausalProblem(pair, Embedding(), (Link(0, 1),))
-    assert Helpers(problem).season(Link(0, 1)) == (12,)
-    assert Helpers(problem).condition(Link(0, 1)).shape == (199, 2)
+    assert Conditions(problem).of(Link(0, 1)) == ((1, 1), (1, 12))
 
 
 def test_a_third_series_that_helps_is_conditioned_on():
@@ -110,4 +109,41 @@ def test_a_third_series_that_helps_is_conditioned_on():
     assert graph.pvalues[1, 2] <= 0.05
     variables = tuple(check_series_table("series", series))
     problem = CausalProblem(variables, Embedding(), (Link(2, 1),))
-    assert Helpers(problem).of(Link(2, 1)) == (0,)
+    assert {(0, 1), (1, 1)} <= set(Conditions(problem).of(Link(2, 1)))
+
+
+def around(kind, seed):
+    """Two independent autoregressions around a season or a trend that they share."""
+    n = 200
+    t, x = np.arange(n), np.random.default_rng(seed).normal(size=(n, 2))
+    for k in range(1, n):
+        x[k] += 0.5 * x[k - 1]
+    shared = 1.5 * np.sin(2 * np.pi * t / 12) if kind == "season" else 5 * t / n
+    return x + shared[:, None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["season", "trend"])
+def test_a_season_or_trend_that_two_series_share_looked_like_a_link(kind):
+    """More than half of such links had p <= 0.05; of 24 at that level, more than 6 are a surprise of 0.1%."""
+    found = [causal_graph(around(kind, seed), rng=0).pvalues for seed in range(12)]
+    assert sum((p <= 0.05).sum() for p in found) <= 6
+
+
+def test_a_spectral_line_is_found_between_the_frequencies_of_the_grid():
+    t = np.arange(200)
+    noise = np.random.default_rng(0).normal(size=200)
+    assert spectral_line(np.sin(2 * np.pi * t / 11.3) + noise) == pytest.approx(1 / 11.3, abs=1 / 1000)
+    assert spectral_line(noise) is None
+    # Beside the last frequency of the grid there is no room to look further.
+    assert spectral_line(np.cos(0.995 * np.pi * t)) == pytest.approx(0.4975, abs=1 / 200)
+    with_gaps = np.where(t % 9 == 4, np.nan, np.sin(2 * np.pi * t / 11.3))
+    assert spectral_line(with_gaps) == pytest.approx(1 / 11.3, abs=1 / 1000)
+
+
+def test_a_trend_is_told_from_a_random_walk():
+    """In 200 random walks at most a few have a slope in time of more than 4 standard errors."""
+    steps = np.random.default_rng(0).normal(size=(200, 150))
+    assert sum(has_trend(walk) for walk in steps.cumsum(axis=1)) <= 10
+    assert all(has_trend(5 * np.arange(150) / 150 + noise) for noise in steps)
+    assert not any(has_trend(noise) for noise in steps)

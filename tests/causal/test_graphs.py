@@ -215,3 +215,27 @@ def test_level_of_independent_series():
         rejected += int(np.sum(pvalues[[0, 1], [1, 0]] <= 0.05))
     low, high = binom.interval(0.999, 200, 0.05)
     assert low <= rejected <= high
+
+
+def product_of_two(n, steps):
+    """Two noises, and a series that is their product so many steps before, with a memory of its own."""
+    noise = np.random.default_rng(4).normal(size=(n, 3))
+    for t in range(steps, n):
+        noise[t, 2] = 0.3 * noise[t - 1, 2] + noise[t - steps, 0] * noise[t - steps, 1] + 0.3 * noise[t, 2]
+    return noise
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_conditional_links_look_as_far_back_as_all_series_together_need(steps):
+    """The own past says order 1 in both cases; a product of two series is seen if both are looked at."""
+    graph = causal_graph(product_of_two(200, steps), conditional=True, rng=0)
+    assert {e.source_steps[-1] for e in graph.embeddings} == {steps}
+    assert (graph.pvalues[[0, 1], 2] < 1e-4).all()
+    assert (graph.pvalues[[2, 2, 0, 1], [0, 1, 1, 0]] > 0.01).all()
+
+
+def test_short_series_are_conditioned_on_one_past_value():
+    """Ten series of 25 times leave no room for a choice."""
+    series = np.random.default_rng(0).normal(size=(25, 10))
+    graph = causal_graph(series, conditional=True, null="signs", rng=0)
+    assert set(graph.embeddings) == {Embedding(1, delay=1)}

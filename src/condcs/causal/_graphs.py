@@ -14,7 +14,7 @@ from condcs._core.checks import check_alpha, check_rng
 from condcs._core.errors import ParameterError, public
 from condcs._core.settings import config_context
 from condcs.causal._influence_measures import Measure, MissingPartnerError
-from condcs.causal._link_tests import LinkTests, Null, joined_tests, tested_links
+from condcs.causal._link_tests import LinkTests, Null, joined_tests, run_link_tests
 from condcs.causal._predictive_choice import GivenEmbedding, embeddings_of
 from condcs.causal._series import (
     CausalProblem,
@@ -23,6 +23,7 @@ from condcs.causal._series import (
     Link,
     Missing,
     Series,
+    check_embedding,
     check_flag,
     check_series_table,
     in_ranks,
@@ -210,9 +211,10 @@ def causal_graph(
     embedding : "auto", int, Embedding, or mapping from names of targets to Embedding
         As in `causal_test`: by default lag and order of each target are those that predict it best
         (`select_embeddings` says how). With too short an own past, the reverse of a true link looks significant.
+        Conditional links have one lag and order, at which the pasts of all series predict all of them best.
     conditional : bool
-        Condition each link on the pasts of all other series, which excludes indirect links. That takes many samples:
-        the past then has as many dimensions as there are series, times the order.
+        Condition each link on the pasts of all other series, which excludes indirect links. The past then has as many
+        dimensions as there are series, times the order; 150 times were enough for 7 series of order 1.
     measure, ranks, missing
         As in `causal_score`.
     null, n_resamples, rng, n_jobs
@@ -234,9 +236,8 @@ def causal_graph(
     """
     variables = check_series_table("series", series, missing)
     variables = in_ranks(variables) if check_flag("ranks", ranks) else variables
-    embeddings = _embeddings(embedding, variables)
+    embeddings = _embeddings(embedding, variables, conditional=check_flag("conditional", conditional))
     count = len(variables)
-    check_flag("conditional", conditional)
     links = tuple(
         Link(i, j, tuple(k for k in range(count) if k not in (i, j)) if conditional else ())
         for j in range(count)
@@ -246,7 +247,7 @@ def causal_graph(
     generator = check_rng(rng)
     problems = _problems(tuple(variables), embeddings, links)
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
-        found = [tested_links(p, measure, null, n_resamples, generator, progress=progress) for p in problems]
+        found = [run_link_tests(p, measure, null, n_resamples, generator, progress=progress) for p in problems]
     return _graph([one.name for one in variables], embeddings, problems, joined_tests(found))
 
 
@@ -263,17 +264,20 @@ def _problems(
     return [CausalProblem(variables, e, tuple(own), furthest) for (e, _), own in alike.items()]
 
 
-def _embeddings(given: GivenEmbedding | Mapping[str, Embedding], targets: list[Series]) -> tuple[Embedding, ...]:
+def _embeddings(
+    given: GivenEmbedding | Mapping[str, Embedding], targets: list[Series], *, conditional: bool
+) -> tuple[Embedding, ...]:
     every = range(len(targets))
     if not isinstance(given, Mapping):
-        return embeddings_of(targets, every, given)
+        return embeddings_of(targets, every, given, conditional=conditional)
     absent = [target.name for target in targets if target.name not in given]
     if absent:
         raise ParameterError(
             f"`embedding` must name every series if it is a mapping, got none for {absent[0]!r}. Add it, or pass "
             'embedding="auto".'
         )
-    return tuple(embeddings_of(targets, [place], given[targets[place].name])[0] for place in every)
+    length = len(targets[0])
+    return tuple(check_embedding(given[target.name], length) for target in targets)
 
 
 def _graph(

@@ -31,6 +31,7 @@ from condcs.causal._series import (
     FloatArray,
     Link,
     Missing,
+    Series,
     check_different,
     check_flag,
     check_kind,
@@ -114,6 +115,12 @@ are conditioned on at most."""
 _CLEAR = 3.0
 """Standard errors from which an autocorrelation is clearly not 0."""
 
+_LINE = 1e-3
+"""p-value of a wave that stands out."""
+
+_TREND = 4.0
+"""Standard errors from which a slope in time is a trend; those of a random walk are seldom above 3.5."""
+
 _CLOSED_FORM_ROWS = 2000
 """Rows up to which the p-values of random signs are in closed form; beyond, its matrices would take gigabytes."""
 
@@ -176,7 +183,8 @@ def causal_score(
         Other series whose pasts are conditioned on (at the lags of x), to tell direct from indirect links.
     embedding : "auto", int or Embedding
         Number of past values of each series, or an `Embedding` with lag and delay. By default lag and order are those
-        that predict y best, as `select_embeddings` chooses them.
+        that predict y best: from its own past, as `select_embeddings` chooses them, or, if others are given, from the
+        pasts of all series together.
     measure : {"conditional_cs", "linear_granger", "kernel_granger", "transfer_entropy"} or an instance with options
         What is computed: `ConditionalCS`, or `LinearGranger`, `KernelGranger` or `TransferEntropy` for comparison.
     ranks : bool
@@ -267,7 +275,7 @@ def causal_test(
     """
     problem = _two_series_problem(x, y, given, ranks, missing, embedding)
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
-        found = tested_links(problem, measure, null, n_resamples, rng, progress=False)
+        found = run_link_tests(problem, measure, null, n_resamples, rng, progress=False)
     bandwidths = {}
     if found.bandwidths is not None:
         names = ("bandwidth_x", "bandwidth_y", *(f"bandwidth_given_{i + 1}" for i in range(len(problem.series) - 2)))
@@ -308,10 +316,11 @@ def _two_series_problem(
     check_different(series)
     series = in_ranks(series) if check_flag("ranks", ranks) else series
     links = (Link(0, 1, tuple(range(2, len(series)))),)
-    return CausalProblem(tuple(series), embeddings_of(series, [1], embedding)[0], links)
+    chosen = embeddings_of(series, [1], embedding, conditional=len(series) > 2)[0]
+    return CausalProblem(tuple(series), chosen, links)
 
 
-def tested_links(
+def run_link_tests(
     problem: CausalProblem,
     measure: Measure,
     null: Null,
@@ -319,8 +328,9 @@ def tested_links(
     rng: int | np.random.Generator | None,
     *,
     progress: bool,
+    conditions: Conditions | None = None,
 ) -> LinkTests:
-    """Score all links of a problem on the data and on surrogates."""
+    """Score all links of a problem on the data and on surrogates, or test them by signs given the conditions."""
     chosen = check_measure(measure)
     by_residuals = isinstance(chosen, ConditionalCS)
     surrogates: Surrogates | None = None
@@ -350,7 +360,7 @@ def tested_links(
     title = f"{chosen.name}, {null if surrogates is None else surrogates.name} null"
     with progress_bar(len(problem.links), progress, title) as advance:
         if surrogates is None:
-            return _by_signs(scorer, count, generator, advance)
+            return _by_signs(scorer, conditions or Conditions(problem), count, generator, advance)
         if isinstance(surrogates, ShiftedWindows):
             return _by_windows(scorer, surrogates, count, generator, advance)
         return _by_orders(scorer, surrogates, count, generator, advance)
@@ -360,73 +370,108 @@ def _by_noise(
     problem: CausalProblem, measure: Measure, n_resamples: int, rng: np.random.Generator, *, progress: bool
 ) -> LinkTests:
     """Test links by signs if what they are conditioned on leaves noise of the target, and others by windows."""
-    helpers = Helpers(problem)
-    noisy = [helpers.unexplained(link) > _LEAST_NOISE for link in problem.links]
-    groups = {
-        "signs": [place for place, chosen in enumerate(noisy) if chosen],
-        "windows": [place for place, chosen in enumerate(noisy) if not chosen],
-    }
+    conditions = Conditions(problem)
+    noisy = np.array([conditions.unexplained(link) > _LEAST_NOISE for link in problem.links])
+    groups: dict[NullName, Any] = {"signs": np.flatnonzero(noisy), "windows": np.flatnonzero(~noisy)}
     found = []
     for name, places in groups.items():
-        if places:
+        if len(places):
             own = replace(problem, links=tuple(problem.links[place] for place in places))
-            null: Any = name
-            found.append(tested_links(own, measure, null, n_resamples, rng, progress=progress))
-    return joined_tests(found, np.argsort([place for places in groups.values() for place in places]))
+            found.append(run_link_tests(own, measure, name, n_resamples, rng, progress=progress, conditions=conditions))
+    return joined_tests(found, np.argsort(np.concatenate(list(groups.values()))))
 
 
-class Helpers:
-    """Which third series help to predict a target, and what they and its own past leave of it unexplained.
+Values = tuple[tuple[int, int], ...]
+"""Past values: (series, steps before the target), in increasing order."""
 
-    A driver of the target is also known to the older past of what the target drives: without it, the reverse of a true
-    link would be significant.
+
+class Conditions:
+    """What each link is conditioned on, and what regressions on past values leave of a target.
+
+    Beside the own past and those of the series that are given, a link is conditioned on the third series that helps
+    most to predict the target: a driver of the target is also known to the older past of what the target drives, so
+    that without it the reverse of a true link would be significant. And on what time itself tells: the value of the
+    target one season ago, if its own past leaves an autocorrelation there; and time, if source and target both have a
+    trend, or waves in time, if both have a season of the same length. Noise hides the phase of a season that two series
+    share; each would tell it the other.
     """
 
     def __init__(self, problem: CausalProblem) -> None:
-        self._problem = problem
-        self._shares: dict[tuple[int, tuple[int, ...]], float] = {}
+        self.problem = problem
+        self._smoothers: dict[Values, tuple[FloatArray, Smoother | None]] = {}
+        self._series = list(problem.series)
+        self._kept: dict[tuple[int, Values], tuple[FloatArray, float]] = {}
         self._ranked: dict[int, list[int]] = {}
-        self._seasons: dict[int, tuple[int, ...]] = {}
 
-    def of(self, link: Link) -> tuple[int, ...]:
-        """Return the third series that a link is conditioned on: beside its own, those that help."""
-        ranked = self._of_target(link.target)
-        return tuple(v for v in ranked if v not in (link.source, *link.given))[:_MOST_HELPERS]
+    def of(self, link: Link) -> Values:
+        """Return the past values that a link is conditioned on."""
+        steps = self.problem.embedding.source_steps
+        least = {*self._own(link.target), *((v, step) for v in link.given for step in steps)}
+        season = ((link.target, step) for step in self._season(link.target))
+        shared = self._shared_by_time(link)
+        most = {*least, *((v, step) for v in self._helpers(link) for step in steps), *season, *shared}
+        # Helpers may be missing, and a season is not known of the first times.
+        enough = np.isfinite(self.columns(tuple(most))).all(axis=1).sum() >= FEWEST_ROWS
+        return tuple(sorted(most if enough else least))
 
-    def condition(self, link: Link) -> FloatArray:
-        """Return the own past, those of the series given, and those of helpful ones; NaN where not measured."""
-        problem = self._problem
-        steps = problem.embedding.source_steps
-        pasts = [problem.past(v, steps) for v in self.of(link)]
-        return np.hstack([problem.parts(link)[1], *pasts, *(self._earlier(link.target, k) for k in self.season(link))])
-
-    def season(self, link: Link) -> tuple[int, ...]:
-        """Return the step at which what the own past leaves of the target is autocorrelated most, if it clearly is."""
-        if link.target not in self._seasons:
-            problem = self._problem
-            own = problem.past(link.target, problem.embedding.own_steps)
-            left = Smoother(own, (False,) * own.shape[1]).residuals(problem.past(link.target, (0,)))[0]
-            found = _autocorrelations(_on_grid(problem, left))
-            found[[k - 1 for k in problem.embedding.own_steps if k <= len(found)]] = 0.0
-            best = int(np.argmax(found))
-            clear = found[best] > _CLEAR / np.sqrt(problem.rows)
-            self._seasons[link.target] = (best + 1,) if clear else ()
-        return self._seasons[link.target]
-
-    def _earlier(self, v: int, step: int) -> FloatArray:
-        """Return the values so many steps before the targets; NaN before the first."""
-        times = self._problem.times
-        return np.where((times >= step)[:, None], self._problem.series[v].values[times - step], np.nan)
+    def columns(self, values: Values) -> FloatArray:
+        """Return past values as columns; NaN before the first time and where not measured."""
+        times = self.problem.times
+        return np.hstack(
+            [np.where((times >= step)[:, None], self._series[v].values[times - step], np.nan) for v, step in values]
+        )
 
     def unexplained(self, link: Link) -> float:
         """Return the share of the variance of the target that is left by what the link is conditioned on."""
-        return self._share(link.target, (*link.given, *self.of(link)))
+        return self._share(link.target, (*link.given, *self._helpers(link)))
 
-    def _of_target(self, target: int) -> list[int]:
+    def left(self, target: int, values: Values) -> FloatArray:
+        """Return what a regression on past values leaves of the target; NaN where one of them is missing."""
+        return self._regressed(target, values)[0]
+
+    def _own(self, target: int) -> Values:
+        return tuple((target, step) for step in self.problem.embedding.own_steps)
+
+    def _season(self, target: int) -> tuple[int, ...]:
+        """Return the step at which what the own past leaves of the target is autocorrelated most, if it clearly is."""
+        problem = self.problem
+        found = _autocorrelations(_on_grid(problem, self.left(target, self._own(target))))
+        found[[k - 1 for k in problem.embedding.own_steps if k <= len(found)]] = 0.0
+        best = int(np.argmax(found))
+        return (best + 1,) if found[best] > _CLEAR / np.sqrt(problem.rows) else ()
+
+    def _shared_by_time(self, link: Link) -> Values:
+        """Return functions of time that source and target both follow: a trend, waves of a season and of half of it."""
+        source, target = (self.problem.series[v].values[:, 0] for v in link[:2])
+        n = len(target)
+        found: Values = ()
+        if has_trend(source) and has_trend(target):
+            found += self._function("trend", np.arange(n) / n)
+        lines = spectral_line(source), spectral_line(target)
+        if lines[0] is not None and lines[1] is not None and abs(lines[0] - lines[1]) <= 1 / (2 * n):
+            turns = 2 * np.pi * lines[1] * np.arange(n)
+            for k in (1, 2):
+                found += self._function(f"{k} sin {lines[1]}", np.sin(k * turns))
+                found += self._function(f"{k} cos {lines[1]}", np.cos(k * turns))
+        return found
+
+    def _function(self, name: str, values: FloatArray) -> Values:
+        """Take a function of time as one more series, whose present value is known."""
+        names = [one.name for one in self._series[len(self.problem.series) :]]
+        if name not in names:
+            self._series.append(Series(name, values[:, None]))
+            names.append(name)
+        return ((len(self.problem.series) + names.index(name), 0),)
+
+    def _helpers(self, link: Link) -> tuple[int, ...]:
+        others = [v for v in range(len(self.problem.series)) if v not in (link.source, link.target, *link.given)]
+        return tuple(v for v in self._ranked_helpers(link.target) if v in others)[:_MOST_HELPERS] if others else ()
+
+    def _ranked_helpers(self, target: int) -> list[int]:
         """Take, one by one, the series whose last value helps most; the most helpful first."""
         if target not in self._ranked:
             chosen: list[int] = []
-            others = [v for v in range(len(self._problem.series)) if v != target]
+            others = [v for v in range(len(self.problem.series)) if v != target]
             while others and len(chosen) <= _MOST_HELPERS:
                 now = self._share(target, tuple(chosen))
                 best = min(others, key=lambda v: self._share(target, (*chosen, v)))
@@ -438,20 +483,25 @@ class Helpers:
         return self._ranked[target]
 
     def _share(self, target: int, others: tuple[int, ...]) -> float:
-        if (target, others) not in self._shares:
-            self._shares[target, others] = self._left(target, others)
-        return self._shares[target, others]
+        return self._regressed(target, tuple(sorted({*self._own(target), *((v, 1) for v in others)})))[1]
 
-    def _left(self, target: int, others: tuple[int, ...]) -> float:
-        problem = self._problem
-        own = problem.past(target, problem.embedding.own_steps)
-        inputs = np.hstack([own, *(problem.past(v, (1,)) for v in others)])
-        complete = np.isfinite(inputs).all(axis=1)
-        y = problem.past(target, (0,))[complete]
-        if len(y) < FEWEST_ROWS:
-            return 1.0
-        left_out = Smoother(inputs[complete], (False,) * inputs.shape[1]).residuals(y)[1]
-        return float(np.max((left_out**2).mean(axis=0) / y.var(axis=0)))
+    def _regressed(self, target: int, values: Values) -> tuple[FloatArray, float]:
+        """Return what is left of the target, and as a share of its variance with each row left out of the fit."""
+        if values not in self._smoothers:
+            inputs = self.columns(values)
+            complete = np.isfinite(inputs).all(axis=1)
+            enough = complete.sum() >= FEWEST_ROWS
+            smoother = Smoother(inputs[complete], (False,) * inputs.shape[1]) if enough else None
+            self._smoothers[values] = complete, smoother
+        if (target, values) not in self._kept:
+            complete, smoother = self._smoothers[values]
+            y = self.problem.past(target, (0,))
+            left, share = np.full_like(y, np.nan), 1.0
+            if smoother is not None:
+                left[complete], left_out = smoother.residuals(y[complete])
+                share = float(np.max((left_out**2).mean(axis=0) / y[complete].var(axis=0)))
+            self._kept[target, values] = left, share
+        return self._kept[target, values]
 
 
 def _by_windows(
@@ -546,24 +596,24 @@ def block_orders(
     return orders
 
 
-def _by_signs(scorer: Scorer, n_resamples: int, rng: np.random.Generator, advance: Any) -> LinkTests:
+def _by_signs(
+    scorer: Scorer, conditions: Conditions, n_resamples: int, rng: np.random.Generator, advance: Any
+) -> LinkTests:
     """Test each link by products of residuals under random signs; the scores are those of the whole series."""
-    problem, tests, helpers = scorer.problem, RepeatedIndependence(), Helpers(scorer.problem)
+    problem, tests = scorer.problem, RepeatedIndependence()
     pvalues = np.empty(len(problem.links))
     for place, (link, stream) in enumerate(zip(problem.links, rng.spawn(len(problem.links)), strict=True)):
-        target, alone, source = problem.parts(link)
-        condition = helpers.condition(link)
+        values = conditions.of(link)
+        target, _, source = problem.parts(link)
+        condition = conditions.columns(values)
         complete = np.isfinite(condition).all(axis=1)
-        if complete.sum() < FEWEST_ROWS:
-            condition, complete = alone, np.ones(len(target), bool)
         x, y, z = (part[complete] for part in (source, target, condition))
         if len(y) <= _CLOSED_FORM_ROWS:
             found = tests(x, y, z).pvalue
         else:
             found = independence_test(x, y, given=z, n_resamples=n_resamples, rng=stream).pvalue
-        left = np.full_like(target, np.nan)
-        both = np.hstack([z, x])
-        left[complete] = Smoother(both, (False,) * both.shape[1]).residuals(y)[0]
+        of_source = ((link.source, step) for step in problem.embedding.source_steps)
+        left = conditions.left(link.target, tuple(sorted({*values, *of_source})))
         pvalues[place] = widened(found, variance_inflation(problem, link, left))
         advance(1)
     nothing, scores = np.empty((len(pvalues), 0)), scorer.on_everything()
@@ -610,6 +660,35 @@ def _on_grid(problem: CausalProblem, rows: FloatArray) -> FloatArray:
     made = np.full((len(problem.series[0]), rows.shape[1]), np.nan)
     made[problem.times] = rows
     return made
+
+
+def spectral_line(values: FloatArray) -> float | None:
+    r"""Return the frequency of a wave that stands out of what the last value leaves, in turns per step, or None.
+
+    By Fisher's test: of m periodogram values of white noise the largest exceeds a share g of their sum with a
+    probability of about :math:`m (1 - g)^{m - 1}`.
+    """
+    centred = np.nan_to_num(values - np.nanmean(values))
+    before, now = centred[:-1], centred[1:]
+    left = now - before * (before @ now) / (before @ before)
+    power = np.abs(np.fft.rfft(left))[1 : (len(left) + 1) // 2] ** 2
+    m, share = len(power), power.max() / max(float(power.sum()), np.finfo(float).tiny)
+    if m * (1 - share) ** (m - 1) > _LINE:
+        return None
+    fine = np.abs(np.fft.rfft(left, 16 * len(left)))
+    near = np.minimum(16 * (int(power.argmax()) + 1) + np.arange(-16, 17), len(fine) - 1)
+    return float(near[int(fine[near].argmax())] / (16 * len(left)))
+
+
+def has_trend(values: FloatArray) -> bool:
+    """Whether time helps clearly to predict a series beyond its last value, linearly."""
+    pairs = np.column_stack([np.ones(len(values) - 1), np.arange(len(values) - 1.0), values[:-1], values[1:]])
+    pairs = pairs[np.isfinite(pairs).all(axis=1)]
+    design = pairs[:, :3] - np.concatenate([[0.0], pairs[:, 1:3].mean(axis=0)])
+    inverse = np.linalg.pinv(design.T @ design)
+    slopes = inverse @ (design.T @ pairs[:, 3])
+    noise = ((pairs[:, 3] - design @ slopes) ** 2).sum() / max(len(pairs) - 3, 1)
+    return bool(np.abs(slopes[1]) > _TREND * np.sqrt(noise * inverse[1, 1]))
 
 
 def _autocorrelations(values: FloatArray) -> FloatArray:

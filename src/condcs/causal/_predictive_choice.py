@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from condcs._core.arrays import Array
 from condcs._core.checks import check_integer
 from condcs._core.errors import ShapeError, public
+from condcs._inference.smoothing import Smoother
 from condcs._kernels.row_sums import exp_in_place
 from condcs.causal._influence_measures import BandwidthRule, bandwidth_in_unit, median_bandwidth
 from condcs.causal._series import (
@@ -189,14 +191,60 @@ def select_embeddings(
     return {one.name: search.choice(place) for place, one in enumerate(variables)}
 
 
-def embeddings_of(variables: Sequence[Series], targets: Sequence[int], given: GivenEmbedding) -> tuple[Embedding, ...]:
-    """Return an embedding for each target: as given, or the one that predicts it best."""
+def embeddings_of(
+    variables: Sequence[Series], targets: Sequence[int], given: GivenEmbedding, *, conditional: bool
+) -> tuple[Embedding, ...]:
+    """Return an embedding for each target: as given, or the one that predicts best.
+
+    A conditional link looks at the pasts of all series, so that it is all of them together that have to predict.
+    """
     length = len(variables[0])
     if not isinstance(given, str) or given != "auto":
         return (check_embedding(given, length),) * len(targets)
     check_embedding(Embedding(1, delay=1), length)
+    if conditional:
+        return (common_embedding(variables, targets),) * len(targets)
     search = EmbeddingSearch(variables)
     return tuple(search.embedding(target) for target in targets)
+
+
+def common_embedding(
+    variables: Sequence[Series],
+    targets: Sequence[int],
+    lags: Sequence[int] = LAGS,
+    orders: Sequence[int] = ORDERS,
+) -> Embedding:
+    """Choose the lag and order at which regressions on the pasts of all series leave least of the targets.
+
+    The errors, with each row left out of the fit, are averaged over the targets as logarithms; pasts of more columns
+    than a third of the rows are not tried.
+    """
+    length, columns = len(variables[0]), sum(one.values.shape[1] for one in variables)
+    tried = [Embedding(order, lag, delay=1) for order in orders for lag in (lags if order > 1 else lags[:1])]
+    tried = [e for e in tried if e.reach <= max(1, length // _TIMES_PER_STEP)] or tried[:1]
+    places = range(len(variables))
+    links = tuple(Link(i, j) for i in places for j in places if i != j)
+
+    def rows(e: Embedding) -> FloatArray:
+        return CausalProblem(tuple(variables), e, links).times
+
+    # All candidates predict the same targets.
+    while True:
+        times = reduce(np.intersect1d, (rows(e) for e in tried))
+        if len(tried) == 1 or len(times) >= 3 * columns * tried[-1].order_x:
+            break
+        del tried[-1]
+    times = times[:ROWS]
+    if len(tried) == 1:
+        return tried[0]
+    y = np.hstack([variables[target].values[times] for target in targets])
+
+    def error(e: Embedding) -> float:
+        inputs = np.hstack([one.values[times - step] for one in variables for step in e.source_steps])
+        left_out = Smoother(inputs, (False,) * inputs.shape[1]).residuals(y)[1]
+        return float(np.log(np.maximum((left_out**2).mean(axis=0), np.finfo(float).tiny)).mean())
+
+    return min(tried, key=error)
 
 
 class EmbeddingSearch:

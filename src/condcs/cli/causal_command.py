@@ -7,7 +7,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ from condcs.causal import CausalGraph, Embedding, causal_graph
 from condcs.causal._graphs import pvalue_words
 from condcs.causal._influence_measures import MeasureName
 from condcs.causal._link_tests import NullName
-from condcs.causal._predictive_choice import LAGS, ORDERS, EmbeddingSearch
+from condcs.causal._predictive_choice import LAGS, ORDERS, EmbeddingSearch, common_embedding
 from condcs.causal._series import check_series_table, grid_places, in_ranks, on_grid
 from condcs.cli.boundary import check_file
 from condcs.cli.terminal import Terminal, foreign
@@ -183,18 +183,21 @@ def tested(table: SeriesTable, options: CausalOptions) -> CausalGraph:
 
 
 def _embeddings(series: dict[str, FloatArray], options: CausalOptions) -> dict[str, Embedding]:
-    """Return lag and order as given; what is "auto" is chosen for each target by prediction."""
+    """Return lag and order as given; what is "auto" is chosen by prediction, for each target or for all together."""
     lags = LAGS if options.lag == "auto" else (check_integer("lag", options.lag, 1),)
     orders = ORDERS if options.order == "auto" else (check_integer("order", options.order, 1),)
     if len(lags) == len(orders) == 1:
         return dict.fromkeys(series, Embedding(orders[0], lags[0]))
     targets = check_series_table("series", series, "drop")
     targets = in_ranks(targets) if options.ranks else targets
-    search = EmbeddingSearch(targets, lags=lags, orders=orders)
-    chosen = {one.name: search.choice(place) for place, one in enumerate(targets)}
+    if options.conditional:
+        chosen = [common_embedding(targets, range(len(targets)), lags, orders)] * len(targets)
+    else:
+        search = EmbeddingSearch(targets, lags=lags, orders=orders)
+        chosen = [search.choice(place).embedding for place in range(len(targets))]
     # A lag that was given is also the number of steps from a cause to its effect.
     delay = 1 if options.lag == "auto" else None
-    return {name: Embedding(choice.order, choice.lag, delay) for name, choice in chosen.items()}
+    return {one.name: replace(e, delay=delay) for one, e in zip(targets, chosen, strict=True)}
 
 
 def as_json(table: SeriesTable, graph: CausalGraph) -> dict[str, Any]:
