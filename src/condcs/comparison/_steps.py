@@ -363,9 +363,7 @@ class Sizes:
     rows: tuple[int, int]
 
 
-def measure_sizes(
-    pair: Pair, ground: Ground, losses: Losses | None, *, alpha: float, seed: int
-) -> Sizes:
+def measure_sizes(pair: Pair, ground: Ground, losses: Losses | None, *, alpha: float, seed: int) -> Sizes:
     """Measure the change of every response over the inputs that both tables have; alpha is shared among them."""
     rng = np.random.default_rng(seed)
     rows, sizes = some_rows((len(pair.xp), len(pair.xq)), EFFECT_ROWS, rng)
