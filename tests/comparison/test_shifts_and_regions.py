@@ -14,7 +14,7 @@ from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._compare_page import telling_columns
 from condcs.comparison._comparing import STEPS
-from condcs.comparison._steps import compare_inputs, compare_relation, known_rows, standardised
+from condcs.comparison._steps import compare_inputs, compare_relation, known_rows, median_widths, standardised
 from tests.house_prices import house_prices
 
 
@@ -36,9 +36,13 @@ def test_the_tests_are_those_of_the_library():
     options = {"resamples": 59, "seed": 3, "jobs": 1}
     ground = known_rows(pair, 3)
     ours = compare_relation(pair, ground, **options)
-    width = condcs.bandwidth(zp, zq)
+    left = ground.smoother.residuals(np.concatenate([sp, sq]))[0]
+    width, width_y = median_widths(pair.x, np.concatenate([zp, zq])), median_widths(pair.y, left)
+    # Units of a column are its deviation here and its median difference there, 0.95 deviations of a normal sample.
+    np.testing.assert_allclose(width, condcs.bandwidth(zp, zq), rtol=0.1)
+    np.testing.assert_allclose(width_y, condcs.bandwidth(left[:60], left[60:]), rtol=1e-9)
     theirs = condcs.conditional_test(
-        zp, sp, zq, sq, bandwidth_x=width, n_resamples=59, rng=3, propensity=ground.propensity
+        zp, sp, zq, sq, bandwidth_x=width, bandwidth_y=width_y, n_resamples=59, rng=3, propensity=ground.propensity
     )
     assert ours.pvalue == theirs.pvalue
     assert ours.divergence == pytest.approx(theirs.divergence)

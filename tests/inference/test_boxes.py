@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from condcs._inference.regions import Box, BoxSearch
+from condcs._inference.regions import Box, BoxSearch, Ground, _under_redrawn, mean_steps
 
 
 def search(x, categorical, penalty=1.0, second=0.5, least=2.0):
@@ -78,3 +78,32 @@ def test_a_bound_that_cut_off_three_rows():
     s[-10:] = 0.2
     box, _ = BoxSearch(x, [False], penalty=7.0, second=2.5, least=3.0).best(s, v)
     assert box.bounds == {0: (299.5, 389.5)}
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_a_fit_to_redrawn_labels_can_be_taken_from_the_functions(clustered):
+    """Sums of functions over surprises of labels that were fitted again are those of projected functions."""
+    rng = np.random.default_rng(4)
+    x, functions = rng.normal(size=(120, 2)), rng.normal(size=(120, 3))
+    clusters = np.repeat(np.arange(60), 2) if clustered else None
+    ground = Ground.of(x, [False, False], (60, 60), rng, clusters=clusters)
+    found = _under_redrawn(ground, functions, 7, np.random.default_rng(5))
+    labels = ground.propensity.draw(7, np.random.default_rng(5))
+    surprises = [
+        ground.propensity.surprises(ground.labels[None], observed=True)[0],
+        ground.propensity.surprises(labels)[0],
+    ]
+    expected = functions.T @ np.hstack(surprises)
+    np.testing.assert_allclose(found, expected / expected.std(axis=1, keepdims=True), rtol=1e-9)
+
+
+def test_a_small_step_that_no_test_names_is_found_by_all_rows():
+    """A step of 1.5 deviations in 50 of 400 rows: most of it must be known where it is, and little elsewhere."""
+    rng = np.random.default_rng(6)
+    x = rng.uniform(-2, 2, size=(800, 4))
+    inside = (x[:, 0] > 0) & (x[:, 1] > 1)
+    y = x[:, 2] + 0.5 * rng.normal(size=800)
+    y[400:] += 0.75 * inside[400:]
+    steps = mean_steps(Ground.of(x, [False] * 4, (400, 400), rng), y)
+    assert steps[inside].mean() == pytest.approx(0.75, abs=0.2)
+    assert abs(steps[~inside].mean()) < 0.05

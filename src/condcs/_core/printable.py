@@ -1,6 +1,10 @@
-"""Text that is safe to print: names and cells of a file may hold what a terminal would obey."""
+"""Text that is safe to print: names and cells of a file may hold what a terminal would obey. And numbers as text."""
 
 from __future__ import annotations
+
+import math
+
+_LEAST_LENGTH, _LARGEST = 1e-6, 1e12
 
 
 def harmless(text: str, keep: str = "") -> str:
@@ -24,3 +28,33 @@ def harmless(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def alike(*values: float, length: float | None = None, signed: bool = False) -> list[str]:
+    """Write numbers that belong together, rounded alike: to two digits of the length between them.
+
+    Parameters
+    ----------
+    *values : float
+        An estimate and the ends of its interval, say.
+    length : float, optional
+        What two digits are shown of, if that is not the range of the numbers.
+    signed : bool
+        Whether positive numbers have a sign too.
+
+    Examples
+    --------
+    >>> alike(32.71, 25.18, 40.2)
+    ['33', '25', '40']
+    >>> alike(0.1341, 0.09476, 0.19)
+    ['0.134', '0.095', '0.190']
+    >>> alike(13_531, 8_270, 18_791, signed=True)
+    ['+14,000', '+8,000', '+19,000']
+    """
+    span, sign = max(values) - min(values) if length is None else length, "+" if signed else ""
+    if not _LEAST_LENGTH < span < math.inf or max(map(abs, values)) >= _LARGEST:
+        return [format(value, f"{sign}.3g") for value in values]
+    decimals = 1 - math.floor(math.log10(span))
+    # 0 is added: no number is written as minus nothing.
+    rounded = [round(value, decimals) + 0.0 for value in values]
+    return [format(value, f"{sign if value else ''},.{max(0, decimals)}f") for value in rounded]

@@ -16,6 +16,7 @@ from condcs._core.progress import part_of_the_work
 from condcs._inference.anchors import drawn_anchors
 from condcs._inference.nulls import NULLS, label_sampler
 from condcs._inference.propensities import Propensity, Surprises, chosen_propensity, warn_if_unreliable
+from condcs._inference.regions import Ground
 from condcs._inference.resampling import (
     Bootstrap,
     Resampling,
@@ -302,7 +303,11 @@ def _every_view(
         # Covariances and distances that no double can hold are refused, before any work; kernels have no such limits.
         check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
     flags = x.labels or (False,) * values.shape[1]
-    smoother = Smoother(values, flags, clusters)
+    if isinstance(propensity, Ground):
+        # Other questions were asked about the same inputs before.
+        smoother, propensity = propensity.smoother, propensity.propensity
+    else:
+        smoother = Smoother(values, flags, clusters)
     response: Response
     found: Propensity
     # The two lines of defence do not know of each other: each may have a thread of its own.

@@ -33,7 +33,7 @@ from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoo
 _MOST_FUNCTIONS, _ROWS_PER_FUNCTION = 60, 15
 _MOST_LEVERAGE = 0.9
 _FOLDS = 4
-_RESAMPLES = 200
+_RESAMPLES = 100
 _POWER = 0.8
 _PART = 0.1
 """Share of the rows of a change that is confined to a part of x."""
@@ -111,8 +111,15 @@ class LeftOutFit:
 
     def redrawn(self, change: FloatArray) -> FloatArray:
         """Return the fit (n x B) for changes of the weights (n x B), each unit still left out of its own fit."""
-        own = np.einsum("ij,ij->i", self.left, self.units.of_rows(self.units.sums(self.right)))
-        return np.asarray(self.values[:, None] + self.left @ (self.right.T @ change) - own[:, None] * change)
+        found = self.left @ (self.right.T @ change)
+        found -= self._own[:, None] * change
+        found += self.values[:, None]
+        return np.asarray(found)
+
+    @cached_property
+    def _own(self) -> FloatArray:
+        """What a unit's own weight would change at its rows."""
+        return np.asarray(np.einsum("ij,ij->i", self.left, self.units.of_rows(self.units.sums(self.right))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -438,7 +445,7 @@ def measure_effect(
 ) -> Effect:
     """Measure the change of a response: a column of numbers (n x 1), or indicators of labels (n x c).
 
-    `steps` says by how much the mean changed in regions with sharp bounds. Smooth regressions cannot follow these and
+    `steps` says by how much the mean changed in places with sharp bounds. Smooth regressions cannot follow these and
     would leave them as a larger spread.
     """
     # Squares of large numbers would overflow.
@@ -465,11 +472,12 @@ def measure_effect(
     spread = None
     if numeric:
         own = residuals.own[:, 0]
-        if steps is not None:
+        if steps is not None and steps.any():
             level = (columns[:, 0] - np.where(support.second, steps, 0.0)) / unit
             first, second = support.regressions(level, support.design(level))
             own = level - np.where(support.second, second.values, first.values)
-        before, now, *change = _spread(support, own, z, rng)
+        # Mean and spread are two claims about one response: this one must not come from looking twice.
+        before, now, *change = _spread(support, own, stricter, rng)
         spread = Spread(unit * before, unit * now, _times(unit, *change))
     size = _times(scale, np.clip(value, low, high), low, high)
     if not numeric:

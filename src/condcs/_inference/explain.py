@@ -20,6 +20,7 @@ from condcs._core.checks import (
     label_names,
 )
 from condcs._core.errors import ParameterError, public
+from condcs._core.printable import alike
 from condcs._inference.propensities import warn_if_unreliable
 from condcs._inference.regions import (
     Bound,
@@ -162,12 +163,29 @@ def label_words(name: str, labels: Sequence[str]) -> str:
     return f"{name} = {listed}" if len(labels) == 1 else f"{name} in {{{listed}}}"
 
 
-def change_words(change: Change, show: Callable[[float], str] = "{:.3g}".format) -> str:
-    """Write a change with its interval: a difference, or for a spread a factor."""
-    before, now = show(change.before.value), show(change.now.value)
-    low, high = show(change.change.low), show(change.change.high)
-    factor = "x " if change.quantity == "spread" else ""
-    return f"{change.words} {before} -> {now} ({factor}{low} to {high})"
+def level_words(change: Change) -> tuple[str, str]:
+    """Write what y is before and now: shares in percent."""
+    before, now = change.before, change.now
+    in_percent = change.quantity == "share"
+    scale = 100 if in_percent else 1
+    length = scale * max(before.high - before.low, now.high - now.low)
+    first, second = alike(scale * before.value, scale * now.value, length=length)
+    return (f"{first}%", f"{second}%") if in_percent else (first, second)
+
+
+def interval_of(change: Change) -> str:
+    """Write the interval of a change: of a difference, or for a spread of a factor."""
+    ends = change.change.low, change.change.high
+    if change.quantity == "share":
+        return "{} to {} points".format(*alike(*(100 * end for end in ends), signed=True))
+    return ("times " if change.quantity == "spread" else "") + " to ".join(
+        alike(*ends, signed=change.quantity == "mean")
+    )
+
+
+def change_words(change: Change) -> str:
+    """Write a change with its interval."""
+    return f"{change.words} {' -> '.join(level_words(change))} ({interval_of(change)})"
 
 
 @public

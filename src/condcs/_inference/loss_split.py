@@ -15,6 +15,7 @@ import numpy as np
 from condcs._core.arrays import NUMPY, Array
 from condcs._core.checks import check_integer, check_rng, check_same_rows, check_variable
 from condcs._core.errors import ParameterError, ShapeError, public
+from condcs._core.printable import alike
 from condcs._inference.effects import CommonSupport, FloatArray, MeansOnSupport, common_support, some_rows
 from condcs._inference.results import Estimate
 from condcs._inference.smoothing import Smoother
@@ -73,11 +74,16 @@ class LossChange:
         rows = [(PARTS[name], part) for name, part in self.parts.items()]
         rows.append(("together", self.total))
         width = max(len(words) for words, _ in rows)
-        lines = [f"mean loss: {self.before:.4g} before, {self.now:.4g} now"]
-        lines += [
-            f"{words:<{width}}  {part.value:+10.4g}  ({part.low:+.4g} to {part.high:+.4g})" for words, part in rows
-        ]
+        lines = ["mean loss: {} before, {} now".format(*self.levels)]
+        for words, part in rows:
+            value, low, high = alike(*part, signed=True)
+            lines.append(f"{words:<{width}}  {value:>10}  ({low} to {high})")
         return "\n".join(lines)
+
+    @property
+    def levels(self) -> list[str]:
+        """The mean loss before and now, in words."""
+        return alike(self.before, self.now, length=self.total.high - self.total.low)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""

@@ -27,9 +27,10 @@ from typing import Any, Literal
 import numpy as np
 
 from condcs._core.settings import one_blas_thread
-from condcs._inference.propensities import Propensity, chosen_propensity
+from condcs._inference.anchors import over_rows
+from condcs._inference.propensities import Propensity, chosen_propensity, independent_draws
 from condcs._inference.results import Estimate
-from condcs._inference.smoothing import Smoother
+from condcs._inference.smoothing import ClusterMeans, Smoother
 
 FloatArray = np.ndarray[Any, Any]
 Rows = np.ndarray[Any, Any]
@@ -41,6 +42,7 @@ units of the noise."""
 _SMALLEST_ROWS, _SMALLEST_SHARE = 12, 0.02
 _LEAST_SCORE = 3.0
 _MOST_PROPOSED = 12
+_MOST_STEPS = 4
 _SAME = 0.5
 _STILL_THERE = 2.5
 _DRAWN_FLOATS = 2**24
@@ -491,15 +493,27 @@ def _tested(
 
 
 def _under_redrawn(ground: Ground, functions: FloatArray, n_resamples: int, rng: np.random.Generator) -> FloatArray:
-    """Return sums of surprises times each function (rows), for labels as given and redrawn, in deviations of all."""
-    propensity = ground.propensity
+    """Return sums of surprises times each function (rows), for labels as given and redrawn, in deviations of all.
+
+    Probabilities are fitted to redrawn labels too, to first order, as in `Propensity.surprises`. A fit is a projection
+    of the labels, so that it can be taken from the functions instead, once for all draws.
+    """
+    propensity, p = ground.propensity, ground.propensity.probabilities[:, 1]
+    first: Rows | slice = slice(None)
+    if propensity.units is not None:
+        clusters = ClusterMeans(propensity.units)
+        first, functions = clusters.first, np.asarray(clusters.sums @ functions)
+    refitted = functions
     with one_blas_thread():
-        sums = [functions.T @ propensity.surprises(ground.labels[None], observed=True)[0]]
-        batch = max(1, _DRAWN_FLOATS // len(functions))
+        for fit in propensity._fits:
+            shift = fit.shift(lambda rows, fit=fit: fit.variances[rows, None] * functions[rows])
+            terms = over_rows(lambda rows, fit=fit, shift=shift: fit.design.terms(rows) @ shift, len(p))
+            refitted = functions - np.concatenate(list(terms))
+        sums = [(ground.labels[first] - p)[None] @ functions]
+        draw, batch = independent_draws(propensity.probabilities, rng), max(1, _DRAWN_FLOATS // len(p))
         for start in range(0, n_resamples, batch):
-            labels = propensity.draw(min(batch, n_resamples - start), rng)
-            sums.append(functions.T @ propensity.surprises(labels)[0])
-    values = np.hstack(sums)
+            sums.append(draw(min(batch, n_resamples - start)) @ refitted - p @ refitted)
+    values = np.vstack(sums).T
     deviation = values.std(axis=1, keepdims=True)
     return np.asarray(values / np.where(deviation > 0, deviation, 1.0))
 
@@ -556,6 +570,26 @@ def _without(ground: Ground, values: FloatArray, regions: list[Rows]) -> FloatAr
         effect = (w * u * left)[rows].sum() / (w * u**2)[rows].sum()
         left[rows] -= effect * u[rows]
     return left
+
+
+def mean_steps(ground: Ground, values: FloatArray) -> FloatArray:
+    """Return by how much the mean of a response changed at each row, as far as boxes with sharp bounds say so.
+
+    They are the best of all rows, tested or not: smooth regressions cannot follow a step, and what they leave of one
+    would look like a larger spread.
+    """
+    plain, _ = _standardised(values, ground.smoother)
+    left = ground.smoother.residuals(values[:, None])[0][:, 0]
+    u, w, search = ground.surprise, ground.weights, ground.search(slice(None))
+    v, steps = w * u**2, np.zeros(len(values))
+    for _ in range(_MOST_STEPS):
+        box, score = search.best(w * u * plain, v)
+        if score < _LEAST_SCORE:
+            break
+        rows = box.holds(ground.x)
+        steps[rows] += (w * u * left)[rows].sum() / v[rows].sum()
+        plain, left = _without(ground, plain, [rows]), _without(ground, left, [rows])
+    return steps
 
 
 def _shared(a: Rows, b: Rows) -> float:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
+from condcs._core.printable import alike
+from condcs._inference.explain import interval_of, level_words
 from condcs._inference.loss_split import LossChange
 from condcs._inference.plots import bin_means
 from condcs._inference.witness import Witness
@@ -20,14 +23,10 @@ from condcs.comparison._wording import (
     answers,
     column_words,
     effects,
-    interval_words,
     loss_parts,
     overall,
     show,
-    show_level,
-    show_number,
     show_p,
-    show_short,
     unseen,
 )
 from condcs.report._page import Page
@@ -120,7 +119,7 @@ def _loss(page: Page, found: Comparison) -> None:
     loss = found.loss_change
     page.figure(
         loss_figure(loss),
-        alt=f"Bars from the mean loss before, {loss.before:.3g}, by its three parts to the one now, {loss.now:.3g}.",
+        alt="Bars from the mean loss before, {}, by its three parts to the one now, {}.".format(*loss.levels),
         caption="Mean loss before and now, and what lies between them; lines are 95% intervals of the parts.",
     )
     _lines(page, loss_parts(found))
@@ -167,9 +166,8 @@ def _regions(page: Page, found: Comparison) -> None:
                 f"{region.share_p:.0%}",
                 f"{region.share_q:.0%}",
                 change.words,
-                show_level(change, change.before.value),
-                show_level(change, change.now.value),
-                interval_words(change),
+                *level_words(change),
+                interval_of(change),
                 show_p(region.p_value),
             ]
             for region in found.regions
@@ -194,10 +192,11 @@ def _inputs(page: Page, found: Comparison) -> None:
         [
             [
                 one.name,
-                f"{one.involvement:.0%}",
+                # Without a region nothing is known of that.
+                f"{one.involvement:.0%}" if found.regions else None,
                 show_p(one.p_value),
                 *one.sparklines,
-                "; ".join(_how(column, *summary) for summary in one.summaries[:2]),
+                _how(column, one.summaries[:2]),
             ]
             for one, column in shown[:_MOST_INPUTS]
         ],
@@ -206,12 +205,16 @@ def _inputs(page: Page, found: Comparison) -> None:
     )
 
 
-def _how(column: Column, what: str, before: float, now: float) -> str:
+def _how(column: Column, summaries: Sequence[tuple[str, float, float]]) -> str:
+    """Say how an input was distributed before and is now."""
     if column.is_category:
-        return f"{what} {before:.0%} → {now:.0%}"
-    if what == "mean":
-        return f"mean {show(column, before)} → {show(column, now)}"
-    return f"{what} {show_number(before)} → {show_number(now)}{' days' if column.kind == 'date' else ''}"
+        return "; ".join(f"{what} {before:.0%} → {now:.0%}" for what, before, now in summaries)
+    (_, *means), (_, *spreads) = summaries
+    # Two digits of how far it scatters.
+    words = [" → ".join(alike(*values, length=max(spreads))) for values in (means, spreads)]
+    if column.kind == "date":
+        words = [" → ".join(show(column, value) for value in means), f"{words[1]} days"]
+    return f"mean {words[0]}; spread {words[1]}"
 
 
 def _evidence(page: Page, found: Comparison) -> None:
@@ -273,6 +276,7 @@ _WIDTH = 4.6
 _BINS, _FEWEST_IN_BIN = 10, 8
 _BAND = (0.1, 0.9)
 _MOST_LABELS = 10
+_LONG_NUMBER = 1e7
 
 
 def loss_figure(loss: LossChange) -> Any:
@@ -287,10 +291,9 @@ def loss_figure(loss: LossChange) -> Any:
         axes.vlines(place, level + part.low, level + part.high, color=INK, lw=1.6)
         axes.hlines(level, place - 0.7, place + 0.3, color=GREY, lw=1)
     axes.hlines(levels[-1], 3.3, 4.3, color=GREY, lw=1)
-    for place, value in ((0, loss.before), (4, loss.now)):
-        axes.annotate(
-            show_short(value), (place, value), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=9
-        )
+    levels = loss.levels if loss.now < _LONG_NUMBER else [f"{value:.3g}" for value in (loss.before, loss.now)]
+    for place, value, words in zip((0, 4), (loss.before, loss.now), levels, strict=True):
+        axes.annotate(words, (place, value), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=9)
     axes.set_xticks(range(5), names, fontsize=9)
     axes.set_ylabel("mean loss")
     axes.margins(y=0.12)

@@ -223,7 +223,7 @@ def compare_pair(
         tell("where")
         places = find_places(pair, ground, seed=seed, alpha=alpha)
         tell("how large")
-        sizes = measure_sizes(pair, ground, losses, places.regions, alpha=alpha, seed=seed)
+        sizes = measure_sizes(pair, ground, losses, alpha=alpha, seed=seed)
         return inputs, relation, sizes, places
 
     # Most products are small: more threads of BLAS would wait for one another, at the cost of twice the processor time.

@@ -14,7 +14,7 @@ import numpy as np
 
 import condcs
 from condcs._core.arrays import ByValue
-from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
+from condcs._core.errors import CondcsWarning, CostWarning
 from condcs._core.settings import one_blas_thread
 from condcs._inference.effects import Effect, common_support, measure_effect, some_rows
 from condcs._inference.explain import (
@@ -27,11 +27,12 @@ from condcs._inference.explain import (
     interval_words,
 )
 from condcs._inference.loss_split import LossChange, split_change
-from condcs._inference.regions import Ground
+from condcs._inference.regions import Ground, mean_steps
 from condcs._inference.resampling import ROUNDING, largest_studentised, pvalue
 from condcs._inference.results import Estimate
-from condcs._inference.smoothing import Smoother, squared_distances
+from condcs._inference.smoothing import Smoother, median_square, squared_distances
 from condcs._inference.statistics import AGGREGATE_MULTIPLES
+from condcs._inference.views import adjusted_values
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._inference.witness import Witness
 from condcs._kernels.log_kernels import Kernel, KernelName
@@ -46,6 +47,7 @@ Features = list[FloatArray]
 
 INTERVAL_RESAMPLES = 100
 
+_MEDIAN_ROWS = 500
 LANDMARKS = 100
 """Rows at which the kernel on the inputs is exact; the test is exact whatever their number."""
 INPUT_ROWS = 50_000
@@ -144,7 +146,7 @@ def compare_inputs(pair: Pair, ground: Ground, *, resamples: int, seed: int) -> 
     permuted = rng.permuted(np.broadcast_to(labels, (len(labels), resamples)), axis=0)
     every = np.hstack([labels, permuted])[units]
     multiples = (1.0,) if all(column.is_category for column in pair.x) else AGGREGATE_MULTIPLES
-    features = _low_rank(pair.x, pool, median_widths(pair.x, xp, xq), multiples, rng)
+    features = _low_rank(pair.x, pool, median_widths(pair.x, pool), multiples, rng)
     features = [ground.weights[rows, None] * own for own in features]
     with one_blas_thread():
         kernels_only = np.array([_by_label(own, every) for own in features])
@@ -254,6 +256,8 @@ def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, j
     """Test p(y|x): labels redrawn from an estimate of P(table | x), so that a shift of x alone is no evidence."""
     xp, xq = standardised(pair.x, pair.xp, pair.xq)
     yp, yq = standardised(pair.y, pair.yp, pair.yq)
+    labels = [column.is_category for column in pair.y]
+    adjusted = adjusted_values(np.concatenate([yp, yq]), labels, ground.smoother)
     found = condcs.conditional_test(
         xp,
         yp,
@@ -261,9 +265,10 @@ def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, j
         yq,
         kernel_x=kernels(pair.x),
         kernel_y=kernels(pair.y),
-        bandwidth_x=median_widths(pair.x, xp, xq),
+        bandwidth_x=median_widths(pair.x, np.concatenate([xp, xq])),
+        bandwidth_y=None if adjusted is None else median_widths(pair.y, adjusted),
         # Rows with weights are redrawn given these as well, which takes a fit of its own.
-        propensity=None if pair.weights_p is not None else ground.propensity,
+        propensity=None if pair.weights_p is not None else ground,
         n_resamples=resamples,
         rng=seed,
         n_jobs=jobs,
@@ -307,15 +312,19 @@ def standardised(columns: Sequence[Column], p: FloatArray, q: FloatArray) -> tup
     return values[: len(p)], values[len(p) :]
 
 
-def median_widths(columns: Sequence[Column], p: FloatArray, q: FloatArray) -> FloatArray:
-    """One width per column: the median distance over all numbers jointly; categories have none (1 stands for it)."""
-    numeric = [place for place, column in enumerate(columns) if not column.is_category]
+def median_widths(columns: Sequence[Column], values: FloatArray) -> FloatArray:
+    """One width per column: the median distance over all numbers jointly, each in units of its spread, of some rows.
+
+    Categories have none (1 stands for it).
+    """
+    numeric = np.array([not column.is_category for column in columns])
     widths = np.ones(len(columns))
-    if numeric:
-        with warnings.catch_warnings():
-            # Ties that make the median 0 fall back on a larger quantile; on rounded data that is no news.
-            warnings.simplefilter("ignore", BandwidthWarning)
-            widths[numeric] = condcs.bandwidth(p[:, numeric], q[:, numeric])
+    if numeric.any():
+        places = np.linspace(0, len(values) - 1, min(len(values), _MEDIAN_ROWS)).astype(np.int64)
+        some = values[places][:, numeric]
+        spread = some.std(axis=0)
+        spread[spread == 0] = 1.0
+        widths[numeric] = spread * math.sqrt(median_square(squared_distances(some / spread, some / spread)))
     return widths
 
 
@@ -355,13 +364,11 @@ class Sizes:
     rows: tuple[int, int]
 
 
-def measure_sizes(
-    pair: Pair, ground: Ground, losses: Losses | None, regions: Sequence[Region], *, alpha: float, seed: int
-) -> Sizes:
+def measure_sizes(pair: Pair, ground: Ground, losses: Losses | None, *, alpha: float, seed: int) -> Sizes:
     """Measure the change of every response over the inputs that both tables have; alpha is shared among them."""
     rng = np.random.default_rng(seed)
     rows, sizes = some_rows((len(pair.xp), len(pair.xq)), EFFECT_ROWS, rng)
-    y = np.concatenate([pair.yp, pair.yq])[rows]
+    y = np.concatenate([pair.yp, pair.yq])
     whole, clusters = len(rows) == len(ground.x), ground.propensity.units
     support = common_support(
         ground.smoother if whole else Smoother(ground.x[rows], ground.categorical),
@@ -376,9 +383,9 @@ def measure_sizes(
         measure_effect(
             column.name,
             support,
-            _numbers(column, values),
+            _numbers(column, values[rows]),
             numeric=not column.is_category,
-            steps=None if column.is_category else _steps_of(column, pair, regions, rows),
+            steps=None if column.is_category else mean_steps(ground, values)[rows],
             confidence_level=1 - level,
             alpha=level,
             rng=rng,
@@ -389,22 +396,6 @@ def measure_sizes(
         return Sizes(effects, None, sizes)
     loss = np.concatenate(losses)[rows]
     return Sizes(effects, split_change(support, loss, 1 - alpha, _LOSS_RESAMPLES, rng), sizes)
-
-
-def _steps_of(column: Column, pair: Pair, regions: Sequence[Region], rows: IntArray) -> FloatArray | None:
-    """By how much the mean of a response changed in the regions that hold each row; None if none was found for it."""
-    x, steps = np.concatenate([pair.xp, pair.xq]), np.zeros(len(pair.xp) + len(pair.xq))
-    places = {c.name: place for place, c in enumerate(pair.x)}
-    for region in regions:
-        change = next((c for c in region.changes if c.quantity == "mean" and c.column == column.name), None)
-        if region.kind == "mean" and change is not None and region.bounds:
-            inside = np.ones(len(x), bool)
-            for name, bound in region.bounds.items():
-                values, labels = x[:, places[name]], pair.x[places[name]].labels
-                codes = [labels.index(end) for end in bound if isinstance(end, str)]
-                inside &= np.isin(values, codes) if codes else (values > bound[0]) & (values <= bound[1])
-            steps[inside] += change.change.value
-    return steps[rows] if steps.any() else None
 
 
 def _numbers(column: Column, values: FloatArray) -> FloatArray:
@@ -490,7 +481,6 @@ class Places(ByValue):
                 at=x[at],
                 kernel_x=kernels(pair.x),
                 kernel_y=kernels(pair.y),
-                bandwidth_y=_width_of_y(pair),
                 n_resamples=_RESAMPLES,
                 weights_p=pair.weights_p,
                 weights_q=pair.weights_q,
@@ -555,14 +545,6 @@ def _labels_to_show(pair: Pair, found: Explanation) -> tuple[int, ...]:
 
 def _mean(values: FloatArray, weights: FloatArray | None = None) -> float:
     return float(np.average(values, weights=weights)) if len(values) else float("nan")
-
-
-def _width_of_y(pair: Pair) -> Any:
-    """Median width of each response: several in different units have none in common."""
-    widths = [
-        median_widths([column], pair.yp[:, [place]], pair.yq[:, [place]])[0] for place, column in enumerate(pair.y)
-    ]
-    return np.array(widths)
 
 
 def _words(column: Column, values: FloatArray) -> ColumnWords:

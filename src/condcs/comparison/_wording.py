@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from condcs._core.printable import harmless
+from condcs._core.printable import alike, harmless
 from condcs._inference.effects import Effect
+from condcs._inference.explain import interval_of, level_words
 from condcs._inference.loss_split import PARTS
-from condcs._inference.regions import Change
 from condcs._inference.results import Estimate
 from condcs._tables.kinds import Column, describe_columns
 from condcs._tables.pair import Account
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _APART = "the samples hardly overlap"
 """How the warning begins that there is hardly anything to compare."""
+_LEAST_IN_COMMON = 0.05
 _MANY_INPUTS, _SOME_DEPENDENCE = 10, 0.02
 """Inputs from which on an answer without evidence says that fewer would show more, and how much of y one must explain
 to be named."""
@@ -132,7 +133,10 @@ def verdict_words(found: Comparison) -> str:
 
 
 def _is_apart(found: Comparison) -> bool:
-    return any(note.startswith(_APART) for note in found.notes)
+    """Whether there is hardly anything to compare: too few rows, or a small share of them, have counterparts."""
+    rows = len(found.pair.xp) + len(found.pair.xq)
+    few = found.relation.diagnostics["effective_rows"] < _LEAST_IN_COMMON * rows
+    return few or any(note.startswith(_APART) for note in found.notes)
 
 
 def unseen(found: Comparison) -> str:
@@ -172,21 +176,23 @@ def effect_words(column: Column, effect: Effect) -> list[str]:
     average, size = effect.average, effect.size
     if average is not None and _sure(average):
         uneven = size.low > max(abs(average.low), abs(average.high))
+        value, low, high = _amounts(column, abs(average.value), *sorted((abs(average.low), abs(average.high))))
         found.append(
-            f"{_what(column)} is {_amount(column, abs(average.value))} {'higher' if average.value > 0 else 'lower'} on "
-            f"average ({_between(column, average)})" + (", but not equally everywhere" if uneven else "")
+            f"{_what(column)} is {value}{_unit(column)} {'higher' if average.value > 0 else 'lower'} on average "
+            f"({low} to {high})" + (", but not equally everywhere" if uneven else "")
         )
     elif size.low > 0:
+        value, low, high = _amounts(column, *size)
         found.append(
-            f"{_what(column)} differ{'' if _is_plural(column) else 's'} by about {_amount(column, size.value)} "
-            f"({_between(column, size)}), up in some places and down in others"
+            f"{_what(column)} differ{'' if _is_plural(column) else 's'} by about {value}{_unit(column)} "
+            f"({low} to {high}), up in some places and down in others"
         )
     spread = effect.spread
     if spread is not None and _sure(spread.change):
         more = "more" if spread.change.value > 0 else "less"
+        before, now = alike(spread.before, spread.now, length=spread.change.high - spread.change.low)
         found.append(
-            f"{'it' if found else column.name} scatters {more} (standard deviation {show_short(spread.before)} before, "
-            f"{show_short(spread.now)} now)"
+            f"{'it' if found else column.name} scatters {more} (standard deviation {before} before, {now} now)"
         )
     return found
 
@@ -203,7 +209,7 @@ def change_words(found: Comparison) -> str:
         return said
     region = found.regions[0]
     change = region.changes[0]
-    before, now = show_level(change, change.before.value), show_level(change, change.now.value)
+    before, now = level_words(change)
     return f"{said}, most clearly where {region.words} ({change.words}: {before} before, {now} now)"
 
 
@@ -219,9 +225,10 @@ def _range(found: Comparison, *, only_most: bool = False) -> str:
         for column, effect in zip(found.pair.y, found.effects, strict=True):
             low, high = effect.bounds
             of = _what(column) if column.is_category else f"mean and spread of {column.name}"
-            least = f"{_amount(column, low)} to " if low > 0 and not only_most else "at most "
-            words.append(f"for the same inputs, {of} differ by {least}{_amount(column, high)}")
-        words += [f"where {region.words} by {interval_words(region.changes[0])}" for region in found.regions[:1]]
+            least, most = _amounts(column, low, high)
+            least = f"{least} to " if low > 0 and not only_most else "at most "
+            words.append(f"for the same inputs, {of} differ by {least}{most}{_unit(column)}")
+        words += [f"where {region.words} by {interval_of(region.changes[0])}" for region in found.regions[:1]]
     if found.limits.min_effect is not None:
         words.append("the overlap is {:.3f} to {:.3f}".format(*found.relation.overlap_interval))
     return ", and ".join(words)
@@ -238,15 +245,23 @@ def _is_plural(column: Column) -> bool:
 
 
 def _amount(column: Column, value: float) -> str:
-    """Write a difference: shares in percentage points, dates in days."""
-    if column.is_category:
-        return f"{100 * value:.2g} points" if value < 0.995 else f"{100 * value:.0f} points"
-    return f"{show_number(value)} days" if column.kind == "date" else show_short(value)
+    """Write a difference by itself: shares in percentage points, dates in days."""
+    return (f"{100 * value:.2g}" if column.is_category and value < 0.995 else show_short(_in_units(column, value))) + (
+        _unit(column)
+    )
 
 
-def _between(column: Column, estimate: Estimate) -> str:
-    low, high = sorted((abs(estimate.low), abs(estimate.high)))
-    return f"{_amount(column, low).removesuffix(' points')} to {_amount(column, high)}"
+def _amounts(column: Column, *values: float, signed: bool = False) -> list[str]:
+    """Write an estimate and its interval, without the unit."""
+    return alike(*(_in_units(column, value) for value in values), signed=signed)
+
+
+def _in_units(column: Column, value: float) -> float:
+    return 100 * value if column.is_category else value
+
+
+def _unit(column: Column) -> str:
+    return " points" if column.is_category else " days" if column.kind == "date" else ""
 
 
 def _sure(estimate: Estimate) -> bool:
@@ -272,23 +287,14 @@ def loss_parts(found: Comparison) -> Lines:
     loss = found.loss_change
     assert loss is not None
     named = [(PARTS[name], part) for name, part in loss.parts.items()]
-    rows = tuple(
-        (words, _signed(part.value), f"{_signed(part.low)} to {_signed(part.high)}")
-        for words, part in [*named, ("together", loss.total)]
-    )
+    written = [(words, *alike(*part, signed=True)) for words, part in [*named, ("together", loss.total)]]
+    rows = tuple((words, value, f"{low} to {high}") for words, value, low, high in written)
     return Lines(("the mean loss changed because of", "by", "95% interval"), rows, frozenset({"by"}))
 
 
-def _signed(value: float) -> str:
-    return f"{'+' if value > 0 else ''}{show_short(value)}"
-
-
 def _estimate(column: Column, estimate: Estimate, *, signed: bool = False) -> tuple[str, str]:
-    def write(value: float) -> str:
-        return f"{'+' if signed and value > 0 else ''}{_amount(column, value).removesuffix(' points')}"
-
-    unit = " points" if column.is_category else ""
-    return write(estimate.value) + unit, f"{write(estimate.low)} to {write(estimate.high)}{unit}"
+    value, low, high = _amounts(column, *estimate, signed=signed)
+    return value + _unit(column), f"{low} to {high}{_unit(column)}"
 
 
 def answers(found: Comparison, *, overlap: bool = False) -> Lines:
@@ -317,8 +323,7 @@ def responses(found: Comparison) -> tuple[str, ...]:
     """Say what y does over all rows, and the loss."""
     lines = [f"Overall, {words}: {before} before, {after} now." for words, before, after in overall(found)]
     if found.loss_change is not None:
-        loss = found.loss_change
-        lines.append(f"Mean loss: {show_short(loss.before)} before, {show_short(loss.now)} now.")
+        lines.append("Mean loss: {} before, {} now.".format(*found.loss_change.levels))
     return tuple(lines)
 
 
@@ -343,28 +348,14 @@ def where(found: Comparison) -> Lines:
         (
             region.words,
             f"{region.share_p:.0%} → {region.share_q:.0%}",
-            ("" if what else f"{change.words}: ")
-            + f"{show_level(change, change.before.value)} → {show_level(change, change.now.value)}",
-            interval_words(change),
+            ("" if what else f"{change.words}: ") + " → ".join(level_words(change)),
+            interval_of(change),
             show_p(region.p_value),
         )
         for region, change in first
     )
     columns = (title, "rows", what or "what y does there", "change", "p-value")
     return Lines(columns, rows, frozenset(columns[1:]))
-
-
-def interval_words(change: Change) -> str:
-    """Write the interval of a change: of a difference, or of a factor."""
-    if change.quantity == "share":
-        return f"{100 * change.change.low:+.0f} to {100 * change.change.high:+.0f} points"
-    low, high = show_number(change.change.low), show_number(change.change.high)
-    return f"{'times ' if change.quantity == 'spread' else ''}{low} to {high}"
-
-
-def show_level(change: Change, value: float) -> str:
-    """Write what y is in a region: shares in percent."""
-    return f"{100 * value:.3g}%" if change.quantity == "share" else show_number(value)
 
 
 NOWHERE = "No region by itself shows the change clearly enough to be named."
