@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
@@ -15,9 +15,6 @@ import condcs
 from condcs._core.checks import check_choice
 from condcs.cli.boundary import Commands
 from condcs.cli.workers import EFFORT, Dask, on_workers
-
-if TYPE_CHECKING:
-    from condcs._tables.sources import FileOptions
 
 app = typer.Typer(
     cls=Commands,
@@ -353,6 +350,7 @@ def causal(
     gaps: Gaps = None,
 ) -> None:
     """Test which series of a table drive which others; print the links and write an HTML report with the graph."""
+    from condcs._tables.sources import FileOptions
     from condcs.causal._influence_measures import MeasureName
     from condcs.causal._link_tests import NullName
     from condcs.cli.causal_command import CausalOptions, SeriesLayout, SeriesOptions, run
@@ -364,7 +362,7 @@ def causal(
             time=time,
             id=id_column,
             value=value,
-            files=_file_options(form, encoding, decimal, gaps),
+            files=FileOptions(cast(Any, form), encoding, cast(Any, decimal), gaps or ()),
             drop_missing=drop_missing,
         ),
         lag=_number_or_auto(lag),
@@ -438,7 +436,7 @@ def watch(
     that the same command resumes after any interruption. Exit code: 0 = no alarm, 1 = alarms, 2 = error.
     """
     from condcs._tables.pair import ReadOptions
-    from condcs._tables.sources import Format
+    from condcs._tables.sources import FileOptions, Format
     from condcs.cli.watch_command import run
     from condcs.drift import AfterAlarm
 
@@ -449,7 +447,7 @@ def watch(
         missing="drop" if drop_missing else "error",
         max_rows=max_rows,
         seed=seed,
-        files=_file_options(None, encoding, decimal, gaps),
+        files=FileOptions(None, encoding, cast(Any, decimal), gaps or ()),
     )
     given = None if form is None else _one_of(Format, "format", form)
     run(
@@ -476,13 +474,6 @@ def _number_or_auto(value: str) -> Any:
         with suppress(ValueError):
             return kind(value)
     return value
-
-
-def _file_options(form: Any, encoding: str, decimal: Any, gaps: list[str] | None, memory: int = 500) -> FileOptions:
-    """Return how files are read; wrong choices are errors that name them."""
-    from condcs._tables.sources import FileOptions
-
-    return FileOptions(form, encoding, decimal, gaps or (), memory)
 
 
 def _command_line() -> str:
