@@ -118,7 +118,7 @@ class RowSampler:
     def sample(self) -> Sample:
         """Return the rows, in the table's order."""
         kept = sorted(self._kept, key=itemgetter(1))
-        keys, lines, rows = ([entry[i] for entry in kept] for i in range(3))
+        rows, lines, keys = [row for _, _, row, _ in kept], [line for _, line, _, _ in kept], [k for k, *_ in kept]
         return Sample(rows, lines, self.seen, self.gaps, self._by_column, self._short, keys)
 
 
