@@ -61,18 +61,8 @@ class RowSampler:
 
     Each row has a random key and the rows with the smallest keys stay, so memory is bounded by the sample, and neither
     the batches nor the length of the table, which is unknown until its end, change what is drawn. When the kept rows
-    outgrow `memory`, fewer are kept from there on: the smallest keys still are a uniform sample.
-
-    Parameters
-    ----------
-    columns : int
-        Cells of a row.
-    most : int
-        Rows to keep.
-    memory : int
-        Bytes that the kept rows may take up.
-    may_lack : int
-        So many cells at the beginning of a row may be missing; a gap in another one drops the row.
+    outgrow `memory` (bytes), fewer are kept from there on: the smallest keys still are a uniform sample. The first
+    `may_lack` cells of a row may be missing; a gap in another one drops the row.
     """
 
     def __init__(self, columns: int, *, most: int, memory: int, may_lack: int = 0) -> None:
