@@ -187,6 +187,7 @@ def test_embedding_of_ranks_is_the_choice_for_monotone_transforms():
     assert plain["x1"].embedding != select_embeddings(np.exp(8 * series))["x1"].embedding
 
 
+@pytest.mark.slow
 def test_true_links_of_nlvar3_and_of_the_chain():
     """In 1,024 samples: all 3 and all 4 true links, and at most one reverse one.
 
@@ -201,6 +202,7 @@ def test_true_links_of_nlvar3_and_of_the_chain():
     assert reverse <= 1
 
 
+@pytest.mark.slow
 def test_level_of_independent_series():
     """Two unrelated autoregressions: rejections at 0.05 in 200 tests lie within the 99.9% binomial interval."""
     from scipy.stats import binom

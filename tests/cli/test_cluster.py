@@ -257,7 +257,7 @@ def test_text_of_a_file_is_not_obeyed(tmp_path):
     lines = path.read_text().splitlines()
     names = ["<script>alert(1)</script>", "=2+2"]
     path.write_text("\n".join(f"{names[y[i]]},{line}" for i, line in enumerate(lines)))
-    done = run(path, "--k", 2, "--labels", 1, "--out", tmp_path / "out")
+    done = run(path, "--k", 2, "--order", 2, "--labels", 1, "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
     assert "<script>alert" not in (tmp_path / "out" / "clusters.html").read_text()
     assert "'=2+2" in (tmp_path / "out" / "labels.csv").read_text()

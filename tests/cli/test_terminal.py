@@ -68,7 +68,7 @@ COMMANDS = {
     "reproduce": (["reproduce", "fig5", "--quick"], 0, "x differs"),
     "list": (["reproduce"], 0, "fig5"),
     "demo": (["demo", "--rows", 20], 0, "1 <= x <= 2"),
-    "cluster": (["cluster", "waves.csv", "--k", 2, "--jobs", 1], 0, "Mean silhouette"),
+    "cluster": (["cluster", "waves.csv", "--k", 2, "--order", 2, "--jobs", 1], 0, "Mean silhouette"),
     "explore": (["explore", "maze", "--seeds", 1, "--steps", 20, "--rows", 3, "--jobs", 1], 0, "places"),
     "error": (["compare", "é→.csv", "changed.csv", "--y", "price"], 2, ".csv could not be read"),
     "usage": (["compare", "--é→"], 2, "No such option"),

@@ -26,6 +26,12 @@ def reproduce(*arguments):
     return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
 
 
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """One folder for the quick versions: fig4 and table5 show the trials of other tables, which need not run again."""
+    return tmp_path_factory.mktemp("results")
+
+
 def test_without_a_name_all_are_listed():
     shown = reproduce()
     assert shown.exit_code == 0
@@ -34,13 +40,13 @@ def test_without_a_name_all_are_listed():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", experiment_names())
-def test_quick_version_runs_and_writes_its_files(name, tmp_path):
+def test_quick_version_runs_and_writes_its_files(name, results):
     """Tables on the screen; JSON, Markdown and both figures in the folder."""
     if name in NEEDS_DATA and not is_present(NEEDS_DATA[name]):
         pytest.skip(f"CONDCS_DATA names no folder with {NEEDS_DATA[name]}")
-    done = reproduce(name, "--quick", "--jobs", 1, "--trials", 1, "--out", tmp_path)
+    done = reproduce(name, "--quick", "--jobs", 1, "--trials", 1, "--out", results)
     assert done.exit_code == 0, done.output
-    folder = tmp_path / f"{name}-quick"
+    folder = results / f"{name}-quick"
     assert {f"{name}.{ending}" for ending in ("json", "md", "png", "svg")} <= {f.name for f in folder.iterdir()}
     content = json.loads((folder / f"{name}.json").read_text())
     # Experiments beyond the paper have nothing to be judged by.
@@ -56,13 +62,13 @@ def test_quick_version_runs_and_writes_its_files(name, tmp_path):
 
 
 @pytest.mark.slow
-def test_figure_uses_the_trials_of_the_table(tmp_path):
+def test_figure_uses_the_trials_of_the_table(results):
     """fig4 after table3 has nothing left to run."""
-    reproduce("table3", "--quick", "--trials", 1, "--jobs", 1, "--out", tmp_path)
-    before = (tmp_path / "table3-quick" / "trials.jsonl").read_bytes()
-    done = reproduce("fig4", "--quick", "--trials", 1, "--jobs", 1, "--out", tmp_path)
+    reproduce("table3", "--quick", "--trials", 1, "--jobs", 1, "--out", results)
+    before = (results / "table3-quick" / "trials.jsonl").read_bytes()
+    done = reproduce("fig4", "--quick", "--trials", 1, "--jobs", 1, "--out", results)
     assert "fig4: 12 of 12 trials" in done.output + done.stderr
-    assert (tmp_path / "table3-quick" / "trials.jsonl").read_bytes() == before
+    assert (results / "table3-quick" / "trials.jsonl").read_bytes() == before
 
 
 def test_unknown_name_is_a_plain_message(tmp_path):

@@ -26,20 +26,11 @@ class Cycle:
     """The cosine of time around a peak.
 
     Two of them, a quarter of a period apart, are the point of a cycle on a circle: its end is close to its beginning.
-
-    Parameters
-    ----------
-    part : {"hour of day", "day of week", "month"}
-        What repeats.
-    period : float
-        Its length in days.
-    peak : float
-        Where the cosine is 1, in days from the beginning of a cycle.
     """
 
-    part: str
-    period: float
-    peak: float
+    part: str  # "hour of day", "day of week" or "month"
+    period: float  # in days
+    peak: float  # where the cosine is 1, in days from the beginning of a cycle
 
     def __call__(self, days: FloatArray) -> FloatArray:
         """Return the cosine at times in days since 1970."""

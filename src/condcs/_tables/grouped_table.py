@@ -34,32 +34,16 @@ _MEGABYTE = 1 << 20
 
 @dataclass(frozen=True)
 class GroupedTable:
-    """A table, read, with a sample of the rows of each group.
-
-    Attributes
-    ----------
-    title : str
-        What the table is called.
-    column : str
-        The column that names the groups.
-    groups : tuple of str
-        Their names, in their order.
-    wanted, told : Wanted, list of Column
-        The columns, which are the same for all groups.
-    samples, encoded : list
-        The rows of each group as they are, and as numbers.
-    notes : tuple of str
-        What was left out.
-    """
+    """A table, read, with a sample of the rows of each group: as they are, and as numbers."""
 
     title: str
-    column: str
+    column: str  # names the groups
     groups: tuple[str, ...]
     wanted: Wanted
     told: list[Column]
     samples: list[Sample]
     encoded: list[Encoded]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what was left out
 
     def pair(self, reference: Sequence[int], current: int, most: int) -> Pair:
         """Return one group and some others, `most` rows of them, as the two tables of a comparison."""

@@ -80,8 +80,8 @@ def as_table(role: str, value: Any) -> str | TableInMemory:
         return TableInMemory(title, value)
     if callable(getattr(value, "collect", None)):
         raise ParameterError(
-            f"`{role}` must be a table whose rows are known, got {type(value).__name__}, which is a plan to make one. "
-            "Pass the table that its method `collect` returns."
+            f"`{role}` must be a table whose rows are known, got {type(value).__name__}, which is lazy. Pass "
+            "the table that its method `collect` returns."
         )
     if hasattr(value, "iloc") and hasattr(value, "columns"):
         # By place: pandas allows a name twice.

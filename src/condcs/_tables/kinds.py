@@ -110,34 +110,17 @@ def gap_marks(given: Sequence[str]) -> Callable[[Any], bool]:
 
 @dataclass(frozen=True)
 class Column:
-    """How one column is read.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    kind : {"number", "date", "category"}
-        Dates are days since 1970.
-    labels : tuple of str
-        The categories; a cell's code is its place here.
-    decimal : {".", ","}
-        Decimal sign of numbers that are written as text.
-    note : str
-        What a reader of the result should know about it.
-    source : str
-        The column of the table that it is a part of, if it is one: of a date, or a flag of gaps.
-    cycle : Cycle, optional
-        What it repeats with, if it is a part of a date.
-    """
+    """How one column is read: numbers, dates as days since 1970, or categories as codes."""
 
     name: str
     kind: Kind
     labels: tuple[str, ...] = ()
-    decimal: Decimal = "."
-    note: str = field(default="", compare=False)
+    decimal: Decimal = "."  # of numbers that are written as text
+    note: str = field(default="", compare=False)  # what a reader of the result should know about it
+    # By default the place of each label; spellings of one value, and rare labels, share a code.
     _codes: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
-    source: str = ""
-    cycle: Cycle | None = None
+    source: str = ""  # the column of the table that it is derived from, if it is: a part of a date, or a flag of gaps
+    cycle: Cycle | None = None  # if it is a part of a date
 
     @property
     def is_category(self) -> bool:

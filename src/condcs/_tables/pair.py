@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,6 @@ from condcs._tables.sources import FEWEST_ROWS, Batch, FileOptions, Missing, Row
 
 FloatArray = np.ndarray[Any, Any]
 
-"""What becomes of gaps: an error, rows left out, or gaps of x as values of their own (rows without y are left out)."""
-
 _MEGABYTE = 1 << 20
 _SHOWN = 5
 
@@ -40,35 +39,20 @@ _ROW_OVERHEAD = 120
 _Kept = tuple[float, int, Row, int]
 """Key, line, row and size of it."""
 
+_key = itemgetter(0)
+
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows that were kept of a table.
-
-    Attributes
-    ----------
-    rows : list
-        In the table's order; gaps are None.
-    lines : list of int
-        The line, or number, of each of them.
-    seen : int
-        Rows that the table had.
-    gaps : int
-        Rows with a missing value that is not wanted, none of them kept.
-    gaps_by_column : list of int
-        Missing values in each column.
-    short_of_memory : bool
-        Whether the budget, not the number wanted, limited the sample.
-    keys : list of float
-        The random key of each row: of several samples together, those with the smallest keys are a sample as well.
-    """
+    """Rows that were kept of a table, in its order; gaps in them are None."""
 
     rows: list[Row]
     lines: list[int]
     seen: int
-    gaps: int
+    gaps: int  # rows with a missing value that is not wanted, none of them kept
     gaps_by_column: list[int]
-    short_of_memory: bool = False
+    short_of_memory: bool = False  # whether the budget, not the number wanted, limited the sample
+    # Random: of several samples together, the rows with the smallest keys are a sample as well.
     keys: list[float] = field(default_factory=list)
 
 
@@ -77,18 +61,8 @@ class RowSampler:
 
     Each row has a random key and the rows with the smallest keys stay, so memory is bounded by the sample, and neither
     the batches nor the length of the table, which is unknown until its end, change what is drawn. When the kept rows
-    outgrow `memory`, fewer are kept from there on: the smallest keys still are a uniform sample.
-
-    Parameters
-    ----------
-    columns : int
-        Cells of a row.
-    most : int
-        Rows to keep.
-    memory : int
-        Bytes that the kept rows may take up.
-    may_lack : int
-        So many cells at the beginning of a row may be missing; a gap in another one drops the row.
+    outgrow `memory` (bytes), fewer are kept from there on: the smallest keys still are a uniform sample. The first
+    `may_lack` cells of a row may be missing; a gap in another one drops the row.
     """
 
     def __init__(self, columns: int, *, most: int, memory: int, may_lack: int = 0) -> None:
@@ -133,16 +107,9 @@ class RowSampler:
 
     def sample(self) -> Sample:
         """Return the rows, in the table's order."""
-        kept = sorted(self._kept, key=lambda entry: entry[1])
-        return Sample(
-            [entry[2] for entry in kept],
-            [entry[1] for entry in kept],
-            self.seen,
-            self.gaps,
-            self._by_column,
-            self._short,
-            [entry[0] for entry in kept],
-        )
+        kept = sorted(self._kept, key=itemgetter(1))
+        rows, lines, keys = [row for _, _, row, _ in kept], [line for _, line, _, _ in kept], [k for k, *_ in kept]
+        return Sample(rows, lines, self.seen, self.gaps, self._by_column, self._short, keys)
 
 
 def sample_rows(
@@ -164,16 +131,8 @@ def together(samples: Sequence[Sample], most: int) -> list[tuple[int, int]]:
     return sorted((place, row) for key, place, row in rows[:most] if key <= bound)
 
 
-def _key(entry: _Kept) -> float:
-    return entry[0]
-
-
 def _bytes(row: Row) -> int:
-    return _ROW_OVERHEAD + sum(map(_size, row))
-
-
-def _size(cell: Any) -> int:
-    return sys.getsizeof(cell) + 8
+    return _ROW_OVERHEAD + sum(sys.getsizeof(cell) + 8 for cell in row)
 
 
 def same_decimals(
@@ -305,25 +264,13 @@ class Pair(ByValue):
 
 @dataclass(frozen=True)
 class Encoded:
-    """A table as numbers.
+    """A table as numbers; weights and clusters are those of `Pair`."""
 
-    Attributes
-    ----------
-    columns : list of array
-        Inputs, then responses: numbers, days or codes; NaN are gaps.
-    account : Account
-        What became of its rows.
-    weights, clusters : array, optional
-        As in `Pair`.
-    notes : sequence of str
-        What a reader should know about all tables that were read together.
-    """
-
-    columns: list[FloatArray]
+    columns: list[FloatArray]  # inputs, then responses: numbers, days or codes; NaN are gaps
     account: Account
     weights: FloatArray | None = None
     clusters: FloatArray | None = None
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # on all tables that were read together
 
 
 def read_pair(reference: str | Table, current: str | Table, options: ReadOptions) -> Pair:
@@ -360,14 +307,8 @@ def read_sample(
     The first `may_lack` columns may have gaps; None means that gaps cannot be values at all.
     """
     memory = options.files.memory * _MEGABYTE // 2
-    sample = sample_rows(
-        table.batches(places_of(table, names)),
-        len(names),
-        most=options.max_rows,
-        memory=memory,
-        seed=(options.seed, place),
-        may_lack=may_lack or 0,
-    )
+    batches, seed = table.batches(places_of(table, names)), (options.seed, place)
+    sample = sample_rows(batches, len(names), most=options.max_rows, memory=memory, seed=seed, may_lack=may_lack or 0)
     check_gaps(table.title, names, sample, options, as_values=may_lack is not None)
     if len(sample.rows) < FEWEST_ROWS:
         whole = f"{sample.seen:,} row{'' if sample.seen == 1 else 's'}" + (

@@ -163,6 +163,20 @@ def batch_rows(columns: int) -> int:
     return max(1, min(5_000, 200_000 // max(1, columns)))
 
 
+def in_batches(rows: Iterable[tuple[int, Row, int]], most: int) -> Iterator[Batch]:
+    """Collect rows, each with its line and its size in the file, in batches that are bounded in both."""
+    batch, size = Batch(), 0
+    for line, row, length in rows:
+        batch.append(row)
+        batch.lines.append(line)
+        size += length
+        if len(batch) == most or size > BATCH_BYTES:
+            yield batch
+            batch, size = Batch(), 0
+    if batch:
+        yield batch
+
+
 class Table(Protocol):
     """A table that is read once, from its first row to its last; `unit` is what `Batch.lines` counts."""
 
@@ -382,8 +396,10 @@ class CsvTable:
 
     def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
         """Yield rows of strings."""
-        width, most = len(self.names), most or batch_rows(len(columns))
-        batch, read, start = Batch(), 0, self._lines.number + 1
+        return in_batches(self._rows(columns), most or batch_rows(len(columns)))
+
+    def _rows(self, columns: Sequence[int]) -> Iterator[tuple[int, Row, int]]:
+        width, start = len(self.names), self._lines.number + 1
         while (row := self._next()) is not None:
             if row:
                 if len(row) != width:
@@ -391,15 +407,8 @@ class CsvTable:
                         f"{self.title} must have {width} cells in every row, got {len(row)} in line {start}. "
                         "Quote cells that hold the separator, or correct the line."
                     )
-                batch.append([row[c] for c in columns])
-                batch.lines.append(start)
-                read += self._lines.characters
-                if len(batch) == most or read > BATCH_BYTES:
-                    yield batch
-                    batch, read = Batch(), 0
+                yield start, [row[c] for c in columns], self._lines.characters
             start = self._lines.number + 1
-        if batch:
-            yield batch
 
     def _next(self) -> list[str] | None:
         self._lines.characters = 0
@@ -427,20 +436,15 @@ class JsonLinesTable:
 
     def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
         """Yield rows of strings, numbers, booleans and None."""
+        return in_batches(self._rows(columns), most or batch_rows(len(columns)))
+
+    def _rows(self, columns: Sequence[int]) -> Iterator[tuple[int, Row, int]]:
         keys = [self.names[c] for c in columns]
-        batch, read = Batch(), 0
-        most = most or batch_rows(len(columns))
         record, self._first = self._first or self._next(), None
         while record is not None:
-            batch.append([self._scalar(record.get(key), key) for key in keys])
-            batch.lines.append(self._lines.number)
-            read += self._lines.characters
-            if len(batch) == most or read > BATCH_BYTES:
-                yield batch
-                batch, read = Batch(), 0
+            cells = [self._scalar(record.get(key), key) for key in keys]
+            yield self._lines.number, cells, self._lines.characters
             record = self._next()
-        if batch:
-            yield batch
 
     def _next(self) -> dict[str, Any] | None:
         self._lines.characters = 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, BinaryIO
 
 from condcs._core.errors import CondcsError, DataError
-from condcs._tables.sources import BATCH_BYTES, Batch, batch_rows, check_names
+from condcs._tables.sources import BATCH_BYTES, Batch, Row, batch_rows, check_names, in_batches
 
 _LABEL_BYTES, _CODE_BYTES = 1 << 23, 4
 """What the labels of a column of a row group may take up to be read as such, and the code of a row."""
@@ -76,7 +77,7 @@ def parquet_table(stream: BinaryIO, title: str, *, piped: bool) -> ColumnarTable
     """Open a parquet file."""
     parquet = _pyarrow(title, "pyarrow.parquet")
     _check_seekable(title, "parquet", piped)
-    with _Reading(title, "parquet"):
+    with _reading(title, "parquet"):
         file = parquet.ParquetFile(stream)
         chunks = _chunks(file)
         # Text whose labels are in the file once is read as labels and codes: long ones are not repeated for every row.
@@ -111,7 +112,7 @@ def arrow_table(stream: BinaryIO, title: str, *, piped: bool, is_file: bool) -> 
     ipc = _pyarrow(title, "pyarrow.ipc")
     if is_file:
         _check_seekable(title, "an Arrow file", piped)
-    with _Reading(title, "Arrow"):
+    with _reading(title, "Arrow"):
         reader = ipc.open_file(stream) if is_file else ipc.open_stream(stream)
         schema = reader.schema
 
@@ -145,30 +146,25 @@ def _cell_bytes(chunks: Iterable[Any]) -> int:
 
 def _checked(batches: Iterator[Any], title: str) -> Iterator[Any]:
     """Yield batches whose lengths and offsets hold: reading a damaged one could end the process."""
-    with _Reading(title, "a readable table"):
+    with _reading(title, "a readable table"):
         for batch in batches:
             batch.validate(full=True)
             yield batch
 
 
-class _Reading:
-    """A part of the reading whose failures mean that the file is damaged."""
-
-    def __init__(self, title: str, form: str) -> None:
-        self._title, self._form = title, form
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        # Beside pyarrow's own errors: names that are no text, sizes that are negative or too large for Python.
-        own = import_module("pyarrow").ArrowException
-        faults = (own, OSError, ValueError, LookupError, OverflowError, SystemError, MemoryError)
-        if isinstance(error, faults) and not isinstance(error, CondcsError):
-            raise DataError(
-                f"{self._title} must be {self._form}, but reading it failed: {_first_line(error)}. Write the file "
-                "again."
-            ) from error
+@contextmanager
+def _reading(title: str, form: str) -> Iterator[None]:
+    """Turn failures of a part of the reading into an error that calls the file damaged."""
+    # Beside pyarrow's own errors: names that are no text, sizes that are negative or too large for Python.
+    own = import_module("pyarrow").ArrowException
+    try:
+        yield
+    except CondcsError:
+        raise
+    except (own, OSError, ValueError, LookupError, OverflowError, SystemError, MemoryError) as error:
+        raise DataError(
+            f"{title} must be {form}, but reading it failed: {_first_line(error)}. Write the file again."
+        ) from error
 
 
 def _is_text(kind: Any) -> bool:
@@ -219,33 +215,27 @@ class ExcelTable:
     def __init__(self, stream: BinaryIO, title: str) -> None:
         self.title = title
         self._rows = _rows(stream, title)
-        for number, cells in self._rows:
-            self._header = number
-            names = ["" if cell is None else str(cell).strip() for cell in cells]
-            break
-        else:
+        _, header = next(self._rows, (0, None))
+        if header is None:
             raise DataError(f"{title} is empty. A table needs a header and rows in its first sheet.")
+        names = ["" if cell is None else str(cell).strip() for cell in header]
         while names and not names[-1]:
             names.pop()
         self.names = check_names(names, title)
 
     def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
         """Yield rows of numbers, strings, booleans, dates and None."""
-        width, most = len(self.names), most or batch_rows(len(columns))
-        batch = Batch()
+        return in_batches(self._cells(columns), most or batch_rows(len(columns)))
+
+    def _cells(self, columns: Sequence[int]) -> Iterator[tuple[int, Row, int]]:
+        width = len(self.names)
         for number, cells in self._rows:
             if any(cell is not None for cell in cells[width:]):
                 raise DataError(
                     f"{self.title} must have a name above every column, got a cell beyond the last of {width} in row "
                     f"{number}. Name that column, or clear the cell."
                 )
-            batch.append([cells[c] if c < len(cells) else None for c in columns])
-            batch.lines.append(number)
-            if len(batch) == most:
-                yield batch
-                batch = Batch()
-        if batch:
-            yield batch
+            yield number, [cells[c] if c < len(cells) else None for c in columns], 0
 
 
 def _rows(stream: BinaryIO, title: str) -> Iterator[tuple[int, Sequence[Any]]]:
@@ -269,9 +259,8 @@ def _rows(stream: BinaryIO, title: str) -> Iterator[tuple[int, Sequence[Any]]]:
         raise
     except Exception as error:
         # openpyxl raises whatever its parsing of a damaged file meets.
-        words = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(
-            f"{title} must be a readable Excel file (.xlsx), but: {words}. Save it again, or {_EXPORT}."
+            f"{title} must be a readable Excel file (.xlsx), but: {_first_line(error)}. Save it again, or {_EXPORT}."
         ) from error
 
 

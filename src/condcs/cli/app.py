@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
@@ -15,9 +16,6 @@ import condcs
 from condcs._core.checks import check_choice
 from condcs.cli.boundary import Commands
 from condcs.cli.workers import EFFORT, Dask, on_workers
-
-if TYPE_CHECKING:
-    from condcs._tables.sources import FileOptions
 
 app = typer.Typer(
     cls=Commands,
@@ -27,35 +25,24 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 
-_OUTPUT, _TABLES = "Results", "How tables are read"
-"""Panels of the help page; options without one are about what is asked."""
+# Options by panel of the help page; those without one are about what is asked.
+_result_option = partial(typer.Option, rich_help_panel="Results")
+_table_option = partial(typer.Option, rich_help_panel="How tables are read")
+_effort_option = partial(typer.Option, rich_help_panel=EFFORT)
 
-Decimal = Annotated[
-    str,
-    typer.Option("--decimal", help="Decimal sign of numbers that are written as text: . or ,", rich_help_panel=_TABLES),
-]
+Decimal = Annotated[str, _table_option("--decimal", help="Decimal sign of numbers that are written as text: . or ,")]
 Gaps = Annotated[
     list[str] | None,
-    typer.Option(
-        "--gaps",
-        metavar="TEXTS",
-        help="Further texts for missing values, comma-separated, e.g. '?' or '-,unknown'.",
-        rich_help_panel=_TABLES,
+    _table_option(
+        "--gaps", metavar="TEXTS", help="Further texts for missing values, comma-separated, e.g. '?' or '-,unknown'."
     ),
 ]
 Form = Annotated[
     str | None,
-    typer.Option(
-        "--format",
-        help="csv, jsonl, parquet, arrow or xlsx; by default the file itself tells.",
-        rich_help_panel=_TABLES,
-    ),
+    _table_option("--format", help="csv, jsonl, parquet, arrow or xlsx; by default recognised from the file."),
 ]
-Encoding = Annotated[str, typer.Option(help="Text encoding of csv and jsonl files.", rich_help_panel=_TABLES)]
-Jobs = Annotated[
-    int | None,
-    typer.Option(min=1, help="Number of threads; by default one per core.", rich_help_panel=EFFORT),
-]
+Encoding = Annotated[str, _table_option(help="Text encoding of csv and jsonl files.")]
+Jobs = Annotated[int | None, _effort_option(min=1, help="Number of threads; by default one per core.")]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
@@ -104,7 +91,7 @@ def compare_tables(
     ],
     y: Response,
     current: Annotated[
-        str | None, typer.Argument(metavar="CURRENT", help="The later table; none with --group.")
+        str | None, typer.Argument(metavar="CURRENT", help="The later table; left out with --group.")
     ] = None,
     x: Columns = None,
     group: Annotated[
@@ -115,8 +102,7 @@ def compare_tables(
         str, typer.Option(help="What each group is compared with: rest (all others), first or previous.")
     ] = "rest",
     prediction: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="A model's predictions of y: why did its loss change?"),
+        str | None, typer.Option(metavar="COLUMN", help="A model's predictions of y: why did its loss change?")
     ] = None,
     loss: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="A model's loss of each row, in place of --prediction.")
@@ -124,70 +110,41 @@ def compare_tables(
     tolerance: Annotated[
         float | None, typer.Option(help="Change of y for the same inputs, in its units, that is too small to matter.")
     ] = None,
-    min_effect: Annotated[float | None, typer.Option(help="The same as a loss of overlap, e.g. 0.05.")] = None,
+    min_effect: Annotated[float | None, typer.Option(help="The same for a loss of overlap, e.g. 0.05.")] = None,
     alpha: Annotated[float, typer.Option(help="Significance level of the tests.")] = 0.05,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="HTML report to write.", rich_help_panel=_OUTPUT)
-    ] = None,
-    junit: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JUnit XML to write, for test reports.", rich_help_panel=_OUTPUT),
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Summary in Markdown to write.", rich_help_panel=_OUTPUT)
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=_OUTPUT)] = False,
+    report: Annotated[Path | None, _result_option(metavar="FILE", help="HTML report to write.")] = None,
+    junit: Annotated[Path | None, _result_option(metavar="FILE", help="JUnit XML to write, for test reports.")] = None,
+    markdown: Annotated[Path | None, _result_option(metavar="FILE", help="Summary in Markdown to write.")] = None,
+    as_json: Annotated[bool, _result_option("--json", help="Print the result as JSON.")] = False,
     missing: Annotated[
-        str,
-        typer.Option(
-            help="Missing values: error, drop (such rows), or as-value (gaps of x count as values).",
-            rich_help_panel=_TABLES,
-        ),
+        str, _table_option(help="Missing values: error, drop (such rows), or as-value (gaps of x count as values).")
     ] = "error",
-    drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="The same as --missing drop.", rich_help_panel=_TABLES)
-    ] = False,
+    drop_missing: Annotated[bool, _table_option("--drop-missing", help="The same as --missing drop.")] = False,
     category: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMNS", help="Columns of numbers that are categories.", rich_help_panel=_TABLES),
+        list[str] | None, _table_option(metavar="COLUMNS", help="Columns of numbers that are categories.")
     ] = None,
     number: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMNS", help="Responses with two values that are numbers.", rich_help_panel=_TABLES),
+        list[str] | None, _table_option(metavar="COLUMNS", help="Responses with two values that are numbers.")
     ] = None,
-    weights: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Positive weights of the rows.", rich_help_panel=_TABLES)
-    ] = None,
+    weights: Annotated[str | None, _table_option(metavar="COLUMN", help="Positive weights of the rows.")] = None,
     cluster: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Which rows belong together, e.g. a customer.", rich_help_panel=_TABLES),
+        str | None, _table_option(metavar="COLUMN", help="Which rows belong together, e.g. a customer.")
     ] = None,
     form: Form = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
     gaps: Gaps = None,
     max_rows: Annotated[
-        int | None,
-        typer.Option(
-            min=10,
-            help="Rows of each table; by default as many as the time budget allows for.",
-            rich_help_panel=EFFORT,
-        ),
+        int | None, _effort_option(min=10, help="Rows of each table; by default as many as the time budget allows for.")
     ] = None,
     time_budget: Annotated[
-        float | None,
-        typer.Option(help="Seconds of processor time for two tables, about; 60 by default.", rich_help_panel=EFFORT),
+        float | None, _effort_option(help="Approximate processor time for two tables, in seconds; 60 by default.")
     ] = None,
-    memory: Annotated[
-        int, typer.Option(min=1, help="Memory for the sampled rows, in megabytes.", rich_help_panel=EFFORT)
-    ] = 500,
+    memory: Annotated[int, _effort_option(min=1, help="Memory for the sampled rows, in megabytes.")] = 500,
     resamples: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Resamples of each test; by default 199, or more for many groups.", rich_help_panel=EFFORT
-        ),
+        int | None, _effort_option(min=1, help="Resamples of each test; by default 199, or more for many groups.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the tests.", rich_help_panel=EFFORT)] = 0,
+    seed: Annotated[int, _effort_option(min=0, help="Seed of the sample and of the tests.")] = 0,
     jobs: Jobs = None,
     dask: Dask = None,
 ) -> None:
@@ -238,17 +195,16 @@ def cluster(
         Path, typer.Argument(help="Series: a table (csv, tsv, parquet, ...), .npy, .npz (X, y), .ts, or a folder.")
     ],
     k: Annotated[str, typer.Option(help="Number of clusters, or auto.")],
-    labels: Annotated[
-        str | None,
-        typer.Option(help="Column of a table with known classes: its name or number; none if there is no such column."),
-    ] = None,
+    labels: Annotated[str | None, typer.Option(help="Column of known classes: its name or number, or none.")] = None,
     arrangement: Annotated[
         str,
         typer.Option(
-            help="Series of a table: in rows, in columns, or long (a row per series and time); auto: by look."
+            help="Series of a table: in rows, in columns, or long (a row per series and time); auto: recognised."
         ),
     ] = "auto",
-    id_: Annotated[str | None, typer.Option("--id", help="Column of a long table that tells the series apart.")] = None,
+    id_: Annotated[
+        str | None, typer.Option("--id", help="Column of a long table with the names of the series.")
+    ] = None,
     time: Annotated[str | None, typer.Option(help="Column with the times (numbers or ISO dates).")] = None,
     measure: Annotated[str, typer.Option(help="conditional_cs, dtw, msm, twed or tck.")] = "conditional_cs",
     method: Annotated[str, typer.Option(help="spectral or k_medoids.")] = "spectral",
@@ -304,12 +260,9 @@ def causal(
         str, typer.Argument(help="Table with one series per column (csv, jsonl, parquet, arrow, xlsx), or npy or npz.")
     ],
     columns: Annotated[
-        list[str] | None,
-        typer.Option(help="Series: names, globs, '!name' to leave one out; by default all of them."),
+        list[str] | None, typer.Option(help="Series: names, globs, '!name' to leave one out; by default all of them.")
     ] = None,
-    time: Annotated[
-        str | None, typer.Option(help="Column of times (numbers or ISO dates): shows where times are absent.")
-    ] = None,
+    time: Annotated[str | None, typer.Option(help="Column of times (numbers or ISO dates), used to find gaps.")] = None,
     layout: Annotated[
         str, typer.Option(help="Where a series is: in columns, in rows, or long (a row per series and time).")
     ] = "columns",
@@ -353,6 +306,7 @@ def causal(
     gaps: Gaps = None,
 ) -> None:
     """Test which series of a table drive which others; print the links and write an HTML report with the graph."""
+    from condcs._tables.sources import FileOptions
     from condcs.causal._influence_measures import MeasureName
     from condcs.causal._link_tests import NullName
     from condcs.cli.causal_command import CausalOptions, SeriesLayout, SeriesOptions, run
@@ -364,7 +318,7 @@ def causal(
             time=time,
             id=id_column,
             value=value,
-            files=_file_options(form, encoding, decimal, gaps),
+            files=FileOptions(cast(Any, form), encoding, cast(Any, decimal), gaps or ()),
             drop_missing=drop_missing,
         ),
         lag=_number_or_auto(lag),
@@ -386,8 +340,7 @@ def causal(
 def explore(
     environment: Annotated[str, typer.Argument(help="mountain-car, pendulum or maze.")],
     method: Annotated[
-        list[str] | None,
-        typer.Option(help="dtg-cs, dtg-local, dtg, dtg-kl, dtg-mmd, control or random; repeatable."),
+        list[str] | None, typer.Option(help="dtg-cs, dtg-local, dtg, dtg-kl, dtg-mmd, control or random; repeatable.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each method.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run.")] = 0,
@@ -413,7 +366,9 @@ def watch(
     reference: Annotated[str, typer.Argument(help="Table to compare with: csv, jsonl, parquet, arrow or xlsx.")],
     y: Response,
     x: Columns = None,
-    run_length: Annotated[float, typer.Option(help="Mean number of rows until a false alarm, at least.")] = 10_000,
+    run_length: Annotated[
+        float, typer.Option(help="Lower bound of the mean number of rows until a false alarm.")
+    ] = 10_000,
     after_alarm: Annotated[
         str,
         typer.Option(
@@ -438,7 +393,7 @@ def watch(
     that the same command resumes after any interruption. Exit code: 0 = no alarm, 1 = alarms, 2 = error.
     """
     from condcs._tables.pair import ReadOptions
-    from condcs._tables.sources import Format
+    from condcs._tables.sources import FileOptions, Format
     from condcs.cli.watch_command import run
     from condcs.drift import AfterAlarm
 
@@ -449,7 +404,7 @@ def watch(
         missing="drop" if drop_missing else "error",
         max_rows=max_rows,
         seed=seed,
-        files=_file_options(None, encoding, decimal, gaps),
+        files=FileOptions(None, encoding, cast(Any, decimal), gaps or ()),
     )
     given = None if form is None else _one_of(Format, "format", form)
     run(
@@ -476,13 +431,6 @@ def _number_or_auto(value: str) -> Any:
         with suppress(ValueError):
             return kind(value)
     return value
-
-
-def _file_options(form: Any, encoding: str, decimal: Any, gaps: list[str] | None, memory: int = 500) -> FileOptions:
-    """Return how files are read; wrong choices are errors that name them."""
-    from condcs._tables.sources import FileOptions
-
-    return FileOptions(form, encoding, decimal, gaps or (), memory)
 
 
 def _command_line() -> str:

@@ -157,7 +157,8 @@ class RegressionFitter:
         scale = np.where(spread > 0, spread, np.where(deviation > 0, deviation, 1.0))
         centre = np.median(x, axis=0)
         units = np.clip((x - centre) / scale, -_FARTHEST, _FARTHEST)
-        knots = np.quantile(units, np.linspace(0.02, 0.98, _KNOTS), axis=0).T
+        # In C order, as the knots of a single input are: numba compiles all loops once more for another order.
+        knots = np.ascontiguousarray(np.quantile(units, np.linspace(0.02, 0.98, _KNOTS), axis=0).T)
         several = np.array([len(np.unique(column)) > 2 for column in units.T])
         widths = np.where(several, 1.5 * np.ptp(knots, axis=1) / _KNOTS, 0.0)
         chosen = np.unique(np.linspace(0, len(x) - 1, min(LANDMARKS, len(x))).astype(np.int64))

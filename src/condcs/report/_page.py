@@ -71,7 +71,6 @@ class Page:
         # What comes before the first section stands outside of any.
         self._parts: list[list[str]] = [[]]
         self._figures: list[str] = []
-        self._ids = 0
 
     def section(self, title: str, short: str = "") -> None:
         """Start a section with a heading; a page with four or more gets a list of them, or of `short`, at its top."""
