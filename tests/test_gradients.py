@@ -155,18 +155,3 @@ def test_tiled_path_equals_dense_path_on_a_larger_sample(monkeypatch):
     torch.testing.assert_close(tiled, dense, rtol=1e-12, atol=1e-12)
     for ours, theirs in zip(torch.autograd.grad(tiled, data), dense_gradients, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-13)
-
-
-def test_second_derivatives_through_tiles_are_those_of_the_dense_path(monkeypatch):
-    """A backward pass that keeps nothing can be differentiated once more."""
-    data = [torch.tensor(a, requires_grad=True) for a in samples(n=9, m=7)]
-
-    def second():
-        found = torch.autograd.grad(condcs.conditional_cs(*data, bandwidth_x=0.9), data, create_graph=True)
-        return torch.autograd.grad(sum(g.square().sum() for g in found), data)
-
-    dense = second()
-    monkeypatch.setattr(row_sums, "DENSE_PAIRS", 0)
-    monkeypatch.setattr(row_sums, "_TILE_FLOATS", 16)
-    for ours, theirs in zip(second(), dense, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-13)
