@@ -521,11 +521,11 @@ def _widths_of_columns(
 ) -> np.ndarray[Any, Any] | None:
     """Return the bandwidth of each column, NaN for labels; None if no column has one."""
     names = kernel.names(len(variable.names))
+    if "delta" not in names:
+        return column_widths(option, bandwidth, variable, backend, response=response) if names else None
     numeric = [c for c, name in enumerate(names) if name != "delta"]
     if not numeric:
         return None
-    if len(numeric) == len(names):
-        return column_widths(option, bandwidth, variable, backend, response=response)
     given: Any = bandwidth
     if (isinstance(given, list | tuple) or getattr(given, "ndim", 0) == 1) and len(given) == len(names):
         bandwidth = [given[c] for c in numeric]
