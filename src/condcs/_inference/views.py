@@ -46,9 +46,9 @@ from condcs._kernels.row_sums import exp_in_place
 FloatArray = np.ndarray[Any, Any]
 IntArray = np.ndarray[Any, Any]
 
-WEIGHTS = {"mean": 6.0, "linear": 6.0, "spread": 2.0, "shape": 2.0, "amplitude": 0.5, "spread along x": 0.5}
+WEIGHTS = {"mean": 10.0, "linear": 6.0, "spread": 2.0, "shape": 2.0, "amplitude": 0.5, "spread along x": 0.5}
 """How much a view counts in the combination, 1 if not said. Changes of the mean are what is looked for most often, and
-there single-purpose tests are sharpest; to leave two fifths of the weight to them costs the other views little.
+there single-purpose tests are sharpest; to leave half of the weight to them costs the other views little.
 Changes of the spread and of the shape are seen by one view each, while most changes of the mean are seen by several."""
 
 _NORMAL_SCORES_GAIN = 0.02
