@@ -6,7 +6,13 @@ import pytest
 import condcs
 from condcs._inference.resampling import _chances, combined_evidence
 from condcs._inference.smoothing import Smoother
-from condcs._inference.views import _kernel_features, _median_square, adjusted_response, sample_contrasts
+from condcs._inference.views import (
+    _kernel_features,
+    _median_square,
+    adjusted_response,
+    sample_contrasts,
+    view_weights,
+)
 from condcs.exceptions import BalanceWarning, OverlapWarning
 
 
@@ -42,6 +48,12 @@ def test_views_do_not_depend_on_tiles_or_threads(problem):
     expected = contrasts([u])
     with condcs.config_context(tile=7, n_threads=2):
         np.testing.assert_allclose(contrasts([u]), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("others", [["slopes", "local"], ["spread", "shape", "products", "divergence"]])
+def test_the_mean_counts_alike_whatever_other_views_there_are(others):
+    weights = view_weights(["amplitude", "mean", *others])
+    assert weights[1] / weights.sum() == pytest.approx(10 / 19)
 
 
 def test_the_unit_of_kernels_is_the_median_over_rows_that_differ():

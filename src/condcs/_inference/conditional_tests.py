@@ -150,9 +150,10 @@ def conditional_test(
     -------
     TestResult
         With `pvalue`, `statistic` (the combined evidence, or the measure with ``views="measure"``), `divergence` and
-        `estimate()` (the measure on the adjusted response), `diagnostics` (the check of balance, the design of the
-        propensity, how many rows overlap, how many clusters there are, how many anchors were used), and `details` (the
-        p-value of each view).
+        `estimate()` (the measure on the adjusted response; labels are as they are, so that a shift of x is part of
+        their `divergence`, and of `divergence_by_chance`, but hardly of `estimate()`, the difference), `diagnostics`
+        (the check of balance, the design of the propensity, how many rows overlap, how many clusters there are, how
+        many anchors were used), and `details` (the p-value of each view).
 
     Warns
     -----

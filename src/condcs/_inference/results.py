@@ -49,8 +49,8 @@ class TestResult(ByValue):
     bandwidths : dict
         Bandwidths, per column.
     divergence : float
-        The measure itself: on the adjusted response if several views are combined, else the same as `statistic`. NaN
-        where several bandwidths are combined.
+        The measure itself: on the adjusted response (numbers without their regression on x, labels as they are) if
+        several views are combined, else the same as `statistic`. NaN where several bandwidths are combined.
     diagnostics : dict
         How far the null can be trusted, if labels were redrawn from an estimate: ``balance_pvalue`` (small if the
         estimate does not explain how x differs between the samples), ``effective_rows`` (as many rows of samples that

@@ -46,10 +46,13 @@ from condcs._kernels.row_sums import exp_in_place
 FloatArray = np.ndarray[Any, Any]
 IntArray = np.ndarray[Any, Any]
 
-WEIGHTS = {"mean": 6.0, "linear": 6.0, "spread": 2.0, "shape": 2.0, "amplitude": 0.5, "spread along x": 0.5}
-"""How much a view counts in the combination, 1 if not said. Changes of the mean are what is looked for most often, and
-there single-purpose tests are sharpest; to leave two fifths of the weight to them costs the other views little.
-Changes of the spread and of the shape are seen by one view each, while most changes of the mean are seen by several."""
+WEIGHTS = {"linear": 6.0, "spread": 2.0, "shape": 2.0, "amplitude": 0.5, "spread along x": 0.5}
+"""How much a view counts in the combination, 1 if not said. Changes of the spread and of the shape are seen by one view
+each, while most changes of the mean are seen by several."""
+
+_MEAN = 10 / 9
+"""How much the mean counts, in units of all other views together. Changes of the mean are what is looked for most
+often, and there single-purpose tests are sharpest; to leave half of the weight to them costs the other views little."""
 
 _NORMAL_SCORES_GAIN = 0.02
 """Share of the variance by which normal scores must be explained better than the values to take their place."""
@@ -101,7 +104,10 @@ class Response:
 
 def view_weights(names: Sequence[str]) -> FloatArray:
     """Return how much each view counts in the combination."""
-    return np.array([WEIGHTS.get(name, 1.0) for name in names])
+    weights = np.array([WEIGHTS.get(name, 1.0) for name in names])
+    mean = np.array([name == "mean" for name in names])
+    weights[mean] = _MEAN * weights[~mean].sum()
+    return weights
 
 
 def adjusted_values(y: FloatArray, labels: Sequence[bool] | None, smoother: Smoother) -> FloatArray | None:
