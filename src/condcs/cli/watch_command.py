@@ -409,7 +409,9 @@ def _account(watcher: Watcher) -> str:
     parts = [f"{watcher.gaps:,} with missing values"] if watcher.gaps else []
     parts += [f"{watcher.bad:,} that could not be read"] if watcher.bad else []
     parts += [f"{unseen:,} with labels that the reference does not have"] if unseen else []
-    left = f", {' and '.join([', '.join(parts[:-1]), parts[-1]] if parts[1:] else parts)} dropped" if parts else ""
+    if len(parts) > 1:
+        parts = [", ".join(parts[:-1]), parts[-1]]
+    left = f", {' and '.join(parts)} dropped" if parts else ""
     unknown = f" {outside:,} rows with inputs unlike those of the reference were not watched." if outside else ""
     alarms = "1 alarm" if watcher.alarms == 1 else f"{watcher.alarms:,} alarms"
     return f"{watcher.rows:,} rows{left}, {alarms}.{unknown}"

@@ -95,10 +95,7 @@ def watch_page(
     if alarms:
         page.section("Alarms")
         columns = ["row", "change", "where", "began at", "range", "before", "now", "divergence"]
-        rows = [
-            [f"{a.row:,}", a.change, a.region, f"{a.since:,}", _range(a), *_sides(a), a.divergence]
-            for a in alarms
-        ]
+        rows = [[f"{a.row:,}", a.change, a.region, f"{a.since:,}", _range(a), *_sides(a), a.divergence] for a in alarms]
         page.table(columns, rows)
         for alarm in alarms[-10:]:
             words = str(alarm)
