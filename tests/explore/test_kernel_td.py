@@ -104,6 +104,9 @@ def test_saved_and_restored(rng, tmp_path):
         assert np.array_equal(restored.values([0.3, 0.4]), value.values([0.3, 0.4]))
         step = rng.random(2), int(rng.integers(3)), 1.0, rng.random(2)
         assert restored.update(*step) == value.update(*step)
+    # Files of versions without a memory.
+    earlier = {name: array for name, array in value.state_dict().items() if name != "recent"}
+    assert np.array_equal(KernelTD.from_state_dict(earlier).values([0.3, 0.4]), value.values([0.3, 0.4]))
     broken = value.state_dict()
     broken["centre_actions"] = broken["centre_actions"] + 5
     with pytest.raises(DataError, match="Save it again"):

@@ -21,7 +21,7 @@ METHODS: dict[str, tuple[str, str, str]] = {
 }
 """Label, signal and bonus of each method."""
 
-TASKS = ("rooms", "frozen lake", "mountain car", "cart pole")
+TASKS: tuple[str, ...] = ("rooms", "frozen lake", "mountain car", "cart pole")
 if find_spec("ns_gym") is not None:
     TASKS += ("NS-Gym lake", "NS-Gym pole")
 

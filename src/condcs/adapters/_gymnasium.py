@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -160,17 +160,13 @@ class DynamicsMonitor(gymnasium.Wrapper):
         self._state = observation
         found = None
         if len(self._waiting) >= self.check_every:
-            found, self._waiting = self._look(self._waiting), []
+            found, self._waiting = self._watcher.watch(self._waiting, self.steps), []
         return observation, reward, terminated, truncated, {**info, "dynamics_changed": found}
-
-    def _look(self, rows: list[Row]) -> DynamicsChanged | None:
-        found = self._watcher.watch(rows)
-        return found and replace(found, step=self.steps, since=max(1, self.steps + found.since))
 
 
 @njit(nogil=True)
-def _grow(sums: Any, evidence: Any, bets: Any, cells: Any, scores: Any, limit: float) -> int:
-    """Add rows to the statistics of their cells until the evidence in a family reaches the limit; return that row."""
+def _grow(sums: Any, evidence: Any, bets: Any, cells: Any, scores: Any, limit: float) -> bool:
+    """Add rows to the statistics of their cells; say whether the evidence in a family has reached the limit."""
     n_bets = len(bets)
     for i in range(len(cells)):
         for family in range(len(evidence)):
@@ -182,8 +178,8 @@ def _grow(sums: Any, evidence: Any, bets: Any, cells: Any, scores: Any, limit: f
                 own[b] = after
             evidence[family] += grown / n_bets
         if evidence.max() >= limit:
-            return i
-    return len(cells)
+            return True
+    return False
 
 
 class _Bets:
@@ -201,14 +197,13 @@ class _Bets:
         self._evidence = np.zeros(len(sizes))
         self._kept: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=KEPT_ROWS)
 
-    def add(self, cells: FloatArray, scores: FloatArray) -> int | None:
-        """Take in cells and scores of rows, one column per family; return the row at which there is evidence enough."""
+    def add(self, cells: FloatArray, scores: FloatArray) -> bool:
+        """Take in cells and scores of rows, one column per family; say whether there is evidence enough."""
         self._kept.extend(zip(cells, scores, strict=True))
-        done = int(_grow(self._sums, self._evidence, self._bets, cells, scores, self.limit))
-        return done if done < len(cells) else None
+        return bool(_grow(self._sums, self._evidence, self._bets, cells, scores, self.limit))
 
     def verdict(self) -> tuple[int, int, int, float]:
-        """Return the family and the cell that hold the change, the rows since then, and the evidence."""
+        """Return the family and the cell that hold the change, the rows after its beginning, and the evidence."""
         # The last family, those of the smallest cells, that holds a good part of the evidence.
         family = int(np.flatnonzero(self._evidence >= 0.1 * self._evidence.max())[-1])
         cell, bet = np.unravel_index(int(np.argmax(self._sums[family])), self._sums[family].shape)
@@ -231,17 +226,17 @@ class _DiscreteWatcher:
         self._counts: dict[int, dict[int, int]] = {}
         self._bets = _Bets(self._sizes, run_length)
 
-    def watch(self, rows: list[Row]) -> DynamicsChanged | None:
-        """Take in transitions; say what was found, if there is evidence enough."""
+    def watch(self, rows: list[Row], step: int) -> DynamicsChanged | None:
+        """Take in transitions, the last of them of this step; say what was found, if there is evidence enough."""
         places = np.array([int(state) for state, _, _, _ in rows]) - self.first_state
         pairs = places * self.n_actions + np.array([action for _, action, _, _ in rows])
         outcomes = [2 * int(upcoming) + ended for _, _, upcoming, ended in rows]
         ranks = [self._rank(pair, outcome) for pair, outcome in zip(pairs.tolist(), outcomes, strict=True)]
         scores = ndtri(np.clip(ranks, 1e-12, 1 - 1e-12))
-        enough = self._bets.add(np.column_stack([np.zeros_like(pairs), places, pairs]), np.tile(scores, (3, 1)).T)
-        return None if enough is None else self._report(len(rows) - 1 - enough)
+        cells = np.column_stack([np.zeros_like(pairs), places, pairs])
+        return self._report(step) if self._bets.add(cells, np.tile(scores, (3, 1)).T) else None
 
-    def _report(self, behind: int) -> DynamicsChanged:
+    def _report(self, step: int) -> DynamicsChanged:
         """Say where and since when, and forget what no longer holds."""
         family, cell, since, evidence = self._bets.verdict()
         per_cell = {0: self._sizes[2], 1: self.n_actions, 2: 1}[family]
@@ -252,7 +247,9 @@ class _DiscreteWatcher:
         state = None if state is None else state + self.first_state
         action = None if action is None else action + self.first_action
         words = [f"{name} {value}" for name, value in (("state", state), ("action", action)) if value is not None]
-        return DynamicsChanged(0, -behind - since, ", ".join(words) or "everywhere", state, action, {}, evidence)
+        return DynamicsChanged(
+            step, max(1, step - since), ", ".join(words) or "everywhere", state, action, {}, evidence
+        )
 
     def _rank(self, pair: int, outcome: int) -> float:
         seen = self._counts.setdefault(pair, {})
@@ -281,8 +278,8 @@ class _BoxWatcher:
         self._rows: list[tuple[FloatArray, int, FloatArray]] = []
         self._looks = [0, 0]
 
-    def watch(self, rows: list[Row]) -> DynamicsChanged | None:
-        """Take in transitions; say what was found, if there is evidence enough."""
+    def watch(self, rows: list[Row], step: int) -> DynamicsChanged | None:
+        """Take in transitions, the last of them of this step; say what was found, if there is evidence enough."""
         taken = [(_vector(seen), action, _vector(upcoming)) for seen, action, upcoming, _ in rows]
         self._rows = (self._rows + taken)[-MEMORY * self.reference_steps :]
         if self._model is None:
@@ -297,16 +294,15 @@ class _BoxWatcher:
         dim = states.shape[1]
         quarters = [np.searchsorted(e, column) for e, column in zip(self._edges, states.T, strict=True)]
         cells = np.repeat(np.column_stack([np.zeros_like(actions), actions, *quarters]), dim, axis=1)
-        enough = self._bets.add(cells[known], np.tile(scores, 2 + dim)[known])
-        if enough is not None:
-            return self._report(len(rows) - 1 - int(np.flatnonzero(known)[enough]))
+        if self._bets.add(cells[known], np.tile(scores, 2 + dim)[known]):
+            return self._report(step)
         if self._looks[0] >= self.reference_steps:
             if self._looks[1] < KNOWN_SHARE * self._looks[0]:
                 self._learn()
             self._looks = [0, 0]
         return None
 
-    def _report(self, behind: int) -> DynamicsChanged:
+    def _report(self, step: int) -> DynamicsChanged:
         family, cell, since, evidence = self._bets.verdict()
         kind, where = family // len(self._edges), "everywhere"
         bounds: dict[str, Any] = {}
@@ -318,7 +314,7 @@ class _BoxWatcher:
             bounds, where = {name: (float(low), float(high))}, f"{low:.3g} < {name} <= {high:.3g}"
         self._model, self._rows = None, []
         # Rows that were not passed on are so few that they do not move the beginning.
-        return DynamicsChanged(0, -behind - since, where, None, None, bounds, evidence)
+        return DynamicsChanged(step, max(1, step - since), where, None, None, bounds, evidence)
 
     def _learn(self) -> None:
         states, actions, moves = _columns(self._rows)

@@ -289,7 +289,7 @@ class LocalDivergence(KernelAgent):
     """Seeks places where p(next state | state, action) has changed, and those that its buffer has hardly seen.
 
     The reward is that of the form "local" of `IntrinsicReward`. With an optimistic value function it explores faster
-    than optimism alone, and goes on testing what it knows.
+    than optimism alone; with one that has a `memory` it goes on testing what it knows.
 
     Parameters
     ----------

@@ -87,7 +87,8 @@ class _Curious:
             raise ParameterError(f"the action space must be discrete or a box, got {actions}. Flatten it first.")
         is_box = isinstance(actions, spaces.Box)
         # Discrete actions are unit vectors.
-        self._first, self._unit = (0, None) if is_box else (int(actions.start), np.eye(int(actions.n)))
+        self._first = 0 if is_box else int(actions.start)
+        self._unit: Any = None if is_box else np.eye(int(actions.n))
         dim, dim_action = self._space.dim_state, int(np.prod(actions.shape) if is_box else actions.n)
         self._local: LocalReward | None = None
         if self.form == "local":

@@ -359,6 +359,8 @@ class KernelTD(Stateful):
             centres, weights = np.asarray(state["centres"]), np.asarray(state["weights"])
             initial, learning_rate, discount, _ = (float(v) for v in state["options"])
             bandwidth, merge_radius = (float(v) for v in state["widths"])
+            # Files of earlier versions have no memory.
+            recent = np.asarray(state.get("recent", ()), np.int64)
             made = cls(
                 centres.shape[0],
                 state["actions"],
@@ -368,7 +370,7 @@ class KernelTD(Stateful):
                 initial_value=initial,
                 merge_radius=merge_radius,
                 capacity=int(state["sizes"][0]),
-                memory=len(state["recent"]),
+                memory=len(recent),
             )
             n = len(weights)
             actions = np.asarray(state["centre_actions"])
@@ -377,8 +379,8 @@ class KernelTD(Stateful):
             if n and not (actions.min() >= 0 and actions.max() < len(made.actions)):
                 raise ValueError("unknown action")
             made.arrays.centres[:, :n], made.arrays.actions[:n], made.arrays.weights[:n] = centres, actions, weights
-            made.arrays.recent[:], made.arrays.sizes[LEARNT] = state["recent"], state["sizes"][1]
-            np.add.at(made.arrays.support[:n], made.arrays.recent[made.arrays.recent >= 0], 1)
+            made.arrays.recent[:], made.arrays.sizes[LEARNT] = recent, state["sizes"][-1] if len(recent) else 0
+            np.add.at(made.arrays.support[:n], recent[recent >= 0], 1)
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise DataError("`state` must come from `KernelTD.state_dict()`. Save it again.") from error
         made.arrays.sizes[COUNT] = n
