@@ -402,6 +402,7 @@ class Conditions:
         self._series = list(problem.series)
         self._kept: dict[tuple[int, Values], tuple[FloatArray, float]] = {}
         self._ranked: dict[int, list[int]] = {}
+        self._seasons: dict[int, tuple[int, ...]] = {}
 
     def of(self, link: Link) -> Values:
         """Return the past values that a link is conditioned on."""
@@ -434,11 +435,13 @@ class Conditions:
 
     def _season(self, target: int) -> tuple[int, ...]:
         """Return the step at which what the own past leaves of the target is autocorrelated most, if it clearly is."""
-        problem = self.problem
-        found = _autocorrelations(_on_grid(problem, self.left(target, self._own(target))))
-        found[[k - 1 for k in problem.embedding.own_steps if k <= len(found)]] = 0.0
-        best = int(np.argmax(found))
-        return (best + 1,) if found[best] > _CLEAR / np.sqrt(problem.rows) else ()
+        if target not in self._seasons:
+            problem = self.problem
+            found = _autocorrelations(_on_grid(problem, self.left(target, self._own(target))))
+            found[[k - 1 for k in problem.embedding.own_steps if k <= len(found)]] = 0.0
+            best = int(np.argmax(found))
+            self._seasons[target] = (best + 1,) if found[best] > _CLEAR / np.sqrt(problem.rows) else ()
+        return self._seasons[target]
 
     def _shared_by_time(self, link: Link) -> Values:
         """Return functions of time that source and target both follow: a trend, waves of a season and of half of it."""
@@ -695,12 +698,15 @@ def _autocorrelations(values: FloatArray) -> FloatArray:
     """Autocorrelations at 1, 2, ... steps, up to a quarter of the times; of several columns the largest."""
     present = np.isfinite(values)
     centred = np.where(present, values - np.nanmean(values, axis=0), 0.0)
-    variance = np.nanvar(values, axis=0)
-    found = []
-    for k in range(1, max(2, len(values) // 4)):
-        both = np.maximum((present[k:] & present[:-k]).sum(axis=0), 1)
-        found.append(((centred[k:] * centred[:-k]).sum(axis=0) / both / variance).max())
-    return np.array(found)
+    steps = slice(1, max(2, len(values) // 4))
+    products, both = (_lagged_products(part)[steps] for part in (centred, present.astype(np.float64)))
+    return np.asarray((products / np.maximum(np.rint(both), 1) / np.nanvar(values, axis=0)).max(axis=1))
+
+
+def _lagged_products(columns: FloatArray) -> FloatArray:
+    """Return sums of products of values 0, 1, 2, ... steps apart; transforms of twice the length do not wrap."""
+    n = len(columns)
+    return np.fft.irfft(np.abs(np.fft.rfft(columns, 2 * n, axis=0)) ** 2, 2 * n, axis=0)[:n]
 
 
 def widened(p: float, inflation: float) -> float:
