@@ -121,6 +121,9 @@ _LINE = 1e-3
 _TREND = 4.0
 """Standard errors from which a slope in time is a trend; those of a random walk are seldom above 3.5."""
 
+_MOST_SMOOTHERS = 8
+"""Sets of past values of which the regressions are kept: conditional links all have the same one."""
+
 _CLOSED_FORM_ROWS = 2000
 """Rows up to which the p-values of random signs are in closed form; beyond, its matrices would take gigabytes."""
 
@@ -488,16 +491,22 @@ class Conditions:
     def _share(self, target: int, others: tuple[int, ...]) -> float:
         return self._regressed(target, tuple(sorted({*self._own(target), *((v, 1) for v in others)})))[1]
 
-    def _regressed(self, target: int, values: Values) -> tuple[FloatArray, float]:
-        """Return what is left of the target, and as a share of its variance with each row left out of the fit."""
+    def _smoother(self, values: Values) -> tuple[FloatArray, Smoother | None]:
+        """Return which rows have all values, and regressions on these; only the latest are kept, for their size."""
         if values not in self._smoothers:
             inputs = self.columns(values)
             complete = np.isfinite(inputs).all(axis=1)
             enough = complete.sum() >= FEWEST_ROWS
             smoother = Smoother(inputs[complete], (False,) * inputs.shape[1]) if enough else None
+            if len(self._smoothers) == _MOST_SMOOTHERS:
+                del self._smoothers[next(iter(self._smoothers))]
             self._smoothers[values] = complete, smoother
+        return self._smoothers[values]
+
+    def _regressed(self, target: int, values: Values) -> tuple[FloatArray, float]:
+        """Return what is left of the target, and as a share of its variance with each row left out of the fit."""
         if (target, values) not in self._kept:
-            complete, smoother = self._smoothers[values]
+            complete, smoother = self._smoother(values)
             y = self.problem.past(target, (0,))
             left, share = np.full_like(y, np.nan), 1.0
             if smoother is not None:
