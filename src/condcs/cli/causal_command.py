@@ -280,9 +280,9 @@ def read_series_table(path: str, options: SeriesOptions) -> SeriesTable:
 def _with_first_column(path: str, options: SeriesOptions) -> SeriesOptions:
     """Take a first column of dates for the times, and one of words in a table with a series per row for their names.
 
-    Only if nothing is said about times, names and columns, and not from standard input, which is read once.
+    Only if nothing is said about times, names and columns, and not from a pipe, which can be read once only.
     """
-    if path == "-" or options.layout == "long" or options.columns or (options.time or options.id):
+    if not Path(path).is_file() or options.layout == "long" or options.columns or options.time or options.id:
         return options
     with open_table(path, options.files) as table:
         cell = next((cell for batch in table.batches([0]) for (cell,) in batch), None) if table.names else None
