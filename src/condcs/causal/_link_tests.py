@@ -495,7 +495,7 @@ class Conditions:
         """Return which rows have all values, and regressions on these; only the latest are kept, for their size."""
         if values not in self._smoothers:
             inputs = self.columns(values)
-            complete = np.isfinite(inputs).all(axis=1)
+            complete = np.asarray(np.isfinite(inputs).all(axis=1))
             enough = complete.sum() >= FEWEST_ROWS
             smoother = Smoother(inputs[complete], (False,) * inputs.shape[1]) if enough else None
             if len(self._smoothers) == _MOST_SMOOTHERS:
