@@ -34,7 +34,6 @@ def test_entropy_of_a_standard_normal_and_of_a_square():
 
 
 def test_linear_granger_is_the_f_test_of_nested_regressions():
-    pytest.importorskip("statsmodels")
     x, y = linear_pair(200, 0.3, 1)
     target, ones = y[2:], np.ones(198)
     small = np.stack([ones, y[1:-1], y[:-2]], 1)

@@ -12,6 +12,7 @@ pytest.importorskip("matplotlib")
 from typer.testing import CliRunner
 
 from condcs.cli.app import app
+from condcs.cli.causal_command import SeriesOptions, read_series_table
 from condcs.datasets import make_henon_chain
 
 
@@ -198,3 +199,22 @@ def test_misread_layouts_are_plain_messages(short, tmp_path, arguments, words):
     done = causal(file, *arguments, "--out", tmp_path / "page.html")
     assert done.exit_code == 2
     assert words in " ".join((done.output + done.stderr).split())
+
+
+def test_a_first_column_of_dates_had_to_be_named(chain, tmp_path):
+    days = np.datetime64("2020-01-01") + np.delete(np.arange(900), range(300, 320))
+    file = write(tmp_path / "dates.csv", [days, *np.delete(chain, range(300, 320), axis=0).T], ["day", "a", "b", "c"])
+    table = read_series_table(str(file), SeriesOptions())
+    assert table.names == ("a", "b", "c")
+    assert (table.holes, table.absent) == (1, 20)
+    assert table.words() == "3 series of 900 times (of 'day'); 1 hole in time, 20 times absent."
+    # Where every row is the step after the one before, as of trading days, the dates are left out.
+    assert read_series_table(str(file), SeriesOptions(columns=("!day",))).words() == "3 series of 880 times."
+
+
+def test_a_first_column_of_words_had_to_be_named_in_rows(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text("name,1,2,3,4\nrain,1,2,1,3\nwind,4,2,4,2\n")
+    table = read_series_table(str(file), SeriesOptions(layout="rows"))
+    assert table.names == ("rain", "wind")
+    assert table.values.shape == (4, 2)

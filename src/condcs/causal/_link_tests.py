@@ -121,6 +121,9 @@ _LINE = 1e-3
 _TREND = 4.0
 """Standard errors from which a slope in time is a trend; those of a random walk are seldom above 3.5."""
 
+_MOST_SMOOTHERS = 8
+"""Sets of past values of which the regressions are kept: conditional links all have the same one."""
+
 _CLOSED_FORM_ROWS = 2000
 """Rows up to which the p-values of random signs are in closed form; beyond, its matrices would take gigabytes."""
 
@@ -402,6 +405,7 @@ class Conditions:
         self._series = list(problem.series)
         self._kept: dict[tuple[int, Values], tuple[FloatArray, float]] = {}
         self._ranked: dict[int, list[int]] = {}
+        self._seasons: dict[int, tuple[int, ...]] = {}
 
     def of(self, link: Link) -> Values:
         """Return the past values that a link is conditioned on."""
@@ -434,11 +438,13 @@ class Conditions:
 
     def _season(self, target: int) -> tuple[int, ...]:
         """Return the step at which what the own past leaves of the target is autocorrelated most, if it clearly is."""
-        problem = self.problem
-        found = _autocorrelations(_on_grid(problem, self.left(target, self._own(target))))
-        found[[k - 1 for k in problem.embedding.own_steps if k <= len(found)]] = 0.0
-        best = int(np.argmax(found))
-        return (best + 1,) if found[best] > _CLEAR / np.sqrt(problem.rows) else ()
+        if target not in self._seasons:
+            problem = self.problem
+            found = _autocorrelations(_on_grid(problem, self.left(target, self._own(target))))
+            found[[k - 1 for k in problem.embedding.own_steps if k <= len(found)]] = 0.0
+            best = int(np.argmax(found))
+            self._seasons[target] = (best + 1,) if found[best] > _CLEAR / np.sqrt(problem.rows) else ()
+        return self._seasons[target]
 
     def _shared_by_time(self, link: Link) -> Values:
         """Return functions of time that source and target both follow: a trend, waves of a season and of half of it."""
@@ -485,16 +491,22 @@ class Conditions:
     def _share(self, target: int, others: tuple[int, ...]) -> float:
         return self._regressed(target, tuple(sorted({*self._own(target), *((v, 1) for v in others)})))[1]
 
-    def _regressed(self, target: int, values: Values) -> tuple[FloatArray, float]:
-        """Return what is left of the target, and as a share of its variance with each row left out of the fit."""
+    def _smoother(self, values: Values) -> tuple[FloatArray, Smoother | None]:
+        """Return which rows have all values, and regressions on these; only the latest are kept, for their size."""
         if values not in self._smoothers:
             inputs = self.columns(values)
-            complete = np.isfinite(inputs).all(axis=1)
+            complete = np.asarray(np.isfinite(inputs).all(axis=1))
             enough = complete.sum() >= FEWEST_ROWS
             smoother = Smoother(inputs[complete], (False,) * inputs.shape[1]) if enough else None
+            if len(self._smoothers) == _MOST_SMOOTHERS:
+                del self._smoothers[next(iter(self._smoothers))]
             self._smoothers[values] = complete, smoother
+        return self._smoothers[values]
+
+    def _regressed(self, target: int, values: Values) -> tuple[FloatArray, float]:
+        """Return what is left of the target, and as a share of its variance with each row left out of the fit."""
         if (target, values) not in self._kept:
-            complete, smoother = self._smoothers[values]
+            complete, smoother = self._smoother(values)
             y = self.problem.past(target, (0,))
             left, share = np.full_like(y, np.nan), 1.0
             if smoother is not None:
@@ -695,12 +707,15 @@ def _autocorrelations(values: FloatArray) -> FloatArray:
     """Autocorrelations at 1, 2, ... steps, up to a quarter of the times; of several columns the largest."""
     present = np.isfinite(values)
     centred = np.where(present, values - np.nanmean(values, axis=0), 0.0)
-    variance = np.nanvar(values, axis=0)
-    found = []
-    for k in range(1, max(2, len(values) // 4)):
-        both = np.maximum((present[k:] & present[:-k]).sum(axis=0), 1)
-        found.append(((centred[k:] * centred[:-k]).sum(axis=0) / both / variance).max())
-    return np.array(found)
+    steps = slice(1, max(2, len(values) // 4))
+    products, both = (_lagged_products(part)[steps] for part in (centred, present.astype(np.float64)))
+    return np.asarray((products / np.maximum(np.rint(both), 1) / np.nanvar(values, axis=0)).max(axis=1))
+
+
+def _lagged_products(columns: FloatArray) -> FloatArray:
+    """Return sums of products of values 0, 1, 2, ... steps apart; transforms of twice the length do not wrap."""
+    n = len(columns)
+    return np.fft.irfft(np.abs(np.fft.rfft(columns, 2 * n, axis=0)) ** 2, 2 * n, axis=0)[:n]
 
 
 def widened(p: float, inflation: float) -> float:

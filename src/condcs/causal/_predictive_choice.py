@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -219,24 +218,18 @@ def common_embedding(
     The errors, with each row left out of the fit, are averaged over the targets as logarithms; pasts of more columns
     than a third of the rows are not tried.
     """
-    length, columns = len(variables[0]), sum(one.values.shape[1] for one in variables)
-    tried = [Embedding(order, lag, delay=1) for order in orders for lag in (lags if order > 1 else lags[:1])]
-    tried = [e for e in tried if e.reach <= max(1, length // _TIMES_PER_STEP)] or tried[:1]
-    places = range(len(variables))
+    columns, places = sum(one.values.shape[1] for one in variables), range(len(variables))
     links = tuple(Link(i, j) for i in places for j in places if i != j)
-
-    def rows(e: Embedding) -> FloatArray:
-        return CausalProblem(tuple(variables), e, links).times
-
-    # All candidates predict the same targets.
-    while True:
-        times = reduce(np.intersect1d, (rows(e) for e in tried))
-        if len(tried) == 1 or len(times) >= 3 * columns * tried[-1].order_x:
-            break
-        del tried[-1]
-    times = times[:ROWS]
+    simplest, *more = (Embedding(order, lag, delay=1) for order in orders for lag in (lags if order > 1 else lags[:1]))
+    tried, times = [simplest], CausalProblem(tuple(variables), simplest, links).times
+    for e in more:
+        # All candidates predict the same targets, those with a complete past of each.
+        both = np.intersect1d(times, CausalProblem(tuple(variables), e, links).times)
+        if len(both) >= 3 * columns * e.order_x and e.reach <= len(variables[0]) // _TIMES_PER_STEP:
+            tried, times = [*tried, e], both
     if len(tried) == 1:
-        return tried[0]
+        return simplest
+    times = times[:ROWS]
     y = np.hstack([variables[target].values[times] for target in targets])
 
     def error(e: Embedding) -> float:

@@ -69,7 +69,8 @@ class SeriesOptions:
 class SeriesTable:
     """Series of a file: a column each, a row per time of the grid, NaN where there is no value.
 
-    `missing` counts the empty cells of each series; times that are not in the file at all are holes.
+    `missing` counts the empty cells of each series; times that are not in the file at all are holes. `found_time` is
+    the column of times, if it was not named but found.
     """
 
     title: str
@@ -78,10 +79,13 @@ class SeriesTable:
     missing: tuple[int, ...]
     holes: int = 0
     absent: int = 0
+    found_time: str | None = None
 
     def words(self) -> str:
         """Say how much was read, and what is missing."""
         words = f"{len(self.names)} series of {len(self.values):,} times"
+        if self.found_time is not None:
+            words += f" (of {self.found_time!r})"
         if self.holes:
             many = "hole" if self.holes == 1 else "holes"
             words += f"; {self.holes:,} {many} in time, {self.absent:,} times absent"
@@ -264,11 +268,38 @@ def read_series_table(path: str, options: SeriesOptions) -> SeriesTable:
             raise ParameterError(f"`--{named or 'layout'}` must be left out for an array, which has no named columns.")
         title, names, values = _from_array(Path(path), options)
         return _checked(SeriesTable(title, tuple(names), values, _empty_cells(values)), options)
+    given, options = options, _with_first_column(path, options)
     if options.layout == "long" or (options.id is not None and options.layout == "columns"):
         return _checked(_from_long_table(path, options), options)
     if options.layout == "rows":
         return _checked(_from_rows(path, options), options)
-    return _checked(_from_columns(path, options), options)
+    table = replace(_from_columns(path, options), found_time=None if given.time else options.time)
+    return _checked(table, options)
+
+
+def _with_first_column(path: str, options: SeriesOptions) -> SeriesOptions:
+    """Take a first column of dates for the times, and one of words in a table with a series per row for their names.
+
+    Only if nothing is said about times, names and columns, and not from a pipe, which can be read once only.
+    """
+    if not Path(path).is_file() or options.layout == "long" or options.columns or options.time or options.id:
+        return options
+    with open_table(path, options.files) as table:
+        cell = next((cell for batch in table.batches([0]) for (cell,) in batch), None) if table.names else None
+        name = table.names[0] if table.names else None
+    if cell is None or is_missing(cell) or _is_read_by(as_number, cell, options.files.decimal):
+        return options
+    if options.layout == "rows":
+        return replace(options, id=name)
+    return replace(options, time=name) if _is_read_by(as_day, cell) else options
+
+
+def _is_read_by(reader: Any, cell: Any, *more: Any) -> bool:
+    try:
+        reader(cell, *more)
+    except ValueError:
+        return False
+    return True
 
 
 def _checked(table: SeriesTable, options: SeriesOptions) -> SeriesTable:
