@@ -505,9 +505,10 @@ def _under_redrawn(ground: Ground, functions: FloatArray, n_resamples: int, rng:
         first, functions = clusters.first, np.asarray(clusters.sums @ functions)
     refitted = functions
     with one_blas_thread():
-        for fit in propensity._fits:
-            shift = fit.shift(lambda rows, fit=fit: fit.variances[rows, None] * functions[rows])
-            terms = over_rows(lambda rows, fit=fit, shift=shift: fit.design.terms(rows) @ shift, len(p))
+        if propensity._fits:
+            (fit,) = propensity._fits
+            shift = fit.shift(lambda rows: fit.variances[rows, None] * functions[rows])
+            terms = over_rows(lambda rows: fit.design.terms(rows) @ shift, len(p))
             refitted = functions - np.concatenate(list(terms))
         sums = [(ground.labels[first] - p)[None] @ functions]
         draw, batch = independent_draws(propensity.probabilities, rng), max(1, _DRAWN_FLOATS // len(p))

@@ -291,8 +291,8 @@ def loss_figure(loss: LossChange) -> Any:
         axes.vlines(place, level + part.low, level + part.high, color=INK, lw=1.6)
         axes.hlines(level, place - 0.7, place + 0.3, color=GREY, lw=1)
     axes.hlines(levels[-1], 3.3, 4.3, color=GREY, lw=1)
-    levels = loss.levels if loss.now < _LONG_NUMBER else [f"{value:.3g}" for value in (loss.before, loss.now)]
-    for place, value, words in zip((0, 4), (loss.before, loss.now), levels, strict=True):
+    written = loss.levels if loss.now < _LONG_NUMBER else [f"{value:.3g}" for value in (loss.before, loss.now)]
+    for place, value, words in zip((0, 4), (loss.before, loss.now), written, strict=True):
         axes.annotate(words, (place, value), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=9)
     axes.set_xticks(range(5), names, fontsize=9)
     axes.set_ylabel("mean loss")
