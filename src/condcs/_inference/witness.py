@@ -151,52 +151,15 @@ def witness(
     >>> int(np.argmax(found.values))
     2
     """
-    return _witness(
-        (xp, yp, xq, yq),
-        at=at,
-        n_resamples=n_resamples,
-        confidence_level=confidence_level,
-        null=null,
-        propensity=propensity,
-        adjust=adjust,
-        bandwidth_x=bandwidth_x,
-        bandwidth_y=bandwidth_y,
-        kernel_x=kernel_x,
-        kernel_y=kernel_y,
-        weights=(weights_p, weights_q),
-        rng=rng,
-    )
-
-
-def _witness(
-    samples: tuple[Array, Array, Array, Array],
-    *,
-    at: Array | None,
-    n_resamples: int,
-    confidence_level: float,
-    null: str,
-    propensity: Any,
-    adjust: bool,
-    bandwidth_x: Bandwidth,
-    bandwidth_y: Bandwidth,
-    kernel_x: Kernel,
-    kernel_y: Kernel,
-    weights: tuple[Array | None, Array | None],
-    rng: int | np.random.Generator | None,
-) -> Witness:
     check_choice("null", null, NULLS)
     confidence_level = _check_level(confidence_level)
     count = check_integer("n_resamples", n_resamples, 0)
     _check_enough(count, confidence_level)
     generator = check_rng(rng)
     option = check_kernel("kernel_x", kernel_x)
-    backend = backend_of(*samples, at, *weights)
+    backend = backend_of(*(given := (xp, yp, xq, yq, at, weights_p, weights_q)))
     if backend.name != "numpy":
-        given = (None if a is None else backend.to_numpy(a) for a in (*samples, at, *weights))
-        *data, at, weights_p, weights_q = given
-        xp, yp, xq, yq = data
-    else:
-        (xp, yp, xq, yq), (weights_p, weights_q) = samples, weights
+        xp, yp, xq, yq, at, weights_p, weights_q = (None if a is None else backend.to_numpy(a) for a in given)
     x_parts = [("xp", xp), ("xq", xq)]
     options: dict[str, Any] = {
         "kernel_x": kernel_x,

@@ -13,7 +13,7 @@ import condcs
 from condcs._core.arrays import ByValue
 from condcs._core.checks import check_choice
 from condcs._core.errors import DataError, OverlapError, ParameterError, public
-from condcs._inference.explain import holm
+from condcs._inference.explain import holm, show_p
 from condcs._tables.grouped_table import GroupedTable, read_groups
 from condcs._tables.in_memory import as_table, column_patterns
 from condcs._tables.sources import Columns, TableOptions
@@ -28,7 +28,7 @@ from condcs.comparison._comparing import (
 )
 from condcs.comparison._result import Comparison, Reported
 from condcs.comparison._steps import kernels, standardised
-from condcs.comparison._wording import Block, Lines, change_words, effects, overall, show_p, variables, where
+from condcs.comparison._wording import Block, Lines, change_words, effects, overall, variables, where
 from condcs.report._page import Page
 
 FloatArray = np.ndarray[Any, Any]
