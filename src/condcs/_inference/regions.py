@@ -579,8 +579,10 @@ def mean_steps(ground: Ground, values: FloatArray) -> FloatArray:
     They are the best of all rows, tested or not: smooth regressions cannot follow a step, and what they leave of one
     would look like a larger spread.
     """
+    # In units of the largest value, whose square may be too large for a number.
+    unit = max(float(np.abs(values).max()), np.finfo(float).tiny)
     plain, _ = _standardised(values, ground.smoother)
-    left = ground.smoother.residuals(values[:, None])[0][:, 0]
+    left = ground.smoother.residuals(values[:, None] / unit)[0][:, 0]
     u, w, search = ground.surprise, ground.weights, ground.search(slice(None))
     v, steps = w * u**2, np.zeros(len(values))
     for _ in range(_MOST_STEPS):
@@ -588,7 +590,7 @@ def mean_steps(ground: Ground, values: FloatArray) -> FloatArray:
         if score < _LEAST_SCORE:
             break
         rows = box.holds(ground.x)
-        steps[rows] += (w * u * left)[rows].sum() / v[rows].sum()
+        steps[rows] += unit * (w * u * left)[rows].sum() / v[rows].sum()
         plain, left = _without(ground, plain, [rows]), _without(ground, left, [rows])
     return steps
 
