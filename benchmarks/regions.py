@@ -92,6 +92,8 @@ CHANGED = {
     "one of 6 labels": Pair({0: {2}}, labels=SIX, columns=3),
     "label x interval": Pair({0: {0}, 1: (-0.6, 1.2)}, labels=FOUR, columns=3, noise=1.0),
     "labels x half-line": Pair({0: {1, 3}, 1: (-np.inf, 0.4)}, labels=FOUR, columns=3, uneven=True),
+    "label x half-line, an eighth of the rows": Pair({0: {1}, 2: (0.0, np.inf)}, labels=FOUR, columns=6, noise=0.8),
+    "box in 2 of 5, 0.8 deviations": Pair({2: (-0.8, 0.7), 4: (-0.4, np.inf)}, change=0.8),
     "spread, interval": Pair({0: (-0.3, 1.0)}, "spread", 2.0, columns=1),
     "spread, 2 of 4 labels": Pair({0: {1, 2}}, "spread", 2.0, labels=FOUR, columns=3),
     "shares, half-line": Pair({0: (0.0, np.inf)}, "share", 2.0, columns=2),

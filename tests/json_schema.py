@@ -26,6 +26,9 @@ def faults(value: Any, schema: dict[str, Any], root: dict[str, Any] | None = Non
             for part in rule.removeprefix("#/").split("/"):
                 target = target[part]
             found += faults(value, target, root, at)
+        elif keyword == "anyOf":
+            tried = [faults(value, option, root, at) for option in rule]
+            found += [] if not all(tried) else min(tried, key=len)
         elif keyword == "type":
             kinds = [rule] if isinstance(rule, str) else rule
             # In Python a truth value is a whole number; in JSON it is not.

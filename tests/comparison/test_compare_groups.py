@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -63,7 +64,12 @@ def test_each_pair_is_what_compare_finds(table, found):
 def test_what_each_group_is_compared_with(table, against, names, used, monkeypatch):
     """The rest is all other groups together, in the table's order: a running number is no input of any pair."""
     seen = []
-    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, run, **o: seen.append(pair) or pair)
+
+    def without_evidence(pair, run, **options):
+        seen.append(pair)
+        return SimpleNamespace(relation=SimpleNamespace(pvalue=1.0))
+
+    monkeypatch.setattr("condcs.comparison._groups.compare_pair", without_evidence)
     monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     made = condcs.compare_groups(table.assign(number=np.arange(280)), group="month", y="price", against=against)
     assert {tuple(column.name for column in pair.x) for pair in seen} == {("area", "district", "sold")}
@@ -71,6 +77,15 @@ def test_what_each_group_is_compared_with(table, against, names, used, monkeypat
     assert {pair.reference.used for pair in seen} == {used}
     assert seen[-1].current.title == "month = 11"
     assert seen[-1].reference.title == ("the other 3 groups of month" if against == "rest" else "month = 10")
+
+
+def test_one_month_that_differs_made_all_others_differ_from_the_rest():
+    """It is a third of what each of the others is compared with; once named, it is left out there."""
+    found = condcs.compare_groups(months(11, rows=150), group="month", y="price", x="area,district", **QUICK)
+    assert found.changed == ("11",)
+    assert found.names == ("1", "2", "10", "11")
+    assert found["11"].pair.reference.title == "the other 3 groups of month"
+    assert found["1"].pair.reference.title == "the other 2 groups of month"
 
 
 def test_every_form_of_the_answer_has_all_groups(found, tmp_path):

@@ -104,6 +104,8 @@ def test_a_small_step_that_no_test_names_is_found_by_all_rows():
     inside = (x[:, 0] > 0) & (x[:, 1] > 1)
     y = x[:, 2] + 0.5 * rng.normal(size=800)
     y[400:] += 0.75 * inside[400:]
-    steps = mean_steps(Ground.of(x, [False] * 4, (400, 400), rng), y)
+    ground = Ground.of(x, [False] * 4, (400, 400), rng)
+    steps = mean_steps(ground, y)
     assert steps[inside].mean() == pytest.approx(0.75, abs=0.2)
     assert abs(steps[~inside].mean()) < 0.05
+    np.testing.assert_allclose(mean_steps(ground, 1e200 * y) / 1e200, steps, rtol=1e-9)

@@ -5,6 +5,7 @@ import pytest
 
 from condcs import explain
 from condcs._core.errors import ParameterError
+from condcs._inference.explain import label_words
 from condcs.datasets import make_local_shift
 
 
@@ -234,3 +235,8 @@ def test_bad_input_is_named(options, message):
     data = make_local_shift(20)
     with pytest.raises(ParameterError, match=f"explain: {message}"):
         explain(data.xp, data.yp, data.xq, data.yq, **options)
+
+
+def test_long_sets_of_labels_were_listed_in_full():
+    assert label_words("city", list("abcdef")) == "city in {a, b, c, d or 2 more}"
+    assert label_words("city", list("abcd")) == "city in {a, b, c, d}"

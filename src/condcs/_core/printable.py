@@ -31,7 +31,7 @@ def harmless(text: str, keep: str = "") -> str:
 
 
 def alike(*values: float, length: float | None = None, signed: bool = False) -> list[str]:
-    """Write numbers that belong together, rounded alike: to two digits of the length between them.
+    """Write numbers that belong together, rounded alike: to two digits of the length between them, or three.
 
     Parameters
     ----------
@@ -55,6 +55,8 @@ def alike(*values: float, length: float | None = None, signed: bool = False) -> 
     if not _LEAST_LENGTH < span < math.inf or max(map(abs, values)) >= _LARGEST:
         return [format(value, f"{sign}.3g") for value in values]
     decimals = 1 - math.floor(math.log10(span))
+    # An end that is not 0 shows on which side of it it lies, if one digit more can.
+    decimals += any(value and not round(value, decimals) for value in values)
     # 0 is added: no number is written as minus nothing.
     rounded = [round(value, decimals) + 0.0 for value in values]
     return [format(value, f"{sign if value else ''},.{max(0, decimals)}f") for value in rounded]

@@ -33,7 +33,7 @@ from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoo
 _MOST_FUNCTIONS, _ROWS_PER_FUNCTION = 60, 15
 _MOST_LEVERAGE = 0.9
 _FOLDS = 4
-_RESAMPLES = 100
+_RESAMPLES = 200
 _POWER = 0.8
 _PART = 0.1
 """Share of the rows of a change that is confined to a part of x."""

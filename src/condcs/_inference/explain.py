@@ -41,7 +41,7 @@ from condcs._measures.inputs import Inputs
 
 FloatArray = np.ndarray[Any, Any]
 
-_MOST_LABELS = 4
+_MOST_NAMED = 4
 _SMALL, _LARGE = 1e-4, 1e6
 _BINS = 12
 _MOST_LABELS = 12
@@ -84,7 +84,7 @@ class Region(ByValue):
     def __str__(self) -> str:
         """Say where, what, how large and how sure."""
         what = f"shape of {self.column}, " if self.kind == "shape" else ""
-        sure = f"{self.share:.0%} of rows, p = {_show_p(self.p_value)}"
+        sure = f"{self.share:.0%} of rows, p = {show_p(self.p_value)}"
         return f"{self.words}: {what}{change_words(self.changes[0])}; {sure}"
 
 
@@ -115,7 +115,7 @@ class Explanation(ByValue):
             return f"No region of x in which p(y|x) changed was found (alpha = {self.alpha:g})."
         head = ("where p(y|x) changed", "rows", "what y did", "p")
         rows = [
-            (r.words, f"{r.share_p:.0%} -> {r.share_q:.0%}", change_words(r.changes[0]), _show_p(r.p_value))
+            (r.words, f"{r.share_p:.0%} -> {r.share_q:.0%}", change_words(r.changes[0]), show_p(r.p_value))
             for r in self.regions
         ]
         widths = [max(len(row[c]) for row in [head, *rows]) for c in range(len(head))]
@@ -158,8 +158,8 @@ class ColumnWords:
 
 def label_words(name: str, labels: Sequence[str]) -> str:
     """Write that a column has one of some labels."""
-    more = f" or {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
-    listed = ", ".join(labels[:_MOST_LABELS]) + more
+    more = f" or {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+    listed = ", ".join(labels[:_MOST_NAMED]) + more
     return f"{name} = {listed}" if len(labels) == 1 else f"{name} in {{{listed}}}"
 
 
@@ -420,7 +420,8 @@ def interval_words(name: str, show: Callable[[float], str], at_most: str = "<=")
     return write
 
 
-def _show_p(p_value: float) -> str:
+def show_p(p_value: float) -> str:
+    """Write a p-value."""
     return f"{p_value:.3f}" if p_value >= 0.001 else f"{p_value:.1g}"
 
 

@@ -505,9 +505,10 @@ def _under_redrawn(ground: Ground, functions: FloatArray, n_resamples: int, rng:
         first, functions = clusters.first, np.asarray(clusters.sums @ functions)
     refitted = functions
     with one_blas_thread():
-        for fit in propensity._fits:
-            shift = fit.shift(lambda rows, fit=fit: fit.variances[rows, None] * functions[rows])
-            terms = over_rows(lambda rows, fit=fit, shift=shift: fit.design.terms(rows) @ shift, len(p))
+        if propensity._fits:
+            (fit,) = propensity._fits
+            shift = fit.shift(lambda rows: fit.variances[rows, None] * functions[rows])
+            terms = over_rows(lambda rows: fit.design.terms(rows) @ shift, len(p))
             refitted = functions - np.concatenate(list(terms))
         sums = [(ground.labels[first] - p)[None] @ functions]
         draw, batch = independent_draws(propensity.probabilities, rng), max(1, _DRAWN_FLOATS // len(p))
@@ -578,8 +579,10 @@ def mean_steps(ground: Ground, values: FloatArray) -> FloatArray:
     They are the best of all rows, tested or not: smooth regressions cannot follow a step, and what they leave of one
     would look like a larger spread.
     """
+    # In units of the largest value, whose square may be too large for a number.
+    unit = max(float(np.abs(values).max()), np.finfo(float).tiny)
     plain, _ = _standardised(values, ground.smoother)
-    left = ground.smoother.residuals(values[:, None])[0][:, 0]
+    left = ground.smoother.residuals(values[:, None] / unit)[0][:, 0]
     u, w, search = ground.surprise, ground.weights, ground.search(slice(None))
     v, steps = w * u**2, np.zeros(len(values))
     for _ in range(_MOST_STEPS):
@@ -587,7 +590,7 @@ def mean_steps(ground: Ground, values: FloatArray) -> FloatArray:
         if score < _LEAST_SCORE:
             break
         rows = box.holds(ground.x)
-        steps[rows] += (w * u * left)[rows].sum() / v[rows].sum()
+        steps[rows] += unit * (w * u * left)[rows].sum() / v[rows].sum()
         plain, left = _without(ground, plain, [rows]), _without(ground, left, [rows])
     return steps
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from condcs._core.printable import alike
-from condcs._inference.explain import interval_of, level_words
+from condcs._inference.explain import interval_of, level_words, show_p
 from condcs._inference.loss_split import LossChange
 from condcs._inference.plots import bin_means
 from condcs._inference.witness import Witness
@@ -26,7 +26,6 @@ from condcs.comparison._wording import (
     loss_parts,
     overall,
     show,
-    show_p,
     unseen,
 )
 from condcs.report._page import Page
@@ -291,8 +290,8 @@ def loss_figure(loss: LossChange) -> Any:
         axes.vlines(place, level + part.low, level + part.high, color=INK, lw=1.6)
         axes.hlines(level, place - 0.7, place + 0.3, color=GREY, lw=1)
     axes.hlines(levels[-1], 3.3, 4.3, color=GREY, lw=1)
-    levels = loss.levels if loss.now < _LONG_NUMBER else [f"{value:.3g}" for value in (loss.before, loss.now)]
-    for place, value, words in zip((0, 4), (loss.before, loss.now), levels, strict=True):
+    written = loss.levels if loss.now < _LONG_NUMBER else [f"{value:.3g}" for value in (loss.before, loss.now)]
+    for place, value, words in zip((0, 4), (loss.before, loss.now), written, strict=True):
         axes.annotate(words, (place, value), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=9)
     axes.set_xticks(range(5), names, fontsize=9)
     axes.set_ylabel("mean loss")
@@ -371,14 +370,19 @@ def _over_numbers(axes: Any, places: Places, place: int) -> None:
         if not rows:
             continue
         at = np.array([x[r, place].mean() for r in rows])
-        means = np.array([y[r].mean() for r in rows])
-        if shares:
-            spread = np.sqrt(np.maximum(means * (1 - means), 0.0) / [len(r) for r in rows])
-            low, high = means - 1.96 * spread, means + 1.96 * spread
-        else:
-            low, high = (np.array([np.quantile(y[r], q) for r in rows]) for q in _BAND)
+        means, low, high = _mean_and_band([y[r] for r in rows], shares=shares)
         axes.fill_between(at, low, high, color=color, alpha=0.16, lw=0)
         axes.plot(at, means, color=color, lw=2.2, marker="o", ms=3.5, label=label)
+
+
+def _mean_and_band(parts: list[FloatArray], *, shares: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean of each part of the rows, and around it the middle of them, or the interval of a share."""
+    means = np.array([part.mean() for part in parts])
+    if not shares:
+        low, high = (np.array([np.quantile(part, q) for part in parts]) for q in _BAND)
+        return means, low, high
+    reach = 1.96 * np.sqrt(np.maximum(means * (1 - means), 0.0) / [len(part) for part in parts])
+    return means, means - reach, means + reach
 
 
 def band_words(pair: Pair) -> str:
@@ -396,12 +400,7 @@ def _by_label(axes: Any, places: Places, place: int) -> None:
         rows = [(i, y[x[:, place] == code]) for i, code in enumerate(codes)]
         rows = [(i, r) for i, r in rows if len(r)]
         at = np.array([i for i, _ in rows]) + offset
-        means = np.array([r.mean() for _, r in rows])
-        if shares:
-            reach = 1.96 * np.sqrt(means * (1 - means) / [len(r) for _, r in rows])
-            low, high = means - reach, means + reach
-        else:
-            low, high = (np.array([np.quantile(r, q) for _, r in rows]) for q in _BAND)
+        means, low, high = _mean_and_band([r for _, r in rows], shares=shares)
         axes.vlines(at, low, high, color=color, alpha=0.3, lw=6)
         axes.plot(at, means, "o", color=color, ms=6, label=label)
     _label_ticks(axes, pair.x[place], codes)

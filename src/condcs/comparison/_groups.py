@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -13,12 +13,13 @@ import condcs
 from condcs._core.arrays import ByValue
 from condcs._core.checks import check_choice
 from condcs._core.errors import DataError, OverlapError, ParameterError, public
-from condcs._inference.explain import holm
+from condcs._inference.explain import holm, show_p
 from condcs._tables.grouped_table import GroupedTable, read_groups
 from condcs._tables.in_memory import as_table, column_patterns
 from condcs._tables.sources import Columns, TableOptions
 from condcs.comparison._comparing import (
     RESAMPLES,
+    Run,
     check_level,
     checked_run,
     compare_pair,
@@ -27,7 +28,7 @@ from condcs.comparison._comparing import (
 )
 from condcs.comparison._result import Comparison, Reported
 from condcs.comparison._steps import kernels, standardised
-from condcs.comparison._wording import Block, Lines, change_words, effects, overall, show_p, variables, where
+from condcs.comparison._wording import Block, Lines, change_words, effects, overall, variables, where
 from condcs.report._page import Page
 
 FloatArray = np.ndarray[Any, Any]
@@ -38,7 +39,7 @@ _GROUP_ROWS = 2000
 """Rows of each group that are compared, by default."""
 
 _AGAINST = {
-    "rest": "each against all others together",
+    "rest": "each against all others together, without those that differ",
     "first": "each against the first",
     "previous": "each against the one before",
 }
@@ -60,6 +61,8 @@ class GroupComparison(ByValue, Reported):
         The groups that were compared.
     comparisons : tuple of Comparison
         What was found for each of them. Their own p-values are not adjusted.
+    pvalues : tuple of float
+        P-values of the relation of each group, adjusted for their number (Holm).
     alpha : float
         Level, for all groups together.
     groups : tuple of str
@@ -75,15 +78,11 @@ class GroupComparison(ByValue, Reported):
     against: str
     names: tuple[str, ...]
     comparisons: tuple[Comparison, ...]
+    pvalues: tuple[float, ...]
     alpha: float
     groups: tuple[str, ...]
     divergences: FloatArray | None
     notes: tuple[str, ...]
-
-    @property
-    def pvalues(self) -> tuple[float, ...]:
-        """P-values of the relation of each group, adjusted for their number (Holm)."""
-        return holm([found.relation.pvalue for found in self.comparisons])
 
     @property
     def inputs_pvalues(self) -> tuple[float, ...]:
@@ -258,7 +257,9 @@ def compare_groups(
     """Say in which groups of a table (months, sites, versions) the relation of y to x differs.
 
     Each group is compared as `condcs.compare` compares two tables, and the p-values are adjusted for their number
-    (Holm): the probability of naming any group whose relation is the same is at most alpha.
+    (Holm): if all relations are the same, the probability of naming any group is at most alpha. One group that differs
+    would make all others differ from the rest that it is part of. So the clearest one is named and left out of the
+    rest, and those that remain are compared again.
 
     Parameters
     ----------
@@ -269,8 +270,9 @@ def compare_groups(
     y, x : str, int or sequence of them
         Response and inputs, as in `condcs.compare`.
     against : {"rest", "first", "previous"}
-        Each group against all others together, against the first group, or against the one before it. Groups are in
-        the order of their numbers or dates, other names in that of their first rows.
+        Each group against all others together (at most half of which are left out because they differ), against the
+        first group, or against the one before it. Groups are in the order of their numbers or dates, other names in
+        that of their first rows.
     alpha : float
         Level of the tests, for all groups together.
     matrix : bool
@@ -313,43 +315,70 @@ def compare_groups(
     reading = read_options(source, x, y, tables, max_rows=max_rows, seed=run.seed)
     tell("reading")
     groups = read_groups(source, column_patterns("group", group, source), reading)
-    pairs = list(_references(len(groups.groups), against))
+    pairs = list(_references(range(len(groups.groups)), against))
     if n_resamples is None:
         # Half the level is within reach of the smallest of the adjusted p-values.
         n_resamples = max(RESAMPLES, math.ceil(2 * len(pairs) / alpha) - 1)
     check_level(alpha / len(pairs), n_resamples)
-    names, found, notes = [], [], list(groups.notes)
-    for places, current in pairs:
-        name = groups.groups[current]
-        try:
-            pair = groups.pair(places, current, reading.max_rows)
-        except (DataError, OverlapError) as error:
-            notes.append(f"{name} could not be compared: {error}")
-            continue
-        names.append(name)
-        found.append(compare_pair(pair, replace(run, tell=_telling(tell, name), n_resamples=n_resamples), alpha=alpha))
-    if not found:
+    run = replace(run, n_resamples=n_resamples)
+    notes, named = list(groups.notes), dict[int, tuple[Comparison, float]]()
+    most = len(groups.groups) // 2 if against == "rest" else 0
+    while True:
+        found = _compared(groups, pairs, run, alpha, reading.max_rows, notes)
+        adjusted = holm([one.relation.pvalue for one in found.values()])
+        last = {place: (one, p) for (place, one), p in zip(found.items(), adjusted, strict=True)}
+        differing = [place for place, (_, p) in last.items() if p <= alpha]
+        if not differing or len(named) == most or len(last) <= 2:
+            break
+        clearest = max(differing, key=lambda place: last[place][0].relation.statistic)
+        named[clearest] = last[clearest]
+        pairs = list(_references([place for place in last if place != clearest], against))
+    if not last:
         raise DataError(" ".join(["no group could be compared.", *notes]))
+    found_for = dict(sorted((named | last).items()))
+    comparisons, pvalues = zip(*found_for.values(), strict=True)
     return GroupComparison(
         title=groups.title,
         column=groups.column,
         against=against,
-        names=tuple(names),
-        comparisons=tuple(found),
+        names=tuple(groups.groups[place] for place in found_for),
+        comparisons=comparisons,
+        pvalues=pvalues,
         alpha=alpha,
         groups=groups.groups,
         divergences=_divergences(groups) if matrix else None,
-        notes=tuple(notes),
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def _references(count: int, against: Against) -> Iterator[tuple[list[int], int]]:
+def _compared(
+    groups: GroupedTable,
+    pairs: list[tuple[list[int], int]],
+    run: Run,
+    alpha: float,
+    max_rows: int,
+    notes: list[str],
+) -> dict[int, Comparison]:
+    """Compare groups with their references; what cannot be compared is noted."""
+    found = {}
+    for places, current in pairs:
+        name = groups.groups[current]
+        try:
+            pair = groups.pair(places, current, max_rows)
+        except (DataError, OverlapError) as error:
+            notes.append(f"{name} could not be compared: {error}")
+            continue
+        found[current] = compare_pair(pair, replace(run, tell=_telling(run.tell, name)), alpha=alpha)
+    return found
+
+
+def _references(places: Sequence[int], against: Against) -> Iterator[tuple[list[int], int]]:
     """Yield what each group is compared with, and the group."""
-    for current in range(0 if against == "rest" else 1, count):
+    for number, current in enumerate(places):
         if against == "rest":
-            yield [place for place in range(count) if place != current], current
-        else:
-            yield [0 if against == "first" else current - 1], current
+            yield [place for place in places if place != current], current
+        elif number:
+            yield [places[0 if against == "first" else number - 1]], current
 
 
 def _telling(tell: Callable[[str], None], name: str) -> Callable[[str], None]:

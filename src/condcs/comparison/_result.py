@@ -24,9 +24,6 @@ from condcs.comparison._wording import Block, as_text, said, verdict_words
 if TYPE_CHECKING:
     from condcs.report._page import Page
 
-if TYPE_CHECKING:
-    from condcs.report._page import Page
-
 
 class Reported:
     """A result with words and a page: in a terminal, in a file, or in a notebook."""

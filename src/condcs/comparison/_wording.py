@@ -10,7 +10,7 @@ import numpy as np
 
 from condcs._core.printable import alike, harmless
 from condcs._inference.effects import Effect
-from condcs._inference.explain import interval_of, level_words
+from condcs._inference.explain import interval_of, level_words, show_p
 from condcs._inference.loss_split import PARTS
 from condcs._inference.results import Estimate
 from condcs._tables.kinds import Column, describe_columns
@@ -46,11 +46,6 @@ def column_words(columns: tuple[Column, ...], most: int = 8) -> str:
     shown = describe_columns(columns)
     more = f" and {len(shown) - most} more" if len(shown) > most else ""
     return ", ".join(shown[:most]) + more
-
-
-def show_p(pvalue: float) -> str:
-    """Write a p-value."""
-    return f"{pvalue:.3f}" if pvalue >= 0.0995 or pvalue >= 0.001 else f"{pvalue:.1g}"
 
 
 def show(column: Column, value: float) -> str:
