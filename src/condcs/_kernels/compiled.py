@@ -11,7 +11,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from condcs._core.compiling import bits_of_double, double_of_bits, inner, njit
 
@@ -69,13 +68,17 @@ def exp_in_place(tile: np.ndarray[Any, Any]) -> None:
         tile[i] = power if exponent > SMALLEST_EXPONENT else 0.0
 
 
-# Read-only arrays are welcome: that is what JAX, memory maps and careful callers hand over.
-_READ_ONLY_ROWS = types.Array(types.float64, 2, "C", readonly=True)
-
-
-@njit(types.float64[::1](_READ_ONLY_ROWS), nogil=True)
 def squared_distances(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the squared Euclidean distances of all pairs of rows i < j, in the order of scipy's `pdist`."""
+    # Read-only arrays come from JAX, memory maps and careful callers. The loop is compiled for those alone, when first
+    # needed: a signature would compile it with every import of this module.
+    rows = values.view()
+    rows.flags.writeable = False
+    return np.asarray(_squared_distances(rows))
+
+
+@njit(nogil=True)
+def _squared_distances(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     n, d = values.shape
     columns = np.ascontiguousarray(values.T)
     squared = np.zeros(n * (n - 1) // 2)
