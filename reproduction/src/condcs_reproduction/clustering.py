@@ -236,7 +236,7 @@ def _by_own_means(method: str, series: Series, k: int, seed: int) -> FloatArray:
             "euclid": lambda s: equal_lengths(s).reshape(len(s), -1),
         }
         values = np.nan_to_num(features[method](series))
-        if method == "catch22":
+        if method != "euclid":
             spread = values.std(axis=0)
             values = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         return np.asarray(KMeans(k, n_init=10, random_state=seed).fit_predict(values))
@@ -249,18 +249,16 @@ def _catch22(series: Series) -> FloatArray:
 
 
 def _ar_coefficients(series: Series, most: int = 10) -> FloatArray:
-    """Return the least-squares coefficients of an autoregression of each channel.
-
-    Not standardised, as in Piccolo's distance: the coefficients that are only noise would count as much as the others.
-    """
+    """Return the least-squares coefficients of an autoregression of each channel, with their residual spread."""
     order = max(1, min(most, min(s.shape[1] for s in series) // 4))
     rows = []
     for one in series:
-        row: list[float] = []
+        row = []
         for channel in one:
             x = channel - channel.mean()
             past = np.stack([x[order - 1 - i : len(x) - 1 - i] for i in range(order)], axis=1)
-            row += np.linalg.lstsq(past, x[order:], rcond=None)[0].tolist()
+            coefficients = np.linalg.lstsq(past, x[order:], rcond=None)[0]
+            row += [*coefficients, float(np.std(x[order:] - past @ coefficients))]
         rows.append(row)
     return np.array(rows)
 
