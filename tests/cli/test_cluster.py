@@ -249,6 +249,14 @@ def test_the_number_of_clusters_is_chosen(tmp_path):
     assert "clusters    2, chosen" in done.output
 
 
+def test_a_choice_among_one_number_of_clusters_crashed(tmp_path):
+    """Of seven series two clusters are the only number that is tried: there is no next one to name."""
+    X, _ = oscillators(7)
+    done = run(write_table(tmp_path / "few.csv", X), "--k", "auto", "--order", 2, "--factor", 0.8, "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert "clusters    2, the only number that 7 series allow" in done.output
+
+
 def test_text_of_a_file_is_not_obeyed(tmp_path):
     """Markup stays text on the page, and formulas stay text in the table of labels."""
     X, y = oscillators(6)

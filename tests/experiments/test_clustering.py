@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from condcs_reproduction import experiment_named
+from condcs_reproduction.clustering import EXPERIMENT, WHOLE_TITLE, load, mean_ranks, summarise
 from condcs_reproduction.clustering_report import reached, rows_by_the_papers_windows, standing, tck_words
 from condcs_reproduction.fig9 import closest_pairs, communities, kilometres, separation
 from condcs_reproduction.series_clustering import (
@@ -231,3 +232,39 @@ def test_kilometres():
     D = kilometres(np.array([0.0, 90.0, 60.0, 60.0]), np.array([0.0, 0.0, 0.0, 1.0]))
     assert D[0, 1] == pytest.approx(6371 * np.pi / 2)
     assert D[2, 3] == pytest.approx(6371 * np.pi / 180 / 2, rel=1e-3)
+
+
+def found(spectral, k_medoids=0.0):
+    return {0: {"spectral": {"nmi": spectral}, "k_medoids": {"nmi": k_medoids}}}
+
+
+def test_ranks_without_labels_are_among_the_methods_that_were_run():
+    """TCK was not run, and DTW not on the second set: the ranks are those of two methods on one set."""
+    results = {
+        "coffee; votes": found(0.9),
+        "coffee; dtw": found(0.4),
+        "libras; votes": found(0.1),
+        "coffee; euclid": {0: {"own": {"nmi": 0.4}}},
+    }
+    ranks = mean_ranks(results, ["coffee", "libras"], ["votes", "dtw", "tck", "euclid"], "spectral")
+    assert ranks == {"votes": 1.0, "dtw": 2.5, "euclid": 2.5}
+
+
+def test_large_sets_are_drawn_once_for_all_methods():
+    p = {"per_class": 5, "most_series": 8}
+    series, y = load("sim_ar", p)
+    again, _ = load("sim_ar", p)
+    everything, all_y = load("sim_ar", p, whole=True)
+    assert (len(series), len(y), len(everything), len(all_y)) == (8, 8, 20, 20)
+    assert all(np.array_equal(a, b) for a, b in zip(series, again, strict=True))
+
+
+def test_the_papers_numbers_are_compared_with_all_series_of_a_set():
+    """Of ECG5000 the methods share a draw; what reaches the paper's 0.727 is the run with all series."""
+    results = {"ecg5000; votes": found(0.7), "ecg5000; all series": found(0.8, 0.5)}
+    report = summarise(EXPERIMENT, results)
+    cells = report.grids[0].cells["ECG5000"]
+    assert (cells[WHOLE_TITLE].ours, cells[WHOLE_TITLE].paper) == (0.8, 0.727)
+    assert cells["conditional CS, votes"].paper is None
+    assert any("in 1 of 1 rows: ECG5000" in note for note in report.notes)
+    assert any("in 0 of 1 rows" in note for note in report.notes)

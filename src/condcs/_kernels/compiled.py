@@ -70,10 +70,11 @@ def exp_in_place(tile: np.ndarray[Any, Any]) -> None:
 
 def squared_distances(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the squared Euclidean distances of all pairs of rows i < j, in the order of scipy's `pdist`."""
-    # Compiled when it is first called, once for arrays that may be written and those that may not: as the latter.
-    values = values.view()
-    values.flags.writeable = False
-    return np.asarray(_squared_distances(values))
+    # Read-only arrays come from JAX, memory maps and careful callers. The loop is compiled for those alone, when first
+    # needed: a signature would compile it with every import of this module.
+    rows = values.view()
+    rows.flags.writeable = False
+    return np.asarray(_squared_distances(rows))
 
 
 @njit(nogil=True)

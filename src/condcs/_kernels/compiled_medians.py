@@ -195,7 +195,7 @@ def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third:
     lower = upper - 1 if count % 2 == 0 else upper
     # The numbers of ranks `lower` and `upper` lie in [low, high), with `before` numbers below low, `until` below high.
     low, high, before, until = 0.0, _BEYOND, 0, count
-    found, within = 0, False
+    t0, t1, t2, n0, n1, n2, step = 0.0, 0.0, 0.0, 0, 0, 0, 0
     if count > _DIRECT:
         drawn = scratch[: _sample(first, second, third, scratch)]
         middle, reach = drawn.size // 2, drawn.size // 14
@@ -210,9 +210,10 @@ def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third:
                 low, before = t, n
             if n > upper and t < high:
                 high, until = t, n
-        for step in range(_TRIES):
-            if low == 0.0 or high == _BEYOND or until - before <= _MANY:
-                break
+    # One place that collects, because each is compiled on its own: part of the bracket, and in the end all of it.
+    while True:
+        start, end = low, high
+        if low > 0.0 and high < _BEYOND and until - before > _MANY and step < _TRIES:
             gap, target = high - low, upper + 0.5
             centre = low + gap * ((target - before) / (until - before))
             if step == 0 and n0 < n1 < n2:
@@ -224,31 +225,29 @@ def median_of(first: Any, first_ends: Any, second: Any, second_ends: Any, third:
                 if low < curved < high:
                     centre = curved
             margin = gap * (_MANY / (until - before)) * (step + 1)
-            t0, t2 = max(low, centre - margin), min(high, centre + margin)
-            found, n0 = _collect_all(first, first_ends, second, second_ends, third, t0, t2, scratch)
-            n2 = n0 + found
-            if n0 <= lower and n2 > upper:
-                before, within = n0, True
-                break
-            # If one of the two middle numbers is inside and the other is not, neither side can be cut off.
-            if n0 > upper:
-                high, until = t0, n0
-            elif n2 <= lower:
-                low, before = t2, n2
-    if not within:
-        found, _ = _collect_all(first, first_ends, second, second_ends, third, low, high, scratch)
-    middle_one = _middle_of(scratch[:found], lower - before, upper - before)
-    if middle_one > 0.0:
-        return middle_one, 0
-    found, _ = _collect_all(first, first_ends, second, second_ends, third, 0.0, _BEYOND, scratch)
-    return _smallest_positive(scratch[:found])
+            start, end = max(low, centre - margin), min(high, centre + margin)
+        step += 1
+        found, below = _collect_all(first, first_ends, second, second_ends, third, start, end, scratch)
+        if below <= lower and below + found > upper:
+            middle_one = _middle_of(scratch[:found], lower - below, upper - below)
+            if middle_one > 0.0:
+                return middle_one, 0
+            if found == count:
+                return _smallest_positive(scratch[:found])
+            low, high = 0.0, _BEYOND
+        # If one of the two middle numbers is inside and the other is not, neither side can be cut off.
+        elif below > upper:
+            high, until = start, below
+        elif below + found <= lower:
+            low, before = end, below + found
 
 
 @inner()
 def _collect_all(
     first: Any, first_ends: Any, second: Any, second_ends: Any, third: Any, low: float, high: float, out: Any
 ) -> Any:
-    found, below = _collect_grouped(first, first_ends, low, high, out, 0)
+    # Not a plain 0, for which the functions would be compiled once more: as a constant it has a type of its own.
+    found, below = _collect_grouped(first, first_ends, low, high, out, np.int64(0))
     found, below_too = _collect_grouped(second, second_ends, low, high, out, found)
     found, below_third = _collect(third, low, high, out, found)
     return found, below + below_too + below_third

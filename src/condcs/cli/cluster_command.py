@@ -98,10 +98,11 @@ def chosen_words(found: SeriesClusters, options: ClusterOptions) -> dict[str, st
     """Say what was tried and chosen, and how firm the result is."""
     words = {}
     if found.k_marks:
-        best = sorted(found.k_marks, key=lambda k: -found.k_marks[k])
-        words["clusters"] = f"{best[0]}, chosen (mark {found.k_marks[best[0]]:.2f}; next {best[1]}: " + (
-            f"{found.k_marks[best[1]]:.2f})" if len(best) > 1 else ")"
-        )
+        best, *others = sorted(found.k_marks, key=lambda k: -found.k_marks[k])
+        words["clusters"] = f"{best}, the only number that {len(found.labels)} series allow"
+        if others:
+            marks = f"mark {found.k_marks[best]:.2f}; next {others[0]}: {found.k_marks[others[0]]:.2f}"
+            words["clusters"] = f"{best}, chosen ({marks})"
     if not found.tried:
         return words | {"setting": setting_words(found.setting), "clustering": options.method.replace("_", "-")}
     marks = {trial.setting: trial.mark for trial in found.tried}

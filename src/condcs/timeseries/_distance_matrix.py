@@ -107,8 +107,8 @@ class Job:
         Multiplies the bandwidths.
     n_factors : int
         If more than 1, `block` returns as many blocks, each with half the factor of the one before.
-    compiled, wide : bool
-        Whether the engine computes it, and whether by matrix products.
+    compiled, wide, gaps : bool
+        Whether the engine computes it, whether by matrix products, and whether windows are left out of any series.
     """
 
     measure: str
@@ -118,6 +118,7 @@ class Job:
     n_factors: int = 1
     compiled: bool = True
     wide: bool = False
+    gaps: bool = False
 
     @property
     def symmetric(self) -> bool:
@@ -165,9 +166,9 @@ class Job:
                 successors[first:last].sort()
         series = Series(frames, starts, np.array(s.windows), ends, successors)
         bandwidths = (self.bandwidths.x, self.bandwidths.y) if self.bandwidths else (0.0, 0.0)
-        logarithmic, wide = self.measure == "conditional_cs", True if self.wide else None
+        logarithmic, wide, gaps = self.measure == "conditional_cs", self.wide or None, self.gaps or None
         counts = np.zeros(4, np.int64)
-        block_divergences(series, s.order, bandwidths, self.factor, logarithmic, wide, out, counts)
+        block_divergences(series, s.order, bandwidths, self.factor, logarithmic, wide, gaps, out, counts)
         return Fallbacks(int(counts[0] + counts[1]), int(counts[2] + counts[3]))
 
     def _pair(
@@ -198,11 +199,12 @@ def make_job(
     plain = not options or dict(options) == {"estimator": "paper"}
     compiled = measure in COMPILED and plain and _is_ordinary(sides, bandwidths, factor)
     wide = compiled and sides[0].collection.channels >= WIDE_CHANNELS
+    gaps = any(side.collection.has_gaps for side in sides)
     if wide:
         # Distances do not depend on the origin, but products of frames lose fewer digits around the mean.
         origin = np.nanmean(sides[0].collection.frames, axis=0)
         sides = [side.shifted(origin) for side in sides]
-    return Job(measure, dict(options), bandwidths, factor, n_factors, compiled, wide), sides, fallbacks
+    return Job(measure, dict(options), bandwidths, factor, n_factors, compiled, wide, gaps), sides, fallbacks
 
 
 def _check_measure(name: Any) -> Measure:
@@ -601,7 +603,9 @@ def _checksum(values: FloatArray) -> int:
 
 def fingerprint(job: Job, a: Windowed, b: Windowed | None) -> str:
     """Hash of everything that the matrix depends on."""
-    digest = hashlib.sha256(json.dumps({**asdict(job), "order": a.order}, sort_keys=True, default=repr).encode())
+    settings = {**asdict(job), "order": a.order}
+    del settings["gaps"]  # the windows say so
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=repr).encode())
     for side in (a,) if b is None else (a, b):
         for array in (side.collection.frames, side.collection.starts, side.windows, side.ends):
             digest.update(str(array.shape).encode())

@@ -7,7 +7,7 @@ Windows of a series overlap, so their distances are sums down the diagonals of o
 Rows are padded to whole vectors with a frame so far away that it has no kernel mass and lies beyond every median.
 
 Compiling takes longer than most matrices. So there is one function that Python calls, with few arrays; loops that are
-inlined are called from one place only; and what few series need (`wide`) is left out by a branch on None.
+inlined are called from one place only; and what few series need (`wide`, `gaps`) is left out by a branch on None.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _FAR_SQUARED = 1e300
 _CANCELLED = 1e-2
 # Sums above this hold no digits lost to gradual underflow.
 _SAFE_SUM = 1e-290
+# As a plain 1, a constant with a type of its own, a function would be compiled once more for it.
+_ONE = np.int64(1)
 # A power is not raised to the fourth below this: the result would be below the smallest one.
 _SMALLEST_ROOT = 2.0 ** (SMALLEST_EXPONENT / 4)
 
@@ -180,12 +182,12 @@ def _copy_successors(s: Any, n: int, m: int, order: int, Y: Any) -> None:
 @inner()
 def _pair_distances(
     a: Any, a_frames: Any, a_windows: Any, b: Any, b_frames: Any, b_windows: Any,
-    order: int, wide: Any, room: Any, copied: bool,
+    order: int, wide: Any, gaps: Any, room: Any, copied: bool,
 ) -> bool:  # fmt: skip
     """Squared distances ``room.X`` between the windows of two series and ``room.Y`` between the frames after them.
 
     Both come row by row, each row padded. `a` and `b` are packed frames, not used if `wide`. Unless `copied`, and if
-    all windows are used, Y is left where it is in ``room.frames``; returns whether it has been copied.
+    there are no gaps, Y is left where it is in ``room.frames``; returns whether it has been copied.
     """
     s = room.frames
     n, m = a_frames.shape[0] - order, b_frames.shape[0] - order
@@ -205,19 +207,19 @@ def _pair_distances(
                     row[j] += difference * difference
     else:
         _wide_frame_distances(a_frames, b_frames, stride, s)
-    whole = a_windows.size == n and b_windows.size == m
-    sums = room.X if whole else room.full
+    sums = room.X if gaps is None else room.full
     _diagonal_sums(s, stride, order, n, width, room.rest, sums)
     if m < width:
         # The last window has no successor. It touches no padding, unlike those after it, so its column is padded here.
         for i in range(n):
             sums[i * width + m] = _FAR_SQUARED
-    if not whole:
+    if gaps is not None:
         _keep(sums, 0, width, a_windows, b_windows, room.X)
         _keep(s, order * stride + order, stride, a_windows, b_windows, room.Y)
-    elif copied:
+        return True
+    if copied:
         _copy_successors(s, n, m, order, room.Y)
-    return copied or not whole
+    return copied
 
 
 @inner()
@@ -387,24 +389,6 @@ def _one(series: Any, i: int) -> Any:
     return series.frames[series.starts[i] : series.starts[i + 1]], windows
 
 
-@inner()
-def _pair_medians(own: Any, i: int, n: int, j: int, m: int, series: Any, X: Any, Y: Any, scratch: Any) -> Any:
-    """Median squared distances over the windows of both series, and over their successors, and how they were found."""
-    count, n_own, m_own, cross = (n + m) * (n + m - 1) // 2, n * (n - 1) // 2, m * (m - 1) // 2, n * _padded(m)
-    x, kind_x = median_of(
-        own.grouped_x[i, :n_own], own.ends_x[i], own.grouped_x[j, :m_own], own.ends_x[j], X[:cross], count, scratch
-    )
-    if own.grouped_y.size == 0:
-        first, second, merged = series.window_starts[i], series.window_starts[j], scratch[: n + m]
-        merge(series.successors[first : first + n], series.successors[second : second + m], merged)
-        y, kind_y = median_squared_difference(merged)
-    else:
-        y, kind_y = median_of(
-            own.grouped_y[i, :n_own], own.ends_y[i], own.grouped_y[j, :m_own], own.ends_y[j], Y[:cross], count, scratch
-        )
-    return x, kind_x, y, kind_y
-
-
 @njit(nogil=True)
 def block_divergences(
     series: Any,
@@ -413,6 +397,7 @@ def block_divergences(
     factor: float,
     logarithmic: bool,
     wide: Any,
+    gaps: Any,
     out: Any,
     fallbacks: Any,
 ) -> None:
@@ -433,6 +418,8 @@ def block_divergences(
         Log contrast (conditional CS), or linear contrast (conditional Euclidean).
     wide : True or None
         True if frames have so many channels that their distances are best found by a matrix product.
+    gaps : True or None
+        None if all windows of every series are used.
     out : array, shape (factors, rows, columns)
         The result.
     fallbacks : array of 4 ints
@@ -484,8 +471,9 @@ def block_divergences(
         n, m = p_windows.size, q_windows.size
         width = _padded(m)
         copied = _pair_distances(
-            own.packed[i], p_frames, p_windows, own.packed[j], q_frames, q_windows, order, wide, room, several or i == j
-        )
+            own.packed[i], p_frames, p_windows, own.packed[j], q_frames, q_windows, order, wide, gaps, room,
+            several or i == j,
+        )  # fmt: skip
         if i == j:
             place = i if pair_bandwidths else 0
             _triangle(X, n, own.x[place])
@@ -498,7 +486,20 @@ def block_divergences(
             if pair_bandwidths:
                 continue
         elif pair_bandwidths:
-            square_x, kind_x, square_y, kind_y = _pair_medians(own, i, n, j, m, series, X, Y, candidates)
+            pairs, p_pairs, q_pairs, cells = (n + m) * (n + m - 1) // 2, n * (n - 1) // 2, m * (m - 1) // 2, n * width
+            square_x, kind_x = median_of(
+                own.grouped_x[i, :p_pairs], own.ends_x[i], own.grouped_x[j, :q_pairs], own.ends_x[j],
+                X[:cells], pairs, candidates,
+            )  # fmt: skip
+            if several:
+                square_y, kind_y = median_of(
+                    own.grouped_y[i, :p_pairs], own.ends_y[i], own.grouped_y[j, :q_pairs], own.ends_y[j],
+                    Y[:cells], pairs, candidates,
+                )  # fmt: skip
+            else:
+                first, second, merged = series.window_starts[i], series.window_starts[j], candidates[: n + m]
+                merge(series.successors[first : first + n], series.successors[second : second + m], merged)
+                square_y, kind_y = median_squared_difference(merged)
             if kind_x > 0:
                 fallbacks[2 * (kind_x - 1)] += 1
             if kind_y > 0:
@@ -530,8 +531,8 @@ def block_divergences(
             _copy_successors(room.frames, n, m, order, Y)
         for f in range(n_factors):
             fx, fy, of = cx * 4.0**f, cy * 4.0**f, masses[f]
-            pq = _log_interaction(own.masses[i, f, 0], of[0], of[1], n, X, Y, width, 1, m, fx, fy)
-            qp = _log_interaction(own.masses[j, f, 0], of[2], of[3], m, X, Y, 1, width, n, fx, fy)
+            pq = _log_interaction(own.masses[i, f, 0], of[0], of[1], n, X, Y, width, _ONE, m, fx, fy)
+            qp = _log_interaction(own.masses[j, f, 0], of[2], of[3], m, X, Y, _ONE, width, n, fx, fy)
             p, q = own.totals[i, f], own.totals[j, f]
             column = j - (count - columns)
             if logarithmic:
