@@ -163,6 +163,18 @@ def test_categories_of_one_sample_alone_add_nothing():
         condcs.conditional_cs(cp, yp, cq + 9, yq, kernel_x="delta", method=COARSE)
 
 
+def test_labels_of_one_sample_alone_are_counted_by_rows_not_by_kinds():
+    """7 of 30 rows of p have a label that q lacks, two of them with weight 0: equal rows are one in the sums only."""
+    xp, xq = np.repeat([0, 1, 2], [10, 13, 7]), np.repeat([0, 1], [8, 12])
+    yp, yq = np.arange(30) % 2, np.arange(20) % 2
+    weights = {"weights_p": np.where(np.arange(30) < 28, 1.0, 0.0), "weights_q": np.ones(20)}
+    labels = {"kernel_x": "delta", "kernel_y": "delta", "method": "sampled"}
+    with pytest.warns(OverlapWarning, match="^7 of 50 rows"):
+        condcs.conditional_cs(xp, yp, xq, yq, **labels)
+    with pytest.warns(OverlapWarning, match="^5 of 50 rows"):
+        condcs.conditional_cs(xp, yp, xq, yq, **labels, **weights)
+
+
 def test_a_weight_of_two_is_a_row_twice():
     """In expectation: other rows are drawn, so that the two answers differ by their errors."""
     data = samples(1500, 2, np.random.default_rng(4))

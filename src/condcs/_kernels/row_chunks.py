@@ -108,8 +108,8 @@ class RowSource(Protocol):
     categories: tuple[FloatArray, FloatArray]
     """Codes of the categories in ascending order, and how many rows of each group they have (codes x G)."""
 
-    def count_absent(self) -> int:
-        """Return how many rows have a category that some group does not have."""
+    def count_absent(self) -> tuple[int, int]:
+        """Return how many rows have a category that some group does not have, and how many rows there are."""
         ...
 
     def weights(self) -> FloatArray:

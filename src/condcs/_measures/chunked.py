@@ -320,9 +320,9 @@ class ChunkedRows:
         ordered = sorted(counts)
         return np.array(ordered), np.stack([counts[c] for c in ordered])
 
-    def count_absent(self) -> int:
+    def count_absent(self) -> tuple[int, int]:
         _, counts = self.categories
-        return int(counts[(counts == 0).any(axis=1)].sum())
+        return int(counts[(counts == 0).any(axis=1)].sum()), sum(self.sizes)
 
     def weights(self) -> FloatArray:
         found = np.zeros(2)

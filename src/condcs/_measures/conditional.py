@@ -109,7 +109,7 @@ def conditional_cs(
 def conditional_cs_sums(rows: RowSource, *, estimator: Estimator = "paper") -> RowSums:
     """Conditional CS divergence between two groups as sums over rows."""
     check_choice("estimator", estimator, get_args(Estimator))
-    warn_of_absent(rows.count_absent(), sum(rows.sizes))
+    warn_of_absent(*rows.count_absent())
     return conditional_sums(estimator)
 
 
@@ -173,7 +173,7 @@ def conditional_euclidean(
 
 def conditional_euclidean_sums(rows: RowSource) -> RowSums:
     """Conditional Euclidean distance between two groups as sums over rows."""
-    warn_of_absent(rows.count_absent(), sum(rows.sizes))
+    warn_of_absent(*rows.count_absent())
     return conditional_sums(logs=False)
 
 

@@ -247,6 +247,7 @@ class PooledRows:
             tuple(v.option for v in variables), tuple(v.widths for v in variables), centres, products
         )
         self._weights = np.ones(groups.n) if groups.weights is None else groups.weights.astype(np.float64)
+        self._rows, self._counted = groups.n, self._weights > 0
         # Before equal rows become one: that one is not similar to itself alone.
         self._totals = partial(weight_totals, product([v.kernel for v in variables]), groups)
         if all(set(v.option.names(len(v.variable.names))) == {"delta"} for v in variables):
@@ -265,22 +266,23 @@ class PooledRows:
 
     def _keep_distinct(self, groups: Groups) -> Groups:
         """Keep one of all equal rows of a group, with the sum of their weights: labels have few combinations."""
-        rows, weights = [], []
+        rows, weights, counted = [], [], []
         for span in groups.slices:
             table = np.concatenate([v[span] for v in self._values], axis=1)
             _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
             rows.append(span.start + first)
             weights.append(np.bincount(place.reshape(-1), self._weights[span]))
+            counted.append(np.bincount(place.reshape(-1), self._counted[span]))
         self._values = [v[np.concatenate(rows)] for v in self._values]
-        self._weights = np.concatenate(weights)
+        self._weights, self._counted = np.concatenate(weights), np.concatenate(counted)
         return Groups(tuple(len(w) for w in weights))
 
-    def count_absent(self) -> int:
+    def count_absent(self) -> tuple[int, int]:
         codes, _ = self.categories
         spans = Groups(self.sizes).slices
         present = [np.bincount(np.searchsorted(codes, self._codes[s]), self._weights[s], len(codes)) > 0 for s in spans]
         absent = np.logical_not(np.all(present, axis=0))
-        return int((absent[np.searchsorted(codes, self._codes)] & (self._weights > 0)).sum())
+        return int(self._counted[absent[np.searchsorted(codes, self._codes)]].sum()), self._rows
 
     def weights(self) -> FloatArray:
         return np.array([self._weights[s].sum() for s in Groups(self.sizes).slices])
