@@ -19,6 +19,7 @@ from condcs.cli.app import app
 from tests.house_prices import house_prices
 
 QUICK = {"n_resamples": 79, "n_jobs": 1}
+NO_EVIDENCE = SimpleNamespace(relation=SimpleNamespace(pvalue=1.0))
 
 
 def months(*changed, rows=70):
@@ -64,12 +65,9 @@ def test_each_pair_is_what_compare_finds(table, found):
 def test_what_each_group_is_compared_with(table, against, names, used, monkeypatch):
     """The rest is all other groups together, in the table's order: a running number is no input of any pair."""
     seen = []
-
-    def without_evidence(pair, run, **options):
-        seen.append(pair)
-        return SimpleNamespace(relation=SimpleNamespace(pvalue=1.0))
-
-    monkeypatch.setattr("condcs.comparison._groups.compare_pair", without_evidence)
+    monkeypatch.setattr(
+        "condcs.comparison._groups.compare_pair", lambda pair, run, **o: seen.append(pair) or NO_EVIDENCE
+    )
     monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     made = condcs.compare_groups(table.assign(number=np.arange(280)), group="month", y="price", against=against)
     assert {tuple(column.name for column in pair.x) for pair in seen} == {("area", "district", "sold")}
@@ -121,7 +119,9 @@ def test_holm_by_hand():
 def test_enough_resamples_for_the_adjustment(table, monkeypatch):
     """With k groups the smallest adjusted p-value is k / (1 + resamples)."""
     given = []
-    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, run, **o: given.append(run) or pair)
+    monkeypatch.setattr(
+        "condcs.comparison._groups.compare_pair", lambda pair, run, **o: given.append(run) or NO_EVIDENCE
+    )
     monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     condcs.compare_groups(table, group="month", y="price", alpha=0.01)
     assert {run.n_resamples for run in given} == {799}
@@ -130,7 +130,7 @@ def test_enough_resamples_for_the_adjustment(table, monkeypatch):
 
 
 def test_small_groups_and_rows_without_a_group_are_said(table, monkeypatch):
-    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, run, **o: pair)
+    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, run, **o: NO_EVIDENCE)
     monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     odd = table.astype({"month": object})
     odd.loc[odd.index[:3], "month"] = None
