@@ -101,8 +101,8 @@ def chosen_words(found: SeriesClusters, options: ClusterOptions) -> dict[str, st
         best, *others = sorted(found.k_marks, key=lambda k: -found.k_marks[k])
         words["clusters"] = f"{best}, the only number that {len(found.labels)} series allow"
         if others:
-            marks = f"mark {found.k_marks[best]:.2f}; next {others[0]}: {found.k_marks[others[0]]:.2f}"
-            words["clusters"] = f"{best}, chosen ({marks})"
+            best_mark, next_mark = found.k_marks[best], found.k_marks[others[0]]
+            words["clusters"] = f"{best}, chosen (mark {best_mark:.2f}; next {others[0]}: {next_mark:.2f})"
     if not found.tried:
         return words | {"setting": setting_words(found.setting), "clustering": options.method.replace("_", "-")}
     marks = {trial.setting: trial.mark for trial in found.tried}
