@@ -143,7 +143,7 @@ def batch_values(
     n_jobs: int | None = None,
     advance: Advance = lambda count: None,
 ) -> FloatArray:
-    """Return the values of each statistic (rows) on all batches: computed here, or by the workers of joblib's current backend.
+    """Return the values of each statistic (rows) on all batches, computed here or by the workers of joblib's backend.
 
     A statistic has one value per row of a batch: of labels, of orders, of rows to take. Batches are drawn here and cut
     as they are in either case, so the values are the same.
