@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import BoolArray, FloatArray
 from condcs.causal import Embedding, causal_graph
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
-
-FloatArray = np.ndarray[Any, Any]
 
 SYSTEMS = {
     "var": "VAR",
@@ -92,7 +91,7 @@ def loudness(length: int, rng: np.random.Generator) -> FloatArray:
     return np.asarray(np.exp(np.cos(turns) @ rng.normal(size=3) / np.sqrt(2)))[:, None]
 
 
-def unlinked_pairs(links: FloatArray, rng: np.random.Generator) -> list[tuple[int, int]]:
+def unlinked_pairs(links: BoolArray, rng: np.random.Generator) -> list[tuple[int, int]]:
     """Draw as many pairs of series without a link, in either direction, as there are series, if there are so many."""
     apart = np.argwhere(np.triu(~(links | links.T), 1))
     chosen = rng.permutation(len(apart))[: len(links)]
@@ -112,7 +111,7 @@ def scaled_lags(patterns: FloatArray) -> FloatArray:
     return np.asarray(patterns * s ** np.arange(1, lags + 1)[:, None, None])
 
 
-def one_cause_each(nodes: int, rng: np.random.Generator) -> FloatArray:
+def one_cause_each(nodes: int, rng: np.random.Generator) -> BoolArray:
     """Draw a graph (source, target) in which one other series acts on each."""
     links = np.zeros((nodes, nodes), bool)
     links[(np.arange(nodes) + rng.integers(1, nodes, size=nodes)) % nodes, np.arange(nodes)] = True
@@ -121,7 +120,7 @@ def one_cause_each(nodes: int, rng: np.random.Generator) -> FloatArray:
 
 def simulate_var(
     nodes: int, length: int, lags: int, flaw: str, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, BoolArray]:
     r"""Autoregression :math:`x_t = \sum_k A_k x_{t-k} + e_t`, in which one other series acts on each at all lags.
 
     A hidden cause acts on one series of an unlinked pair one step later, and on the other at the next lag, if any.
@@ -144,7 +143,7 @@ def simulate_var(
     return x[settling:, :nodes], links
 
 
-def lorenz_links(nodes: int) -> FloatArray:
+def lorenz_links(nodes: int) -> BoolArray:
     """Every series is driven by the one after it and the two before it."""
     place = np.arange(nodes)
     links = np.zeros((nodes, nodes), bool)
@@ -155,7 +154,7 @@ def lorenz_links(nodes: int) -> FloatArray:
 
 def simulate_lorenz(
     nodes: int, length: int, _: int, flaw: str, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, BoolArray]:
     r"""Lorenz-96, :math:`\dot x_i = (x_{i+1} - x_{i-2}) x_{i-1} - x_i + 10`, every tenth of a unit of time, and noise.
 
     Hidden causes are the series of a second, independent system, each of which pushes two of the first.
@@ -185,7 +184,7 @@ def simulate_lorenz(
 
 def simulate_curved(
     nodes: int, length: int, lags: int, flaw: str, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, BoolArray]:
     r"""Autoregression with a curved influence, :math:`x_t = 0.5 x_{t-1} + \cos(2 z_{t-k}) + e_t / 2`.
 
     One other series z acts on each, at one of the lags. Series are about symmetric, so that an even function of one is
@@ -235,7 +234,7 @@ def compass_generators() -> Any:
 
 def simulate_compass(
     system: str, nodes: int, length: int, lags: int, flaw: str, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, BoolArray]:
     """Draw series by the generators of CausalCompass with their defaults, one other cause for each series of a VAR."""
     options: dict[str, Any] = {"seed": int(rng.integers(2**31))}
     if system == "var":
@@ -250,7 +249,7 @@ def simulate_compass(
 
 def simulated(
     system: str, flaw: str, nodes: int, length: int, lags: int, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, BoolArray]:
     """Draw series (time, variables) and their links (source, target)."""
     if system.startswith("compass-"):
         return simulate_compass(system.removeprefix("compass-"), nodes, length, lags, flaw, rng)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.compiling import njit
 from condcs.explore import _kernel_td as kernel_td
 from condcs_reproduction.exploration_environments import DOWN, LEFT, RIGHT, UP, Environment, observe
@@ -51,13 +52,13 @@ class Bonus(NamedTuple):
     """
 
     kind: int
-    counts: np.ndarray[Any, Any]
-    bins: np.ndarray[Any, Any]
-    resolution: np.ndarray[Any, Any]
-    frequencies: np.ndarray[Any, Any]
-    phases: np.ndarray[Any, Any]
-    target: np.ndarray[Any, Any]
-    predictor: np.ndarray[Any, Any]
+    counts: FloatArray
+    bins: IntArray
+    resolution: FloatArray
+    frequencies: FloatArray
+    phases: FloatArray
+    target: FloatArray
+    predictor: FloatArray
 
 
 @compiled

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import IntArray
 from condcs._core.checks import check_choice, check_integer
 from condcs._core.errors import public
 
@@ -141,7 +142,7 @@ def changing_room(name: str, *, size: int = SIZE, **parameters: float) -> Any:
 @public
 def steps_in_room(
     method: str, name: str, *, repeats: int = 100, steps: int = STEPS, rng: int = 0, **parameters: Any
-) -> np.ndarray[Any, Any]:
+) -> IntArray:
     """Return the steps that a method needs to the goal of a room; `steps` where it does not reach it.
 
     Parameters

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, LabelArray
 from condcs.timeseries._baseline_distances import SETTINGS, baseline_pairwise_distance
 from condcs.timeseries._clustering import (
     adjusted_rand_index,
@@ -27,7 +28,6 @@ from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.series_clustering import PAPER, PAPER_ROWS, TITLES, collection, is_present
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
-FloatArray = np.ndarray[Any, Any]
 Series = list[FloatArray]
 
 METHODS = {
@@ -108,7 +108,7 @@ def _rounded(value: float) -> float:
     return round(float(value), 6)
 
 
-def load(name: str, parameters: Parameters, *, whole: bool = False) -> tuple[Series, FloatArray]:
+def load(name: str, parameters: Parameters, *, whole: bool = False) -> tuple[Series, LabelArray]:
     """Return the series (channels, times) and classes of a set, or of a part that is drawn with a fixed seed."""
     if name in PAPER_ROWS:
         X, y = collection(parameters, name)
@@ -131,9 +131,9 @@ def load(name: str, parameters: Parameters, *, whole: bool = False) -> tuple[Ser
     return [series[i] for i in kept], y[kept]
 
 
-def simulated(name: str, per_class: int, rng: np.random.Generator) -> tuple[Series, FloatArray]:
+def simulated(name: str, per_class: int, rng: np.random.Generator) -> tuple[Series, LabelArray]:
     """Return series of 150 values whose classes differ in how the next value follows from the last ones."""
-    makers: Mapping[str, Callable[[np.random.Generator], tuple[FloatArray, FloatArray]]] = {
+    makers: Mapping[str, Callable[[np.random.Generator], tuple[FloatArray, LabelArray]]] = {
         "sim_ar": lambda g: _autoregressions(per_class, g),
         "sim_maps": lambda g: _maps(per_class, g),
         "sim_threshold": lambda g: _thresholds(per_class, g),
@@ -146,7 +146,7 @@ def simulated(name: str, per_class: int, rng: np.random.Generator) -> tuple[Seri
 _LENGTH, _BURN = 150, 100
 
 
-def _autoregressions(per_class: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+def _autoregressions(per_class: int, rng: np.random.Generator) -> tuple[FloatArray, LabelArray]:
     y = np.repeat(np.arange(4), per_class)
     a = 2 * 0.9 * np.cos(np.array([0.3, 0.6, 0.9, 1.2]))[y]
     X = np.zeros((len(y), _BURN + _LENGTH))
@@ -155,7 +155,7 @@ def _autoregressions(per_class: int, rng: np.random.Generator) -> tuple[FloatArr
     return X[:, _BURN:], y
 
 
-def _maps(per_class: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+def _maps(per_class: int, rng: np.random.Generator) -> tuple[FloatArray, LabelArray]:
     y = np.repeat(np.arange(4), per_class)
     X = np.zeros((len(y), _BURN + _LENGTH))
     X[:, :2] = rng.uniform(0.1, 0.4, size=(len(y), 2))
@@ -171,7 +171,7 @@ def _maps(per_class: int, rng: np.random.Generator) -> tuple[FloatArray, FloatAr
     return X[:, _BURN:] + 0.02 * rng.normal(size=(len(y), _LENGTH)), y
 
 
-def _thresholds(per_class: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+def _thresholds(per_class: int, rng: np.random.Generator) -> tuple[FloatArray, LabelArray]:
     y = np.repeat(np.arange(3), per_class)
     X = np.zeros((len(y), _BURN + _LENGTH))
     for t in range(1, X.shape[1]):
@@ -181,7 +181,7 @@ def _thresholds(per_class: int, rng: np.random.Generator) -> tuple[FloatArray, F
     return X[:, _BURN:], y
 
 
-def _volatilities(per_class: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+def _volatilities(per_class: int, rng: np.random.Generator) -> tuple[FloatArray, LabelArray]:
     y = np.repeat(np.arange(3), per_class)
     X = np.zeros((len(y), _BURN + _LENGTH))
     for t in range(1, X.shape[1]):
@@ -193,7 +193,7 @@ def _volatilities(per_class: int, rng: np.random.Generator) -> tuple[FloatArray,
 
 def labels_of(
     method: str, X: Series, k: int, seed: int, parameters: Parameters
-) -> tuple[dict[str, FloatArray], dict[str, Any]]:
+) -> tuple[dict[str, LabelArray], dict[str, Any]]:
     """Return the clusters by one method, for one or both algorithms, and what else it says."""
     if method in ("votes", WHOLE):
         found = cluster(X, k, n_jobs=1, rng=seed)
@@ -216,7 +216,7 @@ def labels_of(
     return {"own": _by_own_means(method, series, k, seed)}, {}
 
 
-def _by_own_means(method: str, series: Series, k: int, seed: int) -> FloatArray:
+def _by_own_means(method: str, series: Series, k: int, seed: int) -> LabelArray:
     from sklearn.cluster import KMeans
 
     with warnings.catch_warnings():

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm, t
 
+from condcs._core.arrays import FloatArray
 from condcs_reproduction.contest import COLOURS, DEFAULT, OURS, Rate, conditional_pvalue, rate_of
-from condcs_reproduction.level_scenarios import HIGHEST_LEVEL, FloatArray, Inputs, Response, Scenario, normal
+from condcs_reproduction.level_scenarios import HIGHEST_LEVEL, Inputs, Response, Scenario, normal
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 

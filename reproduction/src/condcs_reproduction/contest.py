@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs._inference.conditional_tests import conditional_test
 from condcs._inference.independence_tests import independence_test
-from condcs_reproduction.level_scenarios import FloatArray, Pair
+from condcs_reproduction.level_scenarios import Pair
 from condcs_reproduction.rivals import RIVALS, indicators
 from condcs_reproduction.spec import Result, Results
 

@@ -17,12 +17,11 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 
+from condcs._core.arrays import BoolArray, FloatArray
 from condcs._core.errors import BandwidthWarning
 from condcs._kernels.bandwidths import bandwidth
 from condcs._measures.sliding_window import NEW, OLD, SlidingWindow
 from condcs.drift._reference_regression import RegressionFitter
-
-FloatArray = np.ndarray[Any, Any]
 
 _REFERENCE_ROWS, _STREAM_WINDOWS = 400, 4
 _EULER = 0.5772156649015329
@@ -136,11 +135,11 @@ class DivergenceWindow:
         # exp(-exp(-(h - location) / scale)) is the probability of no alarm in so many windows.
         self.threshold = float(np.mean(largest)) - scale * (_EULER + np.log(windows / (run_length - window)))
 
-    def fresh(self) -> Callable[[FloatArray, FloatArray], FloatArray]:
+    def fresh(self) -> Callable[[FloatArray, FloatArray], BoolArray]:
         """Return a function that takes rows and says which raised an alarm; the window starts empty after one."""
         sliding = self._sliding()
 
-        def watch(x: FloatArray, y: FloatArray) -> FloatArray:
+        def watch(x: FloatArray, y: FloatArray) -> BoolArray:
             nonlocal sliding
             alarms = np.zeros(len(x), bool)
             for place, row in enumerate(np.column_stack(self._prepared(x, y))):

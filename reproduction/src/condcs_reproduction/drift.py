@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.signal import lfilter
 
+from condcs._core.arrays import BoolArray, FloatArray
 from condcs._core.errors import CondcsWarning
 from condcs.drift import ConditionalDriftDetector
 from condcs_reproduction.divergence_window import DivergenceWindow
@@ -22,9 +23,8 @@ from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.series_clustering import is_present
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
-FloatArray = np.ndarray[Any, Any]
 Rows = tuple[FloatArray, FloatArray]
-Watch = Callable[[FloatArray, FloatArray], FloatArray]
+Watch = Callable[[FloatArray, FloatArray], BoolArray]
 
 OURS, WINDOW, CONTEXT = "e-detector", "divergence of a window", "ContextMMD of a window"
 RIVER = ("ADWIN", "DDM", "HDDM", "KSWIN", "Page-Hinkley")
@@ -249,7 +249,7 @@ def _river(method: str, reference: Rows) -> Callable[[], Watch]:
     def fresh() -> Watch:
         detector = makers[method]()
 
-        def watch(rows_x: FloatArray, rows_y: FloatArray) -> FloatArray:
+        def watch(rows_x: FloatArray, rows_y: FloatArray) -> BoolArray:
             alarms = np.zeros(len(rows_x), bool)
             for place, error in enumerate(errors(rows_x, rows_y)):
                 detector.update(bool(error > large) if binary else float(error))
@@ -307,7 +307,7 @@ def _rows(
     n: int,
     rng: np.random.Generator,
     *,
-    turned: FloatArray | None = None,
+    turned: BoolArray | None = None,
     raised: float = 0.0,
     noise: float = 0.5,
     shift: float = 0.0,

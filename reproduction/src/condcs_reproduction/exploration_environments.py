@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.checks import check_choice, check_positive, check_rng
 from condcs._core.compiling import njit
 from condcs._core.errors import public
@@ -46,12 +47,12 @@ class Environment(NamedTuple):
     """
 
     kind: int
-    parameters: np.ndarray[Any, Any]
-    passages: np.ndarray[Any, Any]
-    actions: np.ndarray[Any, Any]
-    low: np.ndarray[Any, Any]
-    scale: np.ndarray[Any, Any]
-    start: np.ndarray[Any, Any]
+    parameters: FloatArray
+    passages: IntArray
+    actions: FloatArray
+    low: FloatArray
+    scale: FloatArray
+    start: FloatArray
 
 
 @exact
@@ -179,5 +180,5 @@ def compiled_environment(
     return Environment(MAZE, exit_cell, passages, np.array(MOVES, np.float64), np.zeros(2), scale, np.zeros(2))
 
 
-def _column(*values: float) -> np.ndarray[Any, Any]:
+def _column(*values: float) -> FloatArray:
     return np.array(values)[:, None]

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from condcs._core.arrays import ByValue
+from condcs._core.arrays import ByValue, FloatArray, IntArray
 from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.compiling import njit
 from condcs._core.errors import public
@@ -112,11 +112,11 @@ class Visits(NamedTuple):
         States counted; steps between two updates of `frozen`.
     """
 
-    counts: np.ndarray[Any, Any]
-    frozen: np.ndarray[Any, Any]
-    bins: np.ndarray[Any, Any]
-    resolution: np.ndarray[Any, Any]
-    counters: np.ndarray[Any, Any]
+    counts: FloatArray
+    frozen: FloatArray
+    bins: IntArray
+    resolution: FloatArray
+    counters: IntArray
 
 
 class AgentArrays(NamedTuple):
@@ -141,9 +141,9 @@ class AgentArrays(NamedTuple):
     reward: int
     values: Any
     window: Any
-    pushed: np.ndarray[Any, Any]
+    pushed: IntArray
     visits: Any
-    options: np.ndarray[Any, Any]
+    options: FloatArray
 
 
 @compiled
@@ -272,7 +272,7 @@ class Rollout(ByValue):
     steps: int
     goals: int
     first_goal: int
-    path: np.ndarray[Any, Any]
+    path: FloatArray
     centres: int
 
     @property

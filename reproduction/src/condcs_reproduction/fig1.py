@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs_reproduction.report import Cell, Grid, Report, judged
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
-
-FloatArray = np.ndarray[Any, Any]
 
 CASE = "weights"
 CLAIMS = ("weights follow K_ij", "other x change nothing but the common factor")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs.causal import ConditionalCS, ShiftedWindows, TransferEntropy, causal_graph
 from condcs.causal._graphs import BLUE, INK, circle
 from condcs.datasets import DrivenSeries, make_henon_chain, make_nlvar3
@@ -127,7 +128,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     }
 
 
-def rates(results: Results, system: str, variant: str, alpha: float) -> np.ndarray[Any, Any] | None:
+def rates(results: Results, system: str, variant: str, alpha: float) -> FloatArray | None:
     """Return the share of realisations in which each link was found, or None without trials."""
     trials = results.get(case_of(system, variant), {})
     if not trials:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, IntArray
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
@@ -60,7 +61,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     }
 
 
-def steps_from_start(passages: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def steps_from_start(passages: IntArray) -> FloatArray:
     """Return the number of steps from the upper left cell of a maze to every cell; infinite where there is no path."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import shortest_path
@@ -101,12 +102,12 @@ def _verdict(ours: str, paper: str | None) -> str:
 
 
 def picture(
-    passages: np.ndarray[Any, Any],
+    passages: IntArray,
     agent: tuple[int, int] | None = None,
     goal: tuple[int, int] | None = None,
     *,
     pixels: int = 12,
-) -> np.ndarray[Any, Any]:
+) -> IntArray:
     """Return the maze as an RGB array; `agent` and `goal` are (column, row)."""
     rows, columns, _ = passages.shape
     wall = max(1, pixels // 6)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, IntArray
 from condcs.explore._spaces import EnvironmentName
 from condcs_reproduction import table6
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
@@ -48,14 +49,14 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     return {"counts": counts.tolist(), "goals": done.goals, "coverage": coverage, "entropy": entropy}
 
 
-def spread(numbers: np.ndarray[Any, Any], total: int) -> tuple[float, float]:
+def spread(numbers: IntArray, total: int) -> tuple[float, float]:
     """Return the share of places visited, and the entropy of the visits as a share of the largest possible one."""
     _, counts = np.unique(numbers, return_counts=True)
     share = counts / counts.sum()
     return float(len(counts) / total), float(-(share * np.log(share)).sum() / np.log(total))
 
 
-def _mean(results: Results, method: str, environment: str, key: str) -> np.ndarray[Any, Any]:
+def _mean(results: Results, method: str, environment: str, key: str) -> FloatArray:
     return np.array([r[key] for r in results.get(table6.case_of(method, environment), {}).values()], dtype=float)
 
 

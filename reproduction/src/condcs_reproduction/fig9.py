@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import BoolArray, FloatArray, LabelArray, RealArray
 from condcs._core.errors import OverlapError
 from condcs.timeseries._distances import ccs_pairwise_distance
 from condcs_reproduction.data import load
 from condcs_reproduction.report import Cell, Grid, Report
 from condcs_reproduction.series_clustering import is_present
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
-
-FloatArray = np.ndarray[Any, Any]
 
 EARTH = 6371.0
 """Radius in kilometres."""
@@ -48,7 +47,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     }
 
 
-def closest_pairs(D: FloatArray, share: float) -> FloatArray:
+def closest_pairs(D: RealArray, share: float) -> BoolArray:
     """Return the graph of the given share of pairs with the smallest divergences."""
     rows, columns = np.triu_indices(len(D), 1)
     values = D[rows, columns]
@@ -58,7 +57,7 @@ def closest_pairs(D: FloatArray, share: float) -> FloatArray:
     return graph
 
 
-def communities(graph: FloatArray, D: FloatArray, count: int) -> FloatArray:
+def communities(graph: BoolArray, D: RealArray, count: int) -> LabelArray:
     """Return the communities of the network by spectral clustering of its largest component.
 
     A place outside of it joins the community of the place most like it: a component of a few places would otherwise be
@@ -84,7 +83,7 @@ def communities(graph: FloatArray, D: FloatArray, count: int) -> FloatArray:
     return labels
 
 
-def separation(labels: FloatArray, place: FloatArray) -> float:
+def separation(labels: LabelArray, place: FloatArray) -> float:
     """Return how well one coordinate tells two communities apart: 0 not at all, 1 perfectly (|2 AUC - 1|)."""
     from scipy.stats import rankdata
 

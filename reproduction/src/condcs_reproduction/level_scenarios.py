@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-FloatArray = np.ndarray[Any, Any]
+from condcs._core.arrays import FloatArray
+
 Inputs = Callable[[np.random.Generator, int, bool], FloatArray]
 """``inputs(rng, n, second)``: n rows of x, of the first or of the second sample."""
 

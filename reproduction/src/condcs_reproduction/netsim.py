@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import BoolArray, FloatArray
 from condcs.causal import causal_graph
 from condcs_reproduction.causalcompass import conditional_test, pcmci_plus, present
 from condcs_reproduction.data import load
@@ -53,7 +54,7 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
     ]
 
 
-def network(simulation: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def network(simulation: int) -> tuple[FloatArray, BoolArray]:
     """Return series (time, nodes) and adjacency (source, target) of a simulation, numbered from 1."""
     data = load("netsim")
     return np.asarray(data.X[simulation - 1]), np.asarray(data.y[simulation - 1], dtype=bool)
@@ -91,7 +92,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     }
 
 
-def _undirected(links: np.ndarray[Any, Any], strength: np.ndarray[Any, Any], off: np.ndarray[Any, Any]) -> float:
+def _undirected(links: BoolArray, strength: FloatArray, off: BoolArray) -> float:
     from sklearn.metrics import roc_auc_score
 
     matrix = np.zeros(links.shape)

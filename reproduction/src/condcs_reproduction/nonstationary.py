@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs_reproduction.report import MISSING, SPREAD_FACTOR, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
@@ -87,12 +88,12 @@ def recovery(returns: Any, ends: Any, target: float, cap: int) -> int:
     return int(ends[reached[0] + WINDOW - 1]) if len(reached) else cap
 
 
-def _values(results: Results, method: str, task: str, key: str) -> np.ndarray[Any, Any]:
+def _values(results: Results, method: str, task: str, key: str) -> FloatArray:
     runs = results.get(f"{method}; {task}", {}).values()
     return np.array([r[key] for r in runs if r[key] is not None], dtype=float)
 
 
-def _mean_cell(values: np.ndarray[Any, Any], detail: str = "") -> Cell:
+def _mean_cell(values: FloatArray, detail: str = "") -> Cell:
     if not len(values):
         return MISSING
     error = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs_reproduction.changing_rooms import ROOMS, changing_room
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
@@ -96,7 +97,7 @@ def _progress(buffer: Any) -> float:
     return scores[0] - scores[1]
 
 
-def _curves(results: Results, room: str, form: str) -> np.ndarray[Any, Any]:
+def _curves(results: Results, room: str, form: str) -> FloatArray:
     return np.array([r[form] for r in results.get(room, {}).values()])
 
 

@@ -17,7 +17,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist, pdist
 from scipy.stats import chi2, gamma, norm, rankdata
 
-FloatArray = np.ndarray[Any, Any]
+from condcs._core.arrays import BoolArray, FloatArray, IntArray
+
 Rival = Callable[[FloatArray, FloatArray, FloatArray, np.random.Generator], float]
 
 _CENTRES = 300
@@ -145,7 +146,7 @@ def context_mmd(
     K_held, K_z = K_z[held], K_z[kept]
     ridges = [_embedding_ridge(K_z[np.ix_(g, g)], K_y[np.ix_(g, g)]) for g in (~group, group)]
 
-    def statistic(labels: FloatArray) -> float:
+    def statistic(labels: BoolArray) -> float:
         weights = np.zeros_like(K_held)
         for sign, ridge, rows in ((1, ridges[0], ~labels), (-1, ridges[1], labels)):
             block = K_z[np.ix_(rows, rows)] + rows.sum() * ridge * np.eye(rows.sum())
@@ -284,7 +285,7 @@ def _fourier(values: FloatArray, count: int, rng: np.random.Generator) -> FloatA
     return standardised(np.sqrt(2) * np.cos(angles + rng.uniform(0, 2 * np.pi, size=count)))
 
 
-def _halves(n: int, b: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+def _halves(n: int, b: FloatArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
     """Split the rows into halves, each sample by itself."""
     order = rng.permutation(n)
     order = order[np.argsort(b[order, 0], kind="stable")]
@@ -315,7 +316,7 @@ def _with_chance(given: FloatArray, b: FloatArray) -> FloatArray:
     return np.hstack([given, 1 / (1 + np.exp(-_logistic(given, b[:, 0])(given)))[:, None]])
 
 
-def _calibrated(K: FloatArray, group: FloatArray) -> FloatArray:
+def _calibrated(K: FloatArray, group: BoolArray) -> FloatArray:
     """Probabilities of a support-vector classifier with a given Gram matrix, by Platt's logistic curve."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import SVC

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, LabelArray, RealArray
 from condcs._core.checks import check_choice
 from condcs._core.errors import BandwidthWarning
 from condcs._measures.registry import MeasureName, pairwise
@@ -26,8 +27,6 @@ from condcs_reproduction.data import DatasetError, load, make_dynamic_textures
 from condcs_reproduction.data.catalogue import CATALOGUE
 from condcs_reproduction.data.loading import cache_folder
 from condcs_reproduction.spec import Parameters, Result, Task
-
-FloatArray = np.ndarray[Any, Any]
 
 MEASURES = {"dtw": "DTW", "msm": "MSM", "twed": "TWED", "tck": "TCK", "conditional_cs": "conditional CS"}
 """The paper's columns."""
@@ -234,7 +233,7 @@ def _rounded(value: float) -> float:
     return round(float(value), 6)
 
 
-def collection(parameters: Parameters, name: str) -> tuple[FloatArray, FloatArray]:
+def collection(parameters: Parameters, name: str) -> tuple[FloatArray, LabelArray]:
     """Return the series (series, channels, times) and labels of a data set."""
     if name == TEXTURES:
         made = make_dynamic_textures(**parameters["textures"])
@@ -254,7 +253,7 @@ def scaled(X: FloatArray, scaling: str) -> FloatArray:
     return np.asarray((X - X.mean(axis=axes, keepdims=True)) / np.where(deviation > 0, deviation, 1.0))
 
 
-def distances(X: FloatArray, measure: str, setting: Mapping[str, Any], parameters: Parameters, seed: int) -> FloatArray:
+def distances(X: FloatArray, measure: str, setting: Mapping[str, Any], parameters: Parameters, seed: int) -> RealArray:
     """Return the matrix of distances by any of the measures."""
     if measure == "conditional_cs":
         with warnings.catch_warnings():

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs._measures.registry import measure_named
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
@@ -42,8 +43,6 @@ PAPER: dict[str, dict[str, Any]] = {
     "conditional_bregman": {"cost": "Nd² + d³", "n": 1, "d": 3, "gradient": "yes", "faithful": "no"},
     "conditional_cs": {"cost": "N²d", "n": 2, "d": 1, "gradient": "yes", "faithful": "yes"},
 }
-
-FloatArray = np.ndarray[Any, Any]
 
 
 def tasks(parameters: Parameters, repeats: int) -> list[Task]:

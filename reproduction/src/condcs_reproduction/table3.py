@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs._measures.registry import pairwise
 from condcs_reproduction.data import make_circular_tasks
 from condcs_reproduction.report import MISSING, Cell, Grid, Report, judged
@@ -87,7 +88,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     }
 
 
-def _standardised(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _standardised(values: FloatArray) -> FloatArray:
     return np.asarray((values - values.mean(axis=0)) / values.std(axis=0))
 
 

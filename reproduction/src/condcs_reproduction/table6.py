@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs.explore._spaces import NAMES
 from condcs_reproduction.exploration_rollouts import METHODS as ALL_METHODS
 from condcs_reproduction.exploration_rollouts import PaperSettings, paper_settings
@@ -75,7 +76,7 @@ def _paper(experiment: Experiment, method: str, environment: str) -> tuple[float
     return steps, rate
 
 
-def mean_cell(experiment: Experiment, steps: np.ndarray[Any, Any], paper: float | None, detail: str = "") -> Cell:
+def mean_cell(experiment: Experiment, steps: FloatArray, paper: float | None, detail: str = "") -> Cell:
     """Compare mean steps; the paper's mean is taken to scatter as ours does."""
     if not len(steps):
         return Cell("none", None if paper is None else f"{paper:.0f}", "differs" if paper is not None else "")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs_reproduction.changing_rooms import EXPECTED, METHODS, ROOMS, SHARED, STEPS
 from condcs_reproduction.report import MISSING, SPREAD_FACTOR, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
@@ -56,18 +57,18 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     return {"steps": steps, "reached": reached}
 
 
-def _steps(results: Results, method: str, room: str) -> np.ndarray[Any, Any]:
+def _steps(results: Results, method: str, room: str) -> FloatArray:
     return np.array([r["steps"] for r in results.get(case_of(method, room), {}).values()], dtype=float)
 
 
-def interval(values: np.ndarray[Any, Any]) -> tuple[float, float]:
+def interval(values: FloatArray) -> tuple[float, float]:
     """Return the mean and the half-width of its 99% confidence interval."""
     if len(values) < 2:
         return float(np.mean(values)), math.inf
     return float(np.mean(values)), SPREAD_FACTOR * float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 
-def difference_cell(ours: np.ndarray[Any, Any], rival: np.ndarray[Any, Any], expected: str) -> Cell:
+def difference_cell(ours: FloatArray, rival: FloatArray, expected: str) -> Cell:
     """Compare steps run by run: fewer, more or no difference at 99%, beside what was expected; and count the runs."""
     n = min(len(ours), len(rival))
     wins = int(np.sum(ours[:n] < rival[:n]))

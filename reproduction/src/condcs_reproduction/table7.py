@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs_reproduction.data import SHIFTS
 from condcs_reproduction.eeg_domains import data_folder, domains
 from condcs_reproduction.report import MISSING, Cell, Grid, Report, judged
@@ -155,13 +156,13 @@ def accuracies(
     *,
     oracle: bool = False,
     alpha: float | None = None,
-) -> np.ndarray[Any, Any]:
+) -> FloatArray:
     """Accuracies over pairs and seeds, pairs one after the other."""
     trials = [t for pair in pairs for _, t in sorted(results.get(case_of(data, pair, method), {}).items())]
     return np.array([accuracy(t, oracle=oracle, alpha=alpha) for t in trials])
 
 
-def _cell(values: np.ndarray[Any, Any], paper: float | None = None, tolerance: float = 0.0) -> Cell:
+def _cell(values: FloatArray, paper: float | None = None, tolerance: float = 0.0) -> Cell:
     if not len(values):
         return MISSING
     error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
@@ -190,7 +191,7 @@ def _methods_grid(
 
 def _against_best(
     results: Results, data: str, pairs: Sequence[str], alpha: float | None = None
-) -> tuple[str, np.ndarray[Any, Any], float] | None:
+) -> tuple[str, FloatArray, float] | None:
     """Return the best MMD-based method, CS minus it for each pair and seed, and the p-value of a paired test."""
     from scipy.stats import wilcoxon
 

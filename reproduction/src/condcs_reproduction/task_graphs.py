@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-FloatArray = np.ndarray[Any, Any]
-BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+from condcs._core.arrays import BoolArray, FloatArray
 
 _TIE = 1e-9
 """Distances this near are equal: on a circle they differ by rounding only."""

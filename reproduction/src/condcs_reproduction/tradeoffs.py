@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs_reproduction.spec import Parameters, Results, Task
 
 Penalty = Callable[[Any, Any, Any], Any]
@@ -81,7 +82,7 @@ def mean_of(results: Results, method: str, weight: float, quantity: str) -> tupl
     return float(values.mean()), error
 
 
-def curve(results: Results, parameters: Parameters, method: str, quantities: tuple[str, str]) -> np.ndarray[Any, Any]:
+def curve(results: Results, parameters: Parameters, method: str, quantities: tuple[str, str]) -> FloatArray:
     """Means of two quantities from the plain model to the largest weight (points x 2)."""
     points = [mean_of(results, PLAIN, 0.0, q) for q in quantities]
     rows = [[p[0] for p in points if p is not None]]
@@ -91,7 +92,7 @@ def curve(results: Results, parameters: Parameters, method: str, quantities: tup
     return np.array([row for row in rows if len(row) == 2]).reshape(-1, 2)
 
 
-def best_at(points: np.ndarray[Any, Any], limit: float) -> float | None:
+def best_at(points: FloatArray, limit: float) -> float | None:
     """Best second quantity on a curve where the first is at most `limit`, straight lines between the points."""
     best: list[float] = [float(b) for a, b in points if a <= limit]
     for (a0, b0), (a1, b1) in pairwise(points):

@@ -12,11 +12,30 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from condcs._core.errors import DataError
 
 Array = Any
 """An array of numpy, torch, JAX or another library of the array API standard."""
+
+AnyArray = npt.NDArray[Any]
+"""An array of numpy that may hold anything: numbers, flags, strings, objects."""
+
+FloatArray = npt.NDArray[np.float64]
+"""Numbers in double precision."""
+
+RealArray = npt.NDArray[np.floating[Any]]
+"""Numbers in single or double precision."""
+
+IntArray = npt.NDArray[np.integer[Any]]
+"""Places, counts and codes, of any integer type."""
+
+BoolArray = npt.NDArray[np.bool_]
+"""Flags: a mask of rows or of columns."""
+
+LabelArray = IntArray
+"""Labels of rows, 0 to k - 1, of any integer type."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +68,7 @@ class Backend:
 
         return isinstance(jax.lax.stop_gradient(a), jax.core.Tracer)
 
-    def to_numpy(self, a: Array) -> np.ndarray[Any, Any]:
+    def to_numpy(self, a: Array) -> AnyArray:
         """Copy `a` to a numpy array, cut off from differentiation."""
         if self.name == "numpy":
             return np.asarray(a)
@@ -154,7 +173,7 @@ def logsumexp(backend: Backend, a: Array, axis: int) -> Array:
     return xp.where(positive, log_total + xp.squeeze(peak, axis=axis), -xp.inf * xp.ones_like(total))
 
 
-def ranked(table: Any) -> np.ndarray[Any, Any]:
+def ranked(table: Any) -> FloatArray:
     """Replace each column by its ranks, scaled to lie between 0 and 1; ties share their mean rank.
 
     Conditional independence does not change under monotone transforms of each variable; an estimate does, and on ranks

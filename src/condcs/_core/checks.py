@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from condcs._core.arrays import Array, Backend, backend_of
+from condcs._core.arrays import AnyArray, Array, Backend, backend_of
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
 
 Choice = TypeVar("Choice", bound=str)
@@ -275,7 +275,7 @@ def _as_table(name: str, value: Any, backend: Backend) -> Any:
     return value
 
 
-def _to_ndarray(name: str, value: Any) -> np.ndarray[Any, Any]:
+def _to_ndarray(name: str, value: Any) -> AnyArray:
     if isinstance(value, str | bytes | dict | set):
         raise DataError(f"`{name}` must be an array, got {type(value).__name__}. Pass the observations, one per row.")
     if hasattr(value, "tocsr"):
@@ -295,7 +295,7 @@ def _to_ndarray(name: str, value: Any) -> np.ndarray[Any, Any]:
         raise ShapeError(f"`{name}` must be rectangular, got rows of different lengths. Pad or drop rows.") from error
 
 
-def _from_arrow(value: Any) -> np.ndarray[Any, Any]:
+def _from_arrow(value: Any) -> AnyArray:
     """Return a pyarrow Table or RecordBatch, or one column of it, as an array; missing values become NaN or None."""
     if hasattr(value, "itercolumns"):
         columns = [_from_arrow(column) for column in value.itercolumns()]
@@ -393,7 +393,7 @@ def _holds_exactly(table: Any, backend: Backend, dtype: Any) -> bool:
     return float(backend.xp.max(table)) <= limit and float(backend.xp.min(table)) >= -limit
 
 
-def _label_codes(title: str, column: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+def _label_codes(title: str, column: AnyArray, name: str) -> AnyArray:
     if column.dtype.kind in "fb":
         return column
     codes: dict[Any, int] = {}

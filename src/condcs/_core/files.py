@@ -24,6 +24,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from condcs._core.arrays import AnyArray
 from condcs._core.errors import CondcsError, DataError, ParameterError
 
 _SEAL = b"\ncondcs crc32 %08x\n"
@@ -191,7 +192,7 @@ def _sync_folder(folder: Path) -> None:
 # One way to save what learns or watches row by row: plain arrays, a checksum, no pickle.
 
 
-State = dict[str, np.ndarray[Any, Any]]
+State = dict[str, AnyArray]
 """Everything an object consists of, as plain arrays: for `numpy.savez`, and for `numpy.load` without pickle."""
 
 
@@ -204,7 +205,7 @@ class Stateful(ABC):
 
     @classmethod
     @abstractmethod
-    def from_state_dict(cls, state: Mapping[str, np.ndarray[Any, Any]]) -> Self:
+    def from_state_dict(cls, state: Mapping[str, AnyArray]) -> Self:
         """Return the object that `state` describes."""
 
     def save(self, path: str | Path) -> None:

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from condcs._core.arrays import IntArray
 from condcs._core.progress import report_done
 from condcs._parallel.spreading import on_threads
 
 T = TypeVar("T")
-IntArray = np.ndarray[Any, Any]
 
 EXACT_ROWS = 10_000
 """Pooled rows up to which all pairs of rows are visited."""

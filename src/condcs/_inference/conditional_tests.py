@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.arrays import Array
+from condcs._core.arrays import Array, FloatArray, IntArray, LabelArray
 from condcs._core.checks import Parts, check_choice
 from condcs._core.errors import ParameterError, ShapeError, public
 from condcs._core.progress import part_of_the_work
@@ -29,8 +29,6 @@ from condcs._inference.resampling import (
 from condcs._inference.results import TestResult
 from condcs._inference.smoothing import Smoother
 from condcs._inference.statistics import (
-    FloatArray,
-    LabelArray,
     MeasuredPool,
     TestedMeasure,
     anchored_pool,
@@ -253,7 +251,7 @@ class EveryView:
     pool: MeasuredPool
     contrasts: Contrasts
     propensity: Propensity
-    anchors: LabelArray | None
+    anchors: IntArray | None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condcs._core.arrays import BoolArray, FloatArray, IntArray, RealArray
 from condcs._core.settings import one_blas_thread
 from condcs._inference.propensities import Propensity, chosen_propensity
 from condcs._inference.results import Estimate
@@ -39,8 +40,6 @@ _PART = 0.1
 """Share of the rows of a change that is confined to a part of x."""
 _MEAN_WEIGHT = 0.4
 """Share of the level that a change of the mean has in the combined test."""
-FloatArray = np.ndarray[Any, Any]
-IntArray = np.ndarray[Any, Any]
 
 _PENALTIES = 10.0 ** np.arange(-3.0, 4.01, 0.5)
 _LEAST_LEFT = 0.05
@@ -71,7 +70,7 @@ class Units:
         """Return for each row what its unit has."""
         return values if self.means is None else np.asarray(values[self.means.of_rows])
 
-    def left_out(self, residuals: FloatArray, basis: FloatArray, shrinkages: FloatArray) -> FloatArray:
+    def left_out(self, residuals: FloatArray, basis: RealArray, shrinkages: FloatArray) -> FloatArray:
         """Return residuals of ridge regressions (rows x penalties) with each unit left out of the fit.
 
         The basis is orthonormal over these rows. Of a cluster, the hat matrix is taken as in `Smoother.residuals`.
@@ -85,7 +84,7 @@ class Units:
         together = mean / np.maximum(1 - self.means.sizes[:, None] * common, _LEAST_LEFT)
         return np.asarray(own + self.of_rows(together))
 
-    def among(self, rows: FloatArray) -> Units:
+    def among(self, rows: BoolArray) -> Units:
         """Return the units of some rows, given as flags."""
         return Units(int(rows.sum()), None if self.means is None else self.numbers[rows])
 
@@ -141,7 +140,7 @@ class CommonSupport:
     """
 
     smoother: Smoother
-    second: FloatArray
+    second: BoolArray
     odds: LeftOutFit
     weights: FloatArray
     units: Units
@@ -161,7 +160,7 @@ class CommonSupport:
             functions = design.functions
             return tuple(_ridge(functions, target, own, self.units) for own in (~self.second, self.second))  # type: ignore[return-value]
 
-    def difference(self, target: FloatArray, design: Design, folds: FloatArray) -> FloatArray:
+    def difference(self, target: FloatArray, design: Design, folds: IntArray) -> FloatArray:
         """Regress a target in each sample, and return the difference of both, rows of a fold from all other rows."""
         found = np.empty(len(target))
         with one_blas_thread():
@@ -220,7 +219,7 @@ def common_support(
     )
 
 
-def _odds(propensity: Propensity, second: FloatArray, units: Units) -> LeftOutFit:
+def _odds(propensity: Propensity, second: BoolArray, units: Units) -> LeftOutFit:
     """Log-odds of a fitted ridge logistic regression of units, each left out of the fit, to first order."""
     (fit,) = propensity._fits
     first = slice(None) if units.means is None else units.means.first
@@ -263,7 +262,7 @@ def _shrinkages(spectrum: FloatArray, units: int) -> FloatArray:
     return np.column_stack([found[:, found.sum(axis=0) <= MOST_FREEDOM * units], np.zeros(len(spectrum))])
 
 
-def _ridge(functions: FloatArray, target: FloatArray, own: FloatArray, units: Units) -> LeftOutFit:
+def _ridge(functions: RealArray, target: FloatArray, own: BoolArray, units: Units) -> LeftOutFit:
     """Regress on some functions of x over the own rows; a fit everywhere, own units left out of their own."""
     n, level = int(own.sum()), float(target[own].mean())
     functions = functions - functions[own].mean(axis=0)
@@ -361,7 +360,7 @@ def times_drawn(size: int, count: int, rng: np.random.Generator) -> FloatArray:
     return np.bincount(drawn.reshape(-1), minlength=size * count).reshape(size, count).astype(np.float64)
 
 
-def some_rows(sizes: tuple[int, int], most: int, rng: np.random.Generator) -> tuple[FloatArray, tuple[int, int]]:
+def some_rows(sizes: tuple[int, int], most: int, rng: np.random.Generator) -> tuple[IntArray, tuple[int, int]]:
     """Return places of at most so many rows of each of two samples that lie one after the other, and how many."""
     places, start = [], 0
     for size in sizes:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import Array, ByValue
+from condcs._core.arrays import Array, BoolArray, ByValue, FloatArray, IntArray
 from condcs._core.checks import (
     Parts,
     Variable,
@@ -38,8 +38,6 @@ from condcs._inference.statistics import as_numpy
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._kernels.log_kernels import Kernel, check_kernel
 from condcs._measures.inputs import Inputs
-
-FloatArray = np.ndarray[Any, Any]
 
 _MOST_NAMED = 4
 _SMALL, _LARGE = 1e-4, 1e6
@@ -372,7 +370,7 @@ def _changes(
     found: FoundBox,
     features: Sequence[Feature],
     y_words: Sequence[ColumnWords],
-    rows: FloatArray,
+    rows: BoolArray,
 ) -> tuple[Change, ...]:
     """Say what every response did; what the region was found by comes first."""
     reach = _reach(found)
@@ -513,7 +511,7 @@ class _Column:
     """One input in both samples, with the weights of the rows."""
 
     def __init__(
-        self, values: FloatArray, parts: Sequence[FloatArray], ground: Ground, labels: Mapping[float, str] | None
+        self, values: FloatArray, parts: Sequence[IntArray], ground: Ground, labels: Mapping[float, str] | None
     ) -> None:
         self.parts = [values[rows] for rows in parts]
         self.weights = [ground.weights[rows] / ground.weights[rows].sum() for rows in parts]

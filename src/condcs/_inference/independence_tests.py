@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import Array, ranked
+from condcs._core.arrays import Array, FloatArray, IntArray, RealArray, ranked
 from condcs._core.checks import Groups, Parts, Variable, check_choice, check_integer, check_same_rows
 from condcs._core.errors import ParameterError, public
 from condcs._core.progress import RESAMPLES_REMEDY, progress_bar, report_done
@@ -32,7 +32,7 @@ from condcs._inference.resampling import (
 )
 from condcs._inference.results import TestResult
 from condcs._inference.smoothing import Smoother
-from condcs._inference.statistics import FloatArray, as_numpy
+from condcs._inference.statistics import as_numpy
 from condcs._inference.views import (
     AnchoredContrasts,
     Contrasts,
@@ -50,8 +50,7 @@ from condcs._measures.registry import Measure, measure_named
 from condcs._parallel.spreading import Shared
 
 IndependenceNull = Literal["signs", "local", "permutation", "surrogate"]
-Orders = np.ndarray[Any, Any]
-Statistic = Callable[[Orders], FloatArray]
+Statistic = Callable[[IntArray], FloatArray]
 
 _NARROW = 0.25
 _NEGLIGIBLE = 1e-8
@@ -228,7 +227,7 @@ Roles = dict[str, tuple[Array, Kernel]]
 """The variables x, y and given, each with its kernel."""
 
 
-def _values(statistic: Shared[Statistic], draw: Callable[[int], Orders], n: int, resampling: Resampling) -> FloatArray:
+def _values(statistic: Shared[Any], draw: Callable[[int], IntArray], n: int, resampling: Resampling) -> FloatArray:
     """Return the values of a statistic (rows: views) on draws."""
     title = f"the test of independence with {resampling.count} resamples of {n:,} rows"
     with progress_bar(resampling.count, resampling.progress, title, remedy=RESAMPLES_REMEDY) as advance:
@@ -345,18 +344,18 @@ def _by_signs(roles: Roles, resampling: Resampling) -> TestResult:
     )
 
 
-def _signs(n: int, count: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+def _signs(n: int, count: int, rng: np.random.Generator) -> IntArray:
     """Draw signs (count x n), in a type as small as that of labels."""
     at_once = max(1, _NUMBERS // n)
     sizes = [min(at_once, count - start) for start in range(0, count, at_once)]
     return np.concatenate([rng.choice(np.array([-1, 1], np.int8), size=(size, n)) for size in sizes])
 
 
-def _signed(contrasts: Contrasts, anchors: np.ndarray[Any, Any] | None) -> Statistic:
+def _signed(contrasts: Contrasts, anchors: IntArray | None) -> Callable[[IntArray | RealArray], FloatArray]:
     """Return a function from signs (P x n) to views (P x views)."""
     anchored = None if anchors is None else AnchoredContrasts(contrasts, anchors)
 
-    def views(signs: np.ndarray[Any, Any]) -> FloatArray:
+    def views(signs: IntArray | RealArray) -> FloatArray:
         def of_rows(rows: Rows) -> list[FloatArray]:
             return [np.ascontiguousarray(signs[:, rows].T, np.float64)]
 
@@ -418,7 +417,7 @@ def _smoother(z: Variable) -> Smoother:
 
 def _permutations(
     null: str, first: KernelVariable | None, n: int, neighbours: int, count: int, rng: np.random.Generator
-) -> np.ndarray[Any, Any]:
+) -> IntArray:
     if null == "local" and first is not None:
         z = np.asarray(first.variable.values, dtype=np.float64)
         return local_permutations(z, neighbours=neighbours, count=count, rng=rng)
@@ -448,7 +447,7 @@ class View:
     """
 
     variable: KernelVariable
-    places: np.ndarray[Any, Any] | None = None
+    places: IntArray | None = None
     table: FloatArray | None = None
 
 
@@ -458,7 +457,7 @@ def predictor_statistic(
     views: Sequence[View],
     n: int,
     form: PredictorForm,
-    anchors: Orders | None = None,
+    anchors: IntArray | None = None,
 ) -> Statistic:
     """Return a function from orders of x2 (P x n) to values of Prop. 4 for each view of x2 (P x views).
 
@@ -479,7 +478,7 @@ def predictor_statistic(
     in_tables = len(tables) == len(places) == len(views)
     if (2 if in_tables else 2 + len(views)) * 8 * n * n > GRAM_BUDGET:
 
-        def visited(orders: Orders) -> FloatArray:
+        def visited(orders: IntArray) -> FloatArray:
             results = []
             for order in orders:
                 moved = [product([*factors, view.variable.kernel.take(order)]) for view in views]
@@ -498,7 +497,7 @@ def predictor_statistic(
     else:
         second = (np.stack([_gram(view.variable.kernel, everywhere, everywhere) for view in views]),)
 
-    def indexed(orders: Orders) -> FloatArray:
+    def indexed(orders: IntArray) -> FloatArray:
         from condcs._inference.compiled_loops import permuted_rank_sums, permuted_row_sums
 
         row_sums_of = permuted_rank_sums if in_tables else permuted_row_sums
@@ -517,8 +516,8 @@ def _at_anchors(
     second: Sequence[LogKernel],
     n: int,
     form: PredictorForm,
-    anchors: Orders,
-    orders: Orders,
+    anchors: IntArray,
+    orders: IntArray,
 ) -> FloatArray:
     """Return Prop. 4 (P x views) with outer sums over the anchors and inner sums over all rows."""
 
@@ -538,7 +537,7 @@ def _at_anchors(
     return linear_predictor_divergence(a1, b1, masses[:, :, 0], masses[:, :, 1], form)
 
 
-def _gram(kernel: LogKernel, rows: slice | Orders, columns: slice | Orders) -> FloatArray:
+def _gram(kernel: LogKernel, rows: slice | IntArray, columns: slice | IntArray) -> FloatArray:
     gram = np.ascontiguousarray(kernel.block(rows, columns), dtype=np.float64)
     exp_in_place(gram)
     return gram
@@ -549,9 +548,9 @@ def copy_statistic(
     y: KernelVariable,
     x1: KernelVariable | None,
     x2: KernelVariable,
-    reference: Orders,
+    reference: IntArray,
     options: Mapping[str, Any],
-) -> Callable[[Orders], FloatArray]:
+) -> Callable[[IntArray], FloatArray]:
     """Return a function from orders of x2 (P x n) to divergences from the copy with x2 in the order `reference`.
 
     If y is independent of x2 given x1, the sample and its shuffled copies are exchangeable, and so are their
@@ -563,13 +562,13 @@ def copy_statistic(
     # Gram measures only: the kernel of correntropy compares single numbers and finds its own width.
     ones = dict.fromkeys(measure.options & _WIDTHS, 1.0) if measure.gram else {}
 
-    def sample(order: Orders) -> tuple[FloatArray, ...]:
+    def sample(order: IntArray) -> tuple[FloatArray, ...]:
         x = np.concatenate([*given, second[order]], axis=1)
         return (x, response) if measure.takes_x else (np.concatenate([x, response], axis=1),)
 
     copy = sample(reference)
 
-    def values(orders: Orders) -> FloatArray:
+    def values(orders: IntArray) -> FloatArray:
         return np.array([float(measure(*sample(order), *copy, **{**ones, **options})) for order in orders])
 
     return values

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import NUMPY, Array
+from condcs._core.arrays import NUMPY, Array, FloatArray
 from condcs._core.checks import check_integer, check_rng, check_same_rows, check_variable
 from condcs._core.errors import ParameterError, ShapeError, public
 from condcs._core.printable import alike
-from condcs._inference.effects import CommonSupport, FloatArray, MeansOnSupport, common_support, some_rows
+from condcs._inference.effects import CommonSupport, MeansOnSupport, common_support, some_rows
 from condcs._inference.results import Estimate
 from condcs._inference.smoothing import Smoother
 from condcs._inference.statistics import as_numpy

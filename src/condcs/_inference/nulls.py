@@ -13,18 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import BoolArray, FloatArray, IntArray, LabelArray, RealArray
 from condcs._core.checks import check_choice, check_integer, label_type
 from condcs._core.errors import DataError, ParameterError
 from condcs._core.settings import current_settings
 from condcs._inference.smoothing import in_deviations
 
-FloatArray = np.ndarray[Any, Any]
-Labels = np.ndarray[Any, Any]
-Draw = Callable[[int], Labels]
+Draw = Callable[[int], LabelArray]
 """Takes how many draws to make, and returns labels, one draw per row (count x n)."""
 
 NULLS = ("propensity", "permutation", "local")
@@ -42,7 +40,7 @@ _PROPOSALS = 10
 def label_sampler(
     null: str,
     x: FloatArray | None,
-    groups: Labels,
+    groups: LabelArray,
     *,
     neighbours: int = CELL_ROWS,
     categorical: Sequence[bool] | None = None,
@@ -123,8 +121,8 @@ class LocalDraws:
     def __init__(
         self,
         x: FloatArray,
-        categorical: Labels,
-        labels: Labels,
+        categorical: BoolArray,
+        labels: LabelArray,
         count: int,
         neighbours: int,
         rng: np.random.Generator,
@@ -139,11 +137,11 @@ class LocalDraws:
         # Observed labels and draws are exchangeable if both are reached from one hub by chains that can run backwards.
         self._hub = self._chains(labels, 1)[0]
 
-    def __call__(self, count: int) -> Labels:
+    def __call__(self, count: int) -> LabelArray:
         """Make `count` draws."""
         return self._chains(self._hub, count)
 
-    def _chains(self, start: Labels, count: int) -> Labels:
+    def _chains(self, start: LabelArray, count: int) -> LabelArray:
         from condcs._inference.compiled_loops import swap_chains
 
         n = len(start)
@@ -172,10 +170,10 @@ class LocalDraws:
             list(pool.map(run, (slice(a, b) for a, b in pairwise(ends))))
         return drawn
 
-    def _group_sums(self, labels: Labels) -> FloatArray:
+    def _group_sums(self, labels: LabelArray) -> FloatArray:
         return np.asarray((labels == np.arange(self._count)[:, None]).astype(np.float64) @ self._features)
 
-    def _held(self, numeric: FloatArray, labels: Labels) -> FloatArray:
+    def _held(self, numeric: RealArray, labels: LabelArray) -> FloatArray:
         """Turn columns, less their means in each cell, into uncorrelated ones, scaled by how firmly each is held."""
         cells, sizes = self._cells, self._size
         counts = [np.bincount(cells, weights=labels == g, minlength=len(sizes)) for g in range(self._count)]
@@ -192,7 +190,7 @@ class LocalDraws:
         return np.asarray(centred @ (directions[:, chosen] * scale) * np.sqrt(self._count - 1))
 
 
-def median_cells(x: FloatArray, categorical: Labels, smallest: int) -> Labels:
+def median_cells(x: FloatArray, categorical: BoolArray, smallest: int) -> IntArray:
     """Cell of each row: categories apart, then split at the median of the widest column while halves are big enough.
 
     Cells hold at least `smallest` rows (fewer if a category has fewer) and less than twice as many.
@@ -218,7 +216,7 @@ def median_cells(x: FloatArray, categorical: Labels, smallest: int) -> Labels:
     return cells
 
 
-def local_permutations(x1: FloatArray, *, neighbours: int, count: int, rng: np.random.Generator) -> Labels:
+def local_permutations(x1: FloatArray, *, neighbours: int, count: int, rng: np.random.Generator) -> IntArray:
     """Permutations for the null "y independent of x2 given x1": each row receives the index of a neighbour in x1.
 
     Rows come in random order and take a random one of their nearest neighbours (themselves included) that nobody has
@@ -264,7 +262,7 @@ def local_permutations(x1: FloatArray, *, neighbours: int, count: int, rng: np.r
     return drawn
 
 
-def circular_shifts(n: int, *, minimum_offset: int, count: int, rng: np.random.Generator) -> Labels:
+def circular_shifts(n: int, *, minimum_offset: int, count: int, rng: np.random.Generator) -> IntArray:
     """Draw offsets of circular shifts of n values, uniform among those that move them by `minimum_offset` or more.
 
     Examples
@@ -277,7 +275,7 @@ def circular_shifts(n: int, *, minimum_offset: int, count: int, rng: np.random.G
     return rng.integers(minimum_offset, n - minimum_offset + 1, size=count)
 
 
-def shifted_windows(n: int, *, window: int, minimum_offset: int, count: int, rng: np.random.Generator) -> Labels:
+def shifted_windows(n: int, *, window: int, minimum_offset: int, count: int, rng: np.random.Generator) -> IntArray:
     """Draw the starts of two windows of a pair of series, far enough apart to have nothing to do with each other.
 
     The paper's surrogates: x[i : i + window] with y[j : j + window], (i, j) uniform among the pairs with

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._core.checks import check_integer
 from condcs._core.errors import ParameterError, public
 
 if TYPE_CHECKING:
     from condcs._inference.witness import Witness
 
-FloatArray = np.ndarray[Any, Any]
 
 _LINE, _BAND, _ABOVE, _MUTED = "#2b6cb0", "#cbd5e0", "#c05621", "#718096"
 _WIDER_BAND = "#e8edf3"
@@ -87,7 +87,7 @@ def _figure(panels: int, *, wide: bool) -> tuple[Any, list[Any]]:
     return figure, list(made)
 
 
-def _curve(axes: Any, witness: Witness, shown: FloatArray) -> None:
+def _curve(axes: Any, witness: Witness, shown: BoolArray) -> None:
     order = np.flatnonzero(shown)[np.argsort(witness.at[shown, 0], kind="stable")]
     x, values = witness.at[order, 0], witness.values[order]
     if witness.band is not None and witness.simultaneous_band is not None:
@@ -105,7 +105,7 @@ def _curve(axes: Any, witness: Witness, shown: FloatArray) -> None:
         axes.legend(frameon=False, fontsize=9, loc="best")
 
 
-def _map(figure: Any, axes: Any, witness: Witness, shown: FloatArray) -> None:
+def _map(figure: Any, axes: Any, witness: Witness, shown: BoolArray) -> None:
     x, y = witness.at[shown].T
     values = witness.values[shown]
     # Large values are drawn last, so that a peak is not hidden under its neighbours.
@@ -125,7 +125,7 @@ def _map(figure: Any, axes: Any, witness: Witness, shown: FloatArray) -> None:
     axes.set(xlabel=witness.names[0], ylabel=witness.names[1])
 
 
-def _partial(axes: Any, witness: Witness, shown: FloatArray, column: int) -> None:
+def _partial(axes: Any, witness: Witness, shown: BoolArray, column: int) -> None:
     x, values = witness.at[shown, column], witness.values[shown]
     axes.plot(x, values, "o", color=_LINE, ms=3, alpha=0.25, mew=0)
     centres, means = bin_means(x, values)
@@ -138,7 +138,7 @@ def _partial(axes: Any, witness: Witness, shown: FloatArray, column: int) -> Non
     axes.set_ylim(bottom=0, top=1.15 * float(np.quantile(values, 0.99)) or None)
 
 
-def _top(witness: Witness, shown: FloatArray) -> float:
+def _top(witness: Witness, shown: BoolArray) -> float:
     top = float(witness.values[shown].max(initial=0.0))
     if witness.band is not None:
         # The wider band may leave the picture at points with hardly a neighbour.
@@ -168,6 +168,6 @@ def bin_means(x: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray
     return centres, means
 
 
-def _bins(column: FloatArray, count: int = 12) -> np.ndarray[Any, Any]:
+def _bins(column: FloatArray, count: int = 12) -> IntArray:
     edges = np.unique(np.quantile(column, np.linspace(0, 1, count + 1)[1:-1]))
     return np.searchsorted(edges, column, side="right")

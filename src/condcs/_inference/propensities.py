@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, IntArray, LabelArray, RealArray
 from condcs._core.checks import label_type
 from condcs._core.errors import BalanceWarning, DataError, OverlapWarning, ParameterError, ShapeError, warn_caller
 from condcs._core.settings import one_blas_thread
@@ -23,9 +24,7 @@ from condcs._inference.anchors import over_rows, total
 from condcs._inference.resampling import combined_evidence
 from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoother, designs_of_clusters
 
-FloatArray = np.ndarray[Any, Any]
-Labels = np.ndarray[Any, Any]
-Rows = slice | Labels
+Rows = slice | IntArray
 Surprises = Callable[[Rows], list[FloatArray]]
 """Takes rows, and returns labels minus probabilities of these rows (rows x P): one array for each sample but one."""
 
@@ -115,8 +114,8 @@ class Propensity:
     design: str
     balance_pvalue: float
     _fits: tuple[_Logistic, ...] = ()
-    _fitted_to: Labels | None = None
-    units: Labels | None = None
+    _fitted_to: LabelArray | None = None
+    units: IntArray | None = None
 
     @property
     def effective_rows(self) -> float:
@@ -140,12 +139,12 @@ class Propensity:
         """Probabilities of every row (n x G)."""
         return self.probabilities if self.units is None else self.probabilities[self.units]
 
-    def draw(self, count: int, rng: np.random.Generator) -> Labels:
+    def draw(self, count: int, rng: np.random.Generator) -> LabelArray:
         """Redraw the labels of all rows: (count, n), every sample with at least 2 units."""
         drawn = independent_draws(self.probabilities, rng)(count)
         return drawn if self.units is None else drawn[:, self.units]
 
-    def surprises(self, labels: Labels, *, observed: bool = False) -> list[FloatArray]:
+    def surprises(self, labels: LabelArray, *, observed: bool = False) -> list[FloatArray]:
         """Return indicators of the labels (P x n) minus their probabilities: an array (n x P) for each sample but one.
 
         With two samples the second's says all. Probabilities that were fitted to the observed labels are fitted to
@@ -154,7 +153,7 @@ class Propensity:
         """
         return self.surprises_of(labels, observed=observed)(slice(None))
 
-    def surprises_of(self, labels: Labels, *, observed: bool = False) -> Surprises:
+    def surprises_of(self, labels: LabelArray, *, observed: bool = False) -> Surprises:
         """Return the same as a function of the rows: of many rows, all surprises at once would take too much memory."""
         groups = range(1, 2) if self.probabilities.shape[1] == 2 else range(self.probabilities.shape[1])
         own = labels if self.units is None else labels[:, np.unique(self.units, return_index=True)[1]]
@@ -184,10 +183,10 @@ class Propensity:
 
 def chosen_propensity(
     given: Any,
-    x: FloatArray,
+    x: RealArray,
     smoother: Smoother,
-    clusters: Labels | None,
-    labels: Labels,
+    clusters: IntArray | None,
+    labels: LabelArray,
     count: int,
     rng: np.random.Generator,
 ) -> Propensity:
@@ -211,7 +210,7 @@ def chosen_propensity(
 
 
 def fitted_propensity(
-    designs: list[Design], labels: Labels, count: int, rng: np.random.Generator, units: Labels | None = None
+    designs: list[Design], labels: LabelArray, count: int, rng: np.random.Generator, units: IntArray | None = None
 ) -> Propensity:
     """Estimate P(sample | x), and enrich it until the check of balance passes.
 
@@ -237,9 +236,9 @@ def fitted_propensity(
 def given_propensity(
     probabilities: FloatArray,
     designs: list[Design],
-    labels: Labels,
+    labels: LabelArray,
     rng: np.random.Generator,
-    units: Labels | None = None,
+    units: IntArray | None = None,
 ) -> Propensity:
     """Check probabilities that the caller gave, or a classifier of theirs."""
     draft = Propensity(probabilities, "given", 1.0)
@@ -291,7 +290,7 @@ def check_probabilities(propensity: Any, n: int, count: int) -> FloatArray:
     return given
 
 
-def independent_draws(probabilities: FloatArray, rng: np.random.Generator) -> Callable[[int], Labels]:
+def independent_draws(probabilities: FloatArray, rng: np.random.Generator) -> Callable[[int], LabelArray]:
     """Draw each row's label from its own probabilities, again for every draw that leaves a group short of rows."""
     n, count = probabilities.shape
     dtype = label_type(count)
@@ -302,7 +301,7 @@ def independent_draws(probabilities: FloatArray, rng: np.random.Generator) -> Ca
             "fewer. The samples may not overlap in x: there is nothing to compare."
         )
 
-    def draw(number: int) -> Labels:
+    def draw(number: int) -> LabelArray:
         labels = np.empty((number, n), dtype)
         short = np.arange(number)
         for _ in range(_REDRAWS):
@@ -326,7 +325,7 @@ def independent_draws(probabilities: FloatArray, rng: np.random.Generator) -> Ca
     return draw
 
 
-def cross_fitted(classifier: Any, x: FloatArray, groups: Labels, count: int) -> FloatArray:
+def cross_fitted(classifier: Any, x: RealArray, groups: LabelArray, count: int) -> FloatArray:
     """Probabilities of each row from a classifier that has not seen it: a flexible one would repeat its label."""
     if not hasattr(classifier, "predict_proba"):
         raise ParameterError(
@@ -357,7 +356,7 @@ def _clone(classifier: Any) -> Any:
 
 
 def _checked(
-    fits: tuple[_Logistic, ...], designs: list[Design], labels: Labels, rng: np.random.Generator
+    fits: tuple[_Logistic, ...], designs: list[Design], labels: LabelArray, rng: np.random.Generator
 ) -> Propensity:
     if len(fits) == 1:
         second = fits[0].probabilities
@@ -369,7 +368,7 @@ def _checked(
     return replace(draft, balance_pvalue=_balance(draft, designs, labels, rng))
 
 
-def _balance(draft: Propensity, designs: list[Design], labels: Labels, rng: np.random.Generator) -> float:
+def _balance(draft: Propensity, designs: list[Design], labels: LabelArray, rng: np.random.Generator) -> float:
     """P-value of the observed imbalance of x: of all functions of each design, combined over the designs."""
     if not any(len(design.spectrum) for design in designs):
         return 1.0  # x is the same in all rows, so that nothing can be out of balance

@@ -26,14 +26,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from condcs._core.arrays import BoolArray, FloatArray, IntArray, LabelArray, RealArray
 from condcs._core.settings import one_blas_thread
 from condcs._inference.anchors import over_rows
 from condcs._inference.propensities import Propensity, chosen_propensity, independent_draws
 from condcs._inference.results import Estimate
 from condcs._inference.smoothing import ClusterMeans, Smoother
 
-FloatArray = np.ndarray[Any, Any]
-Rows = np.ndarray[Any, Any]
 Kind = Literal["mean", "spread", "shape", "share"]
 
 _PENALTY, _SECOND = 7.0, 2.5
@@ -74,7 +73,7 @@ class Box:
 
     bounds: Mapping[int, Bound]
 
-    def holds(self, x: FloatArray) -> Rows:
+    def holds(self, x: FloatArray) -> BoolArray:
         """Which rows lie in it."""
         inside = np.ones(len(x), bool)
         for column, bound in self.bounds.items():
@@ -201,7 +200,7 @@ class BoxSearch:
         ]
         return _Found(best, None if (a, b) == (0, last) else (edges[0], edges[1]))
 
-    def _scores(self, sums: FloatArray, weights: FloatArray, low: Rows, high: Rows, last: int) -> FloatArray:
+    def _scores(self, sums: FloatArray, weights: FloatArray, low: IntArray, high: IntArray, last: int) -> FloatArray:
         weight = weights[high] - weights[low]
         large = (weight >= self.least) & (high > low)
         gain = (sums[high] - sums[low]) ** 2 / np.where(large, weight, 1.0)
@@ -232,7 +231,7 @@ class BoxSearch:
         return _Found(best, bound)
 
 
-def _within(values: FloatArray, bound: Bound) -> Rows:
+def _within(values: FloatArray, bound: Bound) -> BoolArray:
     if isinstance(bound, frozenset):
         return np.isin(values, list(bound))
     return np.asarray((values > bound[0]) & (values <= bound[1]))
@@ -262,7 +261,7 @@ class Feature:
 
     kind: Kind
     column: int
-    values: FloatArray
+    values: RealArray
     label: float = 0.0
 
 
@@ -283,7 +282,7 @@ def response_features(y: FloatArray, labels: Sequence[bool], smoother: Smoother)
     return found
 
 
-def curved_features(z: FloatArray, column: int, smoother: Smoother) -> list[Feature]:
+def curved_features(z: RealArray, column: int, smoother: Smoother) -> list[Feature]:
     """Return what sees the spread and the shape of residuals of variance 1.
 
     The size of a residual tells of the spread as well as its square and is less at the mercy of a few rows. A bump at 0
@@ -304,7 +303,7 @@ def _shares(codes: FloatArray, column: int, smoother: Smoother) -> list[Feature]
     return [Feature("share", column, _unit(left[:, k]), float(name)) for k, name in enumerate(chosen)]
 
 
-def _standardised(values: FloatArray, smoother: Smoother) -> tuple[FloatArray, FloatArray]:
+def _standardised(values: FloatArray, smoother: Smoother) -> tuple[RealArray, RealArray]:
     """Numbers minus their regression on x, clipped, and the same in units of the spread that x explains; 0 if none."""
     scaled = values / max(float(np.abs(values).max()), np.finfo(float).tiny)
     left = smoother.residuals(scaled[:, None])[0][:, 0]
@@ -322,7 +321,7 @@ def _standardised(values: FloatArray, smoother: Smoother) -> tuple[FloatArray, F
     return _unit(plain), _unit(z)
 
 
-def _unit(values: FloatArray) -> FloatArray:
+def _unit(values: RealArray) -> RealArray:
     deviation = float(values.std())
     return np.asarray((values - values.mean()) / deviation if deviation > 0 else np.zeros_like(values))
 
@@ -349,7 +348,7 @@ class Ground:
 
     x: FloatArray
     categorical: tuple[bool, ...]
-    labels: Rows
+    labels: LabelArray
     weights: FloatArray
     smoother: Smoother
     propensity: Propensity
@@ -363,7 +362,7 @@ class Ground:
         rng: np.random.Generator,
         *,
         weights: FloatArray | None = None,
-        clusters: Rows | None = None,
+        clusters: IntArray | None = None,
         propensity: Any = None,
     ) -> Ground:
         """Fit what is not given; the rows of the first sample come first."""
@@ -382,7 +381,7 @@ class Ground:
         """Label minus its probability."""
         return np.asarray(self.labels - self.propensity.of_rows[:, 1])
 
-    def search(self, rows: Rows | slice) -> BoxSearch:
+    def search(self, rows: BoolArray | slice) -> BoxSearch:
         """Return a search among some rows."""
         x = self.x[rows]
         n, d = x.shape
@@ -410,7 +409,7 @@ class FoundBox:
     box: Box
     feature: Feature
     p_value: float
-    beyond: FloatArray
+    beyond: RealArray
 
 
 @dataclass(frozen=True)
@@ -419,7 +418,7 @@ class _Tested:
     feature: Feature
     p_value: float
     statistic: float
-    held: Rows
+    held: BoolArray
 
 
 def honest_boxes(
@@ -445,7 +444,7 @@ def honest_boxes(
     return _listed(ground, significant, features, max_regions)
 
 
-def _halves(ground: Ground, rng: np.random.Generator) -> Rows:
+def _halves(ground: Ground, rng: np.random.Generator) -> IntArray:
     """Split each sample in two; rows that belong together stay so."""
     units = np.arange(len(ground.labels)) if ground.propensity.units is None else ground.propensity.units
     halves = np.empty(int(units.max()) + 1, np.int64)
@@ -455,7 +454,7 @@ def _halves(ground: Ground, rng: np.random.Generator) -> Rows:
     return np.asarray(halves[units])
 
 
-def _grown(ground: Ground, feature: Feature, rows: Rows, count: int) -> list[Box]:
+def _grown(ground: Ground, feature: Feature, rows: BoolArray, count: int) -> list[Box]:
     """Grow boxes one after the other, each on what the ones before it leave."""
     search = ground.search(rows)
     u, w = ground.surprise[rows], ground.weights[rows]
@@ -474,7 +473,7 @@ def _grown(ground: Ground, feature: Feature, rows: Rows, count: int) -> list[Box
 def _tested(
     ground: Ground,
     proposed: list[tuple[Box, Feature]],
-    held: Rows,
+    held: BoolArray,
     n_resamples: int,
     rng: np.random.Generator,
 ) -> list[_Tested]:
@@ -499,7 +498,7 @@ def _under_redrawn(ground: Ground, functions: FloatArray, n_resamples: int, rng:
     of the labels, so that it can be taken from the functions instead, once for all draws.
     """
     propensity, p = ground.propensity, ground.propensity.probabilities[:, 1]
-    first: Rows | slice = slice(None)
+    first: IntArray | slice = slice(None)
     if propensity.units is not None:
         clusters = ClusterMeans(propensity.units)
         first, functions = clusters.first, np.asarray(clusters.sums @ functions)
@@ -526,7 +525,7 @@ def _listed(
     search = ground.search(slice(None))
     u, w = ground.surprise, ground.weights
     v = w * u**2
-    kept: list[tuple[FoundBox, Rows]] = []
+    kept: list[tuple[FoundBox, BoolArray]] = []
     for tested in significant:
         if len(kept) == max_regions:
             break
@@ -542,7 +541,7 @@ def _listed(
     return [found for found, _ in kept]
 
 
-def _placed(search: BoxSearch, box: Box, s: FloatArray, v: FloatArray) -> tuple[Box, Rows]:
+def _placed(search: BoxSearch, box: Box, s: FloatArray, v: FloatArray) -> tuple[Box, BoolArray]:
     """Place the bounds of a box anew: the best of all boxes, or the one that its own bounds lead to."""
     own = box.holds(search.x)
     tried = sorted((search.best(s, v), search.refined(box, s, v)), key=lambda pair: -pair[1])
@@ -554,7 +553,7 @@ def _placed(search: BoxSearch, box: Box, s: FloatArray, v: FloatArray) -> tuple[
     return box, own
 
 
-def _unexplained(ground: Ground, feature: Feature, features: Sequence[Feature], regions: list[Rows]) -> FloatArray:
+def _unexplained(ground: Ground, feature: Feature, features: Sequence[Feature], regions: list[BoolArray]) -> RealArray:
     """Return a function of y without the changes in the regions that are listed already."""
     if feature.kind in ("spread", "shape") and regions:
         # A change of the mean is not one of the spread: residuals are taken about the means of either sample.
@@ -564,7 +563,7 @@ def _unexplained(ground: Ground, feature: Feature, features: Sequence[Feature], 
     return _without(ground, feature.values, regions)
 
 
-def _without(ground: Ground, values: FloatArray, regions: list[Rows]) -> FloatArray:
+def _without(ground: Ground, values: RealArray, regions: list[BoolArray]) -> RealArray:
     u, w = ground.surprise, ground.weights
     left = values.copy()
     for rows in regions:
@@ -595,7 +594,7 @@ def mean_steps(ground: Ground, values: FloatArray) -> FloatArray:
     return steps
 
 
-def _shared(a: Rows, b: Rows) -> float:
+def _shared(a: BoolArray, b: BoolArray) -> float:
     """Rows in both, as a share of those in either."""
     return float((a & b).sum() / max(1, (a | b).sum()))
 
@@ -667,7 +666,7 @@ class RegionEffects:
         self.balance = ground.weights * np.where(ground.labels == 1, 1 - e, e)
         self.labels, self.reach, self.units = ground.labels, reach, ground.propensity.units
 
-    def mean(self, column: str, rows: Rows, label: str | None = None) -> Change:
+    def mean(self, column: str, rows: BoolArray, label: str | None = None) -> Change:
         """Return the mean, or the share of a label."""
         level = float(np.average(self.fitted[rows], weights=_positive(self.common[rows])))
         values, errors = [], []
@@ -683,7 +682,7 @@ class RegionEffects:
             return Change("share", column, label, _clipped(before, 0), _clipped(now, 0), _clipped(change, -1))
         return Change("mean", column, None, *(_times(e, self.unit) for e in (before, now, change)))
 
-    def spread(self, column: str, rows: Rows) -> Change:
+    def spread(self, column: str, rows: BoolArray) -> Change:
         """Return the standard deviation about the regression, with intervals on the scale of its logarithm."""
         logs, errors = [], []
         for group in (0, 1):
@@ -698,11 +697,11 @@ class RegionEffects:
         before, now, change = (Estimate(*(math.exp(v) for v in e)) for e in (before, now, change))
         return Change("spread", column, None, _times(before, self.unit), _times(now, self.unit), change)
 
-    def _group(self, rows: Rows, group: int) -> tuple[Rows, FloatArray, FloatArray]:
+    def _group(self, rows: BoolArray, group: int) -> tuple[BoolArray, FloatArray, FloatArray]:
         own = rows & (self.labels == group)
         return own, self.left[own], _positive(self.balance[own])
 
-    def _square(self, rows: Rows, terms: FloatArray) -> float:
+    def _square(self, rows: BoolArray, terms: FloatArray | IntArray) -> float:
         """Sum the squares of independent terms: those of rows, or their sums over clusters."""
         if self.units is not None:
             terms = np.bincount(self.units[rows], weights=terms)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, RealArray
 from condcs._core.settings import one_blas_thread
 from condcs._inference.smoothing import Smoother, squared_distances
 from condcs._inference.views import (
@@ -31,8 +32,6 @@ from condcs._inference.views import (
     view_weights,
     wave_features,
 )
-
-FloatArray = np.ndarray[Any, Any]
 
 _KEPT = 64
 """Conditioning sets whose regressions are kept; the least recently used one makes room."""
@@ -117,12 +116,12 @@ def closed_form(contrasts: Contrasts) -> ClosedForm:
     return ClosedForm(_combined(np.array(list(pvalues.values())), weights / weights.sum()), pvalues)
 
 
-def _studentised(functions: FloatArray, signs: FloatArray) -> FloatArray:
+def _studentised(functions: RealArray, signs: RealArray) -> RealArray:
     """Squared sums of functions times signs in units of their variance under random signs."""
     return np.asarray((signs @ functions) ** 2 / np.maximum((functions**2).sum(axis=0), np.finfo(float).tiny))
 
 
-def _moments_of_sums(functions: FloatArray, signs: FloatArray) -> tuple[float, float, float]:
+def _moments_of_sums(functions: RealArray, signs: RealArray) -> tuple[float, float, float]:
     """Return a sum of squared sums without its mean, and its second and third moments under random signs."""
     scale = np.sqrt(np.maximum((functions**2).sum(axis=0), np.finfo(float).tiny))
     inner = (functions / scale).T @ (functions / scale)

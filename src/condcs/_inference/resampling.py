@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, IntArray, LabelArray
 from condcs._core.checks import check_integer, check_rng
 from condcs._core.errors import DataError
 from condcs._core.progress import RESAMPLES_REMEDY, Advance, progress_bar, steps_inside
 from condcs._core.settings import config_context
 from condcs._inference.results import TestResult
 from condcs._inference.statistics import (
-    FloatArray,
-    LabelArray,
     MeasuredPool,
     MeasuredPools,
     Regrouped,
@@ -102,7 +101,7 @@ def run_test(
 def relabelled_values(
     statistics: Sequence[Shared[Any]],
     pool: MeasuredPool,
-    anchors: LabelArray | None,
+    anchors: IntArray | None,
     draw: Callable[[int], LabelArray],
     resampling: Resampling,
 ) -> FloatArray:
@@ -119,12 +118,12 @@ def relabelled_values(
         return batch_values(statistics, chain([first], batches), n_jobs=resampling.n_jobs, advance=advance)
 
 
-def anchors_used(anchors: LabelArray | None) -> dict[str, Any]:
+def anchors_used(anchors: IntArray | None) -> dict[str, Any]:
     """Return what `TestResult.diagnostics` say about anchors: nothing if all pairs of rows were visited."""
     return {} if anchors is None else {"anchors": len(anchors)}
 
 
-def remedy(anchors: LabelArray | None) -> str:
+def remedy(anchors: IntArray | None) -> str:
     """Return what to do about a test that takes long."""
     with_anchors = RESAMPLES_REMEDY.replace(" (the time grows with their square)", "")
     return RESAMPLES_REMEDY if anchors is None else with_anchors
@@ -168,7 +167,7 @@ def batch_values(
     return np.array([np.concatenate([values[i] for i in range(k, len(values), width)]) for k in range(width)])
 
 
-def _evaluated(statistic: Callable[[np.ndarray[Any, Any]], FloatArray], batch: np.ndarray[Any, Any]) -> FloatArray:
+def _evaluated(statistic: Callable[[Any], FloatArray], batch: Any) -> FloatArray:
     return statistic(batch)
 
 
@@ -212,7 +211,7 @@ class Bootstrap:
     """
 
     pool: MeasuredPool
-    clusters: LabelArray | None = None
+    clusters: IntArray | None = None
 
     def __call__(self, generator: np.random.Generator, count: int) -> FloatArray:
         """Return the values on so many samples."""
@@ -223,7 +222,7 @@ class Bootstrap:
             else np.split(np.argsort(self.clusters, kind="stable"), np.cumsum(np.bincount(self.clusters))[:-1])
         )
 
-        def one() -> np.ndarray[Any, Any]:
+        def one() -> IntArray:
             if members is None or self.clusters is None:
                 taken = [s.start + generator.integers(s.stop - s.start, size=s.stop - s.start) for s in spans]
             else:
@@ -233,7 +232,7 @@ class Bootstrap:
                 taken = [members[unit] for unit in units]
             return np.concatenate(taken)
 
-        def draw(number: int) -> list[np.ndarray[Any, Any]]:
+        def draw(number: int) -> list[IntArray]:
             return [one() for _ in range(number)]
 
         batches = drawn(draw, count, _BOOTSTRAP_BATCH)
@@ -249,7 +248,7 @@ class _RedrawnRows:
         self.pool, self.plain = pool, Regrouped(pool)
         self.at_once = getattr(pool_statistic(pool), "redrawn", None)
 
-    def __call__(self, batch: Sequence[np.ndarray[Any, Any]]) -> FloatArray:
+    def __call__(self, batch: Sequence[IntArray]) -> FloatArray:
         """Return one value for each array of rows."""
         if self.at_once is not None:
             return np.asarray(self.at_once(batch))

@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from condcs._core.arrays import ByValue
+from condcs._core.arrays import ByValue, FloatArray
 from condcs._core.checks import check_integer, check_rng
 from condcs._core.errors import ParameterError, public
-
-FloatArray = np.ndarray[Any, Any]
 
 
 class ConfidenceInterval(NamedTuple):

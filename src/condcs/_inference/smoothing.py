@@ -19,12 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, IntArray, RealArray
 from condcs._core.settings import one_blas_thread
 from condcs._inference import anchors
 from condcs._inference.anchors import CHUNK, over_rows, total
 from condcs._kernels.row_sums import exp_in_place
-
-FloatArray = np.ndarray[Any, Any]
 
 LANDMARKS = 150
 """Centres of the Gaussian bumps."""
@@ -65,11 +64,11 @@ class Design:
     """
 
     name: str
-    basis: FloatArray
+    basis: RealArray
     spectrum: FloatArray
 
     @classmethod
-    def of(cls, name: str, functions: FloatArray) -> Design:
+    def of(cls, name: str, functions: RealArray) -> Design:
         """Centre the functions and find their principal directions."""
         n, p = functions.shape
         mean = functions.mean(axis=0, dtype=np.float64)
@@ -86,11 +85,11 @@ class Design:
         return cls(name, np.ascontiguousarray(basis[:, kept]), spectrum[kept])
 
     @property
-    def functions(self) -> FloatArray:
+    def functions(self) -> RealArray:
         """The functions along the principal directions, with their lengths."""
         return np.asarray(self.basis * np.sqrt(self.spectrum).astype(self.basis.dtype))
 
-    def terms(self, rows: slice | FloatArray) -> FloatArray:
+    def terms(self, rows: slice | IntArray) -> FloatArray:
         """Return a constant and the functions, of some rows, in double precision."""
         return self._terms(rows) if len(self.basis) > CHUNK else self._all_terms[rows]
 
@@ -98,11 +97,11 @@ class Design:
     def _all_terms(self) -> FloatArray:
         return self._terms(slice(None))
 
-    def _terms(self, rows: slice | FloatArray) -> FloatArray:
+    def _terms(self, rows: slice | IntArray) -> FloatArray:
         basis = self.basis[rows]
         return np.column_stack([np.ones(len(basis)), basis * np.sqrt(self.spectrum)])
 
-    def along(self, values: FloatArray) -> FloatArray:
+    def along(self, values: RealArray) -> RealArray:
         """Return the inner products of the basis with columns of values on all rows (p x m)."""
         return np.asarray(total(lambda rows: self.basis[rows].T @ values[rows], len(self.basis)))
 
@@ -121,14 +120,14 @@ class Smoother:
         belong together would otherwise vouch for one another.
     """
 
-    def __init__(self, x: FloatArray, categorical: Sequence[bool], clusters: FloatArray | None = None) -> None:
+    def __init__(self, x: FloatArray, categorical: Sequence[bool], clusters: IntArray | None = None) -> None:
         flags = np.asarray(categorical, bool)
         self.numbers = in_deviations(x[:, ~flags])
         self.categories = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in x[:, flags].T]
         self.rows = len(x)
         large = self.rows > anchors.EXACT_ROWS
         self._dtype = np.dtype(np.float32 if large else np.float64)
-        self.judged: slice | FloatArray = slice(None)
+        self.judged: slice | IntArray = slice(None)
         self._clusters, self._units = clusters, self.rows if clusters is None else int(clusters.max()) + 1
         if large:
             # Evenly spaced: samples lie one after the other in the pool, and each must be judged by its share.
@@ -144,7 +143,7 @@ class Smoother:
         """Indicator columns of each label column, one per category."""
         return [(codes[:, None] == np.arange(codes.max() + 1)).astype(np.float64) for codes in self.categories]
 
-    def residuals(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def residuals(self, targets: RealArray) -> tuple[RealArray, RealArray]:
         """Return what the best regression of each column leaves, and the same with each row left out of the fit."""
         n = self.rows
         targets = targets - targets.mean(axis=0)
@@ -219,12 +218,12 @@ class Smoother:
 
         return without_clusters
 
-    def _functions(self) -> Iterator[tuple[str, FloatArray]]:
+    def _functions(self) -> Iterator[tuple[str, RealArray]]:
         x, n = self.numbers.astype(self._dtype, copy=False), self.rows
         indicators = [block[:, 1:].astype(self._dtype, copy=False) for block in self.indicators]
         splines = [block.astype(self._dtype, copy=False) for block in self._splines()]
         additive = [*([x] if x.shape[1] else []), *splines, *indicators]
-        blocks: list[FloatArray] = [x[:, [j]] for j in range(x.shape[1])] + indicators
+        blocks: list[RealArray] = [x[:, [j]] for j in range(x.shape[1])] + indicators
         products = [(a[:, :, None] * b[:, None, :]).reshape(n, -1) for a, b in combinations(blocks, 2)]
         # Where there is room, each category has splines of its own.
         curved = [(a[:, :, None] * s[:, None, :]).reshape(n, -1) for a in indicators for s in splines]
@@ -251,21 +250,21 @@ class Smoother:
                 found.append(_cubic_splines(column, knots))
         return [block for block in found if block.shape[1]]
 
-    def _bumps(self) -> Iterator[tuple[str, FloatArray]]:
+    def _bumps(self) -> Iterator[tuple[str, RealArray]]:
         """Gaussian bumps around landmark rows, and the inputs themselves, for each bandwidth."""
         x, n = self.numbers, self.rows
         landmarks = np.unique(np.linspace(0, n - 1, min(n, LANDMARKS)).astype(np.int64))
         # A median needs no more rows than the fits are judged by.
         unit = 2 * median_square(squared_distances(x[self.judged], x[landmarks]))
 
-        def gram(rows: slice | FloatArray, bandwidth: float) -> FloatArray:
+        def gram(rows: slice | IntArray, bandwidth: float) -> RealArray:
             found = squared_distances(x[rows], x[landmarks]) / (-unit * bandwidth**2)
             exp_in_place(found)
             for codes in self.categories:
                 found *= np.where(codes[rows][:, None] == codes[landmarks], 1.0, _OTHER_CATEGORY)
             return found
 
-        def features(bandwidth: float, turn: FloatArray, rows: slice) -> FloatArray:
+        def features(bandwidth: float, turn: FloatArray, rows: slice) -> RealArray:
             return np.asarray(gram(rows, bandwidth) @ turn)
 
         for bandwidth in BANDWIDTHS if x.shape[1] == 1 else BANDWIDTHS[:-1]:
@@ -287,7 +286,7 @@ class ClusterMeans:
         Cluster of each row, by any numbers.
     """
 
-    def __init__(self, clusters: FloatArray) -> None:
+    def __init__(self, clusters: IntArray) -> None:
         from scipy.sparse import csr_array
 
         _, self.first, self.of_rows, self.sizes = np.unique(
@@ -296,12 +295,12 @@ class ClusterMeans:
         n = len(clusters)
         self.sums = csr_array((np.ones(n), (self.of_rows, np.arange(n))), shape=(len(self.sizes), n))
 
-    def __call__(self, columns: FloatArray) -> FloatArray:
+    def __call__(self, columns: RealArray) -> FloatArray:
         """Return the means of columns (clusters x columns)."""
         return np.asarray(self.sums @ columns) / self.sizes[:, None]
 
 
-def designs_of_clusters(smoother: Smoother, clusters: FloatArray) -> list[Design]:
+def designs_of_clusters(smoother: Smoother, clusters: IntArray) -> list[Design]:
     """Return the means of the functions of x over each cluster, and its size if sizes differ."""
     means = ClusterMeans(clusters)
     size = in_deviations(np.log(means.sizes)[:, None])
@@ -337,7 +336,7 @@ def _inner(columns: FloatArray) -> FloatArray:
     return np.asarray(columns.T @ columns)
 
 
-def _by_rows(work: Callable[[slice], FloatArray], n: int, columns: int, dtype: np.dtype[Any]) -> FloatArray:
+def _by_rows(work: Callable[[slice], RealArray], n: int, columns: int, dtype: np.dtype[Any]) -> RealArray:
     """Return an array whose rows `work` makes, chunk by chunk."""
     found = np.empty((n, columns), dtype)
 
@@ -348,7 +347,7 @@ def _by_rows(work: Callable[[slice], FloatArray], n: int, columns: int, dtype: n
     return found
 
 
-def in_deviations(x: FloatArray) -> FloatArray:
+def in_deviations(x: RealArray) -> RealArray:
     """Columns centred, in units of their standard deviations; constant ones are 0."""
     scaled = x / np.maximum(np.abs(x).max(axis=0, initial=0.0), np.finfo(x.dtype).tiny)
     centred = scaled - scaled.mean(axis=0)
@@ -356,12 +355,12 @@ def in_deviations(x: FloatArray) -> FloatArray:
     return np.asarray(np.where(deviation > 1e-14, centred / np.maximum(deviation, 1e-14), 0.0))
 
 
-def squared_distances(a: FloatArray, b: FloatArray) -> FloatArray:
+def squared_distances(a: RealArray, b: RealArray) -> RealArray:
     """Squared Euclidean distances between the rows of two arrays."""
     return np.asarray(np.maximum((a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * (a @ b.T), 0.0))
 
 
-def median_square(squared: FloatArray) -> float:
+def median_square(squared: RealArray) -> float:
     """Median of the squared distances that are more than rounding errors, 1 if there are none."""
     from condcs._kernels.compiled_medians import median
 

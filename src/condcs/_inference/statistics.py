@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from condcs._core.arrays import Array
+from condcs._core.arrays import Array, FloatArray, IntArray, LabelArray
 from condcs._core.checks import Groups, Parts, Variable, check_choice, label_type
 from condcs._core.errors import DataError, ParameterError
 from condcs._core.progress import report_done
@@ -38,9 +38,7 @@ from condcs._measures.inputs import ConditionalProblem, MarginalProblem, Numeric
 from condcs._measures.neighbours import joint_and_marginal_points
 from condcs._measures.registry import MEASURES, Measure
 
-FloatArray = np.ndarray[Any, Any]
-LabelArray = np.ndarray[Any, Any]
-Rows = slice | LabelArray
+Rows = slice | IntArray
 
 _FIRST_NEIGHBOURS = 64
 # Sums above this hold no digits lost to underflow.
@@ -86,9 +84,9 @@ class PoolStatistic(Protocol):
 class Anchors(NamedTuple):
     """Rows of a pool that stand for all, for how many each of them stands, and landmark rows of a low rank."""
 
-    rows: LabelArray
+    rows: IntArray
     shares: FloatArray
-    landmarks: LabelArray
+    landmarks: IntArray
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ class MeasuredPool:
         return np.repeat(np.arange(len(self.sizes), dtype=label_type(len(self.sizes))), self.sizes)
 
     @property
-    def anchor_rows(self) -> LabelArray | None:
+    def anchor_rows(self) -> IntArray | None:
         """Rows whose kernel masses are exact; None if all are."""
         return None if self.anchors is None else self.anchors.rows
 
@@ -302,10 +300,10 @@ class Regrouped:
         symmetric = self.pool.measure.symmetric
         return np.array([total_divergence(self.pairs(row), symmetric=symmetric) for row in np.atleast_2d(labels)])
 
-    def pairs(self, labels: LabelArray, rows: LabelArray | None = None) -> FloatArray:
+    def pairs(self, labels: LabelArray, rows: IntArray | None = None) -> FloatArray:
         """Return the divergences between all pairs of groups for one labelling (of `rows` of the pool, if given)."""
         problem, count = self.pool.problem, len(self.pool.sizes)
-        order = np.argsort(labels, kind="stable")
+        order: IntArray = np.argsort(labels, kind="stable")
         order = order if rows is None else rows[order]
         weights = problem.groups.weights
         sizes = tuple(int(s) for s in np.bincount(labels, minlength=count))
@@ -452,7 +450,7 @@ class _Tiled:
         parts = [self._batch(labels[i : i + batch]) for i in range(0, len(labels), batch)]
         return np.concatenate(parts)
 
-    def redrawn(self, rows: Sequence[LabelArray]) -> FloatArray:
+    def redrawn(self, rows: Sequence[IntArray]) -> FloatArray:
         """Return one value for each of several lists of rows of the pool, some taken more than once.
 
         How often a row was taken is its weight, so that all samples share one product as labellings do.
@@ -475,7 +473,7 @@ class _Tiled:
             values[i] = total_divergence(pairs, symmetric=self.pool.measure.symmetric)
         return values
 
-    def _of(self, rows: LabelArray) -> FloatArray | None:
+    def _of(self, rows: IntArray) -> FloatArray | None:
         return None if self.weights is None else self.weights[rows]
 
     def _batch(self, labels: LabelArray) -> FloatArray:
@@ -579,7 +577,7 @@ class ConditionalGram(_Tiled):
                 r[lost] = found
         return linear_interaction(shares, ratio) if pooled is None else linear_pooled_interaction(pooled, ratio)
 
-    def _lost_ratios(self, rows: LabelArray, weights: list[FloatArray]) -> list[FloatArray]:
+    def _lost_ratios(self, rows: IntArray, weights: list[FloatArray]) -> list[FloatArray]:
         """Return B[j,h] / A[j,h] (rows x P, per group) for rows with a mass that underflows under some labelling.
 
         Masses are taken in units of the nearest row's kernel value, and exponents relative to its own, as in
@@ -704,7 +702,7 @@ class AnchoredConditional:
 
         return self._values(weights)
 
-    def redrawn(self, rows: list[LabelArray] | LabelArray) -> FloatArray:
+    def redrawn(self, rows: list[IntArray] | IntArray) -> FloatArray:
         """Return one value for each of several lists of rows: rows of the pool, some taken more than once."""
         counts = np.stack([np.bincount(taken, minlength=self.n).astype(np.uint16) for taken in rows])
         groups = self.pool.labels
@@ -795,7 +793,7 @@ class AnchoredConditional:
         return [x, y]
 
 
-def drawn_by_mass(pool: MeasuredPool, pilot: LabelArray, rng: np.random.Generator) -> Anchors:
+def drawn_by_mass(pool: MeasuredPool, pilot: IntArray, rng: np.random.Generator) -> Anchors:
     """Draw as many anchors as there are pilot rows, half of them evenly, half where the pool has little mass of x."""
     assert isinstance(pool.problem, ConditionalProblem)
     kernel, n = pool.problem.x.kernel, sum(pool.sizes)

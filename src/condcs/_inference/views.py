@@ -31,20 +31,16 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import ranked
+from condcs._core.arrays import BoolArray, FloatArray, IntArray, RealArray, ranked
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference.anchors import total
 from condcs._inference.propensities import Surprises
 from condcs._inference.smoothing import Smoother, in_deviations, median_square, squared_distances
 from condcs._kernels.log_kernels import pivoted_cholesky
 from condcs._kernels.row_sums import exp_in_place
-
-FloatArray = np.ndarray[Any, Any]
-IntArray = np.ndarray[Any, Any]
 
 WEIGHTS = {"linear": 6.0, "spread": 2.0, "shape": 2.0, "amplitude": 0.5, "spread along x": 0.5}
 """How much a view counts in the combination, 1 if not said. Changes of the spread and of the shape are seen by one view
@@ -94,12 +90,12 @@ class Response:
     """
 
     adjusted: FloatArray
-    columns: FloatArray
+    columns: RealArray
     fitted: FloatArray
-    numeric: FloatArray
-    wide: FloatArray
-    narrow: FloatArray
-    unused: FloatArray
+    numeric: BoolArray
+    wide: RealArray
+    narrow: RealArray
+    unused: RealArray
 
 
 def view_weights(names: Sequence[str]) -> FloatArray:
@@ -165,7 +161,7 @@ def _in_units(y: FloatArray) -> tuple[FloatArray, FloatArray]:
     return y / scale, scale
 
 
-def _nothing(left: FloatArray, numbers: FloatArray) -> FloatArray:
+def _nothing(left: RealArray, numbers: FloatArray) -> BoolArray:
     """Whether x explains columns to the last digits: what it leaves then is rounding errors, and no response."""
     return np.asarray(left.std(axis=0) <= _NEGLIGIBLE * numbers.std(axis=0))
 
@@ -191,13 +187,13 @@ class Contrasts:
         For surprises that are random signs: what stands for the signs of the data.
     """
 
-    sums: dict[str, FloatArray]
-    largest: dict[str, FloatArray]
-    kernels: dict[str, tuple[float, list[FloatArray]]]
+    sums: dict[str, RealArray]
+    largest: dict[str, RealArray]
+    kernels: dict[str, tuple[float, list[RealArray]]]
     smoother: Smoother
     variances: FloatArray
     unit: float
-    signs: FloatArray | None = None
+    signs: RealArray | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -331,7 +327,7 @@ class AnchoredContrasts:
             )
         return np.asarray(np.sum(views, axis=0))
 
-    def _pairs(self, rows: slice) -> list[FloatArray]:
+    def _pairs(self, rows: slice) -> list[RealArray]:
         """Kernels h between anchors and rows."""
         smoother, bandwidths = self.contrasts.smoother, [b for b, _ in self.contrasts.kernels.values()]
         squared = squared_distances(smoother.numbers[self.anchors], smoother.numbers[rows]) / -self.contrasts.unit
@@ -354,7 +350,7 @@ class AnchoredContrasts:
         """Features of the anchors, for each kernel, turned and scaled to have a covariance of 1 over all rows."""
         return [[self._white(own) for own in features] for _, features in self.contrasts.kernels.values()]
 
-    def _white(self, features: FloatArray) -> FloatArray:
+    def _white(self, features: RealArray) -> FloatArray:
         covariance = total(lambda rows: features[rows].T.astype(np.float64) @ features[rows], len(features))
         spectrum, turn = np.linalg.eigh(covariance / len(features))
         kept = spectrum > _LEAST_VARIANCE * max(spectrum[-1], np.finfo(float).tiny)
@@ -380,7 +376,7 @@ def sample_contrasts(response: Response, smoother: Smoother, probabilities: Floa
     return _contrasts(sums, largest, kernels, smoother, variances[:, 1:] if variances.shape[1] == 2 else variances)
 
 
-def wave_features(values: FloatArray, labels: Sequence[bool]) -> FloatArray:
+def wave_features(values: FloatArray, labels: Sequence[bool]) -> RealArray:
     """Return features of a narrow kernel on ranks as they are.
 
     Waves along x have their place on x itself; on what a regression leaves of x their phase would change with z.
@@ -390,7 +386,7 @@ def wave_features(values: FloatArray, labels: Sequence[bool]) -> FloatArray:
     return _kernel_features(scores, values[:, flags].T, _WAVES, _median_square(scores), _NARROW_FEATURES)
 
 
-def dependence_contrasts(x: Response, y: Response, waves: FloatArray, smoother: Smoother) -> Contrasts:
+def dependence_contrasts(x: Response, y: Response, waves: RealArray, smoother: Smoother) -> Contrasts:
     """Return the views of random signs: whether x and y, without their regressions on z, go together.
 
     Products of what is left of x and of y have mean 0 given z if x and y are independent given z; so their sums are as
@@ -422,9 +418,9 @@ def dependence_contrasts(x: Response, y: Response, waves: FloatArray, smoother: 
 
 
 def _contrasts(
-    sums: dict[str, FloatArray],
-    largest: dict[str, FloatArray],
-    kernels: dict[str, tuple[float, list[FloatArray]]],
+    sums: dict[str, RealArray],
+    largest: dict[str, RealArray],
+    kernels: dict[str, tuple[float, list[RealArray]]],
     smoother: Smoother,
     variances: FloatArray,
 ) -> Contrasts:
@@ -453,7 +449,7 @@ def _same_categories(smoother: Smoother, rows: slice | IntArray, columns: slice)
     return same
 
 
-def _diagonal(features: list[FloatArray]) -> FloatArray:
+def _diagonal(features: list[RealArray]) -> RealArray:
     """Kernel of each row with itself: that on the inputs is 1."""
     return np.asarray(np.prod([(own**2).sum(axis=1) for own in features], axis=0))
 
@@ -462,7 +458,7 @@ def _by_diagonal(pairs: FloatArray, diagonal: FloatArray) -> FloatArray:
     return np.asarray(pairs / np.maximum(diagonal, np.finfo(float).tiny))
 
 
-def _each_by_each(a: FloatArray, b: FloatArray) -> FloatArray:
+def _each_by_each(a: RealArray, b: RealArray) -> RealArray:
     return np.asarray((a[:, :, None] * b[:, None, :]).reshape(len(a), -1))
 
 
@@ -480,7 +476,7 @@ def _products(smoother: Smoother) -> FloatArray:
     return np.asarray(found - found.mean(axis=0))
 
 
-def _squares_and_products(response: Response) -> FloatArray:
+def _squares_and_products(response: Response) -> RealArray:
     """Products of all pairs of columns of the response of which one at least is a number."""
     columns = response.columns
     count = columns.shape[1]
@@ -488,18 +484,18 @@ def _squares_and_products(response: Response) -> FloatArray:
     return np.hstack([columns[:, [i]] * columns[:, [j]] for i in numeric for j in range(i, count)])
 
 
-def _of_variance_one(columns: FloatArray) -> FloatArray:
+def _of_variance_one(columns: RealArray) -> RealArray:
     deviation = columns.std(axis=0)
     return np.asarray(np.where(deviation > 0, columns / np.where(deviation > 0, deviation, 1.0), 0.0))
 
 
-def _unexplained(targets: FloatArray, deleted: FloatArray) -> FloatArray:
+def _unexplained(targets: FloatArray, deleted: RealArray) -> FloatArray:
     """Share of the variance that the regression leaves, each row left out of its own fit."""
     total = ((targets - targets.mean(axis=0)) ** 2).sum(axis=0)
     return np.asarray((deleted**2).sum(axis=0) / np.maximum(total, np.finfo(float).tiny))
 
 
-def _unused(left: FloatArray, deleted: FloatArray) -> FloatArray:
+def _unused(left: RealArray, deleted: RealArray) -> RealArray:
     """Share of each row that a fit leaves: its residual in units of that with the row left out of the fit."""
     known = deleted != 0
     shares = np.where(known, left / np.where(known, deleted, 1.0), 1.0)
@@ -512,7 +508,7 @@ def _normal_scores(y: FloatArray) -> FloatArray:
     return np.asarray(ndtri(ranked(y)))
 
 
-def _clip(residuals: FloatArray, at: float) -> FloatArray:
+def _clip(residuals: RealArray, at: float) -> RealArray:
     """Residuals about their median, in robust deviations, clipped."""
     if not residuals.shape[1]:
         return residuals
@@ -522,7 +518,7 @@ def _clip(residuals: FloatArray, at: float) -> FloatArray:
     return np.asarray(np.clip(centred / np.where(deviation > 0, deviation, 1.0), -at, at))
 
 
-def _median_square(values: FloatArray) -> float:
+def _median_square(values: RealArray) -> float:
     """Median squared distance between rows that differ, of at most 500 of them."""
     from condcs._kernels.compiled import squared_distances as pair_distances
 
@@ -530,13 +526,15 @@ def _median_square(values: FloatArray) -> float:
     return median_square(pair_distances(np.ascontiguousarray(some, np.float64)))
 
 
-def _kernel_features(values: FloatArray, codes: FloatArray, bandwidth: float, unit: float, most: int) -> FloatArray:
+def _kernel_features(
+    values: RealArray, codes: RealArray | IntArray, bandwidth: float, unit: float, most: int
+) -> RealArray:
     """Features whose products are a Gaussian kernel on numbers times equality of labels: a pivoted Cholesky factor.
 
     The bandwidth is in units of a distance whose square is given.
     """
 
-    def kernel(pivot: int) -> FloatArray:
+    def kernel(pivot: int) -> RealArray:
         found = np.exp(-squared_distances(values, values[[pivot]])[:, 0] / (2 * unit * bandwidth**2))
         for own in codes:
             found *= own == own[pivot]

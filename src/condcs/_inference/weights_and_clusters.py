@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, IntArray, RealArray
 from condcs._core.checks import Parts, is_missing_value
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, warn_caller
 from condcs._inference.propensities import Propensity
@@ -19,9 +20,6 @@ from condcs._inference.smoothing import ClusterMeans, Smoother
 from condcs._inference.statistics import ANCHORED_MEASURES, MeasuredPool
 from condcs._inference.views import Contrasts
 from condcs._measures.registry import Measure
-
-FloatArray = np.ndarray[Any, Any]
-IntArray = np.ndarray[Any, Any]
 
 _LEAST_WEIGHT = 1e-3
 """Weight (in units of the mean) below which weights are told apart no more."""
@@ -152,7 +150,7 @@ def weighted_units(contrasts: Contrasts, weights: FloatArray | None, clusters: I
     if weights is None and clusters is None:
         return contrasts
 
-    def of_units(functions: FloatArray) -> FloatArray:
+    def of_units(functions: RealArray) -> RealArray:
         weighted = functions if weights is None else functions * weights[:, None]
         if clusters is None:
             return weighted
@@ -161,7 +159,7 @@ def weighted_units(contrasts: Contrasts, weights: FloatArray | None, clusters: I
         summed[means.first] = means.sums @ weighted
         return summed
 
-    def of_kernel(features: list[FloatArray]) -> list[FloatArray]:
+    def of_kernel(features: list[RealArray]) -> list[RealArray]:
         return features if weights is None else [features[0] * weights[:, None], *features[1:]]
 
     return replace(

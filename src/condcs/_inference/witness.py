@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import NUMPY, Array, ByValue, backend_of, logsumexp
+from condcs._core.arrays import NUMPY, Array, ByValue, FloatArray, IntArray, LabelArray, backend_of, logsumexp
 from condcs._core.checks import Groups, check_choice, check_integer, check_rng
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, public, warn_caller
 from condcs._core.settings import current_settings, one_blas_thread
@@ -24,8 +24,6 @@ from condcs._inference.views import adjusted_values
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, LogKernel, pivoted_cholesky
 from condcs._measures.inputs import conditional_problem, kernel_with_points
-
-FloatArray = np.ndarray[Any, Any]
 
 _NEGLIGIBLE = 1e-9
 
@@ -281,7 +279,7 @@ class LocalDivergence:
     """
 
     kernel_x: LogKernel
-    points: np.ndarray[Any, Any]
+    points: IntArray
     kernel_y: LogKernel
     groups: Groups
 
@@ -313,13 +311,13 @@ class LocalDivergence:
         labels = np.repeat(np.arange(2), self.groups.sizes)
         return np.concatenate([_redrawn(*self._masses(part), labels, factor, rest) for part in self._parts()])
 
-    def _masses(self, points: np.ndarray[Any, Any]) -> tuple[FloatArray, FloatArray]:
+    def _masses(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return the exponents of the weights (n x points), and the weights in units of the largest of each point."""
         exponents = np.ascontiguousarray(self._exponents(points).T)
         peak = exponents.max(axis=0)
         return exponents, np.exp(exponents - np.where(np.isfinite(peak), peak, 0.0))
 
-    def under_null(self, labels: np.ndarray[Any, Any], level: float) -> NullBands:
+    def under_null(self, labels: LabelArray, level: float) -> NullBands:
         """Return bands and mean of the divergence over redrawn labels (P x n). Cost O(P r n k)."""
         factor, rest = _factor(self.kernel_y, self.groups.n)
         rank = math.ceil(level * (len(labels) + 1) - 1e-9) - 1
@@ -343,13 +341,13 @@ class LocalDivergence:
         simultaneous = np.maximum(np.concatenate(centres) + reach * np.concatenate(deviations), 0.0) ** 2
         return NullBands(np.concatenate(bands), simultaneous, np.concatenate(means))
 
-    def _parts(self) -> Iterator[np.ndarray[Any, Any]]:
+    def _parts(self) -> Iterator[IntArray]:
         # Weights, exponents and their products with L are held together: four arrays of this size.
         step = max(1, MEMORY_FLOATS // (8 * self.groups.n))
         for start in range(0, len(self.points), step):
             yield self.points[start : start + step]
 
-    def _exponents(self, points: np.ndarray[Any, Any]) -> FloatArray:
+    def _exponents(self, points: IntArray) -> FloatArray:
         """Log of the unnormalised weights of all pooled rows (points x n)."""
         exponents = np.asarray(self.kernel_x.block(points, slice(0, self.groups.n)), np.float64)
         if self.groups.weights is not None:
@@ -409,7 +407,7 @@ def _log_softmax(exponents: FloatArray) -> FloatArray:
 
 
 def _all_redrawn(
-    exponents: FloatArray, masses: FloatArray, labels: np.ndarray[Any, Any], factor: FloatArray, rest: FloatArray
+    exponents: FloatArray, masses: FloatArray, labels: LabelArray, factor: FloatArray, rest: FloatArray
 ) -> FloatArray:
     # Products of one draw are too small for BLAS threads; draws are spread over ours instead.
     with one_blas_thread(), ThreadPoolExecutor(current_settings().n_threads) as pool:
@@ -417,7 +415,7 @@ def _all_redrawn(
 
 
 def _redrawn(
-    exponents: FloatArray, masses: FloatArray, labels: np.ndarray[Any, Any], factor: FloatArray, rest: FloatArray
+    exponents: FloatArray, masses: FloatArray, labels: LabelArray, factor: FloatArray, rest: FloatArray
 ) -> FloatArray:
     """Divergence at every point for one draw of labels; NaN where a group has no mass.
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import Array, Backend, backend_of
+from condcs._core.arrays import Array, Backend, FloatArray, IntArray, backend_of
 from condcs._core.checks import Variable, check_choice, check_variable, float_type
 from condcs._core.errors import BandwidthError, BandwidthWarning, ShapeError, public, warn_caller
 
@@ -28,7 +28,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 @public
-def bandwidth(*samples: Array, rule: Rule = "median") -> float | np.ndarray[Any, Any]:
+def bandwidth(*samples: Array, rule: Rule = "median") -> float | FloatArray:
     """Bandwidth by a rule, from the pooled samples of one variable.
 
     "median" measures every column in units of its own spread, the square root of the median squared difference between
@@ -72,7 +72,7 @@ def bandwidth(*samples: Array, rule: Rule = "median") -> float | np.ndarray[Any,
 
 def column_widths(
     option: str, bandwidth: Bandwidth, variable: Variable, backend: Backend, *, response: bool
-) -> np.ndarray[Any, Any]:
+) -> FloatArray:
     """Return one bandwidth per column, as float64, from what the caller gave as `option`.
 
     A constant response makes every kernel value 1 whatever the bandwidth, so that it only warns; a constant x leaves
@@ -113,7 +113,7 @@ def column_widths(
     return widths
 
 
-def _as_numbers(option: str, bandwidth: Any) -> np.ndarray[Any, Any]:
+def _as_numbers(option: str, bandwidth: Any) -> FloatArray:
     try:
         if hasattr(bandwidth, "detach"):
             bandwidth = bandwidth.detach().cpu()
@@ -128,7 +128,7 @@ def _as_numbers(option: str, bandwidth: Any) -> np.ndarray[Any, Any]:
         ) from error
 
 
-def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple[np.ndarray[Any, Any], int]:
+def median_widths(values: FloatArray, *, joint: bool = False) -> tuple[FloatArray, int]:
     """Return one bandwidth per column by the rule "median" or "joint_median", and which percentile it is.
 
     50 stands for the median; where more than half of all pairs of rows are equal, the lowest percentile above it that
@@ -150,7 +150,7 @@ def median_widths(values: np.ndarray[Any, Any], *, joint: bool = False) -> tuple
     return width * np.minimum(units, _LARGEST / max(width, 1.0)), percentile
 
 
-def _median_rows(n: int) -> slice | np.ndarray[Any, Any]:
+def _median_rows(n: int) -> slice | IntArray:
     """Return which of n pooled rows the median distance is taken over: all, or a subsample in ascending order."""
     if n <= MEDIAN_ROWS:
         return slice(None)
@@ -162,7 +162,7 @@ median_rows = _median_rows
 """The same choice for callers whose rows are never in one array: windows of many series."""
 
 
-def _column_medians(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
+def _column_medians(values: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:
     """Square root of the median squared difference in each column, which percentile it is, and the largest size."""
     from condcs._kernels.compiled_medians import median_differences
 
@@ -176,7 +176,7 @@ def _column_medians(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any],
     return 2.0 * np.minimum(widths, 0.5 * _LARGEST), percentiles, peaks
 
 
-def _median_distance(values: np.ndarray[Any, Any]) -> tuple[float, int]:
+def _median_distance(values: FloatArray) -> tuple[float, int]:
     """Square root of the median squared distance over all pairs of rows, and which percentile it is; 0 if all are 0."""
     from condcs._kernels.compiled import squared_distances
     from condcs._kernels.compiled_medians import median
@@ -200,9 +200,7 @@ median_distance = _median_distance
 """The same for callers that scale columns in ways of their own, or not at all."""
 
 
-def _median_rule(
-    option: str, rule: str, values: np.ndarray[Any, Any], variable: Variable, response: bool
-) -> np.ndarray[Any, Any]:
+def _median_rule(option: str, rule: str, values: FloatArray, variable: Variable, response: bool) -> FloatArray:
     """Widths by a median, with an error or a warning where there is none."""
     widths, percentile = median_widths(values, joint=rule == "joint_median")
     if not widths.max() > 0:
@@ -218,9 +216,7 @@ def _median_rule(
     return widths
 
 
-def _deviation_rule(
-    option: str, rule: str, values: np.ndarray[Any, Any], variable: Variable, response: bool
-) -> np.ndarray[Any, Any]:
+def _deviation_rule(option: str, rule: str, values: FloatArray, variable: Variable, response: bool) -> FloatArray:
     """Silverman's or Scott's factor, as in `scipy.stats.gaussian_kde`, times each column's standard deviation."""
     n, d = values.shape
     factor = n ** (-1 / (d + 4)) if rule == "scott" else (n * (d + 2) / 4) ** (-1 / (d + 4))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.compiling import bits_of_double, double_of_bits, inner, njit
 
 LOG2_E = 1.0 / math.log(2.0)
@@ -57,7 +58,7 @@ def power_of_two(exponent: Any) -> Any:
 
 
 @njit(nogil=True, fastmath={"contract"})
-def exp_in_place(tile: np.ndarray[Any, Any]) -> None:
+def exp_in_place(tile: FloatArray) -> None:
     """Replace every (finite, not positive) number by its exponential, to a relative error of 1e-13.
 
     Below -707 the result is 0: such sums are flagged as underflowing anyway.
@@ -68,7 +69,7 @@ def exp_in_place(tile: np.ndarray[Any, Any]) -> None:
         tile[i] = power if exponent > SMALLEST_EXPONENT else 0.0
 
 
-def squared_distances(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def squared_distances(values: FloatArray) -> FloatArray:
     """Return the squared Euclidean distances of all pairs of rows i < j, in the order of scipy's `pdist`."""
     # Read-only arrays come from JAX, memory maps and careful callers. The loop is compiled for those alone, when first
     # needed: a signature would compile it with every import of this module.
@@ -78,7 +79,7 @@ def squared_distances(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 @njit(nogil=True)
-def _squared_distances(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _squared_distances(values: FloatArray) -> FloatArray:
     n, d = values.shape
     columns = np.ascontiguousarray(values.T)
     squared = np.zeros(n * (n - 1) // 2)
@@ -111,7 +112,7 @@ def _squared_distances(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 @njit(nogil=True, fastmath={"reassoc"})
-def condensed_row_sums(exponents: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def condensed_row_sums(exponents: FloatArray, sizes: IntArray) -> FloatArray:
     """Return every row's sum of exponentials over the rows of each group, itself (exponent 0) included: n x G.
 
     `exponents` are those of all pairs i < j in the order of scipy's `pdist`; the groups follow one another.

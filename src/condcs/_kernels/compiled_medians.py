@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import uintp
 
+from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.compiling import bits_of_double, inner, njit
 
 FALLBACK_PERCENT = 51
@@ -309,7 +310,7 @@ _FEW_PER_NUMBER = 1
 
 
 @inner()
-def _ranked_difference(ordered: np.ndarray[Any, Any], rank: int) -> tuple[float, float]:
+def _ranked_difference(ordered: FloatArray, rank: int) -> tuple[float, float]:
     """Return the difference of this rank (from 0) among all pairs of numbers in ascending order, and the one before it.
 
     A bracket of the wanted difference, both of its ends differences that occur, is narrowed by counting: differences
@@ -371,7 +372,7 @@ def _ranked_difference(ordered: np.ndarray[Any, Any], rank: int) -> tuple[float,
 
 
 @njit(nogil=True)
-def median_differences(columns: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def median_differences(columns: FloatArray) -> tuple[FloatArray, IntArray]:
     """Return the root of the median squared difference over all pairs of numbers, for each of several lines, and 50.
 
     Each line is in ascending order. If more than half of its differences are 0, the lowest percentile above 50 that is

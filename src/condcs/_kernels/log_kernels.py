@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import NUMPY, Array, Backend, backend_of
+from condcs._core.arrays import NUMPY, Array, Backend, FloatArray, RealArray, backend_of
 from condcs._core.checks import Variable
 from condcs._core.errors import DataError, ParameterError
 from condcs._kernels.bandwidths import Bandwidth, column_widths
@@ -371,9 +371,7 @@ _SMALL_POOL_REACH = 5e9
 _WIDTH_RANGE = {64: (2.3e-308, 1.7e308), 32: (1.2e-38, 3.4e38)}
 
 
-def gaussian(
-    backend: Backend, values: Array, widths: np.ndarray[Any, Any], centre: np.ndarray[Any, Any] | None = None
-) -> LogKernel:
+def gaussian(backend: Backend, values: Array, widths: FloatArray, centre: FloatArray | None = None) -> LogKernel:
     """Make a Gaussian kernel with one width per column, in the cheapest form that is exact for these data.
 
     A `centre` other than the mean of the values rounds rows alike, whichever others come with them.
@@ -398,7 +396,7 @@ def gaussian(
     return Differences(backend, *_safe_units(backend, values, widths))
 
 
-def _safe_units(backend: Backend, values: Array, widths: np.ndarray[Any, Any]) -> tuple[Array, Array]:
+def _safe_units(backend: Backend, values: Array, widths: FloatArray) -> tuple[Array, Array]:
     """Bring each column to units in which its width is between 1 and 2, and compress what would overflow when squared.
 
     Units are powers of two, so that differences round exactly as they do in the caller's units. Numbers too large to be
@@ -508,7 +506,7 @@ def log_kernel(
     backend: Backend,
     *,
     response: bool,
-) -> tuple[LogKernel, np.ndarray[Any, Any] | None]:
+) -> tuple[LogKernel, FloatArray | None]:
     """Make the log kernel of one variable; also return its bandwidths (None where the kernel has none)."""
     widths = _widths_of_columns(kernel, bandwidth_option, bandwidth, variable, backend, response)
     if kernel.kernel == "gaussian" and widths is not None:
@@ -518,7 +516,7 @@ def log_kernel(
 
 def _widths_of_columns(
     kernel: KernelOption, option: str, bandwidth: Bandwidth, variable: Variable, backend: Backend, response: bool
-) -> np.ndarray[Any, Any] | None:
+) -> FloatArray | None:
     """Return the bandwidth of each column, NaN for labels; None if no column has one."""
     names = kernel.names(len(variable.names))
     if "delta" not in names:
@@ -538,10 +536,10 @@ def _widths_of_columns(
 
 def kernel_of_widths(
     kernel: KernelOption,
-    widths: np.ndarray[Any, Any] | None,
+    widths: FloatArray | None,
     values: Array,
     backend: Backend = NUMPY,
-    centre: np.ndarray[Any, Any] | None = None,
+    centre: FloatArray | None = None,
 ) -> LogKernel:
     """Make the log kernel of some rows, with bandwidths that are known; one name per column makes a product."""
     if callable(kernel.kernel):
@@ -567,11 +565,8 @@ def kernel_of_widths(
 # Gram matrices of low rank.
 
 
-FloatArray = np.ndarray[Any, Any]
-
-
 def pivoted_cholesky(
-    column: Callable[[int], FloatArray], diagonal: FloatArray, *, most: int, enough: Callable[[FloatArray], bool]
+    column: Callable[[int], RealArray], diagonal: FloatArray, *, most: int, enough: Callable[[FloatArray], bool]
 ) -> tuple[FloatArray, FloatArray]:
     """Return a factor F of a Gram matrix, F F' being close to it, and what is left of the diagonal.
 

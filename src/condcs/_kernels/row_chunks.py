@@ -12,11 +12,10 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from condcs._core.arrays import NUMPY, logsumexp
+from condcs._core.arrays import NUMPY, FloatArray, IntArray, logsumexp
 from condcs._kernels.log_kernels import KernelOption, LogKernel, kernel_of_widths, product
 from condcs._kernels.row_sums import exp_in_place, log_sums_of, relative_exponents
 
-FloatArray = np.ndarray[Any, Any]
 T = TypeVar("T")
 
 PAIRS = ((0,), (0, 1))
@@ -45,9 +44,9 @@ class RowChunk:
 
     values: tuple[FloatArray, ...]
     weights: FloatArray
-    groups: FloatArray
-    index: FloatArray
-    codes: FloatArray
+    groups: IntArray
+    index: IntArray
+    codes: IntArray
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -92,7 +91,7 @@ class RowKernels:
         made = [kernel_of_widths(option, widths, table, centre=centre) for option, widths, table, centre in given]
         return [product([made[i] for i in chosen]) for chosen in self.products]
 
-    def codes(self, values: FloatArray) -> FloatArray:
+    def codes(self, values: FloatArray) -> IntArray:
         """Return the category of each row, from the label columns of the first variable: those split rows in blocks."""
         labels = self.options[0].label_columns(values.shape[1])
         if not labels:
@@ -105,7 +104,7 @@ class RowSource(Protocol):
 
     kernels: RowKernels
     sizes: tuple[int, ...]
-    categories: tuple[FloatArray, FloatArray]
+    categories: tuple[IntArray, IntArray]
     """Codes of the categories in ascending order, and how many rows of each group they have (codes x G)."""
 
     def count_absent(self) -> tuple[int, int]:
@@ -138,7 +137,7 @@ def exponents(kernels: list[LogKernel], m: int, rows: slice, columns: slice) -> 
     return [np.ascontiguousarray(k.block(rows, columns), np.float64) for k in kernels]
 
 
-def _blocks(first: FloatArray, second: FloatArray) -> list[tuple[Any, Any]]:
+def _blocks(first: IntArray, second: IntArray) -> list[tuple[Any, Any]]:
     """Return, for each category that occurs in both, the places of its rows in one and in the other."""
     if first.size == 0 or second.size == 0:
         return []

@@ -19,14 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import Array, Backend, log_weights, logsumexp
+from condcs._core.arrays import Array, Backend, FloatArray, IntArray, RealArray, log_weights, logsumexp
 from condcs._core.checks import Groups
 from condcs._core.errors import OverlapWarning, warn_caller
 from condcs._core.settings import current_settings
 from condcs._kernels.log_kernels import EXACT_EXPONENT, Condensed, Expanded, LogKernel, Rows, product
 from condcs._parallel.spreading import on_threads
-
-FloatArray = np.ndarray[Any, Any]
 
 # Sums above this hold no digits lost to gradual underflow: n terms are each off by at most the smallest subnormal.
 _SAFE_SUM = {8: 1e-290, 4: 1e-30}
@@ -103,7 +101,7 @@ def _row_block(
     i: int,
     kernels: Sequence[LogKernel],
     blocks: list[slice],
-    weights: list[tuple[slice, FloatArray]],
+    weights: list[tuple[slice, RealArray]],
     n_groups: int,
 ) -> tuple[list[FloatArray], list[FloatArray]]:
     """Visit the tiles of block row `i` on and right of the diagonal; return its row sums and those of later rows."""
@@ -141,7 +139,7 @@ def _single_tile(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArra
     return sums
 
 
-def exp_in_place(tile: FloatArray) -> None:
+def exp_in_place(tile: RealArray) -> None:
     """Replace a contiguous tile of exponents by their exponentials."""
     if tile.dtype == np.float64:
         from condcs._kernels import compiled
@@ -151,7 +149,7 @@ def exp_in_place(tile: FloatArray) -> None:
         np.exp(tile, out=tile)
 
 
-def _as_columns(a: FloatArray, *, transpose: bool = False) -> FloatArray:
+def _as_columns(a: RealArray, *, transpose: bool = False) -> RealArray:
     return a[:, None] if a.ndim == 1 else a.T if transpose else a
 
 
@@ -171,7 +169,7 @@ def _finish_in_log_domain(kernel: LogKernel, sums: FloatArray, groups: Groups) -
     return logs
 
 
-def _log_sums_of_rows(kernel: LogKernel, rows: FloatArray, columns: slice, weights: Array | None) -> FloatArray:
+def _log_sums_of_rows(kernel: LogKernel, rows: IntArray, columns: slice, weights: Array | None) -> FloatArray:
     """Log row sums over `columns`, tile by tile with a running maximum."""
     step = 16 * current_settings().tile
     peak = np.full(len(rows), -np.inf)

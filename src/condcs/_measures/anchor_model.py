@@ -7,17 +7,15 @@ likely to add to the sums of a divergence, and how far the approximation is off.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import linalg
 
+from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._kernels.log_kernels import pseudo_inverse
 from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, exponents, joined_rows, met
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import TINY, RowSums
-
-FloatArray = np.ndarray[Any, Any]
 
 _TILE = 512
 
@@ -43,9 +41,9 @@ class Known:
     """
 
     rows: RowChunk
-    landmark: FloatArray
+    landmark: BoolArray
     share: FloatArray
-    draw: FloatArray
+    draw: IntArray
     log_masses: FloatArray
     added: FloatArray
 
@@ -86,8 +84,8 @@ class LowRank:
     landmarks: RowChunk
     loadings: FloatArray
     shares: FloatArray
-    codes: FloatArray
-    absent: FloatArray
+    codes: IntArray
+    absent: BoolArray
 
     def log_masses(self, rows: RowChunk) -> tuple[FloatArray, FloatArray]:
         """Return log masses (products x rows x G), and what is known of how good they are (4 x rows).

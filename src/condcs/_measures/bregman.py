@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import Array, Backend
+from condcs._core.arrays import Array, Backend, FloatArray
 from condcs._core.checks import Groups, Variable, check_choice
 from condcs._core.errors import public
 from condcs._kernels.bandwidths import Bandwidth, column_widths
@@ -177,7 +177,7 @@ def _covariance(backend: Backend, values: Array) -> Array:
     return centred.T @ centred / (values.shape[0] - 1)
 
 
-def _centred_correntropy(backend: Backend, values: Array, width: np.ndarray[Any, Any]) -> Array:
+def _centred_correntropy(backend: Backend, values: Array, width: FloatArray) -> Array:
     xp = backend.xp
     n, d = values.shape
     # The columns as groups of single numbers: their marginal interaction is the second term, in tiles and in one call.

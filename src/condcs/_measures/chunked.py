@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from condcs._core.arrays import NUMPY
+from condcs._core.arrays import NUMPY, FloatArray, IntArray
 from condcs._core.checks import Groups, Variable, check_options
 from condcs._core.errors import DataError, ParameterError, ShapeError, public
 from condcs._kernels.bandwidths import Bandwidth, median_rows
@@ -23,7 +23,6 @@ from condcs._measures.registry import MEASURES, measure_named
 from condcs._measures.sampled import Sampled, SampledFloat, sampled_value
 from condcs._parallel.spreading import Shared, active_workers, in_order, on_threads, spread
 
-FloatArray = np.ndarray[Any, Any]
 T = TypeVar("T")
 
 _PIECE = 8_192
@@ -242,7 +241,7 @@ class ChunkedRows:
         means = self._count()
         options = tuple(v.kernel for v in variables)
         self.kernels = RowKernels(options, self._widths(means), means, products)
-        self.categories = np.zeros(1, np.int64), np.array([self.sizes])
+        self.categories: tuple[IntArray, IntArray] = np.zeros(1, np.int64), np.array([self.sizes])
         if variables[0].kernel.label_columns(len(means[0])):
             self.categories = self._count_categories()
 
@@ -310,8 +309,8 @@ class ChunkedRows:
             found.append(log_kernel(v.kernel, v.option, v.bandwidth, variable, NUMPY, response=v.name == "y")[1])
         return tuple(found)
 
-    def _count_categories(self) -> tuple[FloatArray, FloatArray]:
-        counts: dict[int, FloatArray] = {}
+    def _count_categories(self) -> tuple[IntArray, IntArray]:
+        counts: dict[int, IntArray] = {}
         for group, codes, sizes in self.map(
             lambda chunk: (chunk.groups[0], *np.unique(chunk.codes, return_counts=True))
         ):

@@ -17,17 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import NUMPY, Array, Backend, log_weights, logsumexp
+from condcs._core.arrays import NUMPY, Array, Backend, FloatArray, IntArray, log_weights, logsumexp
 from condcs._core.checks import Groups, check_choice
 from condcs._core.errors import OverlapError
 from condcs._kernels.log_kernels import LogKernel
 from condcs._kernels.row_sums import RowMasses
-
-FloatArray = np.ndarray[Any, Any]
 
 Estimator = Literal["paper", "pooled", "p", "q"]
 ResponseForm = Literal["paper", "symmetric"]
@@ -219,11 +217,11 @@ class RowSums:
     """
 
     coefficients: FloatArray
-    terms: Callable[[FloatArray, FloatArray], FloatArray]
+    terms: Callable[[FloatArray, IntArray], FloatArray]
     logs: bool = True
     constant: float = 0.0
 
-    def added(self, log_masses: FloatArray, groups: FloatArray, weights: FloatArray) -> FloatArray:
+    def added(self, log_masses: FloatArray, groups: IntArray, weights: FloatArray) -> FloatArray:
         """Return what rows add to the sums (rows x K)."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.exp(self.terms(log_masses, groups) + np.log(weights)[:, None]))
@@ -247,11 +245,11 @@ TINY = 1e-290
 def conditional_sums(estimator: Estimator = "paper", *, logs: bool = True) -> RowSums:
     """Prop. 2: four sums, T[p,p], T[p,q], T[q,p], T[q,q]; or three over both groups, of the pooled estimator."""
 
-    def terms(log_masses: FloatArray, groups: FloatArray) -> FloatArray:
+    def terms(log_masses: FloatArray, groups: IntArray) -> FloatArray:
         log_a, log_b = _present(log_masses)
         return _of_own_group(groups, conditional_terms(log_b - log_a, np.take_along_axis(log_a, groups[:, None], 1)))
 
-    def pooled(log_masses: FloatArray, groups: FloatArray) -> FloatArray:
+    def pooled(log_masses: FloatArray, groups: IntArray) -> FloatArray:
         log_a, log_b = _present(log_masses)
         ratio, log_r = log_b - log_a, np.logaddexp(log_b[:, 0], log_b[:, 1])
         return np.stack([pooled_terms(ratio[:, g], ratio[:, h], log_r) for g, h in ((0, 0), (1, 1), (0, 1))], axis=1)
@@ -265,7 +263,7 @@ def conditional_sums(estimator: Estimator = "paper", *, logs: bool = True) -> Ro
 def predictor_sums(form: PredictorForm) -> RowSums:
     """Prop. 4: three sums over one group, of the products K1, K1 L, K1 K2 and K1 K2 L."""
 
-    def terms(log_masses: FloatArray, _: FloatArray) -> FloatArray:
+    def terms(log_masses: FloatArray, _: IntArray) -> FloatArray:
         a1, b1, a12, b12 = log_masses[:, :, 0]
         return np.stack([of_sum for _, of_sum in predictor_terms(a1, b1, a12, b12, form)], axis=1)
 
@@ -282,7 +280,7 @@ def marginal_sums(
     """
     log_totals = np.log(totals)
 
-    def terms(log_masses: FloatArray, groups: FloatArray) -> FloatArray:
+    def terms(log_masses: FloatArray, groups: IntArray) -> FloatArray:
         return _of_own_group(groups, log_masses[0] - log_totals - log_totals[groups][:, None])
 
     (itself_p, others_p), (itself_q, others_q) = within
@@ -290,10 +288,10 @@ def marginal_sums(
     return RowSums(coefficients, terms, logs, -(itself_p / others_p) - itself_q / others_q)
 
 
-def _of_own_group(groups: FloatArray, terms: FloatArray) -> FloatArray:
+def _of_own_group(groups: IntArray, terms: FloatArray) -> FloatArray:
     """Return the terms of T[g,p] and T[g,q], g being the group of each row, in the columns of these two sums."""
     placed = np.full((len(groups), 4), -np.inf)
-    np.put_along_axis(placed, 2 * groups[:, None] + [0, 1], terms, 1)
+    np.put_along_axis(placed, 2 * groups[:, None] + np.arange(2), terms, 1)
     return placed
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import Array, Backend, logsumexp
+from condcs._core.arrays import Array, Backend, RealArray, logsumexp
 from condcs._core.errors import DataError, ShapeError, public
 from condcs._measures.inputs import Inputs
 
@@ -142,7 +142,7 @@ def _covariances(inputs: Inputs, name: str, means_name: str, given: Any, k: int,
     return 0.5 * (values + inputs.backend.xp.permute_dims(values, (0, 2, 1)))
 
 
-def _check_definite(name: str, matrices: np.ndarray[Any, Any]) -> None:
+def _check_definite(name: str, matrices: RealArray) -> None:
     """Check symmetry and definiteness of each matrix in units of its own diagonal, so that scales do not matter."""
     eps, d = np.finfo(matrices.dtype).eps, matrices.shape[-1]
     for i, matrix in enumerate(matrices):

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import Array, Backend, backend_of
+from condcs._core.arrays import Array, Backend, FloatArray, backend_of
 from condcs._core.checks import (
     Groups,
     Parts,
@@ -32,7 +32,7 @@ class KernelVariable:
 
     variable: Variable
     kernel: LogKernel
-    widths: np.ndarray[Any, Any] | None
+    widths: FloatArray | None
     option: KernelOption
 
 
@@ -124,7 +124,7 @@ class MarginalProblem:
 
     inputs: Inputs
     kernel: LogKernel
-    widths: np.ndarray[Any, Any] | None
+    widths: FloatArray | None
     groups: Groups
     y: KernelVariable
 

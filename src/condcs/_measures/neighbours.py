@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import Array, Backend
+from condcs._core.arrays import Array, Backend, FloatArray
 from condcs._core.checks import Groups, check_integer
 from condcs._core.errors import DataError, public
 from condcs._core.settings import current_settings
 from condcs._measures.formulas import Direction, check_direction, directed
 from condcs._measures.inputs import NumericProblem, numeric_problem, pair
-
-FloatArray = np.ndarray[Any, Any]
 
 DISTANCE_FLOOR = 1e-10
 """Shortest distance that counts, as a part of the largest range of any column."""

@@ -27,7 +27,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from scipy import special
 
-from condcs._core.arrays import Backend
+from condcs._core.arrays import Backend, BoolArray, FloatArray, IntArray
 from condcs._core.checks import Groups, check_positive, check_rng
 from condcs._core.errors import ParameterError, PrecisionWarning, warn_caller
 from condcs._kernels.log_kernels import EXACT_EXPONENT, product
@@ -49,8 +49,6 @@ from condcs._measures.anchor_model import Known, Model, fitted_model, low_rank_o
 from condcs._measures.formulas import TINY, RowSums, weight_totals
 from condcs._measures.inputs import KernelVariable
 from condcs._parallel.spreading import on_threads
-
-FloatArray = np.ndarray[Any, Any]
 
 AUTO_ROWS = 20_000
 """Up to this many pooled rows ``method="auto"`` is exact: about a second of one core."""
@@ -262,7 +260,7 @@ class PooledRows:
         ]
         codes, places = np.unique(self._codes, return_inverse=True)
         counts = [np.bincount(places[s], minlength=len(codes)) for s in groups.slices]
-        self.categories = codes, np.stack(counts, axis=1)
+        self.categories: tuple[IntArray, IntArray] = codes, np.stack(counts, axis=1)
 
     def _keep_distinct(self, groups: Groups) -> Groups:
         """Keep one of all equal rows of a group, with the sum of their weights: labels have few combinations."""
@@ -290,7 +288,7 @@ class PooledRows:
     def totals(self) -> FloatArray:
         return np.asarray(self._totals())
 
-    def _chunk(self, group: int, start: int, rows: FloatArray) -> RowChunk:
+    def _chunk(self, group: int, start: int, rows: IntArray) -> RowChunk:
         values = tuple(np.ascontiguousarray(v[rows], np.float64) for v in self._values)
         return RowChunk(values, self._weights[rows], np.full(len(rows), group), rows - start, self._codes[rows])
 
@@ -332,7 +330,7 @@ def _known_rows(source: RowSource, measure: RowSums, seed: int) -> Known:
     landmarks = np.where(block <= LANDMARKS, counts, landmarks)
     pilots = np.minimum(counts - landmarks, np.maximum(2, np.ceil(PILOTS * counts / counts.sum(axis=0)))).astype(int)
 
-    def ranked(rows: RowChunk) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def ranked(rows: RowChunk) -> tuple[IntArray, IntArray, IntArray]:
         """Order rows by group, category and a number of their own; return the order, places in it, and categories."""
         category = np.searchsorted(codes, rows.codes)
         order = np.lexsort((_uniform(seed, 0, rows), category, rows.groups))
@@ -385,11 +383,11 @@ def _log_masses(source: RowSource, rows: RowChunk) -> FloatArray:
     return logs
 
 
-def _are_far(log_a: FloatArray) -> FloatArray:
+def _are_far(log_a: FloatArray) -> BoolArray:
     return np.asarray((log_a < -EXACT_EXPONENT[64]) & (log_a > -np.inf))
 
 
-def _mend_far_rows(source: RowSource, rows: RowChunk, logs: FloatArray, far: FloatArray) -> None:
+def _mend_far_rows(source: RowSource, rows: RowChunk, logs: FloatArray, far: IntArray) -> None:
     """Find log(B / A) anew where log A is too large to leave digits for it; A itself is then as good as 0."""
     kernels, few = source.kernels, rows.take(far)
     found: dict[int, list[FarSums]] = {}
@@ -448,7 +446,7 @@ def _drawn(source: RowSource, model: Model, known: Known, wanted: int, seed: int
     cut = np.inf if n <= MOST_ANCHORS else 8.0 * by_model / n
     keys = [np.sort(known.rows.index[known.rows.groups == g]) for g in range(len(source.sizes))]
 
-    def visit(chunk: RowChunk) -> tuple[int, FloatArray, RowChunk, FloatArray, FloatArray, FloatArray, FloatArray]:
+    def visit(chunk: RowChunk) -> tuple[int, FloatArray, RowChunk, FloatArray, FloatArray, FloatArray, BoolArray]:
         group = int(chunk.groups[0])
         place = np.searchsorted(keys[group], chunk.index)
         rows = chunk.take((np.append(keys[group], -1)[place] != chunk.index) & (chunk.weights > 0))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.compiling import njit
 from condcs._kernels.compiled import exp_in_place
 
@@ -59,18 +60,18 @@ class Window(NamedTuple):
         Scratch.
     """
 
-    values: np.ndarray[Any, Any]
-    inverse_widths: np.ndarray[Any, Any]
-    group: np.ndarray[Any, Any]
-    sums: np.ndarray[Any, Any]
-    peaks: np.ndarray[Any, Any]
-    shifts: np.ndarray[Any, Any]
-    rests: np.ndarray[Any, Any]
-    sizes: np.ndarray[Any, Any]
-    work: np.ndarray[Any, Any]
+    values: FloatArray
+    inverse_widths: FloatArray
+    group: IntArray
+    sums: FloatArray
+    peaks: FloatArray
+    shifts: FloatArray
+    rests: FloatArray
+    sizes: IntArray
+    work: FloatArray
 
 
-def empty_window(capacity: int, dim_x: int, widths: np.ndarray[Any, Any]) -> Window:
+def empty_window(capacity: int, dim_x: int, widths: FloatArray) -> Window:
     """Return a window without rows."""
     sizes = np.zeros(6, np.int64)
     sizes[DIM_X] = dim_x

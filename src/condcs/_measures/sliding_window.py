@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from condcs._core.arrays import AnyArray, FloatArray, IntArray
 from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import BandwidthError, CondcsError, DataError, ParameterError, ShapeError
 from condcs._core.files import State, Stateful
-
-FloatArray = np.ndarray[Any, Any]
 
 OLD, NEW = 0, 1
 """The two groups."""
@@ -109,7 +108,7 @@ class SlidingWindow(Stateful):
         taken = self.arrays.values[:, : len(self)][:, slots].T
         return np.ascontiguousarray(taken[:, : self.dim_x]), np.ascontiguousarray(taken[:, self.dim_x :])
 
-    def members(self, group: int) -> FloatArray:
+    def members(self, group: int) -> IntArray:
         """Return the slots of a group."""
         return np.flatnonzero(self.arrays.group == group)
 
@@ -120,7 +119,7 @@ class SlidingWindow(Stateful):
         return {**{name: array.copy() for name, array in kept.items()}, "widths": self.widths.copy()}
 
     @classmethod
-    def from_state_dict(cls, state: Mapping[str, FloatArray]) -> SlidingWindow:
+    def from_state_dict(cls, state: Mapping[str, AnyArray]) -> SlidingWindow:
         """Return the window that `state` describes."""
         values, widths, sizes = (_entry(state, name) for name in ("values", "widths", "sizes"))
         if values.ndim != 2 or widths.shape != values.shape[:1] or sizes.shape != (6,):
@@ -190,7 +189,7 @@ def joined_row(x: Any, y: Any, dim_x: int, dim_y: int) -> FloatArray:
     return row
 
 
-def _entry(state: Mapping[str, FloatArray], name: str) -> FloatArray:
+def _entry(state: Mapping[str, AnyArray], name: str) -> AnyArray:
     if name not in state:
         raise _broken(f"no {name!r}")
     return np.asarray(state[name])

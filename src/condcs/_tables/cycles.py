@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-FloatArray = np.ndarray[Any, Any]
+from condcs._core.arrays import FloatArray
 
 _HOUR = 1 / 24
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.errors import DataError
 from condcs._tables.kinds import Column, Derived, as_day, as_number, derive_inputs, is_missing, label_of, reads
 from condcs._tables.pair import (
     Account,
     Encoded,
-    FloatArray,
     Pair,
     ReadOptions,
     RowSampler,
@@ -71,7 +71,7 @@ class GroupedTable:
         # In the order of the table: a running number is told by that.
         order = np.argsort([samples[place].lines[row] for place, row in chosen], kind="stable")
 
-        def joined(parts: Sequence[FloatArray | None]) -> FloatArray | None:
+        def joined(parts: Sequence[AnyArray | None]) -> AnyArray | None:
             taken = [part[r] for part, r in zip(parts, rows, strict=True) if part is not None]
             return np.concatenate(taken)[order] if taken else None
 

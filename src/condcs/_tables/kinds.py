@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs._core.errors import DataError
 from condcs._tables.cycles import CYCLES, Cycle
 
@@ -24,7 +25,6 @@ GAPS = frozenset(
 
 _LONGEST = max(map(len, GAPS)) + 4
 
-FloatArray = np.ndarray[Any, Any]
 
 Decimal = Literal[".", ","]
 """Decimal signs that can be chosen."""

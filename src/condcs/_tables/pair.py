@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import ByValue
+from condcs._core.arrays import ByValue, FloatArray, IntArray
 from condcs._core.errors import DataError, OverlapError, ParameterError
 from condcs._tables.kinds import (
     Column,
@@ -27,8 +27,6 @@ from condcs._tables.kinds import (
     tell_kind,
 )
 from condcs._tables.sources import FEWEST_ROWS, Batch, FileOptions, Missing, Row, Table, open_table
-
-FloatArray = np.ndarray[Any, Any]
 
 _MEGABYTE = 1 << 20
 _SHOWN = 5
@@ -258,8 +256,8 @@ class Pair(ByValue):
     notes: tuple[str, ...] = ()
     weights_p: FloatArray | None = None
     weights_q: FloatArray | None = None
-    clusters_p: FloatArray | None = None
-    clusters_q: FloatArray | None = None
+    clusters_p: IntArray | None = None
+    clusters_q: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -269,7 +267,7 @@ class Encoded:
     columns: list[FloatArray]  # inputs, then responses: numbers, days or codes; NaN are gaps
     account: Account
     weights: FloatArray | None = None
-    clusters: FloatArray | None = None
+    clusters: IntArray | None = None
     notes: Sequence[str] = ()  # on all tables that were read together
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs.timeseries._collection import FloatArray, check_collection
+from condcs._core.arrays import FloatArray, RealArray
+from condcs.timeseries._collection import check_collection
 from condcs.timeseries._distances import ccs_distance, ccs_pairwise_distance
 
 
@@ -40,7 +41,7 @@ class AeonDistance:
 
     def __init__(self, X: Any, **settings: Any) -> None:
         collection = check_collection("X", X, "nct", settings.get("missing", "error"))
-        self.distances: FloatArray = ccs_pairwise_distance(collection, **settings)
+        self.distances: RealArray = ccs_pairwise_distance(collection, **settings)
         self._known = {_key(collection.series(i)): i for i in range(collection.count)}
         running = ("n_jobs", "output")
         self._settings = {name: value for name, value in settings.items() if name not in running}

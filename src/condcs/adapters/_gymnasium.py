@@ -13,12 +13,11 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.special import ndtri
 
+from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._core.checks import check_integer, check_positive, check_rng
 from condcs._core.compiling import njit
 from condcs._core.errors import ParameterError
 from condcs.drift._betting import overall_bets
-
-FloatArray = np.ndarray[Any, Any]
 
 Row = tuple[Any, int, Any, bool]
 """Observation, action, next observation, and whether the episode ended there."""
@@ -195,9 +194,9 @@ class _Bets:
         self._bets = overall_bets()
         self._sums = np.zeros((len(sizes), max(sizes), len(self._bets)))
         self._evidence = np.zeros(len(sizes))
-        self._kept: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=KEPT_ROWS)
+        self._kept: deque[tuple[IntArray, FloatArray]] = deque(maxlen=KEPT_ROWS)
 
-    def add(self, cells: FloatArray, scores: FloatArray) -> bool:
+    def add(self, cells: IntArray, scores: FloatArray) -> bool:
         """Take in cells and scores of rows, one column per family; say whether there is evidence enough."""
         self._kept.extend(zip(cells, scores, strict=True))
         return bool(_grow(self._sums, self._evidence, self._bets, cells, scores, self.limit))
@@ -328,7 +327,7 @@ class _BoxWatcher:
 class _LocalLinear:
     """Displacement by a linear function of the state, fitted to the nearest rows of the same action."""
 
-    def __init__(self, states: FloatArray, actions: FloatArray, moves: FloatArray, dither: float) -> None:
+    def __init__(self, states: FloatArray, actions: IntArray, moves: FloatArray, dither: float) -> None:
         self._units = np.maximum(states.std(axis=0), _LEAST_SPREAD)
         self._parts: dict[int, tuple[cKDTree, FloatArray, FloatArray, float]] = {}
         self._noise = np.ones(moves.shape[1])
@@ -346,7 +345,7 @@ class _LocalLinear:
         missed = np.quantile(np.concatenate(misfits), 0.9, axis=0) if misfits else np.zeros(moves.shape[1])
         self._noise = np.maximum(np.maximum(dither * moves.std(axis=0), MISFITS * missed), _LEAST_SPREAD)
 
-    def errors(self, states: FloatArray, actions: FloatArray, moves: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def errors(self, states: FloatArray, actions: IntArray, moves: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Return errors in units of the noise, and which rows have neighbours."""
         errors, known = np.zeros_like(moves), np.zeros(len(states), bool)
         for action, part in self._parts.items():
@@ -368,7 +367,7 @@ class _LocalLinear:
 
     def _predict(
         self, part: tuple[cKDTree, FloatArray, FloatArray, float], scaled: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return displacements, what the fit misses among the neighbours (root mean square), and which are known."""
         tree, rows, moves, farthest = part
         distances, near = tree.query(scaled, k=min(self._neighbours(rows), len(rows)))
@@ -404,6 +403,6 @@ def _vector(observation: Any) -> FloatArray:
     return np.asarray(observation, np.float64).reshape(-1)
 
 
-def _columns(rows: list[tuple[FloatArray, int, FloatArray]]) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _columns(rows: list[tuple[FloatArray, int, FloatArray]]) -> tuple[FloatArray, IntArray, FloatArray]:
     states = np.array([state for state, _, _ in rows])
     return states, np.array([a for _, a, _ in rows]), np.array([upcoming for _, _, upcoming in rows]) - states

@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from condcs._core.arrays import RealArray
 from condcs._core.checks import check_choice, check_positive
-from condcs.timeseries._collection import FloatArray, check_collection
+from condcs.timeseries._collection import check_collection
 from condcs.timeseries._distances import ccs_pairwise_distance, choose_order, takens_order
 from condcs.timeseries._series_clusters import cluster
 
@@ -94,7 +95,7 @@ class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self._fit_scale(self._square() if self.scale == "median" else None)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
+    def fit_transform(self, X: Any, y: Any = None) -> RealArray:
         """Return the distances (or affinities) between all pairs of series."""
         self._fit(X)
         D = self._square()
@@ -102,7 +103,7 @@ class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self._fit_scale(D)
         return self._finished(D)
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: Any) -> RealArray:
         """Return the distances (or affinities) of new series, one per row, from those of the fit."""
         check_is_fitted(self)
         series = _checked(self, X, reset=False, least=1)
@@ -121,7 +122,7 @@ class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         else:
             self.order_ = self.order
 
-    def _fit_scale(self, D: FloatArray | None) -> None:
+    def _fit_scale(self, D: RealArray | None) -> None:
         if D is None or self.scale != "median":
             self.scale_ = float(self.scale)
             return
@@ -129,10 +130,10 @@ class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         positive = apart[apart > 0]
         self.scale_ = float(np.median(positive)) if len(positive) else 1.0
 
-    def _square(self) -> FloatArray:
+    def _square(self) -> RealArray:
         return ccs_pairwise_distance(self.X_, **self._settings())
 
-    def _finished(self, D: FloatArray) -> FloatArray:
+    def _finished(self, D: RealArray) -> RealArray:
         return D if self.output == "distance" else np.exp(-np.maximum(D, 0.0) / self.scale_)
 
     def _settings(self, *, with_order: bool = True) -> dict[str, Any]:

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.errors import ParameterError
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import linear_predictor_divergence
 from condcs.causal._influence_measures import Baseline, ConditionalCS, Form, KernelGranger
 from condcs.causal._predictive_choice import DenseGrams, base_bandwidths, chosen_levels
-from condcs.causal._series import CausalProblem, FloatArray, Link, in_common_unit
+from condcs.causal._series import CausalProblem, Link, in_common_unit
 
 BAND = 64
 """Diagonals of one band: for a few thousand times it fits in the second-level cache."""
@@ -91,7 +92,7 @@ class Scorer:
 
 
 def window_gram_scores(
-    problem: CausalProblem, bandwidths: FloatArray, levels: Any, starts: np.ndarray[Any, Any], window: int, form: Form
+    problem: CausalProblem, bandwidths: FloatArray, levels: Any, starts: IntArray, window: int, form: Form
 ) -> FloatArray:
     """Return the score of every link on every pair of windows (links x starts).
 
@@ -195,7 +196,7 @@ def _narrowed(K: FloatArray, level: int) -> FloatArray:
 
 
 def reordered_gram_scores(
-    problem: CausalProblem, bandwidths: FloatArray, link: Link, level: int, orders: np.ndarray[Any, Any], form: Form
+    problem: CausalProblem, bandwidths: FloatArray, link: Link, level: int, orders: IntArray, form: Form
 ) -> FloatArray:
     """Return the score of a link with the source's rows in each of the orders (P x n)."""
     from condcs.causal._gram_loops import reordered_sums

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import Array, ByValue
+from condcs._core.arrays import Array, BoolArray, ByValue, FloatArray, IntArray
 from condcs._core.checks import check_alpha, check_rng
 from condcs._core.errors import ParameterError, public
 from condcs._core.settings import config_context
@@ -19,7 +19,6 @@ from condcs.causal._predictive_choice import GivenEmbedding, embeddings_of
 from condcs.causal._series import (
     CausalProblem,
     Embedding,
-    FloatArray,
     Link,
     Missing,
     Series,
@@ -74,7 +73,7 @@ class CausalGraph(ByValue):
     null: str
     window: int
     times: int
-    complete: np.ndarray[Any, Any] = field(repr=False)
+    complete: IntArray = field(repr=False)
     bandwidths: FloatArray | None = field(repr=False, default=None)
 
     def links(self, alpha: float = 0.05, *, adjusted: bool = True) -> list[tuple[str, str]]:
@@ -82,7 +81,7 @@ class CausalGraph(ByValue):
         found = self.adjacency(alpha, adjusted=adjusted)
         return [(self.names[i], self.names[j]) for i, j in self._ranked() if found[i, j]]
 
-    def adjacency(self, alpha: float = 0.05, *, adjusted: bool = True) -> np.ndarray[Any, Any]:
+    def adjacency(self, alpha: float = 0.05, *, adjusted: bool = True) -> BoolArray:
         """Return the significant links as a matrix of bool."""
         found = (self.pvalues_adjusted if adjusted else self.pvalues) <= check_alpha(alpha)
         np.fill_diagonal(found, False)

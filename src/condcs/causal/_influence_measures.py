@@ -24,12 +24,13 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import BandwidthError, CondcsError
 from condcs._kernels.bandwidths import bandwidth as bandwidth_by_rule
 from condcs._kernels.log_kernels import pivoted_cholesky
 from condcs._kernels.row_sums import exp_in_place
-from condcs.causal._series import FloatArray, check_kind
+from condcs.causal._series import check_kind
 
 Form = Literal["corrected", "paper"]
 BandwidthRule = Literal["predictive", "median"]

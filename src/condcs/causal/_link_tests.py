@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from condcs._core.arrays import Array, ByValue
+from condcs._core.arrays import Array, BoolArray, ByValue, FloatArray, IntArray
 from condcs._core.checks import check_integer, check_rng
 from condcs._core.errors import ParameterError, public
 from condcs._core.progress import progress_bar
@@ -28,7 +28,6 @@ from condcs.causal._predictive_choice import GivenEmbedding, embeddings_of
 from condcs.causal._series import (
     FEWEST_ROWS,
     CausalProblem,
-    FloatArray,
     Link,
     Missing,
     Series,
@@ -401,7 +400,7 @@ class Conditions:
 
     def __init__(self, problem: CausalProblem) -> None:
         self.problem = problem
-        self._smoothers: dict[Values, tuple[FloatArray, Smoother | None]] = {}
+        self._smoothers: dict[Values, tuple[BoolArray, Smoother | None]] = {}
         self._series = list(problem.series)
         self._kept: dict[tuple[int, Values], tuple[FloatArray, float]] = {}
         self._ranked: dict[int, list[int]] = {}
@@ -491,7 +490,7 @@ class Conditions:
     def _share(self, target: int, others: tuple[int, ...]) -> float:
         return self._regressed(target, tuple(sorted({*self._own(target), *((v, 1) for v in others)})))[1]
 
-    def _smoother(self, values: Values) -> tuple[FloatArray, Smoother | None]:
+    def _smoother(self, values: Values) -> tuple[BoolArray, Smoother | None]:
         """Return which rows have all values, and regressions on these; only the latest are kept, for their size."""
         if values not in self._smoothers:
             inputs = self.columns(values)
@@ -536,7 +535,7 @@ def _by_windows(
     return _finished(scorer, null, values[:, 0], values[:, 1:], scorer.on_everything(), window, offset)
 
 
-def spread_windows(draws: np.ndarray[Any, Any], n: int, window: int, count: int) -> np.ndarray[Any, Any]:
+def spread_windows(draws: IntArray, n: int, window: int, count: int) -> IntArray:
     """Return starts of `count` pairs of windows for the series as it is (offset 0) and for the offset of each draw.
 
     The pairs of an offset are evenly spaced over all places where both windows fit; `count` rows for each offset.
@@ -566,7 +565,7 @@ def _by_orders(
 
     def calls() -> Iterator[tuple[int, Any]]:
         for index, (link, stream) in enumerate(zip(problem.links, streams, strict=True)):
-            drawn = orders
+            drawn: IntArray = orders
             if isinstance(null, LocalPermutations):
                 drawn = block_orders(problem, link, null.block, n_resamples, stream)
             yield index, np.concatenate([np.arange(n)[None], drawn])
@@ -594,9 +593,7 @@ def _itself(scorer: Scorer) -> Scorer:
     return scorer
 
 
-def block_orders(
-    problem: CausalProblem, link: Link, block: int, count: int, rng: np.random.Generator
-) -> np.ndarray[Any, Any]:
+def block_orders(problem: CausalProblem, link: Link, block: int, count: int, rng: np.random.Generator) -> IntArray:
     """Draw orders in which blocks of rows change places with blocks that start from a similar past of the target."""
     n = problem.rows
     condition = problem.parts(link)[1]

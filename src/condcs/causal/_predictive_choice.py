@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.arrays import Array
+from condcs._core.arrays import Array, FloatArray, IntArray
 from condcs._core.checks import check_integer
 from condcs._core.errors import ShapeError, public
 from condcs._inference.smoothing import Smoother
@@ -26,7 +26,6 @@ from condcs.causal._series import (
     FEWEST_ROWS,
     CausalProblem,
     Embedding,
-    FloatArray,
     Link,
     Missing,
     Series,
@@ -75,7 +74,7 @@ def base_bandwidths(problem: CausalProblem, bandwidth: BandwidthRule | float) ->
     return np.array([bandwidth_in_unit(bandwidth, s.exponent) for s in problem.series]), False
 
 
-def chosen_levels(problem: CausalProblem, bandwidths: FloatArray) -> np.ndarray[Any, Any]:
+def chosen_levels(problem: CausalProblem, bandwidths: FloatArray) -> IntArray:
     """Choose, for each link, how often the largest bandwidth is divided by sqrt(2)."""
     grams = DenseGrams(problem, bandwidths, min(problem.rows, ROWS))
     return np.array([int(np.argmax(predictive_likelihoods(grams, link))) for link in problem.links])

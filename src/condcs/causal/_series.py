@@ -13,12 +13,9 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from condcs._core.arrays import Array, ByValue, backend_of, ranked
+from condcs._core.arrays import Array, BoolArray, ByValue, FloatArray, IntArray, backend_of, ranked
 from condcs._core.checks import check_choice, check_integer, column_names
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
-
-FloatArray = np.ndarray[Any, Any]
-IntArray = np.ndarray[Any, Any]
 
 Missing = Literal["error", "drop"]
 """What to do about NaN: refuse them, or leave out every time whose value or past is missing."""
@@ -65,7 +62,7 @@ class Series(ByValue):
         return self.values[self.is_measured]
 
     @property
-    def is_measured(self) -> FloatArray:
+    def is_measured(self) -> BoolArray:
         """Whether each row has all its values."""
         return np.asarray(np.isfinite(self.values).all(axis=1))
 

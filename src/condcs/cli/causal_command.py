@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from rich.table import Table as PrintedTable
 
+from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_alpha, check_integer
 from condcs._core.errors import DataError, ParameterError
 from condcs._tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, remedy
@@ -28,8 +29,6 @@ from condcs.causal._series import check_series_table, grid_places, in_ranks, on_
 from condcs.cli.boundary import check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.datasets._npz_files import read_arrays
-
-FloatArray = np.ndarray[Any, Any]
 
 SeriesLayout = Literal["columns", "rows", "long"]
 """A series is a column, a row, or the rows with the same id."""

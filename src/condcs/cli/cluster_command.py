@@ -6,11 +6,12 @@ import csv
 import io
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from rich.table import Table
 
+from condcs._core.arrays import FloatArray
 from condcs._core.errors import ParameterError
 from condcs.cli.boundary import check_folder
 from condcs.cli.series_files import SeriesFile, SeriesOptions, read_series
@@ -21,8 +22,6 @@ from condcs.timeseries._baseline_distances import baseline_pairwise_distance
 from condcs.timeseries._clustering import cluster_distances
 from condcs.timeseries._collection import check_collection
 from condcs.timeseries._series_clusters import Scaling, SeriesClusters, Setting, cluster, scaled
-
-FloatArray = np.ndarray[Any, Any]
 
 ClusterMeasure = Literal["conditional_cs", "dtw", "msm", "twed", "tck"]
 ClusterMethod = Literal["spectral", "k_medoids"]

@@ -9,6 +9,7 @@ import numpy as np
 from rich.table import Table
 
 import condcs
+from condcs._core.arrays import FloatArray
 from condcs._inference.witness import Witness
 from condcs.cli.boundary import check_file
 from condcs.cli.terminal import Terminal, foreign
@@ -95,8 +96,6 @@ def draw_local_shift(data: LocalShift, local: Witness, found: condcs.Explanation
     plt.close(figure)
 
 
-def _conditional_mean(
-    x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], at: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
+def _conditional_mean(x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
     weights = np.exp(-0.5 * ((at[:, None] - x) / 0.15) ** 2)
     return np.asarray(weights @ y / weights.sum(axis=1))

@@ -10,12 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from condcs._core.arrays import AnyArray, FloatArray, IntArray
 from condcs._core.errors import CondcsError, DataError, ShapeError
 from condcs._tables.kinds import as_day, as_number, is_missing, label_of, reads
 from condcs._tables.sources import FileOptions, open_table
 from condcs.datasets._npz_files import read_array, read_arrays
-
-FloatArray = np.ndarray[Any, Any]
 
 Layout = Literal["nct", "ntc"]
 """Axes of an array: n series, c channels, t times."""
@@ -83,7 +82,7 @@ class SeriesFile:
     """
 
     X: list[FloatArray]
-    labels: FloatArray | None
+    labels: AnyArray | None
     title: str
     names: tuple[str, ...] = ()
     how: str = ""
@@ -388,7 +387,7 @@ def _long(cells: _Cells, options: SeriesOptions) -> _Found:
     return _Found(X, classes, names, f"one row per time, series in {cells.says(series)}{told}")
 
 
-def _time_order(cells: _Cells, time: int) -> FloatArray:
+def _time_order(cells: _Cells, time: int) -> IntArray:
     stamps = cells.column(time)
     read = as_number if all(map(_is_value, stamps)) else as_day
     bad = next((i for i, stamp in enumerate(stamps) if not reads(read, stamp)), None)
@@ -472,7 +471,7 @@ def _from_arrays(path: Path, layout: Layout) -> _Found:
     return _Found(X, None, list(arrays), "one per array of the file")
 
 
-def _from_array(X: FloatArray, y: FloatArray | None, classes: FloatArray | None, title: str, layout: Layout) -> _Found:
+def _from_array(X: AnyArray, y: AnyArray | None, classes: AnyArray | None, title: str, layout: Layout) -> _Found:
     if X.dtype.kind not in "fiub" or X.ndim not in (2, 3) or 0 in X.shape:
         raise ShapeError(
             f"{title} must hold numbers of shape (series, times) or with three axes, got {X.dtype} of shape {X.shape}. "
@@ -497,7 +496,7 @@ def _from_array(X: FloatArray, y: FloatArray | None, classes: FloatArray | None,
     return _Found([_one_series(series, layout) for series in X], None if y is None else y.astype(str).tolist(), (), how)
 
 
-def _one_series(array: FloatArray, layout: Layout) -> FloatArray:
+def _one_series(array: AnyArray, layout: Layout) -> FloatArray:
     values = np.asarray(array, dtype=float)
     return values[None] if values.ndim == 1 else values if layout == "nct" else values.T
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs._core.printable import alike
 from condcs._inference.explain import interval_of, level_words, show_p
 from condcs._inference.loss_split import LossChange
@@ -267,8 +268,6 @@ def _reproduce(page: Page, found: Comparison, command: str | None) -> None:
     if command:
         page.command(command)
 
-
-FloatArray = np.ndarray[Any, Any]
 
 BLUE, ORANGE, GREY, RED, INK = "#2b6cb0", "#d9621c", "#b9bfc9", "#b83218", "#2d3440"
 _WIDTH = 4.6

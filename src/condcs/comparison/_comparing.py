@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_alpha, check_integer, check_rng
 from condcs._core.errors import DataError, ParameterError, public
 from condcs._core.printable import harmless
@@ -373,8 +374,6 @@ def failure_words(found: Comparison) -> str:
     ]
     return "\n\n".join("\n".join(map(harmless, lines)) for lines in blocks if lines)
 
-
-FloatArray = np.ndarray[Any, Any]
 
 PREDICTED = "(prediction)"
 """Name of the column with what a model predicts."""

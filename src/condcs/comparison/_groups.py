@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 import condcs
-from condcs._core.arrays import ByValue
+from condcs._core.arrays import ByValue, FloatArray
 from condcs._core.checks import check_choice
 from condcs._core.errors import DataError, OverlapError, ParameterError, public
 from condcs._inference.explain import holm, show_p
@@ -30,8 +30,6 @@ from condcs.comparison._result import Comparison, Reported
 from condcs.comparison._steps import kernels, standardised
 from condcs.comparison._wording import Block, Lines, change_words, effects, overall, variables, where
 from condcs.report._page import Page
-
-FloatArray = np.ndarray[Any, Any]
 
 SCHEMA = "condcs/compare-groups/1"
 

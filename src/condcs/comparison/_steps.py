@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import condcs
-from condcs._core.arrays import ByValue
+from condcs._core.arrays import BoolArray, ByValue, FloatArray, IntArray
 from condcs._core.errors import CondcsWarning, CostWarning
 from condcs._core.settings import one_blas_thread
 from condcs._inference.effects import Effect, common_support, measure_effect, some_rows
@@ -40,8 +40,6 @@ from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
 from condcs.comparison._wording import show
 
-FloatArray = np.ndarray[Any, Any]
-IntArray = np.ndarray[Any, Any]
 Tell = Callable[[str], None]
 Features = list[FloatArray]
 
@@ -543,7 +541,7 @@ def _labels_to_show(pair: Pair, found: Explanation) -> tuple[int, ...]:
     return tuple(shown)
 
 
-def _mean(values: FloatArray, weights: FloatArray | None = None) -> float:
+def _mean(values: FloatArray | BoolArray, weights: FloatArray | None = None) -> float:
     return float(np.average(values, weights=weights)) if len(values) else float("nan")
 
 

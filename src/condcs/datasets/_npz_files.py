@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import AnyArray
 from condcs._core.errors import DataError
-
-FloatArray = np.ndarray[Any, Any]
 
 MOST_BYTES = 1 << 31
 """Largest size of the arrays of a file, decompressed."""
 
 
-def read_arrays(path: Path, names: Collection[str] | None = None, *, most: int = MOST_BYTES) -> dict[str, FloatArray]:
+def read_arrays(path: Path, names: Collection[str] | None = None, *, most: int = MOST_BYTES) -> dict[str, AnyArray]:
     """Return the arrays of a .npz file by name: all of them, or those of `names` that the file holds.
 
     Raises
@@ -43,7 +42,7 @@ def read_arrays(path: Path, names: Collection[str] | None = None, *, most: int =
         raise _damaged(path, "a .npz file of plain arrays", "np.savez", error) from error
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> FloatArray:
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:
     form: Any = np.lib.format  # numpy gives it no types
     with archive.open(member) as file:
         version = form.read_magic(file)
@@ -56,7 +55,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> FloatArray:
         return np.asarray(form.read_array(file, allow_pickle=False))
 
 
-def read_array(path: Path) -> FloatArray:
+def read_array(path: Path) -> AnyArray:
     """Return the array of a .npy file; `DataError` if it is damaged or holds objects."""
     try:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))

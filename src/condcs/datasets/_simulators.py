@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import ByValue
+from condcs._core.arrays import BoolArray, ByValue, FloatArray
 from condcs._core.checks import check_integer, check_positive, check_rng
 from condcs._core.errors import DataError, ParameterError, public
-
-FloatArray = np.ndarray[Any, Any]
 
 _REDRAWS = 100
 _ESCAPED = 10.0
@@ -48,12 +45,12 @@ class DrivenSeries(ByValue):
     """
 
     series: FloatArray
-    links: np.ndarray[Any, Any]
+    links: BoolArray
     names: tuple[str, ...]
     order: int
 
     @property
-    def reachable(self) -> np.ndarray[Any, Any]:
+    def reachable(self) -> BoolArray:
         """Whether there is a directed path from i to j, of one link or more."""
         paths = self.links.copy()
         for _ in range(len(paths)):
@@ -196,10 +193,10 @@ def _hump(u: float) -> float:
 class LocalShift(ByValue):
     """Two samples and the interval of x on which their conditionals differ."""
 
-    xp: np.ndarray[Any, Any]
-    yp: np.ndarray[Any, Any]
-    xq: np.ndarray[Any, Any]
-    yq: np.ndarray[Any, Any]
+    xp: FloatArray
+    yp: FloatArray
+    xq: FloatArray
+    yq: FloatArray
     region: tuple[float, float]
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
+from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.compiling import njit
 from condcs._core.errors import CondcsError
 from condcs._inference.witness import witness
@@ -17,8 +18,6 @@ from condcs._measures.conditional import conditional_cs
 from condcs.drift._betting import Bets, Sums, log_density
 from condcs.drift._cells import Regions
 from condcs.drift._scores import ScoreModel, aims_of, design
-
-FloatArray = np.ndarray[Any, Any]
 
 RANGE_LEVEL = 0.95
 """Share of the evidence that lies in the range of the change point."""
@@ -142,7 +141,7 @@ class Alarm:
 class KeptRows(NamedTuple):
     """The last rows, oldest first: numbers, inputs, responses, normal scores (n, s, f) and chances of labels (n, s)."""
 
-    numbers: FloatArray
+    numbers: IntArray
     x: FloatArray
     y: FloatArray
     scores: FloatArray
@@ -256,7 +255,7 @@ def _log_densities(bets: Any, heights: Any, z: Any, chances: Any) -> Any:
     return logs
 
 
-def _change_point(logs: FloatArray, numbers: FloatArray) -> tuple[int, tuple[int, int], bool]:
+def _change_point(logs: FloatArray, numbers: IntArray) -> tuple[int, tuple[int, int], bool]:
     r"""Return the estimate, the range, and whether the change may lie before the first row kept.
 
     A Shiryaev-Roberts sum is a sum over beginnings, :math:`R = \sum_\nu \prod_{t \ge \nu} b(z_t)`: the share of
@@ -274,7 +273,7 @@ def _change_point(logs: FloatArray, numbers: FloatArray) -> tuple[int, tuple[int
     return int(at[best]), bounds, bool(best == 0 and numbers[0] > 1)
 
 
-def _words(model: ScoreModel, s: int, kind: int, sign: int, family: FloatArray) -> tuple[str, str | None, str]:
+def _words(model: ScoreModel, s: int, kind: int, sign: int, family: IntArray) -> tuple[str, str | None, str]:
     targets, pairs = model.arrays.targets, model.arrays.pairs
     if s >= len(targets):
         a, b = (model.responses[targets[place, 0]].name for place in pairs[s - len(targets)])

@@ -23,10 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.compiling import njit
 from condcs.drift._cells import GATHERING_ROWS
-
-FloatArray = np.ndarray[Any, Any]
 
 LEVELS = 256
 """Scores are rounded to so many levels, so that memory is constant; rounded scores are exchangeable too."""
@@ -92,8 +91,8 @@ class Sums(NamedTuple):
         the mean, and the mean.
     """
 
-    trees: FloatArray
-    totals: FloatArray
+    trees: IntArray
+    totals: IntArray
     overall: FloatArray
     local: FloatArray
     patterns: FloatArray
@@ -101,7 +100,7 @@ class Sums(NamedTuple):
     met: FloatArray
 
 
-def make_bets(first: FloatArray, heights: FloatArray, shares: FloatArray, singles: int) -> Bets:
+def make_bets(first: IntArray, heights: FloatArray, shares: FloatArray, singles: int) -> Bets:
     """Return the bets for families of given first regions and weights, and regions of given heights.
 
     Families up to the number of single columns have bets on their regions.

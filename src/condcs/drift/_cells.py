@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import chi2
 
+from condcs._core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from condcs._core.compiling import njit
 from condcs._tables.kinds import Column
 from condcs.drift._reference_regression import stored
-
-FloatArray = np.ndarray[Any, Any]
 
 PARTS, PAIRED_PARTS = 5, 3
 """Regions of a column of numbers, with about as many rows each; and of each of two columns that make a family."""
@@ -77,7 +76,7 @@ class Regions:
         return cls(columns, edges)
 
     @cached_property
-    def families(self) -> FloatArray:
+    def families(self) -> IntArray:
         """The columns of each family, -1 for none, of shape (f, 2); the first is that of all rows."""
         numbers = [c for c, size in enumerate(self._sizes(1)) if size > 1 and not self.columns[c].is_category]
         pairs = list(combinations(numbers, 2)) if len(numbers) <= MOST_PAIRED else []
@@ -89,7 +88,7 @@ class Regions:
         return [len(column.labels) if column.is_category else int(count) + 1 for column, count in pairs]
 
     @cached_property
-    def first(self) -> FloatArray:
+    def first(self) -> IntArray:
         """First region of each family, and the number of all regions."""
         whole, thirds = self._sizes(0), self._sizes(1)
         sizes = [1 if a < 0 else whole[a] if b < 0 else thirds[a] * thirds[b] for a, b in self.families]
@@ -117,17 +116,17 @@ class Regions:
         shares = sum((kinds == kind) * share / max(int(np.sum(kinds == kind)), 1) for kind, share in enumerate(_SHARES))
         return np.asarray(shares / np.sum(shares))
 
-    def locate(self, x: FloatArray) -> FloatArray:
+    def locate(self, x: FloatArray) -> IntArray:
         """Return the region of each row in each family."""
         return np.asarray(locate_regions(x, self.arrays))
 
     @cached_property
-    def arrays(self) -> tuple[FloatArray, ...]:
+    def arrays(self) -> tuple[FloatArray, BoolArray, IntArray, IntArray, IntArray]:
         """Edges, whether columns have labels, their numbers of thirds, families and first regions."""
         labels = np.array([column.is_category for column in self.columns])
         return self.edges, labels, np.array(self._sizes(1), np.int64), self.families, self.first
 
-    def holds(self, x: FloatArray, region: int) -> FloatArray:
+    def holds(self, x: FloatArray, region: int) -> BoolArray:
         """Which rows are in a region."""
         return np.asarray((self.locate(x) == region).any(axis=1))
 
@@ -195,13 +194,13 @@ class Cells(NamedTuple):
         Standard deviation of each column of the design in a cell; 0 for indicators of labels.
     """
 
-    columns: FloatArray
+    columns: IntArray
     thresholds: FloatArray
-    children: FloatArray
+    children: IntArray
     deviations: FloatArray
 
     @classmethod
-    def of(cls, x: FloatArray, features: FloatArray, regions: FloatArray, count: int) -> Cells:
+    def of(cls, x: FloatArray, features: FloatArray, regions: IntArray, count: int) -> Cells:
         """Split the rows of each of so many regions, by medians of the columns that make features most alike."""
         least = -(-len(x) // MOST_CELLS)
         nodes: list[tuple[int, float, int]] = [(-1, 0.0, 0)] * count
@@ -236,7 +235,7 @@ class Cells(NamedTuple):
         """Number of cells."""
         return int(np.sum(self.columns < 0))
 
-    def locate(self, x: FloatArray, regions: FloatArray) -> FloatArray:
+    def locate(self, x: FloatArray, regions: IntArray) -> IntArray:
         """Return the cell of each row of the design in each family."""
         return np.asarray(locate_cells(x, regions, self))
 
@@ -294,19 +293,19 @@ def locate_cells(x: Any, regions: Any, tree: Any) -> Any:
     return cells
 
 
-def parts_state(cells: Cells, regions: Regions) -> dict[str, FloatArray]:
+def parts_state(cells: Cells, regions: Regions) -> dict[str, AnyArray]:
     """Return cells and regions as plain arrays."""
     finite = np.where(np.isfinite(regions.edges), regions.edges, np.finfo(float).max)
     return {**{f"cell_{name}": array for name, array in cells._asdict().items()}, "edges": finite}
 
 
-def parts_from_state(state: Mapping[str, FloatArray], columns: tuple[Column, ...], dim: int) -> tuple[Cells, Regions]:
+def parts_from_state(state: Mapping[str, AnyArray], columns: tuple[Column, ...], dim: int) -> tuple[Cells, Regions]:
     """Undo `parts_state`, for a design of so many columns; a KeyError or ValueError if the arrays do not fit."""
     edges = stored(state, "edges")
     if edges.shape != (2, len(columns), PARTS - 1):
         raise ValueError("regions that do not fit the columns")
     regions = Regions(columns, np.where(edges == np.finfo(float).max, np.inf, edges))
-    own = {name: stored(state, f"cell_{name}") for name in Cells._fields}
+    own: dict[str, Any] = {name: stored(state, f"cell_{name}") for name in Cells._fields}
     cells = Cells(**{n: array.astype(np.int64) if n in ("columns", "children") else array for n, array in own.items()})
     cells.check(dim, int(regions.first[-1]))
     return cells, regions

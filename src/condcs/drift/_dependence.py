@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_toeplitz
 from scipy.stats import binom, chi2, rankdata
 
+from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._tables.kinds import Column
-
-FloatArray = np.ndarray[Any, Any]
 
 FARTHEST = 6.0
 """Residuals beyond this count as this much, in units of their spread."""
@@ -25,7 +23,7 @@ _SHORTEST = 6.0
 
 
 def find_dependence(
-    rows: FloatArray, residuals: FloatArray, others: FloatArray, targets: FloatArray, responses: Sequence[Column]
+    rows: FloatArray, residuals: FloatArray, others: BoolArray, targets: IntArray, responses: Sequence[Column]
 ) -> tuple[FloatArray, tuple[str, ...], bool]:
     """Fit an autoregression to the residuals that need one; say what was found, and whether the rate can be promised.
 
@@ -104,7 +102,7 @@ def _wander(series: FloatArray) -> float:
     return float(chi2.sf(length * np.sum((means - means.mean()) ** 2) / variance, count - 1))
 
 
-def _clustered(residuals: FloatArray, group: FloatArray) -> float:
+def _clustered(residuals: FloatArray, group: BoolArray) -> float:
     """Return the p-value of a test whether large residuals follow each other.
 
     Of the ranks of their sizes, because two outliers would be a cluster of few rows; within a group and without it,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.arrays import Array
+from condcs._core.arrays import AnyArray, Array, BoolArray, FloatArray, IntArray
 from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.compiling import njit
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, public, warn_caller
@@ -27,8 +27,6 @@ from condcs.drift._scores import (
     score_rows,
 )
 from condcs.drift._stream_columns import StreamColumns, read_reference
-
-FloatArray = np.ndarray[Any, Any]
 
 AfterAlarm = Literal["learn", "keep"]
 """What happens after an alarm."""
@@ -185,7 +183,7 @@ class ConditionalDriftDetector(Stateful):
         return self
 
     @public
-    def update_many(self, x: Array, y: Array) -> np.ndarray[Any, Any]:
+    def update_many(self, x: Array, y: Array) -> BoolArray:
         """Add rows one after the other and return, for each, whether it raised an alarm."""
         inputs, responses = self._x.many(x), self._y.many(y)
         _check_same_length("x", inputs, "y", responses)
@@ -260,7 +258,7 @@ class ConditionalDriftDetector(Stateful):
         changing = {name: array.copy() for name, array in self._changing().items()}
         return {"settings": np.array(json.dumps(settings)), **changing, **reference, **parts}
 
-    def _changing(self) -> dict[str, FloatArray]:
+    def _changing(self) -> dict[str, AnyArray]:
         """Return the arrays that rows change, and the counts that they start from."""
         arrays = {"history": self._history, "base_trees": self._base[0], "base_totals": self._base[1]}
         for group, part in (("kept", self._rings), ("sums", self._sums)):
@@ -269,7 +267,7 @@ class ConditionalDriftDetector(Stateful):
 
     @classmethod
     @public
-    def from_state_dict(cls, state: Mapping[str, FloatArray]) -> ConditionalDriftDetector:
+    def from_state_dict(cls, state: Mapping[str, AnyArray]) -> ConditionalDriftDetector:
         """Return the detector that `state` describes; it continues as if it had never stopped."""
         made = cls.__new__(cls)
         try:
@@ -280,7 +278,7 @@ class ConditionalDriftDetector(Stateful):
             ) from error
         return made
 
-    def _restore(self, state: Mapping[str, FloatArray]) -> None:
+    def _restore(self, state: Mapping[str, AnyArray]) -> None:
         settings = json.loads(str(np.asarray(state["settings"]).item()))
         self.expected_run_length = check_positive("expected_run_length", settings["expected_run_length"])
         self.after_alarm = check_choice("after_alarm", settings["after_alarm"], ("learn", "keep"))
@@ -368,7 +366,7 @@ class ConditionalDriftDetector(Stateful):
         else:
             self._drift = self._watch(x, y, np.array([self._counts["rows"]]))[1]
 
-    def _take(self, x: FloatArray, y: FloatArray) -> FloatArray:
+    def _take(self, x: FloatArray, y: FloatArray) -> BoolArray:
         """Take in encoded rows and return which raised an alarm."""
         alarms = np.zeros(len(x), bool)
         why = self._x.unusable(x)
@@ -394,7 +392,7 @@ class ConditionalDriftDetector(Stateful):
         self._drift = bool(len(alarms) and alarms[-1])
         return alarms
 
-    def _watch(self, x: FloatArray, y: FloatArray, numbers: FloatArray) -> tuple[int, bool]:
+    def _watch(self, x: FloatArray, y: FloatArray, numbers: IntArray) -> tuple[int, bool]:
         """Bet on rows until an alarm; return how many were taken in, and whether there was one."""
         threshold = self.expected_run_length * self._scale
         rows, watched, alarm, self._score, self._history = _watch_rows(

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.compiling import njit
 from condcs._core.settings import one_blas_thread
 from condcs._inference.smoothing import median_square
-
-FloatArray = np.ndarray[Any, Any]
 
 LANDMARKS = 250
 """Largest number of bumps in all columns together."""
@@ -130,7 +129,7 @@ def predict_rows(x: Any, regression: Any) -> Any:
     return found
 
 
-def stored(state: Mapping[str, FloatArray], name: str) -> FloatArray:
+def stored(state: Mapping[str, AnyArray], name: str) -> FloatArray:
     """Return an array of a saved state; a KeyError or ValueError unless it holds finite numbers."""
     array = np.asarray(state[name])
     if array.dtype.kind not in "fi" or not np.isfinite(array).all():

@@ -21,13 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
+from condcs._core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from condcs._core.compiling import njit
 from condcs._tables.kinds import Column
 from condcs.drift._betting import normal_score, uniform
 from condcs.drift._dependence import FARTHEST, find_dependence
 from condcs.drift._reference_regression import Regression, RegressionFitter, predict_rows, stored
-
-FloatArray = np.ndarray[Any, Any]
 
 FITTED_ROWS = 2500
 """Largest number of rows on which regressions are fitted."""
@@ -79,8 +78,8 @@ class ScoreArrays(NamedTuple):
     means: Regression
     spreads: Regression
     links: Regression
-    targets: FloatArray
-    pairs: FloatArray
+    targets: IntArray
+    pairs: IntArray
     typical: FloatArray
     autoregression: FloatArray
     innovation: FloatArray
@@ -130,7 +129,7 @@ class ScoreModel:
         spreads = np.log(_spread_rows(inputs, arrays.spreads, arrays.typical) / arrays.typical)
         return np.hstack([expected, spreads, _INPUTS_COUNT * inputs / arrays.units])
 
-    def state(self) -> dict[str, FloatArray]:
+    def state(self) -> dict[str, AnyArray]:
         """Return the arrays."""
         named = {n: array for n, array in self.arrays._asdict().items() if n not in _REGRESSIONS}
         for part in _REGRESSIONS:
@@ -140,7 +139,7 @@ class ScoreModel:
     @classmethod
     def from_state(
         cls,
-        state: Mapping[str, FloatArray],
+        state: Mapping[str, AnyArray],
         inputs: tuple[Column, ...],
         responses: tuple[Column, ...],
         notes: tuple[str, ...],
@@ -303,7 +302,7 @@ def design_rows(x: Any, sizes: Any) -> Any:
     return found
 
 
-def label_counts(columns: Sequence[Column]) -> FloatArray:
+def label_counts(columns: Sequence[Column]) -> IntArray:
     """Return the number of labels of each column, 0 for numbers."""
     return np.array([len(column.labels) if column.is_category else 0 for column in columns], np.int64)
 
@@ -315,7 +314,7 @@ def design(x: FloatArray, columns: Sequence[Column]) -> FloatArray:
 
 def fit_scores(
     x: FloatArray, y: FloatArray, inputs: tuple[Column, ...], responses: tuple[Column, ...], key: np.uint64
-) -> tuple[ScoreModel, FloatArray, FloatArray]:
+) -> tuple[ScoreModel, BoolArray, FloatArray]:
     """Return how rows are scored, which rows of the reference were not fitted, and their scores."""
     n = len(x)
     fitted = _blocks(n)
@@ -373,7 +372,7 @@ def fit_scores(
     return ScoreModel(inputs, responses, arrays, notes, promises), others, scores[others]
 
 
-def _fit_links(fitter: RegressionFitter, scores: FloatArray, pairs: FloatArray) -> Regression:
+def _fit_links(fitter: RegressionFitter, scores: FloatArray, pairs: IntArray) -> Regression:
     """Fit the correlation of the scores of each pair of targets at x."""
     limited = np.clip(scores, -FARTHEST, FARTHEST)
     limited /= np.maximum(np.sqrt(np.mean(limited**2, axis=0)), _NEGLIGIBLE)
@@ -386,7 +385,7 @@ def _spread(residuals: FloatArray) -> FloatArray:
     return np.asarray(1.4826 * np.median(np.abs(residuals - np.median(residuals, axis=0)), axis=0))
 
 
-def _blocks(n: int) -> FloatArray:
+def _blocks(n: int) -> BoolArray:
     """Which rows are fitted: the first part of every block, half of it in references up to 5,000 rows.
 
     Blocks, because neighbours in time may be alike: rows between fitted ones would be scored too well.
@@ -396,7 +395,7 @@ def _blocks(n: int) -> FloatArray:
     return np.asarray(place - np.floor(place) < min(0.5, FITTED_ROWS / n))
 
 
-def _targets(y: FloatArray, responses: Sequence[Column]) -> FloatArray:
+def _targets(y: FloatArray, responses: Sequence[Column]) -> IntArray:
     found: list[tuple[int, int]] = []
     for place, column in enumerate(responses):
         if not column.is_category:
@@ -409,7 +408,7 @@ def _targets(y: FloatArray, responses: Sequence[Column]) -> FloatArray:
     return np.array(found, np.int64)
 
 
-def _pairs(targets: FloatArray, responses: Sequence[Column]) -> FloatArray:
+def _pairs(targets: IntArray, responses: Sequence[Column]) -> IntArray:
     # Turned labels leave their shares as they are where both are as likely; they disagree with what x leads to expect.
     labels = [np.flatnonzero(targets[:, 0] == place) for place, column in enumerate(responses) if column.is_category]
     found = [(own[0], own[-1]) for own in labels]

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import AnyArray, FloatArray, IntArray
 from condcs._core.errors import DataError, ShapeError
 from condcs._tables.kinds import Column, is_missing, tell_kind
-
-FloatArray = np.ndarray[Any, Any]
 
 UNSEEN = -1.0
 """Code of a label that the reference does not have."""
@@ -101,7 +100,7 @@ class StreamColumns:
                 "Pass the same columns in the same order."
             )
 
-    def unusable(self, rows: FloatArray) -> FloatArray:
+    def unusable(self, rows: FloatArray) -> IntArray:
         """Return for each row 0 if it can be used, 1 for a gap (or a word for a number), 2 for a label never seen."""
         gaps = ~np.isfinite(rows).all(axis=1)
         if not self._has_labels:
@@ -165,7 +164,7 @@ def _encode(column: Column, cell: Any) -> float:
         return float("nan")
 
 
-def _parts(name: str, table: Any) -> tuple[list[str] | None, list[FloatArray]]:
+def _parts(name: str, table: Any) -> tuple[list[str] | None, list[AnyArray]]:
     """Return the names of the columns, if they have any, and the columns."""
     if isinstance(table, Mapping):
         return [str(key) for key in table], _same_lengths(name, [np.asarray(column) for column in table.values()])
@@ -181,13 +180,13 @@ def _parts(name: str, table: Any) -> tuple[list[str] | None, list[FloatArray]]:
     return None, [array[:, place] for place in range(array.shape[1])]
 
 
-def _as_array(values: Any) -> FloatArray:
+def _as_array(values: Any) -> AnyArray:
     array = np.asarray(values)
     # Numbers beside text would become text.
     return array if array.dtype.kind not in "US" else np.asarray(values, dtype=object)
 
 
-def _same_lengths(name: str, parts: Sequence[FloatArray]) -> list[FloatArray]:
+def _same_lengths(name: str, parts: Sequence[AnyArray]) -> list[AnyArray]:
     if any(part.ndim != 1 or len(part) != len(parts[0]) for part in parts):
         raise ShapeError(f"`{name}` must hold one-dimensional columns of one length. Rows are observations.")
     return list(parts)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.errors import ParameterError, public
 from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
@@ -200,7 +201,7 @@ class KernelAgent:
                 "Make it with KernelTD(spaces.dim_state, spaces.vectors)."
             )
         self.spaces, self.value, self.epsilon, self.rng = spaces, value, float(epsilon), check_rng(rng)
-        self._state: np.ndarray[Any, Any] | None = None
+        self._state: FloatArray | None = None
         self._action = -1
 
     def act(self, observation: Any) -> Any:

@@ -7,13 +7,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.checks import check_choice, check_integer
 from condcs._core.errors import DataError, ParameterError, public
 from condcs._core.files import State, Stateful
 from condcs._measures.neighbours import conditional_kl
 from condcs._measures.sliding_window import NEW, OLD, SMALLEST_GROUP, SlidingOperator, SlidingWindow, joined_row
-
-FloatArray = np.ndarray[Any, Any]
 
 BufferMeasure = Literal["conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"]
 BUFFER_MEASURES: tuple[BufferMeasure, ...] = get_args(BufferMeasure)
@@ -170,7 +169,7 @@ class TransitionBuffer(Stateful):
         return {**self._window.state_dict(), **extra}
 
     @classmethod
-    def from_state_dict(cls, state: Mapping[str, FloatArray]) -> TransitionBuffer:
+    def from_state_dict(cls, state: Mapping[str, AnyArray]) -> TransitionBuffer:
         """Return the buffer that `state` describes. It continues bit for bit (the conditional MMD up to rounding)."""
         window = SlidingWindow.from_state_dict(state)
         try:

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from condcs._core.arrays import IntArray
 from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.errors import public
 from condcs.explore._spaces import MAZE_ID, MOVES, NAMES, EnvironmentName, gymnasium
@@ -31,7 +32,7 @@ def make_maze(
     *,
     algorithm: MazeAlgorithm = "dfs",
     rng: int | np.random.Generator | None = None,
-) -> np.ndarray[Any, Any]:
+) -> IntArray:
     """Draw a random maze.
 
     Parameters

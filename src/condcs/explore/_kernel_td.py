@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condcs._core.arrays import AnyArray, FloatArray, IntArray
 from condcs._core.checks import check_integer, check_positive
 from condcs._core.compiling import njit
 from condcs._core.errors import DataError, ParameterError, ShapeError
 from condcs._core.files import State, Stateful
 from condcs._kernels.compiled import exp_in_place
-
-FloatArray = np.ndarray[Any, Any]
 
 # Entries of `Values.options`.
 INITIAL, LEARNING_RATE, DISCOUNT, MERGE_EXPONENT = range(4)
@@ -58,18 +57,18 @@ class Values(NamedTuple):
         Scratch.
     """
 
-    centres: np.ndarray[Any, Any]
-    actions: np.ndarray[Any, Any]
-    weights: np.ndarray[Any, Any]
-    action_kernel: np.ndarray[Any, Any]
-    options: np.ndarray[Any, Any]
-    sizes: np.ndarray[Any, Any]
-    recent: np.ndarray[Any, Any]
-    support: np.ndarray[Any, Any]
-    exponents: np.ndarray[Any, Any]
-    q: np.ndarray[Any, Any]
-    states: np.ndarray[Any, Any]
-    work: np.ndarray[Any, Any]
+    centres: FloatArray
+    actions: IntArray
+    weights: FloatArray
+    action_kernel: FloatArray
+    options: FloatArray
+    sizes: IntArray
+    recent: IntArray
+    support: IntArray
+    exponents: FloatArray
+    q: FloatArray
+    states: FloatArray
+    work: FloatArray
 
 
 @compiled
@@ -353,7 +352,7 @@ class KernelTD(Stateful):
         }
 
     @classmethod
-    def from_state_dict(cls, state: Mapping[str, FloatArray]) -> KernelTD:
+    def from_state_dict(cls, state: Mapping[str, AnyArray]) -> KernelTD:
         """Return the value function that `state` describes."""
         try:
             centres, weights = np.asarray(state["centres"]), np.asarray(state["weights"])

@@ -24,12 +24,11 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs._core.compiling import njit
 from condcs._measures import sliding_loops
 from condcs._measures.sliding_loops import conditional_terms
 from condcs.explore._buffer import TransitionBuffer
-
-FloatArray = np.ndarray[Any, Any]
 
 CHANCE = 2.0
 """How many times its expectation under no change the local divergence must exceed to count."""

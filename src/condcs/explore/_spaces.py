@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_integer, check_positive, check_rng
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
 
@@ -81,7 +82,7 @@ class RandomFeatures:
         self._weights = generator.normal(size=(self.dim, size)) / math.sqrt(size)
         self._bias = 0.5 * generator.normal(size=self.dim)
 
-    def __call__(self, observation: Any) -> np.ndarray[Any, Any]:
+    def __call__(self, observation: Any) -> FloatArray:
         """Return the features of one observation."""
         given = np.asarray(observation, dtype=np.float64)
         if given.shape != self.shape:
@@ -91,7 +92,7 @@ class RandomFeatures:
         return np.asarray(0.5 * (1.0 + np.tanh(self._weights @ (given.reshape(-1) / self.scale) + self._bias)))
 
 
-def unit_range(low: Any, high: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def unit_range(low: Any, high: Any) -> tuple[FloatArray, FloatArray]:
     """Return shift and scale that bring a box to the unit range."""
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (high > low).all()):
@@ -122,7 +123,7 @@ class States:
         """Columns of a state."""
         return len(self.low)
 
-    def state(self, observation: Any) -> np.ndarray[Any, Any]:
+    def state(self, observation: Any) -> FloatArray:
         """Return the state of an observation."""
         given = observation if self.encoder is None else self.encoder(observation)
         return np.asarray((_checked(given, self.dim_state) - self.low) * self.scale)
@@ -173,7 +174,7 @@ class Spaces(States):
         return cls(low, scale, vectors, actions, encoder)
 
 
-def state_range(space: Any, encoder: Encoder | None) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def state_range(space: Any, encoder: Encoder | None) -> tuple[FloatArray, FloatArray]:
     """Return shift and scale that bring observations to the unit range; what an encoder returns is in it already."""
     if encoder is not None:
         dim = len(_checked(encoder(space.sample()), None))
@@ -210,7 +211,7 @@ def _actions(space: Any, levels: int, name: str) -> tuple[Any, list[Any]]:
     )
 
 
-def _checked(values: Any, dim: int | None) -> np.ndarray[Any, Any]:
+def _checked(values: Any, dim: int | None) -> FloatArray:
     """Return an observation, or what an encoder made of it, as a finite vector of the right length."""
     state = np.array(values, dtype=np.float64).reshape(-1)
     if dim is not None and state.size != dim:

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.checks import check_choice, check_integer
 from condcs._parallel.spreading import Workers, active_workers, cores, in_order, spread
 from condcs.explore._agents import METHODS, Method, make_agent
 from condcs.explore._environments import make_environment
 from condcs.explore._spaces import NAMES, EnvironmentName
-
-FloatArray = np.ndarray[Any, Any]
 
 CURVE_POINTS, HEAT_BINS = 200, 40
 
@@ -78,7 +77,7 @@ Found = dict[Method, MethodRuns]
 """The runs of each method."""
 
 
-def curve_steps(options: ExploreOptions) -> np.ndarray[Any, Any]:
+def curve_steps(options: ExploreOptions) -> IntArray:
     """Return the numbers of steps at which learning curves are drawn."""
     return np.unique(np.geomspace(1, options.steps, CURVE_POINTS).astype(np.int64))
 
@@ -162,7 +161,7 @@ _BOXES: dict[EnvironmentName, Any] = {
 }
 
 
-def places(environment: EnvironmentName, path: FloatArray, rows: int) -> tuple[FloatArray, int]:
+def places(environment: EnvironmentName, path: FloatArray, rows: int) -> tuple[IntArray, int]:
     """Return the number of the place of each state of a path, and how many places there are.
 
     Places are the cells of a square maze, or 20 x 20 parts of position and velocity, or of angle and speed.
@@ -177,7 +176,7 @@ def places(environment: EnvironmentName, path: FloatArray, rows: int) -> tuple[F
     return parts[:, 0] * PARTS + parts[:, 1], PARTS * PARTS
 
 
-def coverage_curve(numbers: FloatArray, total: int, at: FloatArray) -> FloatArray:
+def coverage_curve(numbers: IntArray, total: int, at: IntArray) -> FloatArray:
     """Return the share of places seen after each number of steps in `at`."""
     _, first = np.unique(numbers, return_index=True)
     return np.asarray(np.searchsorted(np.sort(first), at, side="left") / total)

@@ -22,6 +22,7 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from torch import Tensor, nn
 
+from condcs._core.arrays import AnyArray, BoolArray, LabelArray, RealArray
 from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import (
     BandwidthError,
@@ -34,8 +35,6 @@ from condcs._core.errors import (
 )
 from condcs._core.files import atomic_write, sealed, unsealed, writing
 from condcs.nn._losses import DEFAULTS, METHODS, AdaptationMethod, Domains
-
-FloatArray = np.ndarray[Any, Any]
 
 PREDICT_ROWS = 1_024
 """Rows that go through a network at once where nothing is trained."""
@@ -274,7 +273,7 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X: Any,
         y: Any,
         X_target: Any,
-        classes: FloatArray | None,
+        classes: AnyArray | None,
         checkpoints: Checkpoints,
         progress: Progress | None = None,
     ) -> DomainAdapter:
@@ -339,23 +338,23 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_positive("learning_rate", self.learning_rate)
 
     @public
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Any) -> RealArray:
         """Return class probabilities, one row per row of X."""
         return self._outputs(X)[0]
 
     @public
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: Any) -> AnyArray:
         """Return the most probable label of each row."""
         probabilities = self._outputs(X)[0]
         return np.asarray(self.classes_[probabilities.argmax(1)])
 
     @public
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: Any) -> RealArray:
         """Return the last layer of the bottleneck: the features that were aligned."""
         return self._outputs(X)[1]
 
     @torch.no_grad()
-    def _outputs(self, X: Any) -> tuple[FloatArray, FloatArray]:
+    def _outputs(self, X: Any) -> tuple[RealArray, RealArray]:
         if not hasattr(self, "module_"):
             raise ParameterError("the adapter must be fitted first. Call fit(X, y, X_target).")
         rows = torch.as_tensor(_inputs("X", X, 1), device=self.device)
@@ -365,7 +364,7 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return logits.softmax(1).cpu().numpy(), torch.cat([f[1][-1] for f in found]).cpu().numpy()
 
 
-def _inputs(name: str, value: Any, least: int = 2) -> FloatArray:
+def _inputs(name: str, value: Any, least: int = 2) -> RealArray:
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
         raise DataError(f"`{name}` must hold numbers, got dtype {array.dtype}. Encode labels first.")
@@ -390,7 +389,7 @@ class Training:
     """One run of `DomainAdapter.fit`: what changes from epoch to epoch."""
 
     def __init__(
-        self, adapter: DomainAdapter, source: FloatArray, codes: FloatArray, target: FloatArray, name: str
+        self, adapter: DomainAdapter, source: RealArray, codes: LabelArray, target: RealArray, name: str
     ) -> None:
         self.adapter, self.name = adapter, name
         self.classes = len(adapter.classes_)
@@ -558,7 +557,7 @@ class Training:
         torch.set_rng_state(state["random"])
 
 
-def _held_out(codes: FloatArray, share: float, random_state: int) -> FloatArray:
+def _held_out(codes: LabelArray, share: float, random_state: int) -> BoolArray:
     """Choose a share of each class, at least one row of it, and never all."""
     chosen = np.zeros(len(codes), dtype=bool)
     if share == 0:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs.causal._graphs import BLUE, draw_links, draw_matrix, plain, pvalue_words
 from condcs.report._page import Page
 
 if TYPE_CHECKING:
     from condcs.causal import CausalGraph
 
-FloatArray = np.ndarray[Any, Any]
 
 MOST_SERIES, MOST_TIMES = 12, 400
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import AnyArray, FloatArray, IntArray, LabelArray
 from condcs.report._page import Page
 from condcs.timeseries._clustering import adjusted_rand_index, normalized_mutual_information
 from condcs.timeseries._series_clusters import SeriesClusters, Setting, Trial
-
-FloatArray = np.ndarray[Any, Any]
 
 COLOURS = ("#2b6cb0", "#dd6b20", "#2f855a", "#805ad5", "#c53030", "#00838f", "#b7791f", "#d53f8c", "#4a5568", "#6b8e23")
 
@@ -48,7 +47,7 @@ class Clustering:
 
     title: str
     X: list[FloatArray]
-    classes: FloatArray | None
+    classes: AnyArray | None
     clusters: SeriesClusters
     settings: dict[str, str]
     names: tuple[str, ...] = ()
@@ -215,7 +214,7 @@ def colour_of(c: int) -> str:
     return COLOURS[c % len(COLOURS)]
 
 
-def draw_distances(D: FloatArray, labels: FloatArray) -> Any:
+def draw_distances(D: FloatArray, labels: LabelArray) -> Any:
     """Draw the matrix with the series sorted by cluster; lines part the clusters."""
     from matplotlib.figure import Figure
 
@@ -242,7 +241,7 @@ def draw_distances(D: FloatArray, labels: FloatArray) -> Any:
     return figure
 
 
-def draw_map(D: FloatArray, labels: FloatArray, medoids: FloatArray) -> Any:
+def draw_map(D: FloatArray, labels: LabelArray, medoids: IntArray) -> Any:
     """Draw the series in a plane whose distances are like theirs (classical scaling, D as squared distance)."""
     from matplotlib.figure import Figure
 
@@ -279,7 +278,7 @@ def planar(D: FloatArray) -> FloatArray:
     return np.asarray(places[:, ::-1] * np.where(places[0, ::-1] > 0, -1.0, 1.0))
 
 
-def draw_series(X: list[FloatArray], labels: FloatArray, medoids: FloatArray) -> Any:
+def draw_series(X: list[FloatArray], labels: LabelArray, medoids: IntArray) -> Any:
     """Draw the series of each cluster with the most central one on top; the first three channels as rows."""
     from matplotlib.figure import Figure
 

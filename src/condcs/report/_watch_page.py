@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray
 from condcs.drift import Alarm
 from condcs.report._page import Page
 
@@ -43,12 +44,12 @@ class StreamHistory:
             last[1:4] += 1, limited, limited**2
         last[4:] = np.maximum(last[4:], [statistic, learning])
 
-    def table(self) -> np.ndarray[Any, Any]:
+    def table(self) -> FloatArray:
         """Return everything as one array."""
         return np.vstack([np.full((1, _COLUMNS), float(self._length)), self._table])
 
     @classmethod
-    def from_table(cls, table: np.ndarray[Any, Any]) -> StreamHistory:
+    def from_table(cls, table: FloatArray) -> StreamHistory:
         """Undo `table`."""
         if table.ndim != 2 or table.shape[1] != _COLUMNS or not 1 <= len(table) <= BUCKETS + 1:
             raise ValueError(f"history of shape {table.shape}")
@@ -57,7 +58,7 @@ class StreamHistory:
         return made
 
     @property
-    def buckets(self) -> np.ndarray[Any, Any]:
+    def buckets(self) -> FloatArray:
         """Last row, rows with a score, their sum and sum of squares, largest statistic, whether rows were learned."""
         return self._table
 

@@ -9,9 +9,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from condcs._core.arrays import BoolArray, FloatArray
 from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.errors import CondcsError, ShapeError, public
-from condcs.timeseries._collection import FloatArray, Layout, check_collection
+from condcs.timeseries._collection import Layout, check_collection
 
 BaselineMeasure = Literal["dtw", "msm", "twed", "tck"]
 
@@ -213,7 +214,7 @@ def _between(rng: np.random.Generator, low: int, high: int) -> int:
     return int(rng.integers(low, max(low, high) + 1))
 
 
-def _prior(values: FloatArray, present: FloatArray, a0: float, b0: float, n0: float) -> _Prior:
+def _prior(values: FloatArray, present: BoolArray, a0: float, b0: float, n0: float) -> _Prior:
     seen = present.sum(axis=0)
     overall = np.maximum(1, seen.sum(axis=0))
     means = np.where(seen > 0, values.sum(axis=0) / np.maximum(1, seen), 0.0)

@@ -9,11 +9,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import ByValue
+from condcs._core.arrays import AnyArray, ByValue, FloatArray, IntArray, LabelArray, RealArray
 from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.errors import DataError, ParameterError, ShapeError, public
-
-FloatArray = np.ndarray[Any, Any]
 
 Method = Literal["spectral", "k_medoids"]
 Criterion = Literal["silhouette", "eigengap"]
@@ -46,8 +44,8 @@ class Clusters(ByValue):
         Mean silhouette under the distances; between -1 and 1, large when clusters are tight and far apart.
     """
 
-    labels: FloatArray
-    medoids: FloatArray
+    labels: LabelArray
+    medoids: IntArray
     scale: float | None
     silhouette: float
 
@@ -219,7 +217,7 @@ def silhouette(D: Any, labels: Any) -> float:
     return float(silhouette_score(D, labels, metric="precomputed"))
 
 
-def medoids_of(D: FloatArray, labels: FloatArray) -> FloatArray:
+def medoids_of(D: FloatArray, labels: LabelArray) -> IntArray:
     """Return the most central member of each cluster."""
     members = [np.flatnonzero(labels == c) for c in np.unique(labels)]
     return np.array([m[np.argmin(D[np.ix_(m, m)].sum(axis=0))] for m in members])
@@ -255,7 +253,7 @@ def _scale(D: FloatArray, scale: float | str) -> float:
     return median_distance(D)
 
 
-def median_distance(D: FloatArray) -> float:
+def median_distance(D: RealArray) -> float:
     """Return the median of the distances between different series; the smallest positive one if that is not above 0."""
     apart = D[np.triu_indices(len(D), 1)]
     middle = float(np.median(apart))
@@ -311,7 +309,7 @@ def _leading(M: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     return values[::-1], vectors[:, ::-1]
 
 
-def labels_by_affinity(A: FloatArray, k: int, rng: np.random.Generator, starts: int = 10) -> FloatArray:
+def labels_by_affinity(A: FloatArray, k: int, rng: np.random.Generator, starts: int = 10) -> LabelArray:
     """Return the clusters by spectral clustering of an adjacency."""
     from sklearn.cluster import KMeans
 
@@ -322,7 +320,7 @@ def labels_by_affinity(A: FloatArray, k: int, rng: np.random.Generator, starts: 
     return _labels_in_order(_quietly(means, rows))
 
 
-def labels_by_medoids(D: FloatArray, k: int, rng: np.random.Generator, starts: int = 10) -> FloatArray:
+def labels_by_medoids(D: FloatArray, k: int, rng: np.random.Generator, starts: int = 10) -> LabelArray:
     """Return the clusters by k-medoids: the nearest of k medoids, of several starts the one with the lowest loss.
 
     No swap of a medoid for another object lowers the loss, the sum of the distances to the nearest medoid. Cost O(n^2)
@@ -395,7 +393,7 @@ def _fasterpam() -> Any:
     return fasterpam
 
 
-def _quietly(means: Any, rows: FloatArray) -> FloatArray:
+def _quietly(means: Any, rows: FloatArray) -> LabelArray:
     """Fit k-means without its warning: with fewer distinct rows than clusters, there are fewer clusters."""
     import warnings
 
@@ -411,7 +409,7 @@ def _eigengap(D: FloatArray, k: int, b: float) -> float:
     return float(values[k - 1] - values[k])
 
 
-def _labels_in_order(labels: FloatArray) -> FloatArray:
+def _labels_in_order(labels: LabelArray) -> LabelArray:
     """Return clusters numbered by their first member, so that the numbers do not depend on the random start."""
     firsts: dict[int, int] = {}
     for label in labels.tolist():
@@ -419,7 +417,7 @@ def _labels_in_order(labels: FloatArray) -> FloatArray:
     return np.array([firsts[label] for label in labels.tolist()])
 
 
-def _check_labels(truth: Any, labels: Any) -> tuple[FloatArray, FloatArray]:
+def _check_labels(truth: Any, labels: Any) -> tuple[AnyArray, AnyArray]:
     truth, labels = np.asarray(truth), np.asarray(labels)
     if truth.ndim != 1 or truth.shape != labels.shape or not len(truth):
         raise ShapeError(

@@ -9,11 +9,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import ByValue
+from condcs._core.arrays import AnyArray, ByValue, FloatArray, IntArray
 from condcs._core.checks import check_choice, check_integer
 from condcs._core.errors import DataError, ShapeError, public
-
-FloatArray = np.ndarray[Any, Any]
 
 Layout = Literal["nct", "ntc"]
 """Order of the axes: series, channels, time (as in aeon) or series, time, channels."""
@@ -38,7 +36,7 @@ class Collection(ByValue):
     """
 
     frames: FloatArray
-    starts: FloatArray
+    starts: IntArray
 
     @property
     def count(self) -> int:
@@ -51,7 +49,7 @@ class Collection(ByValue):
         return int(self.frames.shape[1])
 
     @cached_property
-    def lengths(self) -> FloatArray:
+    def lengths(self) -> IntArray:
         """Number of time points of each series."""
         return np.diff(self.starts)
 
@@ -69,7 +67,7 @@ class Collection(ByValue):
         first, last = self.starts[start], self.starts[stop]
         return Collection(self.frames[first:last], self.starts[start : stop + 1] - first)
 
-    def chosen(self, indices: Sequence[int] | FloatArray) -> Collection:
+    def chosen(self, indices: Sequence[int] | IntArray) -> Collection:
         """Return the series with the given indices, as a copy."""
         return joined([self.series(int(i)) for i in indices])
 
@@ -117,7 +115,7 @@ def check_same_channels(first: str, a: Collection, second: str, b: Collection, l
         )
 
 
-def _from_array(name: str, X: FloatArray, layout: str, missing: str) -> Collection:
+def _from_array(name: str, X: AnyArray, layout: str, missing: str) -> Collection:
     if X.ndim == 2:
         X = X[:, :, None]
     elif X.ndim == 3:
@@ -160,7 +158,7 @@ def _check_frames(name: str, series: Any, layout: str, missing: str) -> FloatArr
     return frames
 
 
-def _numbers(name: str, values: FloatArray) -> FloatArray:
+def _numbers(name: str, values: AnyArray) -> FloatArray:
     if values.dtype.kind not in "fiubO":
         raise DataError(
             f"`{name}` must hold real numbers, got dtype {values.dtype}. Encode labels as numbers, one channel each."
@@ -235,20 +233,20 @@ def embed(series: Any, order: int, *, missing: Missing = "error") -> Any:
     return embed_frames(single.frames, check_windows("series", single, order)[0], order)
 
 
-def embed_frames(frames: FloatArray, windows: FloatArray, order: int) -> tuple[FloatArray, FloatArray]:
+def embed_frames(frames: FloatArray, windows: IntArray, order: int) -> tuple[FloatArray, FloatArray]:
     """Return (x, y) of the windows that start at the given times."""
     reach = windows[:, None] + np.arange(order)
     return frames[reach].reshape(len(windows), -1), frames[windows + order]
 
 
-def whole_windows(frames: FloatArray, order: int) -> FloatArray:
+def whole_windows(frames: FloatArray, order: int) -> IntArray:
     """Return the start times of the windows that contain no NaN, nor does the value that follows."""
     count = max(len(frames) - order, 0)
     gaps = np.concatenate([[0], np.cumsum(np.isnan(frames).any(axis=1))])
     return np.flatnonzero(gaps[order + 1 : order + 1 + count] == gaps[:count])
 
 
-def check_windows(name: str, collection: Collection, order: int) -> list[FloatArray]:
+def check_windows(name: str, collection: Collection, order: int) -> list[IntArray]:
     """Return the starts of the complete windows of every series; raise an error if a series has too few."""
     if not collection.has_gaps:
         shortest = int(np.argmin(collection.lengths))
@@ -302,8 +300,8 @@ class Windowed(ByValue):
 
     collection: Collection
     order: int
-    windows: FloatArray
-    ends: FloatArray
+    windows: IntArray
+    ends: IntArray
 
     @property
     def count(self) -> int:
@@ -332,7 +330,7 @@ class Windowed(ByValue):
         """Return (x, y) of series i: its windows, and the frames that follow them."""
         return embed_frames(self.collection.series(i), self.windows[self.ends[i] : self.ends[i + 1]], self.order)
 
-    def rows(self, chosen: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def rows(self, chosen: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return (x, y) of some windows of the whole collection, given by sorted index."""
         owners = np.searchsorted(self.ends, chosen, side="right") - 1
         times = self.collection.starts[owners] + self.windows[chosen]

@@ -21,6 +21,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, RealArray
 from condcs._core.checks import check_choice
 from condcs._core.errors import BandwidthError, BandwidthWarning, CondcsWarning, ParameterError, warn_caller
 from condcs._core.files import InUseError, atomic_write, locked, reserve, sealed_line, unsealed_line, writing
@@ -29,7 +30,7 @@ from condcs._core.settings import current_settings, one_blas_thread
 from condcs._kernels.bandwidths import median_distance, median_rows
 from condcs._measures.registry import MEASURES, Measure
 from condcs._parallel.spreading import active_workers, spread
-from condcs.timeseries._collection import FloatArray, Windowed
+from condcs.timeseries._collection import Windowed
 
 # --- a measure and its settings ---------------------------------------------------------------------------------------
 
@@ -371,7 +372,7 @@ def distance_matrix(
     *,
     n_jobs: int | None,
     output: MatrixOutput,
-) -> tuple[FloatArray, Fallbacks]:
+) -> tuple[RealArray, Fallbacks]:
     """Compute all pairs of a, or of a with b."""
     other = a if b is None else b
     side = block_side(job, a, other)
@@ -402,7 +403,7 @@ def distance_matrix(
     return (out if kept is None else kept.matrix()), fallbacks
 
 
-def _write(out: FloatArray, row: int, column: int, values: FloatArray, *, mirrored: bool) -> None:
+def _write(out: RealArray, row: int, column: int, values: FloatArray, *, mirrored: bool) -> None:
     if mirrored and row == column:
         values = values + values.swapaxes(-1, -2)
     rows, columns = slice(row, row + values.shape[-2]), slice(column, column + values.shape[-1])
@@ -530,11 +531,11 @@ class MatrixStore:
         self._pending.clear()
         self._flushed = time.monotonic()
 
-    def matrix(self) -> FloatArray:
+    def matrix(self) -> RealArray:
         """Return the matrix, memory-mapped for reading."""
         return np.asanyarray(np.load(self.folder / _MATRIX, mmap_mode="r", allow_pickle=False))
 
-    def _block(self, i: int, j: int) -> FloatArray:
+    def _block(self, i: int, j: int) -> RealArray:
         side = self.side
         return self.values[i * side : (i + 1) * side, j * side : (j + 1) * side]
 
@@ -597,7 +598,7 @@ def _mapped(path: Path, dtype: np.dtype[Any], shape: tuple[int, int]) -> np.memm
     return np.memmap(path, dtype, "r+", header.tell(), shape)
 
 
-def _checksum(values: FloatArray) -> int:
+def _checksum(values: RealArray) -> int:
     return _DONE | zlib.crc32(np.ascontiguousarray(values).data)
 
 

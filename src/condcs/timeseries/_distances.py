@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from condcs._core.arrays import FloatArray, IntArray, RealArray
 from condcs._core.checks import check_integer, check_positive, check_rng
 from condcs._core.errors import DataError, ParameterError, ShapeError, public
 from condcs.timeseries._collection import (
     MIN_WINDOWS,
     Collection,
-    FloatArray,
     Layout,
     Missing,
     check_collection,
@@ -124,7 +124,7 @@ def ccs_pairwise_distance(
     n_jobs: int | None = None,
     output: MatrixOutput = IN_MEMORY,
     **options: Any,
-) -> FloatArray:
+) -> RealArray:
     """Distances between the dynamics of all pairs of series, or of every series of X with every series of Y.
 
     Parameters
@@ -353,7 +353,7 @@ def check_grid(order: Any) -> list[int]:
     return grid
 
 
-def cluster_contrast(D: FloatArray) -> float:
+def cluster_contrast(D: RealArray) -> float:
     """Best mean silhouette over 2 to 10 clusters by average linkage: how distinct clusters are, without labels."""
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
@@ -496,7 +496,7 @@ def self_prediction(
     return np.asarray(np.median(moving, axis=0))
 
 
-def _thinned(windows: FloatArray) -> FloatArray:
+def _thinned(windows: IntArray) -> IntArray:
     if len(windows) <= MOST_WINDOWS:
         return windows
     return np.asarray(windows[np.linspace(0, len(windows) - 1, MOST_WINDOWS).astype(int)])

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import ByValue
+from condcs._core.arrays import ByValue, FloatArray, IntArray, LabelArray
 from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.errors import BandwidthWarning, ShapeError, public
 from condcs.timeseries._clustering import (
@@ -32,7 +32,6 @@ from condcs.timeseries._clustering import (
 from condcs.timeseries._collection import (
     MIN_WINDOWS,
     Collection,
-    FloatArray,
     Layout,
     Missing,
     check_collection,
@@ -144,8 +143,8 @@ class SeriesClusters(ByValue):
         Mean mark of the best settings for each number of clusters; empty if the number was given.
     """
 
-    labels: FloatArray
-    medoids: FloatArray
+    labels: LabelArray
+    medoids: IntArray
     distances: FloatArray
     setting: Setting
     votes: tuple[Setting, ...]
@@ -362,14 +361,14 @@ def _trials(known: dict[Setting, FloatArray], k: int, seed: int) -> list[Trial]:
     return sorted(tried, key=lambda trial: -round(trial.mark, 9))
 
 
-def _both(D: FloatArray, k: int, seed: int) -> tuple[FloatArray, FloatArray]:
+def _both(D: FloatArray, k: int, seed: int) -> tuple[LabelArray, LabelArray]:
     return (
         labels_by_affinity(local_affinity(D), k, check_rng(seed), starts=4),
         labels_by_medoids(D, k, check_rng(seed)),
     )
 
 
-def _balance(labels: FloatArray, k: int) -> float:
+def _balance(labels: LabelArray, k: int) -> float:
     shares = np.bincount(labels) / len(labels)
     shares = shares[shares > 0]
     return float(-(shares * np.log(shares)).sum() / np.log(k))

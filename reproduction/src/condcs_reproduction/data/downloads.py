@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import AnyArray, FloatArray, LabelArray
 from condcs._core.errors import DataError
 
-FloatArray = np.ndarray[Any, Any]
-Arrays = dict[str, FloatArray]
+Arrays = dict[str, AnyArray]
 """Arrays of a data set by name: `X` (of series: series, time, channels), `y` and more."""
 
 CONTENT_TOLERANCE = 1e-4
@@ -26,7 +26,7 @@ MOST_ARCHIVE, MOST_TEXT = 1 << 25, 1 << 22
 UCI = "https://archive.ics.uci.edu/static/public/"
 
 
-def content_sums(X: FloatArray, y: FloatArray) -> tuple[float, float]:
+def content_sums(X: FloatArray, y: LabelArray | FloatArray) -> tuple[float, float]:
     """Return two sums that change with any value, label or order of rows, but hardly with the last printed digit.
 
     The archives hand out text with different numbers of digits, so a hash of bytes would refuse a good file. The
@@ -160,7 +160,7 @@ def _bounded(file: Any, most: int, name: str) -> bytes:
     return content
 
 
-def _labelled(X: FloatArray, labels: FloatArray) -> Arrays:
+def _labelled(X: FloatArray, labels: AnyArray) -> Arrays:
     """Return series with their labels as 0..k-1, numbered in the order of the names (of their values if numbers)."""
     names = sorted(set(labels.tolist()), key=lambda name: (float(name), "") if _is_number(name) else (0.0, str(name)))
     codes = {name: i for i, name in enumerate(names)}

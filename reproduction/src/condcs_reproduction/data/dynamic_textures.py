@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import ByValue
+from condcs._core.arrays import ByValue, FloatArray, LabelArray
 from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.errors import public
-
-FloatArray = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +28,7 @@ class DynamicTextures(ByValue):
     """
 
     X: FloatArray
-    y: FloatArray
+    y: LabelArray
     transitions: FloatArray
     outputs: FloatArray
 

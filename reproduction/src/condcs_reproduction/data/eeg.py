@@ -14,13 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import ByValue
+from condcs._core.arrays import AnyArray, ByValue, LabelArray, RealArray
 from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, public, warn_caller
 from condcs.datasets._npz_files import read_arrays
 from condcs_reproduction.data.loading import DatasetError
-
-FloatArray = np.ndarray[Any, Any]
 
 BCI3B_SUBJECTS = ("S4b", "X11b")
 """Subjects used by the paper; the third one's recording repeats 160 trials by mistake."""
@@ -62,8 +60,8 @@ class EEGTrials(ByValue):
         Files read.
     """
 
-    x: FloatArray
-    y: FloatArray
+    x: RealArray
+    y: LabelArray
     sampling_rate: float
     files: tuple[str, ...]
 
@@ -151,7 +149,7 @@ def _from_gdf(path: Path, labels: Iterable[int] | None, seconds: float) -> EEGTr
     return EEGTrials(_filled(x), y[kept], rate, (str(path),))
 
 
-def _from_export(path: Path) -> tuple[FloatArray, FloatArray]:
+def _from_export(path: Path) -> tuple[RealArray, LabelArray]:
     known = _EXPORT_SHA256.get(path.name)
     if known is not None and hashlib.sha256(path.read_bytes()).hexdigest() != known:
         warn_caller(
@@ -264,7 +262,7 @@ def _mat(path: Path) -> dict[str, Any]:
     return content
 
 
-def _filled(x: FloatArray) -> FloatArray:
+def _filled(x: AnyArray) -> RealArray:
     """Replace missing samples by the mean of their channel in the trial, 0 where nothing is left of it."""
     x = np.array(x, dtype=np.float32)
     missing = ~np.isfinite(x)

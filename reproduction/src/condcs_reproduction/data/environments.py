@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import ByValue
+from condcs._core.arrays import ByValue, FloatArray, LabelArray
 from condcs._core.checks import check_integer, check_rng
 from condcs._core.errors import ParameterError, public
-
-FloatArray = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +29,8 @@ class Environments(ByValue):
     """
 
     x: FloatArray
-    y: FloatArray
-    environment: FloatArray
+    y: LabelArray
+    environment: LabelArray
     n_invariant: int
 
 

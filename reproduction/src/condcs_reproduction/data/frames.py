@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from condcs._core.arrays import AnyArray, FloatArray, LabelArray
 from condcs._core.checks import check_choice
 from condcs._core.errors import DataError, ShapeError, public
-
-FloatArray = np.ndarray[Any, Any]
 
 ENDINGS = (".npy", ".mat")
 
@@ -33,7 +32,7 @@ class Clips:
     """
 
     X: Any
-    y: FloatArray
+    y: LabelArray
     classes: tuple[str, ...]
     files: tuple[str, ...]
 
@@ -114,7 +113,7 @@ def _frames(path: Path) -> FloatArray:
     return table
 
 
-def _mat_array(path: Path) -> FloatArray:
+def _mat_array(path: Path) -> AnyArray:
     from scipy.io import loadmat
 
     found = {name: v for name, v in loadmat(path).items() if not name.startswith("__") and np.ndim(v) >= 2}

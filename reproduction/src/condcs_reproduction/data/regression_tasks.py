@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import ByValue
+from condcs._core.arrays import ByValue, FloatArray
 from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.errors import public
-
-FloatArray = np.ndarray[Any, Any]
 
 REGRESSION_SETS = ("a", "b", "c", "d", "e")
 """Names of the data sets of Simulation I."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from condcs._core.arrays import ByValue
+from condcs._core.arrays import ByValue, FloatArray, LabelArray, RealArray
 from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.errors import public
-
-FloatArray = np.ndarray[Any, Any]
 
 SAMPLING_RATE = 128.0
 """Samples a second."""
@@ -125,10 +123,10 @@ class Recordings(ByValue):
         What differs between the two.
     """
 
-    x_source: FloatArray
-    y_source: FloatArray
-    x_target: FloatArray
-    y_target: FloatArray
+    x_source: RealArray
+    y_source: LabelArray
+    x_target: RealArray
+    y_target: LabelArray
     shift: Shift = field(repr=False)
 
 
@@ -182,7 +180,7 @@ def make_two_subject_eeg(
 
 def _recorded(
     subject: Subject, n: int, n_channels: int, n_times: int, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[RealArray, LabelArray]:
     n_right = min(n - 1, max(1, round(n * subject.right_share)))
     y = rng.permutation(np.repeat([0, 1], [n - n_right, n_right]))
     # The rhythm that imagery attenuates: the right one (1) for the left hand (0), unless the subject is inverted.
