@@ -48,15 +48,16 @@ METHODS: dict[str, dict[str, Any]] = {
     "dtg": {"reward": "conditional_euclidean"},
     "dtg-mmd": {"reward": "joint_mmd"},
     "dtg-cs": {"reward": "conditional_cs"},
-    "local": {"reward": "local", "memory": 1_000},
-    "local-change": {"reward": "local", "memory": 1_000, "novelty": 0.0},
-    "local-novelty": {"reward": "local", "memory": 1_000, "change": 0.0},
+    "local": {"reward": "local", "memory": 3_000},
+    "local-change": {"reward": "local", "memory": 3_000, "novelty": 0.0},
+    "local-novelty": {"reward": "local", "memory": 3_000, "change": 0.0},
     "local-remembers": {"reward": "local"},
-    "control-forgets": {"reward": "nothing", "memory": 1_000},
-    "prediction-forgets": {"reward": "prediction", "memory": 1_000},
+    "control-forgets": {"reward": "nothing", "memory": 3_000},
+    "prediction-forgets": {"reward": "prediction", "memory": 3_000},
 }
-"""Methods compared; all share `SHARED`. "local" is the agent "dtg-local": its values forget what has left its buffer.
-After it come the two parts of its reward alone, the same without forgetting, and its rivals with it."""
+"""Methods compared; all share `SHARED`. "local" is the agent "dtg-local": its values forget what was not
+tried for three lengths of its buffer. After it come the two parts of its reward alone, the same without forgetting, and
+its rivals with it."""
 
 SHARED: dict[str, float] = {
     "learning_rate": 0.5,

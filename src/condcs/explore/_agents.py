@@ -32,6 +32,10 @@ Reward = Literal["nothing", "local"] | BufferMeasure
 REWARDS: tuple[Reward, ...] = ("nothing", "local", *BUFFER_MEASURES)
 """What agents learn from."""
 
+_MEMORY = 3
+"""Memory of the local agent's values, in lengths of its buffer. Shorter, it loses what it has learnt of rare
+successes, as in a wind that mostly blows it back; longer, it is slow to notice that a door has opened."""
+
 _REWARD_OF: dict[Method, Reward] = {
     "random": "nothing",
     "dtg": "conditional_euclidean",
@@ -146,8 +150,7 @@ def hyperparameters(environment: EnvironmentName, method: Method) -> Hyperparame
     base = ENVIRONMENTS[environment]
     if method == "random":
         return replace(base, epsilon=1.0, initial_value=0.0)
-    # Where the buffer has forgotten what a step does, the local agent's values have to forget it as well.
-    return replace(base, reward=_REWARD_OF[method], memory=base.buffer if method == "dtg-local" else 0)
+    return replace(base, reward=_REWARD_OF[method], memory=_MEMORY * base.buffer if method == "dtg-local" else 0)
 
 
 class RandomAgent:
