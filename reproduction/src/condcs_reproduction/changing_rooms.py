@@ -140,6 +140,30 @@ def changing_room(name: str, *, size: int = SIZE, **parameters: float) -> Any:
     return Environment(MAZE, np.array(values), passages, np.array(MOVES, np.float64), np.zeros(3), scale, np.zeros(3))
 
 
+def drawn_rooms(rng: int) -> list[tuple[str, dict[str, Any]]]:
+    """Return nine windy rooms and eight with a door, of random parameters: names and parameters for `steps_in_room`.
+
+    Examples
+    --------
+    >>> drawn_rooms(202)[0]
+    ('wind', {'size': 9, 'wind': 0.72, 'period': 2500})
+    """
+    draw = np.random.default_rng(rng)
+
+    def integer(low: int, high: int) -> int:
+        return int(draw.integers(low, high))
+
+    rooms: list[tuple[str, dict[str, Any]]] = []
+    for _ in range(9):
+        size, wind = integer(8, 15), round(float(draw.uniform(0.5, 1)), 2)
+        rooms.append(("wind", {"size": size, "wind": wind, "period": 500 * integer(3, 11)}))
+    for _ in range(8):
+        size = integer(8, 15)
+        place = {"door_column": integer(3, size - 3), "door_row": integer(0, size)}
+        rooms.append(("door", {"size": size, **place, "door_time": 500 * integer(2, 11)}))
+    return rooms
+
+
 @public
 def steps_in_room(
     method: str, name: str, *, repeats: int = 100, steps: int = STEPS, rng: int = 0, **parameters: Any

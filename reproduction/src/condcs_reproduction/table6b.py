@@ -110,7 +110,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         "that never change their distribution. door: a door that opens late. A run that misses the goal counts as "
         f"{limit:,} steps.",
         "All methods share the value function, its initial value and all hyper-parameters. They differ in the reward, "
-        "and in whether values forget what was not tried for 1,000 steps: DTG-local does, its rivals only where it is "
+        "and in whether values forget what was not tried for 3,000 steps: DTG-local does, its rivals only where it is "
         "said. RND is the error of a linear predictor of random features.",
     ]
     return Report(experiment.title, grids, notes, beyond_paper=True)
