@@ -103,11 +103,13 @@ $(VENV)/.installed-cli: pyproject.toml reproduction/pyproject.toml constraints.t
 
 # The tests run with the versions of requirements-dev.lock, whose files are checked by their hashes; torch is not among
 # them, because it comes in many builds (constraints.txt). uv takes a tenth of pip's processor time for them, but does not
-# read pip's settings: where it fails, as behind a mirror, pip follows. The extra `dev` includes `cli`, hence both stamps.
+# read pip's settings: where it fails, as behind a mirror, pip follows. Modules are compiled at once, as pip does: a module
+# that is compiled when first imported, with a warning, would fail in tests that make errors of warnings. The extra `dev`
+# includes `cli`, hence both stamps.
 $(VENV)/.installed-dev: pyproject.toml reproduction/pyproject.toml constraints.txt requirements-dev.lock | $(VENV)/.created
 	@echo "Installing condcs[dev] into $(VENV) (a few minutes the first time)"
 	@$(PIP_INSTALL) torch uv
-	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --require-hashes -r requirements-dev.lock || \
+	@$(BIN)/uv pip install -q --compile-bytecode --python $(BIN)/python --no-deps --require-hashes -r requirements-dev.lock || \
 		$(PIP_INSTALL) --no-deps --require-hashes -r requirements-dev.lock
 	@$(PIP_INSTALL) --no-deps -e . -e reproduction
 	@touch $(VENV)/.installed-cli $@
