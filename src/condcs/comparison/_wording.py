@@ -271,9 +271,9 @@ def effects(found: Comparison) -> Lines:
             rows.append((f"average change of {_what(column)}", *_estimate(column, effect.average, signed=True)))
         rows.append((f"change of {_what(column)} (root mean square)", *_estimate(column, effect.size)))
         if effect.spread is not None:
-            rows.append(
-                (f"change of the spread of {column.name}", *_estimate(column, effect.spread.change, signed=True))
-            )
+            # The interval of the spread covers 97.5%: see `measure_effect`.
+            what = f"change of the spread of {column.name} (97.5%)"
+            rows.append((what, *_estimate(column, effect.spread.change, signed=True)))
     return Lines(("for the same inputs", "estimate", "95% interval"), tuple(rows), frozenset({"estimate"}))
 
 
