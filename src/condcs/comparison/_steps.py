@@ -30,11 +30,12 @@ from condcs._inference.loss_split import LossChange, split_change
 from condcs._inference.regions import Ground, mean_steps
 from condcs._inference.resampling import ROUNDING, largest_studentised, pvalue
 from condcs._inference.results import Estimate
-from condcs._inference.smoothing import Smoother, median_square, squared_distances
+from condcs._inference.smoothing import Smoother, squared_distances
 from condcs._inference.statistics import AGGREGATE_MULTIPLES
 from condcs._inference.views import adjusted_values
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._inference.witness import Witness
+from condcs._kernels import bandwidths
 from condcs._kernels.log_kernels import Kernel, KernelName
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
@@ -45,7 +46,6 @@ Features = list[FloatArray]
 
 INTERVAL_RESAMPLES = 100
 
-_MEDIAN_ROWS = 500
 LANDMARKS = 100
 """Rows at which the kernel on the inputs is exact; the test is exact whatever their number."""
 INPUT_ROWS = 50_000
@@ -311,18 +311,11 @@ def standardised(columns: Sequence[Column], p: FloatArray, q: FloatArray) -> tup
 
 
 def median_widths(columns: Sequence[Column], values: FloatArray) -> FloatArray:
-    """One width per column: the median distance over all numbers jointly, each in units of its spread, of some rows.
-
-    Categories have none (1 stands for it).
-    """
+    """One width per column by the rule "median", over the numbers alone; categories have none (1 stands for it)."""
     numeric = np.array([not column.is_category for column in columns])
     widths = np.ones(len(columns))
     if numeric.any():
-        places = np.linspace(0, len(values) - 1, min(len(values), _MEDIAN_ROWS)).astype(np.int64)
-        some = values[places][:, numeric]
-        spread = some.std(axis=0)
-        spread[spread == 0] = 1.0
-        widths[numeric] = spread * math.sqrt(median_square(squared_distances(some / spread, some / spread)))
+        widths[numeric] = bandwidths.median_widths(values[:, numeric])[0]
     return widths
 
 
