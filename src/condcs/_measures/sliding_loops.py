@@ -41,34 +41,17 @@ def conditional_terms(a_own: float, b_own: float, a_other: float, b_other: float
 
 
 class Window(NamedTuple):
-    """Rows in slots, their groups and their sums.
+    """Rows in slots, their groups and their sums."""
 
-    Attributes
-    ----------
-    values : array of shape (d_x + d_y, capacity)
-        The rows, one per column: x above y.
-    inverse_widths : array of shape (d_x + d_y,)
-        One over each bandwidth.
-    group : array of shape (capacity,)
-        0 for the old group, 1 for the new, -1 for an empty slot.
-    sums, peaks, shifts, rests : arrays of shape (4, capacity)
-        A old, A new, B old, B new; the largest value of each sum since it was last summed afresh; its scale, in two
-        parts.
-    sizes : array of shape (6,)
-        d_x, slots in use, rows of the old and of the new group, number of sums with a shift, next row to refresh.
-    work : array of shape (7, capacity)
-        Scratch.
-    """
-
-    values: FloatArray
-    inverse_widths: FloatArray
-    group: IntArray
-    sums: FloatArray
-    peaks: FloatArray
-    shifts: FloatArray
+    values: FloatArray  # d_x + d_y x capacity: the rows, one per column, x above y
+    inverse_widths: FloatArray  # one over each bandwidth
+    group: IntArray  # 0 for the old group, 1 for the new, -1 for an empty slot
+    sums: FloatArray  # 4 x capacity: A old, A new, B old, B new
+    peaks: FloatArray  # the largest value of each sum since it was last summed afresh
+    shifts: FloatArray  # the scale of each sum, in two parts
     rests: FloatArray
-    sizes: IntArray
-    work: FloatArray
+    sizes: IntArray  # d_x, slots in use, rows of either group, number of sums with a shift, next row to refresh
+    work: FloatArray  # 7 x capacity
 
 
 def empty_window(capacity: int, dim_x: int, widths: FloatArray) -> Window:

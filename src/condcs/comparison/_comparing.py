@@ -382,17 +382,9 @@ _LEAST_PROBABILITY = 1e-6
 
 @dataclass(frozen=True)
 class LossColumn:
-    """Where the loss of a row comes from.
+    """Where the loss of a row comes from."""
 
-    Attributes
-    ----------
-    option : str
-        The option that named it: "prediction" or "loss".
-    column : str or int
-        The column.
-    """
-
-    option: str
+    option: str  # that named it: "prediction" or "loss"
     column: str | int
 
 

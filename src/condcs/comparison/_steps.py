@@ -409,24 +409,12 @@ _BIN_EDGES = np.linspace(0, 1, 11)[1:-1]
 
 @dataclass(frozen=True, eq=False)
 class Places(ByValue):
-    """Regions, and the local divergence at some rows.
+    """Regions, and the local divergence at some rows."""
 
-    Attributes
-    ----------
-    explanation : Explanation
-        The regions in which a change is significant, and what became of each input.
-    pair : Pair
-        The tables.
-    shown : tuple of int
-        For each response, the label whose share is shown (0 for numbers).
-    seed : int
-        Of the local divergence.
-    """
-
-    explanation: Explanation
+    explanation: Explanation  # the regions in which a change is significant, and what became of each input
     pair: Pair
-    shown: tuple[int, ...]
-    seed: int
+    shown: tuple[int, ...]  # for each response, the label whose share is shown (0 for numbers)
+    seed: int  # of the local divergence
 
     @property
     def regions(self) -> tuple[Region, ...]:
