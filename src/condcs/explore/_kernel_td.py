@@ -23,6 +23,9 @@ INITIAL, LEARNING_RATE, DISCOUNT, MERGE_EXPONENT = range(4)
 # Entries of `Values.sizes`.
 COUNT, CURRENT, LEARNT = range(3)
 
+HERE, AHEAD = np.int64(0), np.int64(1)
+"""The two states: of numpy's type, because plain numbers in a call are types of their own to numba."""
+
 compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
 
 
@@ -46,7 +49,7 @@ class Values(NamedTuple):
 
 @compiled
 def look(values: Any, which: int, state: Any, scale: float) -> None:
-    """Make `state` the current one (0) or the next one (1), and fill in the values of all actions there."""
+    """Make `state` the current one (`HERE`) or the next (`AHEAD`), and fill in the values of all actions there."""
     n = values.sizes[COUNT]
     slot = (values.sizes[CURRENT] + which) % 2
     for c in range(state.size):
