@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 import condcs
-
-FloatArray = np.ndarray[Any, Any]
+from condcs._core.arrays import FloatArray
 
 ROWS, RUNS = 200, 100
 SHIFT = 0.5

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 import condcs
+from condcs._core.arrays import FloatArray
 
 ROWS, RUNS, RESAMPLES, LEVEL = 200, 100, 200, 0.05
-FloatArray = np.ndarray
 Test = Callable[[FloatArray, FloatArray, FloatArray, int], float]
 
 # What x2 adds to y = z1^2 + z2 + noise, given z; x2 itself follows z.

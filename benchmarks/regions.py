@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import condcs
+from condcs._core.arrays import FloatArray
 
-Array = np.ndarray[Any, Any]
 ROWS = 400
 RUNS = 20
 
@@ -39,7 +39,7 @@ class Pair:
     uneven: bool = False
     shift: str = "mean"
 
-    def draw(self, rng: np.random.Generator) -> tuple[Array, Array, Array, Array]:
+    def draw(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return x and y of both samples, labels 0 and 1 of the rows, and which rows lie in the region."""
         x = rng.normal(size=(2 * ROWS, self.columns))
         second = np.arange(2 * ROWS) >= ROWS
@@ -67,7 +67,9 @@ class Pair:
             signal = signal + np.linspace(-1, 1, len(self.labels[0]))[x[:, 0].astype(int)] * x[:, 1]
         return x, self._response(signal, x[:, numbers], inside & second, rng), second, inside
 
-    def _response(self, signal: Array, first: Array, changed: Array, rng: np.random.Generator) -> Array:
+    def _response(
+        self, signal: FloatArray, first: FloatArray, changed: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
         if self.kind == "share":
             chance = 1 / (1 + np.exp(-(signal + self.change * changed)))
             return (rng.random(len(signal)) < chance).astype(float)
@@ -109,7 +111,7 @@ UNCHANGED = {
 }
 
 
-def listed(pair: Pair, seed: int, say: Callable[..., Any] = condcs.explain) -> tuple[Array, Array]:
+def listed(pair: Pair, seed: int, say: Callable[..., Any] = condcs.explain) -> tuple[FloatArray, FloatArray]:
     """Return which rows lie in the regions that are listed, and which in the true one."""
     rng = np.random.default_rng([2026, seed])
     x, y, second, truth = pair.draw(rng)

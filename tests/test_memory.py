@@ -6,8 +6,6 @@ import textwrap
 
 import pytest
 
-LIMIT_MB = 400
-
 # One n x n array in double precision would take 800 MB at this size.
 ROWS = 5_000
 
@@ -52,15 +50,19 @@ print(peak() - before)
 
 
 @pytest.mark.parametrize(
-    "code",
+    ("code", "limit_mb"),
     [
-        pytest.param(FORWARD, id="numpy"),
-        pytest.param(BACKWARD, id="torch-gradient"),
-        pytest.param(JAX_BACKWARD, id="jax-gradient", marks=pytest.mark.slow),
+        # Features and sums of all rows, a few MB, and tiles of half a megabyte: 15 MB.
+        pytest.param(FORWARD, 60, id="numpy"),
+        # About ten arrays of 2^20 doubles, 8 MB each: 45 to 95 MB, by what the allocator gives back. Row blocks in
+        # checkpoints, which keep what they were given, take 350 to 530.
+        pytest.param(BACKWARD, 200, id="torch-gradient"),
+        # As the compiler plans it, 280 MB.
+        pytest.param(JAX_BACKWARD, 400, id="jax-gradient", marks=pytest.mark.slow),
     ],
 )
-def test_peak_memory_above_the_inputs(code):
+def test_peak_memory_above_the_inputs(code, limit_mb):
     """10,000 pooled rows; in a process of its own, because the peak of a process never falls."""
     script = textwrap.dedent(PREPARE) + textwrap.dedent(code)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < LIMIT_MB
+    assert float(done.stdout) < limit_mb

@@ -38,8 +38,7 @@ def test_the_tests_are_those_of_the_library():
     ours = compare_relation(pair, ground, **options)
     left = ground.smoother.residuals(np.concatenate([sp, sq]))[0]
     width, width_y = median_widths(pair.x, np.concatenate([zp, zq])), median_widths(pair.y, left)
-    # Units of a column are its deviation here and its median difference there, 0.95 deviations of a normal sample.
-    np.testing.assert_allclose(width, condcs.bandwidth(zp, zq), rtol=0.1)
+    np.testing.assert_allclose(width, condcs.bandwidth(zp, zq), rtol=1e-9)
     np.testing.assert_allclose(width_y, condcs.bandwidth(left[:60], left[60:]), rtol=1e-9)
     theirs = condcs.conditional_test(
         zp, sp, zq, sq, bandwidth_x=width, bandwidth_y=width_y, n_resamples=59, rng=3, propensity=ground.propensity

@@ -197,6 +197,12 @@ BAD = {
         ParameterError,
         "`stopping` must be a condcs.nn.Stopping",
     ),
+    "loss options": (
+        {"loss_options": {"sigma": 1.0}},
+        (XS, YS, XT),
+        ParameterError,
+        "`sigma` must be an option of 'cs'",
+    ),
     "shapes": ({}, (XS, YS, XT[:, :2]), ShapeError, "must have the same shape but for the number of rows"),
     "labels": ({}, (XS, YS[:3], XT), ShapeError, "`y` must have one label per row"),
     "one class": ({}, (XS, 0 * YS, XT), DataError, "`y` must hold at least two classes"),

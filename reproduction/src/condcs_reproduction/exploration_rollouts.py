@@ -19,7 +19,7 @@ from condcs.explore import _kernel_td as kernel_td
 from condcs.explore._agents import METHODS as OWN_METHODS
 from condcs.explore._agents import hyperparameters
 from condcs.explore._buffer import BUFFER_MEASURES, neighbour_divergence
-from condcs.explore._kernel_td import CURRENT
+from condcs.explore._kernel_td import AHEAD, CURRENT, HERE
 from condcs.explore._local_reward import local_reward
 from condcs.explore._spaces import EnvironmentName
 from condcs_reproduction.exploration_environments import MAZE, Environment, observe, step
@@ -217,7 +217,7 @@ def _rollout(
     n_actions = environment.actions.shape[0]
     is_random = agent.options[EPSILON] >= 1.0
     if not is_random:
-        kernel_td.look(values, 0, seen, scale)
+        kernel_td.look(values, HERE, seen, scale)
     goals, first = 0, -1
     for t in range(steps):
         if is_random:
@@ -229,7 +229,7 @@ def _rollout(
         if t < path.shape[0]:
             path[t] = state
         if not is_random:
-            kernel_td.look(values, 1, upcoming, scale)
+            kernel_td.look(values, AHEAD, upcoming, scale)
             if agent.reward == GOAL:
                 reward = 1.0 if reached else 0.0
             elif agent.reward != EXTRINSIC:
@@ -245,7 +245,7 @@ def _rollout(
             state[:] = environment.start
             observe(environment, state, seen)
             if not is_random:
-                kernel_td.look(values, 1, seen, scale)
+                kernel_td.look(values, AHEAD, seen, scale)
         if not is_random:
             kernel_td.advance(values)
     return steps, goals, first

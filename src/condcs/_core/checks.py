@@ -22,27 +22,13 @@ Parts = Sequence[tuple[str, Any]]
 
 @dataclass(frozen=True)
 class Variable:
-    """One variable of the pooled sample, checked.
+    """One variable of the pooled sample, checked."""
 
-    Attributes
-    ----------
-    values : array of shape (n, d)
-        All groups, one after the other. Label columns hold integer codes.
-    sizes : tuple of int
-        Rows of each group.
-    names : tuple of str
-        Column names, from a DataFrame or made up ("x1", "x2", ...).
-    title : str
-        How messages call it: "`xp` and `xq`".
-    labels : tuple of bool
-        Which columns are labels; empty means none.
-    """
-
-    values: Array
-    sizes: tuple[int, ...]
-    names: tuple[str, ...]
-    title: str
-    labels: tuple[bool, ...] = ()
+    values: Array  # n x d: all groups, one after the other; label columns hold integer codes
+    sizes: tuple[int, ...]  # rows of each group
+    names: tuple[str, ...]  # of the columns: from a DataFrame, or made up ("x1", "x2", ...)
+    title: str  # how messages call it: "`xp` and `xq`"
+    labels: tuple[bool, ...] = ()  # which columns are labels; empty means none
 
 
 def check_variable(
@@ -510,18 +496,10 @@ def label_type(count: int) -> np.dtype[np.generic]:
 
 @dataclass(frozen=True)
 class Groups:
-    """Disjoint groups that lie one after the other in the pool: a block-diagonal weight matrix W (n x G).
+    """Disjoint groups that lie one after the other in the pool: a block-diagonal weight matrix W (n x G)."""
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        Rows of each group.
-    weights : array of shape (n,), optional
-        Weight of each pooled row; None means one everywhere.
-    """
-
-    sizes: tuple[int, ...]
-    weights: Array | None = None
+    sizes: tuple[int, ...]  # rows of each group
+    weights: Array | None = None  # of each pooled row; None means one everywhere
 
     @property
     def n(self) -> int:

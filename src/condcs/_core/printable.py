@@ -11,14 +11,7 @@ def harmless(text: str, keep: str = "") -> str:
     r"""Show characters that a terminal would obey, or hide, as the escapes that `repr` writes for them.
 
     These are the control characters (escape sequences begin with one), marks that turn the direction of writing, other
-    invisible characters, and surrogates, which no encoding has.
-
-    Parameters
-    ----------
-    text : str
-        Any text.
-    keep : str
-        Characters to leave as they are.
+    invisible characters, and surrogates, which no encoding has. Those in `keep` stay as they are.
 
     Examples
     --------
@@ -33,14 +26,7 @@ def harmless(text: str, keep: str = "") -> str:
 def alike(*values: float, length: float | None = None, signed: bool = False) -> list[str]:
     """Write numbers that belong together, rounded alike: to two digits of the length between them, or three.
 
-    Parameters
-    ----------
-    *values : float
-        An estimate and the ends of its interval, say.
-    length : float, optional
-        What two digits are shown of, if that is not the range of the numbers.
-    signed : bool
-        Whether positive numbers have a sign too.
+    An estimate and the ends of its interval, say. `length` is given if that is not the range of the numbers.
 
     Examples
     --------

@@ -18,18 +18,10 @@ from condcs._core.errors import ParameterError
 
 @dataclass(frozen=True)
 class Settings:
-    """Execution settings.
+    """Execution settings."""
 
-    Attributes
-    ----------
-    n_threads : int
-        Threads of the tiled CPU path.
-    tile : int
-        Rows and columns of one tile. 256 x 256 doubles are half a megabyte: a tile stays in a core's second-level
-        cache.
-    """
-
-    n_threads: int
+    n_threads: int  # of the tiled CPU path
+    # Rows and columns of one tile: 256 x 256 doubles, half a megabyte, stay in a core's second-level cache.
     tile: int = 256
 
 

@@ -378,32 +378,37 @@ def median_differences(columns: FloatArray) -> tuple[FloatArray, IntArray]:
     Each line is in ascending order. If more than half of its differences are 0, the lowest percentile above 50 that is
     positive, with its number; if all are, 0 and 50. O(n log n), without making all n(n - 1)/2 differences.
     """
-    d, n = columns.shape
-    pairs = n * (n - 1) // 2
+    d = columns.shape[0]
     widths, percentiles = np.zeros(d), np.full(d, 50)
     for c in range(d):
-        upper, lower = _ranked_difference(columns[c], pairs // 2)
+        upper, lower, percentile = _middle_differences(columns[c])
         if upper > 0.0:
-            ratio = lower / upper if pairs % 2 == 0 else 1.0
-            widths[c] = upper * math.sqrt(0.5 * (1.0 + ratio * ratio))
-            continue
-        for percentile in range(51, 101):
-            width, _ = _ranked_difference(columns[c], math.ceil(percentile * (pairs - 1) / 100))
-            if width > 0.0:
-                widths[c], percentiles[c] = width, percentile
-                break
+            ratio = lower / upper
+            widths[c], percentiles[c] = upper * math.sqrt(0.5 * (1.0 + ratio * ratio)), percentile
     return widths, percentiles
 
 
 @inner()
 def median_squared_difference(values: Any) -> Any:
     """Median of the squared differences over all pairs of sorted numbers, and how it was found, as in `median_of`."""
+    upper, lower, percentile = _middle_differences(values)
+    if upper > 0.0:
+        return 0.5 * (upper * upper + lower * lower), int(percentile > 50)
+    return 1.0, 2
+
+
+@inner()
+def _middle_differences(values: Any) -> Any:
+    """Return the two middle differences between sorted numbers, which may be one, and 50.
+
+    If the median is 0: twice that of the lowest positive percentile above it, and which one it is; if all are, 0.
+    """
     pairs = values.size * (values.size - 1) // 2
     upper, lower = _ranked_difference(values, pairs // 2)
     if upper > 0.0:
-        return (0.5 * (upper * upper + lower * lower) if pairs % 2 == 0 else upper * upper), 0
+        return upper, (lower if pairs % 2 == 0 else upper), 50
     for percent in range(FALLBACK_PERCENT, 101):
         width, _ = _ranked_difference(values, math.ceil((pairs - 1) * (percent / 100)))
         if width > 0.0:
-            return width * width, 1
-    return 1.0, 2
+            return width, width, percent
+    return 0.0, 0.0, 50

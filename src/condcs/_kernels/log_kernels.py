@@ -28,21 +28,11 @@ KERNELS = get_args(KernelName)
 
 
 class LogKernel:
-    """Exponents of one kernel over the pooled sample.
+    """Exponents of one kernel over the pooled sample."""
 
-    Attributes
-    ----------
-    may_vanish : bool
-        Whether the kernel can be exactly zero (exponent minus infinity).
-    reaches_far : bool
-        Whether exponents can be so large that their rounding shows in differences between them.
-    floats_per_pair : int
-        Numbers held in memory for each pair while a block is evaluated.
-    """
-
-    may_vanish = False
-    reaches_far = False
-    floats_per_pair = 1
+    may_vanish = False  # whether the kernel can be exactly zero (exponent minus infinity)
+    reaches_far = False  # whether exponents can be so large that their rounding shows in differences between them
+    floats_per_pair = 1  # numbers held in memory for each pair while a block is evaluated
 
     def __init__(self, backend: Backend, left: Rows, right: Rows | None = None) -> None:
         self.backend = backend
@@ -147,12 +137,8 @@ class Differences(LogKernel):
 class Condensed(LogKernel):
     r"""Gaussian kernel on a small numpy pool: the exponents of all pairs i < j, found at once by differences.
 
-    A few hundred microseconds are mostly calls from Python, so small pools take as few of them as possible.
-
-    Attributes
-    ----------
-    exponents : array, shape (n (n - 1) / 2,)
-        :math:`-|z_i - z_j|^2 / 2` in the order of scipy's `pdist`.
+    A few hundred microseconds are mostly calls from Python, so small pools take as few of them as possible. The
+    `exponents`, :math:`-|z_i - z_j|^2 / 2`, are in the order of scipy's `pdist`.
     """
 
     reaches_far = True

@@ -26,27 +26,13 @@ _TILE = 256, 512
 
 @dataclass(frozen=True)
 class RowChunk:
-    """Some rows of the pool.
+    """Some rows of the pool."""
 
-    Attributes
-    ----------
-    values : tuple of array, shape (n, d)
-        The variables, in double precision; label columns hold codes.
-    weights : array, shape (n,)
-        Weights of the rows.
-    groups : array of int, shape (n,)
-        The group of each row. Chunks of a source hold one group.
-    index : array of int, shape (n,)
-        Which row of its group each is.
-    codes : array of int, shape (n,)
-        The category of each row: rows of different categories have no similarity. All 0 where there are no labels.
-    """
-
-    values: tuple[FloatArray, ...]
+    values: tuple[FloatArray, ...]  # the variables (n x d each); label columns hold codes
     weights: FloatArray
-    groups: IntArray
-    index: IntArray
-    codes: IntArray
+    groups: IntArray  # the group of each row; chunks of a source hold one group
+    index: IntArray  # which row of its group each is
+    codes: IntArray  # categories, between which there is no similarity; all 0 where there are no labels
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -66,24 +52,12 @@ def joined_rows(*chunks: RowChunk) -> RowChunk:
 
 @dataclass(frozen=True)
 class RowKernels:
-    """Kernels of several variables with fixed bandwidths, and the products of them whose sums are wanted.
+    """Kernels of several variables with fixed bandwidths, and the products of them whose sums are wanted."""
 
-    Attributes
-    ----------
-    options : tuple of KernelOption
-        The kernel of each variable.
-    widths : tuple of array or None
-        Its bandwidths, one per column.
-    centres : tuple of array
-        The middle of its values: distances are found from there.
-    products : tuple of tuple of int
-        Which variables enter each product: ``((0,), (0, 1))`` is K and K L.
-    """
-
-    options: tuple[KernelOption, ...]
-    widths: tuple[FloatArray | None, ...]
-    centres: tuple[FloatArray, ...]
-    products: tuple[tuple[int, ...], ...]
+    options: tuple[KernelOption, ...]  # the kernel of each variable
+    widths: tuple[FloatArray | None, ...]  # its bandwidths, one per column
+    centres: tuple[FloatArray, ...]  # the middle of its values: distances are found from there
+    products: tuple[tuple[int, ...], ...]  # which variables enter each product: ((0,), (0, 1)) is K and K L
 
     def on(self, values: Sequence[FloatArray]) -> list[LogKernel]:
         """Return the products on some rows."""

@@ -348,14 +348,11 @@ def _rows_against_all(kernel: LogKernel, left: Rows, right: Rows, groups: Groups
 
 
 def _by_row_blocks(kernel: LogKernel, groups: Groups, weights: Array | None, step: int) -> Array:
-    n = groups.n
-    if step >= n:
-        return _rows_against_all(kernel, kernel.left, kernel.right, groups, weights)
     blocks = [
         _rows_against_all(kernel, tuple(a[i : i + step] for a in kernel.left), kernel.right, groups, weights)
-        for i in range(0, n, step)
+        for i in range(0, groups.n, step)
     ]
-    return kernel.backend.xp.concat(blocks)
+    return blocks[0] if len(blocks) == 1 else kernel.backend.xp.concat(blocks)
 
 
 def _jax_tiled(kernel: LogKernel, groups: Groups, weights: Array | None) -> Array:

@@ -22,30 +22,14 @@ _TILE = 512
 
 @dataclass(frozen=True)
 class Known:
-    """Rows of exact masses: landmarks and pilot rows, drawn before anything is known, and anchors of earlier draws.
-
-    Attributes
-    ----------
-    rows : RowChunk
-        The rows.
-    landmark : array of bool
-        Which are landmarks.
-    share : array
-        How many rows each stands for among those that it was drawn from; 0 for landmarks.
-    draw : array of int
-        Which draw it belongs to: 0 for pilot rows (and landmarks), then 1, 2, ...
-    log_masses : array, shape (products, landmarks and pilot rows, G)
-        Exact log masses of the first of them.
-    added : array, shape (rows, K)
-        What they add to the sums.
-    """
+    """Rows of exact masses: landmarks and pilot rows, drawn before anything is known, and anchors of earlier draws."""
 
     rows: RowChunk
-    landmark: BoolArray
-    share: FloatArray
-    draw: IntArray
-    log_masses: FloatArray
-    added: FloatArray
+    landmark: BoolArray  # which are landmarks
+    share: FloatArray  # how many rows each stands for among those that it was drawn from; 0 for landmarks
+    draw: IntArray  # which draw it belongs to: 0 for pilot rows (and landmarks), then 1, 2, ...
+    log_masses: FloatArray  # products x landmarks and pilot rows x G, exact
+    added: FloatArray  # rows x K: what they add to the sums
 
     @property
     def expansion(self) -> FloatArray:
@@ -66,26 +50,14 @@ class Known:
 
 @dataclass(frozen=True)
 class LowRank:
-    """Approximate masses of any row: kernel values at the landmarks of its category, times their loadings.
-
-    Attributes
-    ----------
-    landmarks : RowChunk
-        The landmarks.
-    loadings : array, shape (products, landmarks, G)
-        Masses of the landmarks times the inverse of their Gram matrix.
-    shares : array, shape (landmarks, G)
-        What each landmark stands for in its group, for sums of wider kernels.
-    codes, absent : array, shapes (categories,) and (categories, G)
-        Which categories a group does not have.
-    """
+    """Approximate masses of any row: kernel values at the landmarks of its category, times their loadings."""
 
     kernels: RowKernels
     landmarks: RowChunk
-    loadings: FloatArray
-    shares: FloatArray
-    codes: IntArray
-    absent: BoolArray
+    loadings: FloatArray  # products x landmarks x G: masses of the landmarks times the inverse of their Gram matrix
+    shares: FloatArray  # landmarks x G: what each stands for in its group, for sums of wider kernels
+    codes: IntArray  # of the categories
+    absent: BoolArray  # categories x G: which of them a group does not have
 
     def log_masses(self, rows: RowChunk) -> tuple[FloatArray, FloatArray]:
         """Return log masses (products x rows x G), and what is known of how good they are (4 x rows).
@@ -146,24 +118,15 @@ def low_rank_of(source: RowSource, known: Known) -> LowRank:
 
 @dataclass(frozen=True)
 class Model:
-    """What is expected of every row: what it adds to the sums, and what a regression on that leaves to be corrected.
-
-    Attributes
-    ----------
-    gradient : array, shape (K,)
-        Derivatives of the divergence by its sums, roughly: sums are those that the pilot rows stand for.
-    fits : array, shape (3, G, 6)
-        Coefficients of the logarithms of what is left of a row, of what it adds, and of the same without a look at its
-        approximate masses, which can be far off at the margins of the data.
-    parts : array, shape (4, G)
-        Factors of the parts of a probability: these three, and the weight.
-    """
+    """What is expected of every row: what it adds to the sums, and what a regression on that leaves to be corrected."""
 
     measure: RowSums
     low_rank: LowRank
-    gradient: FloatArray
+    gradient: FloatArray  # of the divergence by its K sums, roughly: those that the pilot rows stand for
+    # 3 x G x 6: coefficients of the logarithms of what is left of a row, of what it adds, and of the same without a
+    # look at its approximate masses, which can be far off at the margins of the data.
     fits: FloatArray
-    parts: FloatArray
+    parts: FloatArray  # 4 x G: factors of the parts of a probability, these three and the weight
 
     def approximately_added(self, rows: RowChunk) -> tuple[FloatArray, FloatArray]:
         """Return what the approximate masses say that rows add (rows x K), and what logarithms are regressed on."""

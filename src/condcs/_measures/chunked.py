@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
@@ -105,18 +105,13 @@ def chunked_divergence(
         )
     if x is not None and not chosen.takes_x:
         raise ParameterError(f"`x` must be None for {measure!r}, which compares p(y), got {x!r}. Leave it out.")
-    named = {"x": x, "y": y} if chosen.takes_x else {"y": y}
     variables = []
-    for which, given in named.items():
+    for which, given in {"x": x, "y": y}.items() if chosen.takes_x else [("y", y)]:
         role = f"_{which}" if chosen.takes_x else ""
         option = check_kernel(f"kernel{role}", options.pop(f"kernel{role}", "gaussian"))
-        bandwidth = options.pop(f"bandwidth{role}", "median")
-        variables.append(
-            _Variable(which, [given] if isinstance(given, str) else given, option, f"bandwidth{role}", bandwidth)
-        )
-    columns = {v.name: v.columns for v in variables}
-    samples = tuple(sample_parts(name, source, columns, weights) for name, source in (("p", p), ("q", q)))
-    rows = ChunkedRows(samples, variables, chosen.products)
+        named = [given] if isinstance(given, str) else given
+        variables.append(_Variable(which, named, option, f"bandwidth{role}", options.pop(f"bandwidth{role}", "median")))
+    rows = ChunkedRows((p, q), _Reader(variables, weights), chosen.products)
     return sampled_value(sampled, rows, chosen.row_sums(rows, **options))
 
 
@@ -136,15 +131,53 @@ _SAMPLES = ("p", "q")
 
 @dataclass(frozen=True)
 class _Reader:
-    """How the rows of a part become numbers."""
+    """How the rows of a part become numbers; `weights` names their column in tables."""
 
     variables: Sequence[_Variable]
+    weights: str | None
     labels: tuple[dict[int, list[Any]], ...] = ()
     """Labels in ascending order of each label column of each variable, once they are known: {column: labels}."""
 
+    @property
+    def columns(self) -> list[str] | None:
+        """All columns of tables that are read, each once; None if no columns were named for some variable."""
+        if any(v.columns is None for v in self.variables):
+            return None
+        chosen = [name for v in self.variables for name in v.columns or ()]
+        return list(dict.fromkeys([*chosen, *([] if self.weights is None else [self.weights])]))
+
+    @property
+    def expected(self) -> str:
+        """What arrays of a sample are."""
+        return "an array, or a pair (y, weights)" if len(self.variables) == 1 else "a pair (x, y), or (x, y, weights)"
+
+    def arrays(self, source: Any) -> tuple[Any, ...] | None:
+        """Return a tuple of arrays, or a single one where y is all there is; None for anything else."""
+        if isinstance(source, tuple | list):
+            return tuple(source)
+        return (source,) if len(self.variables) == 1 and hasattr(source, "shape") and hasattr(source, "dtype") else None
+
+    def split(self, chunk: Any, sample: str) -> tuple[list[Any], Any]:
+        """Return the variables and the weights of arrays, or of a table: pandas, pyarrow, polars, or a dictionary."""
+        arrays, count = self.arrays(chunk), len(self.variables)
+        if arrays is not None and len(arrays) in (count, count + 1):
+            return list(arrays[:count]), arrays[count] if len(arrays) > count else None
+        if self.columns is None:
+            raise ParameterError(
+                f"`{sample}` must yield {self.expected}, where no columns are named, got {type(chunk).__name__}. Pass "
+                "e.g. x=['age'], y='price'."
+            )
+        try:
+            found = [[np.asarray(chunk[name]) for name in v.columns or ()] for v in self.variables]
+            weights = None if self.weights is None else np.asarray(chunk[self.weights])
+        except (KeyError, LookupError) as error:
+            names = ", ".join(self.columns)
+            raise DataError(f"`{sample}` must have the columns {names}: {error}. Check the names.") from None
+        return [_table(columns) for columns in found], weights
+
     def tables(self, part: Part, group: int, known: _Summary | None = None) -> tuple[list[Any], FloatArray | None]:
         """Return the variables of a part as tables, and its weights; refuse another part than the one that is known."""
-        given, weights = part() if callable(part) else part
+        given, weights = self.split(part() if callable(part) else part, _SAMPLES[group])
         sample, found = _SAMPLES[group], []
         for variable, value in zip(self.variables, given, strict=True):
             table = np.asarray(value)
@@ -225,24 +258,19 @@ class ChunkedRows:
     """The rows of two samples, part by part, in constant memory.
 
     The first pass counts rows and labels; the second, if a rule is to find a bandwidth, picks the rows that the rule
-    looks at: the same as if all rows were in memory. Then come the passes of the sampled supplier. `samples` are
-    functions that make the parts of each sample anew.
+    looks at: the same as if all rows were in memory. Then come the passes of the sampled supplier.
     """
 
-    def __init__(
-        self,
-        samples: tuple[Callable[[], Iterable[Part]], ...],
-        variables: Sequence[_Variable],
-        products: tuple[tuple[int, ...], ...],
-    ) -> None:
-        self._samples, self._reader = samples, _Reader(variables)
+    def __init__(self, samples: tuple[Any, ...], reader: _Reader, products: tuple[tuple[int, ...], ...]) -> None:
+        self._samples = [sample_parts(name, source, reader) for name, source in zip(_SAMPLES, samples, strict=True)]
+        self._reader = reader
         self._known: list[list[_Summary]] = []
         self._heaviest = 1.0
         means = self._count()
-        options = tuple(v.kernel for v in variables)
+        options = tuple(v.kernel for v in reader.variables)
         self.kernels = RowKernels(options, self._widths(means), means, products)
         self.categories: tuple[IntArray, IntArray] = np.zeros(1, np.int64), np.array([self.sizes])
-        if variables[0].kernel.label_columns(len(means[0])):
+        if options[0].label_columns(len(means[0])):
             self.categories = self._count_categories()
 
     def _count(self) -> tuple[FloatArray, ...]:
@@ -406,93 +434,51 @@ def _visited(
 # Samples part by part: arrays on disk, Parquet and Arrow datasets, Dask collections.
 
 
-Rows = tuple[list[Any], Any]
-Part = Callable[[], Rows] | Rows
-"""A function without arguments that returns the variables of some rows, such as x and y, and their weights or None, and
-can be sent to another process; or, of a generator, the rows themselves."""
+Part = Callable[[], Any] | Any
+"""A function without arguments that returns arrays or a table of some rows, and can be sent to another process; or, of
+a generator, these themselves."""
 
 PART_ROWS = 65_536
 """Rows of a part of an array."""
 
 
-def sample_parts(
-    name: str, source: Any, variables: Mapping[str, Sequence[str] | None], weights: str | None
-) -> Callable[[], Iterable[Part]]:
-    """Return a function that makes the parts of a sample anew, for each time that it is read.
-
-    `source` is a tuple of arrays, one per variable, with or without weights, or a single array; a path or a dataset of
-    pyarrow; a Dask DataFrame; or a function that makes an iterator of such tuples, or of tables. `variables` are "x"
-    and "y", or "y" alone, with their columns in tables.
-    """
-    given = {which: tuple(columns) for which, columns in variables.items() if columns is not None}
-    columns = _Columns(name, given, weights) if len(given) == len(variables) else None
+def sample_parts(name: str, source: Any, reader: _Reader) -> Callable[[], Iterable[Part]]:
+    """Return a function that makes the parts of a sample anew, for each time that it is read."""
     if callable(source):
-        return lambda: (_rows_of(name, chunk, tuple(variables), columns) for chunk in source())
+        return source
     if isinstance(source, Iterator):
         raise ParameterError(
             f"`{name}` must be a function that makes the iterator, because rows are read several times, got the "
             f"iterator itself. Pass e.g. {name}=lambda: chunks()."
         )
-    if isinstance(source, tuple | list) or (len(variables) == 1 and _is_array(source)):
-        parts = _array_parts(name, _as_tuple(source), tuple(variables))
+    arrays, columns = reader.arrays(source), reader.columns
+    if arrays is not None:
+        n = _common_length(name, arrays, reader)
+        parts = [partial(_computed, *(a[span] for a in arrays)) for span in _spans(n)]
     elif columns is None:
-        options = " and ".join(f"`{which}`" for which in variables)
+        options = " and ".join(f"`{v.name}`" for v in reader.variables)
         raise ParameterError(
             f"{options} must name columns where `{name}` is a table or a dataset. Pass e.g. x=['age'], y='price'."
         )
     elif isinstance(source, str | Path) or type(source).__module__.startswith("pyarrow"):
-        parts = _arrow_parts(name, source, columns)
+        # One thread: parts are read by several threads or workers already.
+        parts = [partial(f.to_table, columns=columns, use_threads=False) for f in _fragments(name, source, columns)]
     elif hasattr(source, "npartitions") and hasattr(source, "partitions"):
-        chosen = source[columns.names]
-        parts = [partial(_computed_frame, chosen.partitions[i], columns) for i in range(source.npartitions)]
+        chosen = source[columns]
+        parts = [partial(_computed, chosen.partitions[i]) for i in range(source.npartitions)]
     elif hasattr(source, "columns") and hasattr(source, "shape"):
-        spans = [slice(start, start + PART_ROWS) for start in range(0, len(source), PART_ROWS)]
-        parts = [partial(_computed_frame, source[span], columns) for span in spans]
+        return lambda: (source[span] for span in _spans(len(source)))
     else:
         raise DataError(
-            f"`{name}` must be {_expected(tuple(variables))}, a DataFrame (of Dask as well), the path of a Parquet "
+            f"`{name}` must be {reader.expected}, a DataFrame (of Dask as well), the path of a Parquet "
             f"dataset, a dataset of pyarrow, or a function that makes an iterator of chunks, got "
             f"{type(source).__name__}. Convert it to one of these."
         )
     return lambda: parts
 
 
-def _expected(variables: tuple[str, ...]) -> str:
-    return "an array, or a pair (y, weights)" if len(variables) == 1 else "a pair (x, y), or (x, y, weights)"
-
-
-def _is_array(source: Any) -> bool:
-    """Whether this can be sliced by rows: an array, not a table with columns of its own."""
-    return hasattr(source, "shape") and hasattr(source, "dtype")
-
-
-def _as_tuple(source: Any) -> tuple[Any, ...]:
-    return tuple(source) if isinstance(source, tuple | list) else (source,)
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """The columns of a table that are variables and weights."""
-
-    sample: str
-    variables: dict[str, tuple[str, ...]]
-    weights: str | None
-
-    @property
-    def names(self) -> list[str]:
-        """All of them, each once."""
-        chosen = [name for names in self.variables.values() for name in names]
-        return list(dict.fromkeys([*chosen, *([] if self.weights is None else [self.weights])]))
-
-    def of(self, table: Any) -> Rows:
-        """Return the variables and the weights of a table: of pandas, pyarrow, polars, or a dictionary of columns."""
-        try:
-            found = [[np.asarray(table[name]) for name in names] for names in self.variables.values()]
-            weights = None if self.weights is None else np.asarray(table[self.weights])
-        except (KeyError, LookupError) as error:
-            names = ", ".join(self.names)
-            raise DataError(f"`{self.sample}` must have the columns {names}: {error}. Check the names.") from None
-        return [_table(columns) for columns in found], weights
+def _spans(n: int) -> list[slice]:
+    return [slice(start, start + PART_ROWS) for start in range(0, n, PART_ROWS)]
 
 
 def _table(columns: list[Any]) -> Any:
@@ -502,25 +488,9 @@ def _table(columns: list[Any]) -> Any:
     return np.column_stack([c if c.dtype.kind in "fiub" else c.astype(object) for c in columns])
 
 
-def _rows_of(name: str, chunk: Any, variables: tuple[str, ...], columns: _Columns | None) -> Rows:
-    count = len(variables)
-    if isinstance(chunk, tuple | list) or (count == 1 and _is_array(chunk)):
-        arrays = _as_tuple(chunk)
-        if len(arrays) in (count, count + 1):
-            return list(arrays[:count]), arrays[count] if len(arrays) > count else None
-    if columns is None:
-        raise ParameterError(
-            f"`{name}` must yield {_expected(variables)}, where no columns are named, got {type(chunk).__name__}. Pass "
-            "e.g. x=['age'], y='price'."
-        )
-    return columns.of(chunk)
-
-
-def _array_parts(name: str, arrays: tuple[Any, ...], variables: tuple[str, ...]) -> list[Part]:
-    if len(arrays) not in (len(variables), len(variables) + 1):
-        raise ShapeError(
-            f"`{name}` must be {_expected(variables)}, got {len(arrays)} entries. Put the arrays in one tuple."
-        )
+def _common_length(name: str, arrays: tuple[Any, ...], reader: _Reader) -> int:
+    if len(arrays) - len(reader.variables) not in (0, 1):
+        raise ShapeError(f"`{name}` must be {reader.expected}, got {len(arrays)} entries. Put the arrays in one tuple.")
     lengths = [a.shape[0] for a in arrays]
     if any(np.isnan(n) for n in lengths):
         raise ShapeError(
@@ -531,25 +501,17 @@ def _array_parts(name: str, arrays: tuple[Any, ...], variables: tuple[str, ...])
         raise ShapeError(
             f"`{name}` must hold arrays with the same number of rows, got {lengths}. Row i of each belongs together."
         )
-    spans = [slice(start, start + PART_ROWS) for start in range(0, int(lengths[0]), PART_ROWS)]
-    return [partial(_computed_arrays, tuple(a[span] for a in arrays), len(variables)) for span in spans]
+    return int(lengths[0])
 
 
-def _computed_arrays(arrays: tuple[Any, ...], count: int) -> Rows:
-    found = [np.asarray(_computed(a)) for a in arrays]
-    return found[:count], found[count] if len(found) > count else None
+def _computed(*collections: Any) -> Any:
+    """Compute Dask collections where this runs: their parts have been spread already."""
+    found = [c.compute(scheduler="synchronous") if hasattr(c, "compute") else c for c in collections]
+    return found if len(found) > 1 else found[0]
 
 
-def _computed_frame(frame: Any, columns: _Columns) -> Rows:
-    return columns.of(_computed(frame))
-
-
-def _computed(collection: Any) -> Any:
-    """Compute a Dask collection where this runs: its parts have been spread already."""
-    return collection.compute(scheduler="synchronous") if hasattr(collection, "compute") else collection
-
-
-def _arrow_parts(name: str, source: Any, columns: _Columns) -> list[Part]:
+def _fragments(name: str, source: Any, columns: list[str]) -> list[Any]:
+    """Return the parts of a dataset: files of Parquet by their row groups, those of other formats as they are."""
     try:
         import pyarrow.dataset
     except ModuleNotFoundError:
@@ -560,16 +522,10 @@ def _arrow_parts(name: str, source: Any, columns: _Columns) -> list[Part]:
         dataset = source if hasattr(source, "get_fragments") else pyarrow.dataset.dataset(source)
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"`{name}` must be a Parquet or Arrow dataset: {str(error).splitlines()[0]}") from None
-    missing = [column for column in columns.names if column not in dataset.schema.names]
+    missing = [column for column in columns if column not in dataset.schema.names]
     if missing:
         raise DataError(
             f"`{name}` must have the column {missing[0]!r}, got {', '.join(dataset.schema.names)}. Check the names."
         )
-    # Files of Parquet by their row groups, those of other formats as they are.
     pieces = [f.split_by_row_group() if hasattr(f, "split_by_row_group") else [f] for f in dataset.get_fragments()]
-    return [partial(_read_fragment, piece, columns) for of_file in pieces for piece in of_file]
-
-
-def _read_fragment(fragment: Any, columns: _Columns) -> Rows:
-    # One thread: parts are read by several threads or workers already.
-    return columns.of(fragment.to_table(columns=columns.names, use_threads=False))
+    return [piece for of_file in pieces for piece in of_file]

@@ -203,23 +203,14 @@ def linear_predictor_divergence(
 class RowSums:
     r"""A divergence of two groups, :math:`D = c + \sum_k a_k \phi(S_k)`, of sums over rows.
 
-    Attributes
-    ----------
-    coefficients : array, shape (K,)
-        The numbers a.
-    terms : callable
-        ``terms(log_masses, groups)``: the logarithm of what rows add to the sums (rows x K), minus infinity for
-        nothing, from their log masses (products x rows x G) and the group of each row.
-    logs : bool
-        Whether :math:`\phi` is the logarithm, or nothing.
-    constant : float
-        The number c.
+    `terms` makes the logarithm of what rows add to the sums (rows x K), minus infinity for nothing, from their log
+    masses (products x rows x G) and the group of each row.
     """
 
-    coefficients: FloatArray
+    coefficients: FloatArray  # the numbers a
     terms: Callable[[FloatArray, IntArray], FloatArray]
-    logs: bool = True
-    constant: float = 0.0
+    logs: bool = True  # whether phi is the logarithm, or nothing
+    constant: float = 0.0  # the number c
 
     def added(self, log_masses: FloatArray, groups: IntArray, weights: FloatArray) -> FloatArray:
         """Return what rows add to the sums (rows x K)."""

@@ -404,24 +404,14 @@ def _mend_far_rows(source: RowSource, rows: RowChunk, logs: FloatArray, far: Int
 
 @dataclass(frozen=True)
 class _Draw:
-    """Anchors, and totals over all rows whose masses are not known.
-
-    Attributes
-    ----------
-    rows, features, chances : rows and arrays
-        Anchors, with their features and the probabilities with which they were drawn.
-    totals : array, shape (G, features)
-        Sums of the features over all unknown rows of each group.
-    threshold, everybody : float
-        What relative probabilities are multiplied by, and the probability of any row.
-    """
+    """Anchors, and totals over all rows whose masses are not known."""
 
     rows: RowChunk
     features: FloatArray
-    chances: FloatArray
-    totals: FloatArray
-    threshold: float
-    everybody: float
+    chances: FloatArray  # probabilities with which they were drawn
+    totals: FloatArray  # G x features: sums of these over all unknown rows of each group
+    threshold: float  # what relative probabilities are multiplied by
+    everybody: float  # the probability of any row
 
     @property
     def complete(self) -> bool:

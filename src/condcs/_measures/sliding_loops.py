@@ -28,6 +28,9 @@ _LARGEST_EXPONENT = 1e300
 _LARGEST_COMPENSATED = 1e250
 _SPLIT = 134217729.0
 
+# Of numpy's type: a plain number in a call is a type of its own to numba, and the function is compiled once more.
+_OLD_GROUP, _NEW_GROUP, _FIRST_COLUMN = np.int64(0), np.int64(1), np.int64(0)
+
 compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
 
 
@@ -41,34 +44,17 @@ def conditional_terms(a_own: float, b_own: float, a_other: float, b_other: float
 
 
 class Window(NamedTuple):
-    """Rows in slots, their groups and their sums.
+    """Rows in slots, their groups and their sums."""
 
-    Attributes
-    ----------
-    values : array of shape (d_x + d_y, capacity)
-        The rows, one per column: x above y.
-    inverse_widths : array of shape (d_x + d_y,)
-        One over each bandwidth.
-    group : array of shape (capacity,)
-        0 for the old group, 1 for the new, -1 for an empty slot.
-    sums, peaks, shifts, rests : arrays of shape (4, capacity)
-        A old, A new, B old, B new; the largest value of each sum since it was last summed afresh; its scale, in two
-        parts.
-    sizes : array of shape (6,)
-        d_x, slots in use, rows of the old and of the new group, number of sums with a shift, next row to refresh.
-    work : array of shape (7, capacity)
-        Scratch.
-    """
-
-    values: FloatArray
-    inverse_widths: FloatArray
-    group: IntArray
-    sums: FloatArray
-    peaks: FloatArray
-    shifts: FloatArray
+    values: FloatArray  # d_x + d_y x capacity: the rows, one per column, x above y
+    inverse_widths: FloatArray  # one over each bandwidth
+    group: IntArray  # 0 for the old group, 1 for the new, -1 for an empty slot
+    sums: FloatArray  # 4 x capacity: A old, A new, B old, B new
+    peaks: FloatArray  # the largest value of each sum since it was last summed afresh
+    shifts: FloatArray  # the scale of each sum, in two parts
     rests: FloatArray
-    sizes: IntArray
-    work: FloatArray
+    sizes: IntArray  # d_x, slots in use, rows of either group, number of sums with a shift, next row to refresh
+    work: FloatArray  # 7 x capacity
 
 
 def empty_window(capacity: int, dim_x: int, widths: FloatArray) -> Window:
@@ -118,7 +104,7 @@ def _squared_distances(values: Any, scales: Any, first: int, last: int, slot: in
 def _exponents(window: Any, slot: int, ex: Any, exy: Any) -> None:
     """Write the log kernel values of the row in `slot` against all rows: x alone, and x and y."""
     values, scales, dim_x, n = window.values, window.inverse_widths, window.sizes[DIM_X], window.sizes[ROWS]
-    _squared_distances(values, scales, 0, dim_x, slot, n, ex)
+    _squared_distances(values, scales, _FIRST_COLUMN, dim_x, slot, n, ex)
     _squared_distances(values, scales, dim_x, values.shape[0], slot, n, exy)
     for j in range(n):
         # Squares of differences beyond 1e150 widths overflow: they stay finite, and far.
@@ -317,8 +303,8 @@ def put_in(window: Any, slot: int, row: Any, group: int) -> None:
 def slide(window: Any, leaving: int, moving: int, row: Any) -> None:
     """One step of a full buffer: a row leaves the old group, one moves there from the new, and `row` enters the new."""
     take_out(window, leaving)
-    move(window, moving, 0)
-    put_in(window, leaving, row, 1)
+    move(window, moving, _OLD_GROUP)
+    put_in(window, leaving, row, _NEW_GROUP)
     mend(window)
 
 
@@ -333,8 +319,8 @@ def push(window: Any, pushed: int, row: Any) -> None:
         slide(window, pushed % capacity, (pushed + capacity // 2) % capacity, row)
         return
     if pushed % 2 == 0 and pushed > 0:
-        move(window, pushed // 2, 0)
-    put_in(window, pushed, row, 0 if pushed == 0 else 1)
+        move(window, pushed // 2, _OLD_GROUP)
+    put_in(window, pushed, row, _OLD_GROUP if pushed == 0 else _NEW_GROUP)
     mend(window)
 
 
@@ -427,16 +413,3 @@ def joint_mmd(window: Any) -> Any:
             else:
                 within_new += B1[j] * second
     return within_old / (old * old) + within_new / (new * new) - 2.0 * across / (old * new)
-
-
-@compiled
-def add_outer_products(G: Any, P: Any, v: Any, u: Any, tau: float) -> None:
-    """Add tau v v' to G, and v u' + u v' to P."""
-    n = v.size
-    for i in range(n):
-        own_v, own_u, scaled = v[i], u[i], tau * v[i]
-        if own_v != 0.0:
-            for j in range(n):
-                G[i, j] += scaled * v[j]
-        for j in range(n):
-            P[i, j] += own_v * u[j] + own_u * v[j]

@@ -10,20 +10,20 @@ of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
-from condcs._core.arrays import AnyArray, FloatArray, IntArray
-from condcs._core.checks import check_choice, check_integer, check_positive
+from condcs._core.arrays import AnyArray, FloatArray
+from condcs._core.checks import check_choice, check_integer
 from condcs._core.errors import BandwidthError, CondcsError, DataError, ParameterError, ShapeError
 from condcs._core.files import State, Stateful
 
 OLD, NEW = 0, 1
 """The two groups."""
 
-MEASURES = ("conditional_cs", "conditional_euclidean", "joint_mmd")
+SlidingMeasure = Literal["conditional_cs", "conditional_euclidean", "joint_mmd"]
+MEASURES: tuple[SlidingMeasure, ...] = get_args(SlidingMeasure)
 """Measures that cost O(rows) once the sums are known."""
 
 SMALLEST_GROUP = 2
@@ -86,16 +86,11 @@ class SlidingWindow(Stateful):
         """Put a row in place of another; one row more is summed afresh, so that old rows gather no rounding."""
         self._loops.exchange(self.arrays, slot, row, group)
 
-    def move(self, slot: int, group: int) -> None:
-        """Move the row in a slot to the other group."""
-        self._loops.move(self.arrays, slot, group)
-        self._loops.mend(self.arrays)
-
     def push(self, pushed: int, row: FloatArray) -> None:
         """Push a row to a buffer of an old and a new half; `pushed` counts the rows before it."""
         self._loops.push(self.arrays, pushed, row)
 
-    def divergence(self, measure: str = "conditional_cs") -> float:
+    def divergence(self, measure: SlidingMeasure = "conditional_cs") -> float:
         """Return a divergence between the two groups; 0 while either has fewer than 2 rows. Cost O(rows)."""
         check_choice("measure", measure, MEASURES)
         if min(self.counts) < SMALLEST_GROUP:
@@ -107,10 +102,6 @@ class SlidingWindow(Stateful):
         """Return copies of x and y of the rows in `slots` (an index array or a slice)."""
         taken = self.arrays.values[:, : len(self)][:, slots].T
         return np.ascontiguousarray(taken[:, : self.dim_x]), np.ascontiguousarray(taken[:, self.dim_x :])
-
-    def members(self, group: int) -> IntArray:
-        """Return the slots of a group."""
-        return np.flatnonzero(self.arrays.group == group)
 
     def state_dict(self) -> State:
         """Return everything as plain arrays: sums included, so that a restored window goes on bit for bit."""
@@ -197,93 +188,3 @@ def _entry(state: Mapping[str, AnyArray], name: str) -> AnyArray:
 
 def _broken(what: str) -> CondcsError:
     return DataError(f"`state` must come from `state_dict()` of the same class, got {what}. Save it again.")
-
-
-REFRESH_EVERY = 256
-"""Changes of the groups after which G and P are computed afresh: rank-one updates gather rounding errors."""
-
-
-class SlidingOperator:
-    r"""Conditional MMD of two groups that change by one row at a time, in O(n^2) a step instead of O(n^3).
-
-    With K the Gram matrix of all rows and G the inverse of :math:`K + \lambda I` within each group (0 across groups),
-    the operator interaction is :math:`T_{gh} = \sum_{i \in g, j \in h} P_{ij} L_{ij}` with :math:`P = G K G`. A row
-    that enters or leaves a group changes G by :math:`\tau v v'`, so that P changes by a matrix of rank two:
-
-    .. math:: P' = P + \tau (v q' + q v') + \tau^2 (v' K v) v v', \qquad q = G K v.
-
-    A row holds `dim_x` columns of x, then y. Memory: four matrices of capacity x capacity.
-    """
-
-    def __init__(self, capacity: int, dim_x: int, widths: FloatArray, *, regularization: float = 0.1) -> None:
-        self.regularization = check_positive("regularization", regularization)
-        self.dim_x, self.widths = dim_x, widths
-        self.group = np.full(capacity, -1, np.int64)
-        self._rows = np.zeros((capacity, len(widths)))
-        self._K, self._L, self._G, self._P = (np.zeros((capacity, capacity)) for _ in range(4))
-        self._changes = 0
-
-    def put_in(self, slot: int, row: FloatArray, group: int) -> None:
-        """Put a row in an empty slot."""
-        self._rows[slot] = row / self.widths
-        squares = (self._rows - self._rows[slot]) ** 2
-        self._K[slot] = self._K[:, slot] = np.exp(-0.5 * squares[:, : self.dim_x].sum(axis=1))
-        self._L[slot] = self._L[:, slot] = np.exp(-0.5 * squares[:, self.dim_x :].sum(axis=1))
-        self._enter(slot, group)
-        self._count()
-
-    def take_out(self, slot: int) -> None:
-        """Empty a slot."""
-        self._leave(slot)
-        self._count()
-
-    def move(self, slot: int, group: int) -> None:
-        """Move the row in a slot to the other group."""
-        self._leave(slot)
-        self._enter(slot, group)
-        self._count()
-
-    def divergence(self) -> float:
-        """Return the squared conditional MMD of the two groups."""
-        product = self._P * self._L
-        sign = np.where(self.group == 0, 1.0, np.where(self.group == 1, -1.0, 0.0))
-        return float(sign @ product @ sign)
-
-    def refresh(self) -> None:
-        """Compute G and P from the Gram matrices."""
-        self._G[...] = 0.0
-        for g in (0, 1):
-            members = np.flatnonzero(self.group == g)
-            if len(members):
-                block = self._K[np.ix_(members, members)] + self.regularization * np.eye(len(members))
-                self._G[np.ix_(members, members)] = cho_solve(cho_factor(block), np.eye(len(members)))
-        np.matmul(self._G @ self._K, self._G, out=self._P)
-        self._changes = 0
-
-    def _enter(self, slot: int, group: int) -> None:
-        members = np.flatnonzero(self.group == group)
-        k = self._K[members, slot]
-        v = np.zeros(len(self.group))
-        v[members] = self._G[np.ix_(members, members)] @ k
-        v[slot] = -1.0
-        self.group[slot] = group
-        self._update(v, 1.0 / (1.0 + self.regularization - k @ v[members]))
-
-    def _leave(self, slot: int) -> None:
-        column = self._G[:, slot].copy()
-        self._update(column, -1.0 / column[slot])
-        # What is left of the row is rounding.
-        self._G[slot] = self._G[:, slot] = self._P[slot] = self._P[:, slot] = 0.0
-        self.group[slot] = -1
-
-    def _update(self, v: FloatArray, tau: float) -> None:
-        from condcs._measures.sliding_loops import add_outer_products
-
-        w = self._K @ v
-        q = self._G @ w
-        add_outer_products(self._G, self._P, v, tau * q + 0.5 * tau * tau * float(v @ w) * v, tau)
-
-    def _count(self) -> None:
-        self._changes += 1
-        if self._changes >= REFRESH_EVERY:
-            self.refresh()

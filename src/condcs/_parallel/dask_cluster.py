@@ -27,15 +27,8 @@ class ClusterError(CondcsError):
 def dask_cluster(address: str) -> Iterator[Workers]:
     """Use the workers of a Dask cluster within a ``with`` block, as ``joblib.parallel_config(backend="dask")`` does.
 
-    Parameters
-    ----------
-    address : str
-        Address of the scheduler, e.g. ``"tcp://127.0.0.1:8786"``.
-
-    Raises
-    ------
-    ClusterError
-        If nobody answers, or the workers do not have this version of condcs.
+    The address is that of the scheduler, e.g. ``"tcp://127.0.0.1:8786"``; a `ClusterError` says that nobody answers
+    there, or that the workers do not have this version of condcs.
     """
     from joblib import parallel_config
 

@@ -58,10 +58,7 @@ class Shared(Generic[T]):
 def active_workers(n_jobs: int | None = None) -> Workers | None:
     """Return the workers that ``joblib.parallel_config`` has chosen, or None if work is to stay on threads here.
 
-    Parameters
-    ----------
-    n_jobs : int, optional
-        Processes of this machine instead of the number that was configured. Of a cluster all workers are used.
+    `n_jobs` processes of this machine take the place of the number that was configured; of a cluster all are used.
     """
     if "joblib" not in sys.modules:
         return None
@@ -87,24 +84,11 @@ def spread(
     """Yield (number of the call, result) of each call, in the order in which they end.
 
     Every call computes on one thread, so that workers never fight for cores; a call that starts calls of its own keeps
-    them to itself. Closing the generator gives up what has not ended.
+    them to itself. A `Shared` among the arguments of a call arrives as what it makes. Closing the generator gives up
+    what has not ended. A `ClusterError` says that the cluster is lost, or that a call brought down several workers.
 
-    Parameters
-    ----------
-    function : callable
-        What is called.
-    calls : iterable of tuple
-        Positional arguments of each call; a `Shared` among them arrives as what it makes.
-    workers : Workers
-        Where the calls go.
-    ahead : int, optional
-        How many calls per worker are sent before results have come in, for calls that hold much; `calls` may then be
-        used up by another thread. By default all of them are: workers that join later find something to do.
-
-    Raises
-    ------
-    ClusterError
-        If the cluster is lost, or a call has brought down several workers in a row.
+    By default all calls are sent at once: workers that join later find something to do. Of calls that hold much, only
+    so many per worker are sent `ahead` of results; another thread may then use them up.
     """
     if workers.client is not None:
         from condcs._parallel.dask_cluster import cluster_results

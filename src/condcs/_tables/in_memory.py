@@ -21,11 +21,13 @@ class TableInMemory:
 
     unit = "row"
 
-    def __init__(self, title: str, columns: Mapping[Hashable, Any]) -> None:
+    def __init__(self, title: str, columns: Sequence[tuple[Hashable, Any]]) -> None:
         self.title = title
-        self.names = check_names([_name(key) for key in columns], title)
-        self._by_key = dict(zip(columns, self.names, strict=True))
-        self._columns = [_without_index(column) for column in columns.values()]
+        # A list of pairs: pandas allows a name twice, which is told.
+        keys, values = zip(*columns, strict=True) if columns else ((), ())
+        self.names = check_names([f"column {key}" if isinstance(key, int) else str(key) for key in keys], title)
+        self._by_key = dict(zip(keys, self.names, strict=True))
+        self._columns = [_without_index(column) for column in values]
         for name, column in zip(self.names, self._columns, strict=True):
             _check_column(title, name, column)
             if len(column) != len(self):
@@ -77,25 +79,25 @@ def as_table(role: str, value: Any) -> str | TableInMemory:
         return os.fsdecode(value)
     title = f"{role} ({type(value).__name__})"
     if isinstance(value, Mapping):
-        return TableInMemory(title, value)
+        return TableInMemory(title, list(value.items()))
     if callable(getattr(value, "collect", None)):
         raise ParameterError(
             f"`{role}` must be a table whose rows are known, got {type(value).__name__}, which is lazy. Pass "
             "the table that its method `collect` returns."
         )
     if hasattr(value, "iloc") and hasattr(value, "columns"):
-        # By place: pandas allows a name twice.
-        return _named_once(title, [(key, value.iloc[:, i]) for i, key in enumerate(value.columns)])
+        return TableInMemory(title, [(key, value.iloc[:, i]) for i, key in enumerate(value.columns)])
     names = getattr(value, "column_names", None) or getattr(value, "columns", None)
     if names is not None and not callable(names) and hasattr(value, "__getitem__"):
-        return _named_once(title, [(name, value[name]) for name in names])
+        return TableInMemory(title, [(name, value[name]) for name in names])
     if hasattr(value, "shape") and len(value.shape) == 2:
         array = np.asarray(value)
-        return TableInMemory(title, {number: array[:, number] for number in range(array.shape[1])})
+        return TableInMemory(title, list(enumerate(array.T)))
     raise ParameterError(
         f"`{role}` must be a table (a DataFrame of pandas or polars, a pyarrow Table, a dict of columns, a 2-d array) "
-        f"or the path of one, got {type(value).__name__}{_shape(value)}. Pass e.g. a DataFrame with a column per "
-        "variable."
+        f"or the path of one, got {type(value).__name__}"
+        f"{f' of shape {tuple(value.shape)}' if hasattr(value, 'shape') else ''}. Pass e.g. a DataFrame with a column "
+        "per variable."
     )
 
 
@@ -118,15 +120,6 @@ def column_patterns(option: str, given: Any, table: str | TableInMemory) -> list
     return patterns
 
 
-def _name(key: Hashable) -> str:
-    return f"column {key}" if isinstance(key, int) else str(key)
-
-
-def _named_once(title: str, columns: Sequence[tuple[Hashable, Any]]) -> TableInMemory:
-    check_names([_name(key) for key, _ in columns], title)
-    return TableInMemory(title, dict(columns))
-
-
 def _without_index(column: Any) -> Any:
     """Return a column as it is; of pandas the values themselves, since slices of a Series may go by its index."""
     if not hasattr(column, "iloc"):
@@ -144,8 +137,3 @@ def _check_column(title: str, name: str, column: Any) -> None:
             f"{title} must hold one-dimensional columns, got shape {tuple(column.shape)} for {name!r}. Give each "
             "column a name of its own."
         )
-
-
-def _shape(value: Any) -> str:
-    shape = getattr(value, "shape", None)
-    return "" if shape is None else f" of shape {tuple(shape)}"

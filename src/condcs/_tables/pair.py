@@ -227,36 +227,20 @@ class Account:
 
 @dataclass(frozen=True, eq=False)
 class Pair(ByValue):
-    """Two tables, read.
+    """Two tables, read."""
 
-    Attributes
-    ----------
-    x, y : tuple of Column
-        Columns that are compared.
-    xp, yp, xq, yq : array
-        The reference and the current table. Categories are coded by their place in `Column.labels`.
-    reference, current : Account
-        What became of the rows.
-    notes : tuple of str
-        What was left out, and why.
-    weights_p, weights_q : array, optional
-        How much each row counts.
-    clusters_p, clusters_q : array, optional
-        Numbers of what each row belongs to; the same number is the same in both tables.
-    """
-
-    x: tuple[Column, ...]
+    x: tuple[Column, ...]  # columns that are compared
     y: tuple[Column, ...]
-    xp: FloatArray
+    xp: FloatArray  # p is the reference, q the current table; categories are coded by their place in `Column.labels`
     yp: FloatArray
     xq: FloatArray
     yq: FloatArray
     reference: Account
     current: Account
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what was left out, and why
     weights_p: FloatArray | None = None
     weights_q: FloatArray | None = None
-    clusters_p: IntArray | None = None
+    clusters_p: IntArray | None = None  # what each row belongs to; the same number is the same in both tables
     clusters_q: IntArray | None = None
 
 

@@ -72,27 +72,13 @@ class RowError(DataError):
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How files, and text in tables, are read.
+    """How files, and text in tables, are read."""
 
-    Parameters
-    ----------
-    format : {"csv", "jsonl", "parquet", "arrow", "xlsx"}, optional
-        By default a file's first bytes and its ending tell.
-    encoding : str
-        Of csv and jsonl.
-    decimal : {".", ","}
-        Decimal sign of numbers that are written as text.
-    gaps : str or sequence of str
-        Texts that stand for a missing value, beside the usual ones; each perhaps several with commas between them.
-    memory : int
-        Megabytes that the sampled rows may take up.
-    """
-
-    format: Format | None = None
-    encoding: str = "utf-8"
-    decimal: Decimal = "."
-    gaps: str | Sequence[str] = ()
-    memory: int = 500
+    format: Format | None = None  # by default a file's first bytes and its ending tell
+    encoding: str = "utf-8"  # of csv and jsonl
+    decimal: Decimal = "."  # of numbers that are written as text
+    gaps: str | Sequence[str] = ()  # texts for a missing value beside the usual ones, perhaps several with commas
+    memory: int = 500  # megabytes that the sampled rows may take up
 
     def __post_init__(self) -> None:
         if self.format is not None:

@@ -165,8 +165,6 @@ def compare_tables(
         reference,
         current,
         group,
-        columns={"y": y, "x": x},
-        alpha=alpha,
         against=against,
         pairs_only={"prediction": prediction, "loss": loss, "tolerance": tolerance, "min_effect": min_effect},
         tables=TableOptions(
@@ -183,7 +181,12 @@ def compare_tables(
             max_rows,
             time_budget,
         ),
-        effort={"rng": seed, "n_jobs": jobs, **({} if resamples is None else {"n_resamples": resamples})},
+        y=y,
+        x=x,
+        alpha=alpha,
+        rng=seed,
+        n_jobs=jobs,
+        **({} if resamples is None else {"n_resamples": resamples}),
     )
     with on_workers(dask):
         run(compared, as_machine=as_json, files=Files(report, junit, markdown), command=_command_line())

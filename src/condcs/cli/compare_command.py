@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from xml.etree import ElementTree
 
 import typer
@@ -49,12 +49,10 @@ def chosen_tables(
     current: str | None,
     group: str | None,
     *,
-    columns: dict[str, Any],
-    alpha: float,
     against: str,
     pairs_only: dict[str, Any],
     tables: TableOptions,
-    effort: dict[str, Any],
+    **options: Any,
 ) -> Compared:
     """Return what compares two tables, or the groups of one; `pairs_only` are options that groups do not have."""
     if (current is None) == (group is None):
@@ -68,28 +66,11 @@ def chosen_tables(
         if named:
             shown = ", ".join(f"--{name.replace('_', '-')}" for name in named)
             raise ParameterError(f"{shown} must come with two tables, got --group. Leave it out.")
-        return lambda tell: compare_groups(
-            reference,
-            group=group,
-            against=cast(Any, against),
-            alpha=alpha,
-            tables=tables,
-            progress=tell,
-            **columns,
-            **effort,
-        )
+        given = {"group": group, "against": against, "tables": tables, **options}
+        return lambda tell: compare_groups(reference, progress=tell, **given)
     limits = Limits(pairs_only.pop("tolerance", None), pairs_only.pop("min_effect", None))
-    return lambda tell: _comparing.compare(
-        reference,
-        current,
-        alpha=alpha,
-        tolerance=limits,
-        tables=tables,
-        progress=tell,
-        **columns,
-        **effort,
-        **pairs_only,
-    )
+    given = {"tolerance": limits, "tables": tables, **options, **pairs_only}
+    return lambda tell: _comparing.compare(reference, current, progress=tell, **given)
 
 
 def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> None:

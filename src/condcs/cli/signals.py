@@ -15,16 +15,10 @@ class Stopped(BaseException):
 
 
 class Stops:
-    """Signals that end the watch: at once while it waits, else as soon as it would wait again.
-
-    Attributes
-    ----------
-    caught : int
-        Number of the signal; 0 if none came.
-    """
+    """Signals that end the watch: at once while it waits, else as soon as it would wait again."""
 
     def __init__(self) -> None:
-        self.caught = 0
+        self.caught = 0  # number of the signal
         self._waiting = False
         self._before: dict[int, Any] = {}
 

@@ -41,11 +41,6 @@ class Terminal(Console):
 
     Every string that is printed, also as a cell of a table, goes through `harmless`; markup is the caller's business:
     see `foreign`. ``NO_COLOR`` turns off all styles, not only colours.
-
-    Parameters
-    ----------
-    stderr : bool
-        Whether to write to standard error.
     """
 
     def __init__(self, *, stderr: bool = False) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.arrays import FloatArray
+from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.printable import alike
 from condcs._inference.explain import interval_of, level_words, show_p
 from condcs._inference.loss_split import LossChange
@@ -29,7 +29,7 @@ from condcs.comparison._wording import (
     show,
     unseen,
 )
-from condcs.report._page import Page
+from condcs.report._page import Page, drawing
 
 _METHOD = """
 Two questions are asked apart. Are the inputs distributed as before? And, for the same inputs, is the response
@@ -391,8 +391,7 @@ def band_words(pair: Pair) -> str:
 
 def _by_label(axes: Any, places: Places, place: int) -> None:
     pair = places.pair
-    count = min(len(pair.x[place].labels), _MOST_LABELS)
-    codes = _frequent(pair, place, count)
+    codes = _frequent(np.concatenate([pair.xp, pair.xq])[:, place].astype(int), pair.x[place])
     shares = pair.y[0].is_category
     data = zip((pair.xp, pair.xq), places.responses, (BLUE, ORANGE), ("before", "now"), (-0.14, 0.14), strict=True)
     for x, y, color, label, offset in data:
@@ -412,7 +411,9 @@ def _witness_over_numbers(axes: Any, witness: Witness, column: Column, place: in
     axes.plot(*bin_means(x, values), color=INK, lw=2.2, label="observed")
     if witness.expected is not None:
         axes.plot(*bin_means(x, witness.expected[shown]), color="#6b7280", lw=1.5, ls="--", label="by chance")
-    _finish_witness(axes, values)
+    # A few points with hardly a neighbour would flatten everything else.
+    axes.set_ylim(bottom=0, top=1.15 * float(np.quantile(values, 0.98)) or None)
+    axes.legend(frameon=False, fontsize=8.5)
     low, high = np.quantile(x, [0.005, 0.995])
     axes.set_xlim((low, high) if low < high else None)
     if column.kind == "date":
@@ -427,29 +428,16 @@ def _witness_by_label(axes: Any, witness: Witness, column: Column, place: int) -
     shown = np.isfinite(witness.values)
     values = witness.values[shown]
     at = witness.at[shown, place].astype(int)
-    codes = [int(c) for c in np.argsort(-np.bincount(at, minlength=len(column.labels)), kind="stable")[:_MOST_LABELS]]
-    codes = sorted(codes)
+    codes = _frequent(at, column)
     means = [values[at == code].mean() if (at == code).any() else np.nan for code in codes]
     axes.bar(range(len(codes)), means, width=0.55, color=INK, alpha=0.8, label="observed")
     if witness.expected is not None:
         expected = witness.expected[shown]
         chance = [expected[at == code].mean() if (at == code).any() else np.nan for code in codes]
-        axes.hlines(
-            chance,
-            np.arange(len(codes)) - 0.38,
-            np.arange(len(codes)) + 0.38,
-            color="#9aa1ac",
-            lw=2.2,
-            label="by chance",
-        )
+        at_codes = np.arange(len(codes))
+        axes.hlines(chance, at_codes - 0.38, at_codes + 0.38, color="#9aa1ac", lw=2.2, label="by chance")
     _label_ticks(axes, column, codes)
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=8.5)
-
-
-def _finish_witness(axes: Any, values: FloatArray) -> None:
-    # A few points with hardly a neighbour would flatten everything else.
-    axes.set_ylim(bottom=0, top=1.15 * float(np.quantile(values, 0.98)) or None)
     axes.legend(frameon=False, fontsize=8.5)
 
 
@@ -460,10 +448,10 @@ def _label_ticks(axes: Any, column: Column, codes: list[int]) -> None:
     axes.set_xlim(-0.6, len(codes) - 0.4)
 
 
-def _frequent(pair: Pair, place: int, count: int) -> list[int]:
-    values = np.concatenate([pair.xp, pair.xq])[:, place].astype(int)
-    sizes = np.bincount(values, minlength=len(pair.x[place].labels))
-    return sorted(int(c) for c in np.argsort(-sizes, kind="stable")[:count])
+def _frequent(codes: IntArray, column: Column) -> list[int]:
+    """Return the most frequent codes, in their order."""
+    sizes = np.bincount(codes, minlength=len(column.labels))
+    return sorted(int(c) for c in np.argsort(-sizes, kind="stable")[:_MOST_LABELS])
 
 
 def _short(text: str, most: int = 42) -> str:
@@ -473,11 +461,7 @@ def _short(text: str, most: int = 42) -> str:
 
 
 def _figure(height: float, panels: int = 1) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-    axes = figure.subplots(panels, 1, sharex=panels > 1, height_ratios=[3, 2][:panels])
+    figure, axes = drawing(_WIDTH, height, panels, 1, sharex=panels > 1, height_ratios=[3, 2][:panels])
     for each in np.atleast_1d(axes):
-        each.spines[["top", "right"]].set_visible(False)
         each.tick_params(labelsize=9)
     return figure, axes

@@ -24,9 +24,6 @@ from condcs._tables.sources import Columns, TableOptions
 from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._steps import (
     Losses,
-    Places,
-    Shift,
-    Sizes,
     Tell,
     collected_warnings,
     compare_inputs,
@@ -214,8 +211,8 @@ def compare_pair(
 ) -> Comparison:
     """Compare two tables that have been read."""
     tell, seed, n_resamples = run.tell, run.seed, run.n_resamples
-
-    def steps() -> tuple[Shift, Shift, Sizes, Places]:
+    # Most products are small: more threads of BLAS would wait for one another, at the cost of twice the processor time.
+    with one_blas_thread(), collected_warnings() as said:
         tell("inputs")
         ground = known_rows(pair, seed)
         inputs = compare_inputs(pair, ground, resamples=n_resamples, seed=seed)
@@ -225,23 +222,8 @@ def compare_pair(
         places = find_places(pair, ground, seed=seed, alpha=alpha)
         tell("how large")
         sizes = measure_sizes(pair, ground, losses, alpha=alpha, seed=seed)
-        return inputs, relation, sizes, places
-
-    # Most products are small: more threads of BLAS would wait for one another, at the cost of twice the processor time.
-    with one_blas_thread():
-        (inputs, relation, sizes, places), said = collected_warnings(steps)
-    return Comparison(
-        pair,
-        inputs,
-        relation,
-        sizes,
-        places,
-        alpha,
-        n_resamples,
-        seed,
-        (*pair.notes, *said),
-        Limits() if limits is None else limits,
-    )
+    notes, limits = (*pair.notes, *said.values()), Limits() if limits is None else limits
+    return Comparison(pair, inputs, relation, sizes, places, alpha, n_resamples, seed, notes, limits)
 
 
 def loss_source(prediction: Any, loss: str | int | None) -> LossColumn | None:
@@ -382,17 +364,9 @@ _LEAST_PROBABILITY = 1e-6
 
 @dataclass(frozen=True)
 class LossColumn:
-    """Where the loss of a row comes from.
+    """Where the loss of a row comes from."""
 
-    Attributes
-    ----------
-    option : str
-        The option that named it: "prediction" or "loss".
-    column : str or int
-        The column.
-    """
-
-    option: str
+    option: str  # that named it: "prediction" or "loss"
     column: str | int
 
 

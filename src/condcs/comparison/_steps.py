@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import combinations
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import condcs
-from condcs._core.arrays import BoolArray, ByValue, FloatArray, IntArray
+from condcs._core.arrays import BoolArray, ByValue, FloatArray, IntArray, ranked
 from condcs._core.errors import CondcsWarning, CostWarning
 from condcs._core.settings import one_blas_thread
 from condcs._inference.effects import Effect, common_support, measure_effect, some_rows
@@ -30,11 +31,12 @@ from condcs._inference.loss_split import LossChange, split_change
 from condcs._inference.regions import Ground, mean_steps
 from condcs._inference.resampling import ROUNDING, largest_studentised, pvalue
 from condcs._inference.results import Estimate
-from condcs._inference.smoothing import Smoother, median_square, squared_distances
+from condcs._inference.smoothing import Smoother, squared_distances
 from condcs._inference.statistics import AGGREGATE_MULTIPLES
 from condcs._inference.views import adjusted_values
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._inference.witness import Witness
+from condcs._kernels import bandwidths
 from condcs._kernels.log_kernels import Kernel, KernelName
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
@@ -45,7 +47,6 @@ Features = list[FloatArray]
 
 INTERVAL_RESAMPLES = 100
 
-_MEDIAN_ROWS = 500
 LANDMARKS = 100
 """Rows at which the kernel on the inputs is exact; the test is exact whatever their number."""
 INPUT_ROWS = 50_000
@@ -99,8 +100,8 @@ class Shift(ByValue):
     def estimate(self) -> Estimate:
         """D without the bias of finite samples, and where it lies with 95% confidence; made when it is asked for."""
         # What it warns of, the test has warned of.
-        found: Estimate = collected_warnings(self.estimated)[0]
-        return found
+        with collected_warnings():
+            return self.estimated()
 
     @property
     def overlap(self) -> float:
@@ -187,9 +188,8 @@ def _scores(values: FloatArray) -> FloatArray:
     """Return normal scores of the ranks, which no outlier can dominate."""
     from scipy.special import ndtri
 
-    ordered = np.sort(values)
-    ranks = np.searchsorted(ordered, values, side="left") + np.searchsorted(ordered, values, side="right")
-    return np.asarray(ndtri((ranks + 1) / (2 * len(values) + 2)))[:, None]
+    n = len(values)
+    return np.asarray(ndtri((n * ranked(values) + 0.5) / (n + 1)))[:, None]
 
 
 def _labels_of(codes: FloatArray) -> FloatArray:
@@ -311,32 +311,25 @@ def standardised(columns: Sequence[Column], p: FloatArray, q: FloatArray) -> tup
 
 
 def median_widths(columns: Sequence[Column], values: FloatArray) -> FloatArray:
-    """One width per column: the median distance over all numbers jointly, each in units of its spread, of some rows.
-
-    Categories have none (1 stands for it).
-    """
+    """One width per column by the rule "median", over the numbers alone; categories have none (1 stands for it)."""
     numeric = np.array([not column.is_category for column in columns])
     widths = np.ones(len(columns))
     if numeric.any():
-        places = np.linspace(0, len(values) - 1, min(len(values), _MEDIAN_ROWS)).astype(np.int64)
-        some = values[places][:, numeric]
-        spread = some.std(axis=0)
-        spread[spread == 0] = 1.0
-        widths[numeric] = spread * math.sqrt(median_square(squared_distances(some / spread, some / spread)))
+        widths[numeric] = bandwidths.median_widths(values[:, numeric])[0]
     return widths
 
 
-def collected_warnings(run: Callable[[], Any]) -> tuple[Any, tuple[str, ...]]:
-    """Run something and return what it warned of: of each kind the first, which is about the tables as they are."""
+@contextmanager
+def collected_warnings() -> Iterator[dict[type[Warning], str]]:
+    """Collect what a block warns of: of each kind the first, which is about the tables as they are."""
+    first: dict[type[Warning], str] = {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CondcsWarning)
-        result = run()
-    first: dict[type, str] = {}
+        yield first
     for warning in caught:
         # What a run is going to cost is no news when it is over; the command shows its progress itself.
         if issubclass(warning.category, CondcsWarning) and warning.category is not CostWarning:
             first.setdefault(warning.category, str(warning.message))
-    return result, tuple(first.values())
 
 
 def _cosine(divergence: float) -> float:
@@ -416,24 +409,12 @@ _BIN_EDGES = np.linspace(0, 1, 11)[1:-1]
 
 @dataclass(frozen=True, eq=False)
 class Places(ByValue):
-    """Regions, and the local divergence at some rows.
+    """Regions, and the local divergence at some rows."""
 
-    Attributes
-    ----------
-    explanation : Explanation
-        The regions in which a change is significant, and what became of each input.
-    pair : Pair
-        The tables.
-    shown : tuple of int
-        For each response, the label whose share is shown (0 for numbers).
-    seed : int
-        Of the local divergence.
-    """
-
-    explanation: Explanation
+    explanation: Explanation  # the regions in which a change is significant, and what became of each input
     pair: Pair
-    shown: tuple[int, ...]
-    seed: int
+    shown: tuple[int, ...]  # for each response, the label whose share is shown (0 for numbers)
+    seed: int  # of the local divergence
 
     @property
     def regions(self) -> tuple[Region, ...]:
@@ -469,8 +450,8 @@ class Places(ByValue):
         pair, rng = self.pair, np.random.default_rng(self.seed)
         x = np.concatenate([pair.xp, pair.xq])
         at = np.sort(rng.choice(len(x), min(WITNESS_ROWS, len(x)), replace=False))
-
-        def run() -> Witness:
+        # What it warns of, the test has warned of.
+        with collected_warnings():
             return condcs.witness(
                 pair.xp,
                 pair.yp,
@@ -484,10 +465,6 @@ class Places(ByValue):
                 weights_q=pair.weights_q,
                 rng=self.seed,
             )
-
-        # What it warns of, the test has warned of.
-        found: Witness = collected_warnings(run)[0]
-        return found
 
 
 def find_places(pair: Pair, ground: Ground, *, seed: int, alpha: float = 0.05) -> Places:

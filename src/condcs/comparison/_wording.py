@@ -55,14 +55,9 @@ def show(column: Column, value: float) -> str:
     return show_number(value)
 
 
-def show_number(value: float) -> str:
-    """Write a number with four digits, or whole from a thousand on."""
-    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.4g}"
-
-
-def show_short(value: float) -> str:
-    """Write an estimated number: three digits, or whole from a thousand on."""
-    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.3g}"
+def show_number(value: float, digits: int = 4) -> str:
+    """Write a number with so many digits, or whole from a thousand on."""
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.{digits}g}"
 
 
 @dataclass(frozen=True)
@@ -241,9 +236,9 @@ def _is_plural(column: Column) -> bool:
 
 def _amount(column: Column, value: float) -> str:
     """Write a difference by itself: shares in percentage points, dates in days."""
-    return (f"{100 * value:.2g}" if column.is_category and value < 0.995 else show_short(_in_units(column, value))) + (
-        _unit(column)
-    )
+    return (
+        f"{100 * value:.2g}" if column.is_category and value < 0.995 else show_number(_in_units(column, value), 3)
+    ) + (_unit(column))
 
 
 def _amounts(column: Column, *values: float, signed: bool = False) -> list[str]:

@@ -75,7 +75,7 @@ class Hyperparameters:
     buffer : int
         Transitions of both halves of the buffer.
     refresh_every : int
-        Steps between two estimates of the conditional KL.
+        Steps between two estimates of the conditional KL or MMD.
     memory : int
         Steps after which the value function forgets what was not tried again; 0: never (see `KernelTD`).
     change, novelty : float

@@ -12,7 +12,8 @@ from condcs._core.checks import check_choice, check_integer
 from condcs._core.errors import DataError, ParameterError, public
 from condcs._core.files import State, Stateful
 from condcs._measures.neighbours import conditional_kl
-from condcs._measures.sliding_window import NEW, OLD, SMALLEST_GROUP, SlidingOperator, SlidingWindow, joined_row
+from condcs._measures.operator import conditional_mmd
+from condcs._measures.sliding_window import OLD, SMALLEST_GROUP, SlidingWindow, joined_row
 
 BufferMeasure = Literal["conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"]
 BUFFER_MEASURES: tuple[BufferMeasure, ...] = get_args(BufferMeasure)
@@ -23,7 +24,8 @@ class TransitionBuffer(Stateful):
     """First-in-first-out buffer of transitions (x, y), split into an old and a new half.
 
     x is usually state and action, and y the next state. While the buffer fills, the older half of its rows, rounded up,
-    is old. The divergence between the halves is updated exactly with every row (see `condcs._measures.sliding_window`).
+    is old. Divergences between the halves that are sums over rows are updated exactly with every row (see
+    `condcs._measures.sliding_window`); the conditional MMD and KL are estimated every so many rows.
 
     Parameters
     ----------
@@ -38,7 +40,8 @@ class TransitionBuffer(Stateful):
     k : int
         Number of nearest neighbours of the conditional KL.
     refresh_every : int
-        Number of pushes after which the conditional KL is estimated again; in between, the last value is returned.
+        Number of pushes after which the conditional MMD and KL are estimated again; in between, the last value is
+        returned.
 
     Examples
     --------
@@ -71,8 +74,11 @@ class TransitionBuffer(Stateful):
         self.regularization = regularization
         self._window = SlidingWindow(self.size, dim_x, dim_y, bandwidth_x=bandwidth_x, bandwidth_y=bandwidth_y)
         self._pushed = 0
-        self._operator: SlidingOperator | None = None
-        self._kl = (0, 0.0)
+        # When it was last estimated, and its value.
+        self._estimates: dict[BufferMeasure, tuple[int, float]] = {
+            "conditional_kl": (0, 0.0),
+            "conditional_mmd": (0, 0.0),
+        }
 
     def __len__(self) -> int:
         return min(self._pushed, self.size)
@@ -90,10 +96,7 @@ class TransitionBuffer(Stateful):
     @public
     def push(self, x: Any, y: Any) -> None:
         """Add a transition; when the buffer is full, the oldest one is removed. Cost O(size)."""
-        row = joined_row(x, y, self._window.dim_x, self._window.dim_y)
-        self._window.push(self._pushed, row)
-        if self._operator is not None:
-            self._push_to_operator(self._operator, row)
+        self._window.push(self._pushed, joined_row(x, y, self._window.dim_x, self._window.dim_y))
         self._pushed += 1
 
     @public
@@ -103,8 +106,8 @@ class TransitionBuffer(Stateful):
         Parameters
         ----------
         measure : {"conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"}
-            The first three cost O(size). After its first use the conditional MMD costs O(size^2) in every push. The
-            conditional KL of the new from the old half is estimated every `refresh_every` pushes.
+            The first three cost O(size). The conditional MMD, which costs O(size^3), and the conditional KL of the new
+            from the old half are estimated every `refresh_every` pushes.
         """
         check_choice("measure", measure, BUFFER_MEASURES)
         if measure == "conditional_kl":
@@ -112,10 +115,8 @@ class TransitionBuffer(Stateful):
             check_integer("k", self.k, 1, most, because=" (a row has no more neighbours in its half)")
         if min(self._window.counts) < SMALLEST_GROUP:
             return 0.0
-        if measure == "conditional_mmd":
-            return self._conditional_mmd()
-        if measure == "conditional_kl":
-            return self._conditional_kl()
+        if measure == "conditional_mmd" or measure == "conditional_kl":
+            return self._estimate(measure)
         return self._window.divergence(measure)
 
     def surprise(self) -> float:
@@ -133,48 +134,35 @@ class TransitionBuffer(Stateful):
         n_old = self._window.counts[OLD]
         return self._window.rows(slots[:n_old]), self._window.rows(slots[n_old:])
 
-    def _conditional_mmd(self) -> float:
-        if self._operator is None:
-            made = SlidingOperator(
-                self.size, self._window.dim_x, self._window.widths, regularization=self.regularization
-            )
-            values, group = self._window.arrays.values, self._window.arrays.group
-            for slot in range(len(self)):
-                made.put_in(slot, values[:, slot], int(group[slot]))
-            self._operator = made
-        return self._operator.divergence()
-
-    def _push_to_operator(self, operator: SlidingOperator, row: FloatArray) -> None:
-        t = self._pushed
-        if t >= self.size:
-            operator.take_out(t % self.size)
-            operator.move((t + self.size // 2) % self.size, OLD)
-        elif t % 2 == 0 and t > 0:
-            operator.move(t // 2, OLD)
-        operator.put_in(t % self.size, row, OLD if t == 0 else NEW)
-
-    def _conditional_kl(self) -> float:
-        when, value = self._kl
+    def _estimate(self, measure: BufferMeasure) -> float:
+        when, value = self._estimates[measure]
         if when == 0 or self._pushed - when >= self.refresh_every:
-            value = neighbour_divergence(*self.halves(), k=self.k)
-            self._kl = (self._pushed, value)
+            old, new = self.halves()
+            if measure == "conditional_kl":
+                value = neighbour_divergence(old, new, k=self.k)
+            else:
+                widths, dim_x = self._window.widths, self._window.dim_x
+                options: dict[str, Any] = {"bandwidth_x": widths[:dim_x], "bandwidth_y": widths[dim_x:]}
+                value = float(conditional_mmd(*old, *new, regularization=self.regularization, **options))
+            self._estimates[measure] = self._pushed, value
         return value
 
     def state_dict(self) -> State:
         """Return the whole state as plain arrays."""
+        when, values = zip(*self._estimates.values(), strict=True)
         extra = {
-            "pushed": np.array([self._pushed, self.k, self.refresh_every, self._kl[0]]),
-            "numbers": np.array([self.regularization, self._kl[1]]),
+            "pushed": np.array([self._pushed, self.k, self.refresh_every, *when]),
+            "numbers": np.array([self.regularization, *values]),
         }
         return {**self._window.state_dict(), **extra}
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, AnyArray]) -> TransitionBuffer:
-        """Return the buffer that `state` describes. It continues bit for bit (the conditional MMD up to rounding)."""
+        """Return the buffer that `state` describes. It continues bit for bit."""
         window = SlidingWindow.from_state_dict(state)
         try:
-            pushed, k, refresh_every, when = (int(v) for v in state["pushed"])
-            regularization, value = (float(v) for v in state["numbers"])
+            pushed, k, refresh_every, *when = (int(v) for v in state["pushed"])
+            regularization, *values = (float(v) for v in state["numbers"])
         except (KeyError, ValueError, TypeError) as error:
             raise DataError("`state` must come from `TransitionBuffer.state_dict()`. Save it again.") from error
         widths = window.widths
@@ -194,7 +182,9 @@ class TransitionBuffer(Stateful):
                 f"`state` must come from `TransitionBuffer.state_dict()`, got {pushed} pushes and halves of "
                 f"{window.counts[0]} and {window.counts[1]} rows. Save it again."
             )
-        made._window, made._pushed, made._kl = window, pushed, (when, value)
+        made._window, made._pushed = window, pushed
+        # States of earlier versions have an estimate of the conditional KL alone.
+        made._estimates.update(zip(made._estimates, zip(when, values, strict=True), strict=False))
         return made
 
 

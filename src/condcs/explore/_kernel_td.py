@@ -20,60 +20,36 @@ from condcs._kernels.compiled import exp_in_place
 
 # Entries of `Values.options`.
 INITIAL, LEARNING_RATE, DISCOUNT, MERGE_EXPONENT = range(4)
-# Entries of `Values.sizes`: centres in use, which scratch row belongs to the current state, and steps learnt.
+# Entries of `Values.sizes`.
 COUNT, CURRENT, LEARNT = range(3)
+
+HERE, AHEAD = np.int64(0), np.int64(1)
+"""The two states: of numpy's type, because plain numbers in a call are types of their own to numba."""
 
 compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
 
 
 class Values(NamedTuple):
-    """Centres, their weights and the values at two states: the current one and the next.
+    """Centres, their weights and the values at two states: the current one and the next."""
 
-    Attributes
-    ----------
-    centres : array of shape (d, capacity)
-        States of the dictionary, in units of the kernel bandwidth.
-    actions : array of shape (capacity,)
-        Action of each centre.
-    weights : array of shape (capacity,)
-        Contribution of each centre to the value at its own place.
-    action_kernel : array of shape (n_actions, n_actions)
-        Kernel between actions; the kernel between pairs is its product with the one between states.
-    options : array of shape (4,)
-        Initial value, learning rate, discount, log kernel value from which a centre is shared.
-    sizes : array of shape (3,)
-        Centres in use; which scratch row belongs to the current state; steps learnt.
-    recent : array of shape (memory,)
-        Centres of the last steps, -1 where there was none, step t in place t % memory; empty if nothing is forgotten.
-    support : array of shape (capacity,)
-        How many of those steps each centre has.
-    exponents : array of shape (2, capacity)
-        Log kernel values of the current and of the next state against all centres.
-    q : array of shape (2, n_actions)
-        Values of all actions at these two states.
-    states : array of shape (2, d)
-        The two states, in units of the kernel bandwidth.
-    work : array of shape (capacity,)
-        Scratch.
-    """
-
-    centres: FloatArray
-    actions: IntArray
-    weights: FloatArray
-    action_kernel: FloatArray
-    options: FloatArray
-    sizes: IntArray
+    centres: FloatArray  # d x capacity: states of the dictionary, in units of the kernel bandwidth
+    actions: IntArray  # action of each centre
+    weights: FloatArray  # contribution of each centre to the value at its own place
+    action_kernel: FloatArray  # between actions; the kernel between pairs is its product with the one between states
+    options: FloatArray  # initial value, learning rate, discount, log kernel value from which a centre is shared
+    sizes: IntArray  # centres in use, which scratch row belongs to the current state, steps learnt
+    # Centres of the last steps, -1 where there was none, step t in place t % memory; empty if nothing is forgotten.
     recent: IntArray
-    support: IntArray
-    exponents: FloatArray
-    q: FloatArray
-    states: FloatArray
+    support: IntArray  # how many of those steps each centre has
+    exponents: FloatArray  # 2 x capacity: log kernel values of the current and of the next state against all centres
+    q: FloatArray  # 2 x n_actions: values of all actions at these two states
+    states: FloatArray  # 2 x d: the two states, in units of the kernel bandwidth
     work: FloatArray
 
 
 @compiled
 def look(values: Any, which: int, state: Any, scale: float) -> None:
-    """Make `state` the current one (0) or the next one (1), and fill in the values of all actions there."""
+    """Make `state` the current one (`HERE`) or the next (`AHEAD`), and fill in the values of all actions there."""
     n = values.sizes[COUNT]
     slot = (values.sizes[CURRENT] + which) % 2
     for c in range(state.size):

@@ -104,14 +104,9 @@ def unit_range(low: Any, high: Any) -> tuple[FloatArray, FloatArray]:
 
 
 class States:
-    """Observations in the units of the kernel.
+    """Observations in the units of the kernel, which sees ``(observation - low) * scale``.
 
-    Parameters
-    ----------
-    low, scale : array
-        The kernel sees ``(observation - low) * scale``.
-    encoder : callable, optional
-        Applied to observations first; `low` and `scale` are then those of its result.
+    An `encoder` is applied to observations first; `low` and `scale` are then those of its result.
     """
 
     def __init__(self, low: Any, scale: Any, encoder: Encoder | None = None) -> None:
@@ -134,8 +129,10 @@ class Spaces(States):
 
     Parameters
     ----------
-    low, scale, encoder
-        As in `States`.
+    low, scale : array
+        The kernel sees ``(observation - low) * scale``.
+    encoder : callable, optional
+        Applied to observations first; `low` and `scale` are then those of its result.
     vectors : array, shape (n_actions, d_a)
         Actions as the kernel sees them.
     actions : sequence

@@ -20,33 +20,15 @@ CURVE_POINTS, HEAT_BINS = 200, 40
 
 @dataclass(frozen=True)
 class ExploreOptions:
-    """Options of a comparison of agents.
-
-    Attributes
-    ----------
-    environment : {"mountain-car", "pendulum", "maze"}
-        Which environment.
-    methods : tuple of str
-        Which agents; see `condcs.explore.make_agent`.
-    n_runs : int
-        How many runs of each.
-    rng : int
-        Seed of the first run; the others have the numbers that follow.
-    steps : int
-        Length of every run; an agent that reaches the goal starts again.
-    rows : int
-        Rows and columns of the maze.
-    n_jobs : int, optional
-        Processes; by default one per core.
-    """
+    """Options of a comparison of agents."""
 
     environment: EnvironmentName
     methods: tuple[Method, ...]
-    n_runs: int = 20
-    rng: int = 0
-    steps: int = 10_000
-    rows: int = 20
-    n_jobs: int | None = None
+    n_runs: int = 20  # of each method
+    rng: int = 0  # seed of the first run; the others have the numbers that follow
+    steps: int = 10_000  # of every run; an agent that reaches the goal starts again
+    rows: int = 20  # and columns of the maze
+    n_jobs: int | None = None  # processes; by default one per core
 
     def __post_init__(self) -> None:
         check_choice("environment", self.environment, NAMES)

@@ -34,7 +34,7 @@ from condcs._core.errors import (
     warn_caller,
 )
 from condcs._core.files import atomic_write, sealed, unsealed, writing
-from condcs.nn._losses import DEFAULTS, METHODS, AdaptationMethod, Domains
+from condcs.nn._losses import AdaptationMethod, Domains, discrepancy
 
 PREDICT_ROWS = 1_024
 """Rows that go through a network at once where nothing is trained."""
@@ -152,7 +152,7 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     weight : float
         Weight of the discrepancy.
     loss_options : mapping, optional
-        Options of the discrepancy, e.g. ``{"bandwidth": 1.0}``.
+        Options of the method's loss, e.g. ``{"bandwidth": 1.0}``; see `METHODS`.
     warmup : int
         Epochs without the discrepancy.
     ramp : int
@@ -400,8 +400,7 @@ class Training:
         self.held_out = torch.as_tensor(source[held_out], device=device)
         self.held_out_labels = torch.as_tensor(codes[held_out], device=device)
         self.optimiser = torch.optim.Adam(adapter.module_.parameters(), lr=adapter.learning_rate)
-        self.discrepancy = METHODS[adapter.method]
-        self.options = {**DEFAULTS[adapter.method], **(adapter.loss_options or {})}
+        self.discrepancy = discrepancy(adapter.method, adapter.loss_options or {})
         self.epoch, self.best_epoch, self.best_value = 0, 0, math.inf
         self.best_state = copy.deepcopy(adapter.module_.state_dict())
         self.history: list[dict[str, float]] = []
@@ -485,7 +484,7 @@ class Training:
             logits[n:].softmax(1),
         )
         try:
-            return self.discrepancy(domains, **self.options)
+            return self.discrepancy(domains)
         except BandwidthError:
             self.collapsed += 1
             return logits.new_zeros(())

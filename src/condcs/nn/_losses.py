@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
+from condcs._core.checks import check_options
 from condcs._measures.formulas import PredictorForm, ResponseForm
 from condcs.nn import functional
 from condcs.nn._dense import Reduction, Width
@@ -249,6 +250,20 @@ class ConditionalIndependencePenalty(_Loss):
 # The discrepancies of unsupervised domain adaptation, by method: what is added to the cross-entropy of the source.
 
 
+AdaptationMethod = Literal["none", "ddc", "dan", "jan", "djp_mmd", "cs"]
+
+METHODS: Mapping[AdaptationMethod, type[_Loss] | None] = {
+    "none": None,
+    "ddc": MMDLoss,
+    "dan": MKMMDLoss,
+    "jan": JMMDLoss,
+    "djp_mmd": DJPMMDLoss,
+    "cs": ConditionalCSAlignment,
+}
+"""Loss of each method. `DomainAdapter` takes its options, and for DAN `layers`: "all", as its equation says, or "last",
+as the paper's text does. The MMD-based methods find a bandwidth for each batch by the rule "mean"."""
+
+
 @dataclass(frozen=True)
 class Domains:
     """One batch of each domain: layers of the bottleneck, one-hot source labels, predicted target probabilities."""
@@ -259,51 +274,25 @@ class Domains:
     y_target: Tensor
 
 
-Discrepancy = Callable[..., Tensor]
+def discrepancy(method: AdaptationMethod, options: Mapping[str, Any]) -> Callable[[Domains], Tensor] | None:
+    """Return what a method adds to the cross-entropy; None if that is nothing."""
+    kind = METHODS[method]
+    if kind is None:
+        return None
+    with_layers = {"layers"} if kind is MKMMDLoss else set()
+    check_options(options, {field.name for field in fields(kind)} | with_layers, method)
+    given = {"bandwidth": "mean", **options} if method != "cs" else dict(options)
+    first = 0 if given.pop("layers", "all") == "all" else -1
+    loss = kind(**given)
 
+    def apart(d: Domains) -> Tensor:
+        source, target = d.layers_source[-1], d.layers_target[-1]
+        if kind is MMDLoss:
+            found: Tensor = loss(source, target)
+        elif kind is JMMDLoss or kind is MKMMDLoss:
+            found = loss(d.layers_source[first:], d.layers_target[first:])
+        else:
+            found = loss(source, d.y_source, target, d.y_target)
+        return found
 
-def _ddc(d: Domains, **options: Any) -> Tensor:
-    return functional.mmd_loss(d.layers_source[-1], d.layers_target[-1], **options)
-
-
-def _dan(d: Domains, *, layers: Literal["all", "last"] = "all", **options: Any) -> Tensor:
-    first = 0 if layers == "all" else -1
-    return _mk_mmd_of_layers(d.layers_source[first:], d.layers_target[first:], **options)
-
-
-def _jan(d: Domains, **options: Any) -> Tensor:
-    return functional.jmmd_loss(d.layers_source, d.layers_target, **options)
-
-
-def _djp_mmd(d: Domains, **options: Any) -> Tensor:
-    return functional.djp_mmd_loss(d.layers_source[-1], d.y_source, d.layers_target[-1], d.y_target, **options)
-
-
-def _cs(d: Domains, **options: Any) -> Tensor:
-    return functional.conditional_cs_alignment_loss(
-        d.layers_source[-1], d.y_source, d.layers_target[-1], d.y_target, **options
-    )
-
-
-AdaptationMethod = Literal["none", "ddc", "dan", "jan", "djp_mmd", "cs"]
-
-METHODS: Mapping[AdaptationMethod, Discrepancy | None] = {
-    "none": None,
-    "ddc": _ddc,
-    "dan": _dan,
-    "jan": _jan,
-    "djp_mmd": _djp_mmd,
-    "cs": _cs,
-}
-"""Discrepancy of each method; options are those of its function in `condcs.nn.functional`, and `layers` for DAN
-("all", as its equation says, or "last", as the paper's text does)."""
-
-DEFAULTS: Mapping[AdaptationMethod, Mapping[str, Any]] = {
-    "none": {},
-    "ddc": {"bandwidth": "mean"},
-    "dan": {"bandwidth": "mean"},
-    "jan": {"bandwidth": "mean"},
-    "djp_mmd": {"bandwidth": "mean"},
-    "cs": {"bandwidth": 1.0, "normalize": True},
-}
-"""Options where the caller gives none: a bandwidth per batch for the MMD-based methods, the paper's for CS."""
+    return apart

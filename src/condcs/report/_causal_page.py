@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from condcs._core.arrays import FloatArray
 from condcs.causal._graphs import BLUE, draw_links, draw_matrix, plain, pvalue_words
-from condcs.report._page import Page
+from condcs.report._page import Page, drawing
 
 if TYPE_CHECKING:
     from condcs.causal import CausalGraph
@@ -43,12 +41,16 @@ def causal_page(
         for r in graph.rows()
     ]
     page.table(["source", "target", "score", "p", "adjusted p", ""], rows, "All ordered pairs, most certain first")
+    figure, axes = drawing(4.8, 4.4, framed=True)
+    draw_links(axes, graph.names, found, strengths=graph.scores)
     page.figure(
-        _links_figure(graph, found),
+        figure,
         "Graph of the links found: " + ("; ".join(f"{a} drives {b}" for a, b in graph.links(alpha)) or "none"),
         f"Links with an adjusted p-value of at most {alpha:g}; wider arrows have larger scores.",
     )
-    page.figure(_matrix_figure(graph, found), "Matrix of the scores, sources in rows and targets in columns", "Scores.")
+    figure, axes = drawing(5, 4.4, framed=True)
+    draw_matrix(axes, graph.names, graph.scores, found)
+    page.figure(figure, "Matrix of the scores, sources in rows and targets in columns", "Scores.")
     page.section("Series")
     page.figure(_series_figure(graph.names, series), "The series over time", _series_caption(series))
     page.section("How to read this")
@@ -77,36 +79,16 @@ def causal_page(
     return page
 
 
-def _links_figure(graph: CausalGraph, found: Any) -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.8, 4.4), layout="constrained")
-    draw_links(figure.subplots(), graph.names, found, strengths=graph.scores)
-    return figure
-
-
-def _matrix_figure(graph: CausalGraph, found: Any) -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5, 4.4), layout="constrained")
-    draw_matrix(figure.subplots(), graph.names, graph.scores, found)
-    return figure
-
-
 def _series_figure(names: Sequence[str], series: FloatArray) -> Any:
-    from matplotlib.figure import Figure
-
     names = names[:MOST_SERIES]
-    figure = Figure(figsize=(8, 0.9 + 0.62 * len(names)), layout="constrained")
-    axes = np.atleast_1d(figure.subplots(len(names), 1, sharex=True))
-    for axis, name, column in zip(axes, names, series.T, strict=False):
+    figure, axes = drawing(8, 0.9 + 0.62 * len(names), len(names), 1, sharex=True, squeeze=False)
+    for axis, name, column in zip(axes.flat, names, series.T, strict=False):
         axis.plot(column[:MOST_TIMES], color=BLUE, lw=0.9)
         axis.set_ylabel(
             plain(name if len(name) <= 14 else f"{name[:13]}…"), rotation=0, ha="right", va="center", fontsize=8
         )
         axis.tick_params(labelsize=7)
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[-1].set_xlabel("time step", fontsize=8)
+    axes[-1, 0].set_xlabel("time step", fontsize=8)
     return figure
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import AnyArray, FloatArray, IntArray, LabelArray
-from condcs.report._page import Page
+from condcs.report._page import Page, drawing
 from condcs.timeseries._clustering import adjusted_rand_index, normalized_mutual_information
 from condcs.timeseries._series_clusters import SeriesClusters, Setting, Trial
 
@@ -27,30 +27,14 @@ MOST_PANELS = 24
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    """What was found, for the page and for the terminal.
+    """What was found, for the page and for the terminal."""
 
-    Attributes
-    ----------
-    title : str
-        Where the series came from.
-    X : list of array
-        The series.
-    classes : array or None
-        Known classes.
-    clusters : SeriesClusters
-        Labels, medoids, distances, and how the settings were chosen.
-    settings : dict
-        What was read and used, in words.
-    names : tuple of str
-        Names of the series; empty if they have none.
-    """
-
-    title: str
+    title: str  # where the series came from
     X: list[FloatArray]
-    classes: AnyArray | None
+    classes: AnyArray | None  # if they are known
     clusters: SeriesClusters
-    settings: dict[str, str]
-    names: tuple[str, ...] = ()
+    settings: dict[str, str]  # what was read and used, in words
+    names: tuple[str, ...] = ()  # of the series; empty if they have none
 
     columns = ("cluster", "series", "most central", "mean distance inside", "to the nearest cluster")
 
@@ -171,7 +155,6 @@ def _choice(page: Page, clusters: SeriesClusters) -> None:
 
 def draw_choice(tried: Sequence[Trial], votes: Sequence[Setting]) -> Any:
     """Draw the marks as tables of colours, by scaling, without and with the position; frames mark what voted."""
-    from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
     settings = [trial.setting for trial in tried]
@@ -180,8 +163,7 @@ def draw_choice(tried: Sequence[Trial], votes: Sequence[Setting]) -> Any:
     orders, factors = sorted({s.order for s in settings}), sorted({s.factor for s in settings})
     down = len(panels) // across
     size = (1.3 + 0.72 * len(factors) * across, down * (1.1 + 0.45 * len(orders)))
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(down, across, squeeze=False, sharey=True, sharex=True)
+    figure, axes = drawing(*size, down, across, squeeze=False, sharey=True, sharex=True)
     for axis, (position, scaling) in zip(axes.flat, panels, strict=True):
         marks = np.full((len(orders), len(factors)), np.nan)
         for trial in tried:
@@ -216,14 +198,11 @@ def colour_of(c: int) -> str:
 
 def draw_distances(D: FloatArray, labels: LabelArray) -> Any:
     """Draw the matrix with the series sorted by cluster; lines part the clusters."""
-    from matplotlib.figure import Figure
-
     order = np.argsort(labels, kind="stable")
     order = order[np.linspace(0, len(order) - 1, min(len(order), MOST_SHOWN)).astype(int)]
     shown = D[np.ix_(order, order)]
     apart = shown[~np.eye(len(shown), dtype=bool)]
-    figure = Figure(figsize=(5, 4.3), layout="constrained")
-    axis = figure.add_subplot()
+    figure, axis = drawing(5, 4.3, framed=True)
     # The largest twentieth would leave no shades for the rest.
     image = axis.imshow(shown, cmap="viridis", vmin=min(0.0, float(apart.min())), vmax=float(np.quantile(apart, 0.95)))
     edges = np.flatnonzero(np.diff(labels[order])) + 0.5
@@ -243,11 +222,8 @@ def draw_distances(D: FloatArray, labels: LabelArray) -> Any:
 
 def draw_map(D: FloatArray, labels: LabelArray, medoids: IntArray) -> Any:
     """Draw the series in a plane whose distances are like theirs (classical scaling, D as squared distance)."""
-    from matplotlib.figure import Figure
-
     places = planar(D)
-    figure = Figure(figsize=(5, 4.3), layout="constrained")
-    axis = figure.add_subplot()
+    figure, axis = drawing(5, 4.3, framed=True)
     for c in np.unique(labels):
         members = labels == c
         axis.plot(*places[members].T, "o", ms=4.5, mew=0, alpha=0.65, color=colour_of(c))
@@ -280,16 +256,11 @@ def planar(D: FloatArray) -> FloatArray:
 
 def draw_series(X: list[FloatArray], labels: LabelArray, medoids: IntArray) -> Any:
     """Draw the series of each cluster with the most central one on top; the first three channels as rows."""
-    from matplotlib.figure import Figure
-
     present = np.unique(labels)[:MOST_PANELS]
     channels = min(3, len(X[0]))
-    columns = min(4, len(present)) if channels == 1 else len(present)
-    if channels > 1:
-        columns = min(columns, 4)
+    columns = min(4, len(present))
     lines = -(-len(present) // columns) * channels
-    figure = Figure(figsize=(2.3 * columns + 0.4, 1.45 * lines + 0.3), layout="constrained")
-    axes = figure.subplots(lines, columns, squeeze=False, sharex=True)
+    figure, axes = drawing(2.3 * columns + 0.4, 1.45 * lines + 0.3, lines, columns, squeeze=False, sharex=True)
     for axis in axes.ravel():
         axis.set_visible(False)
     for place, (c, medoid) in enumerate(zip(present, medoids, strict=False)):
@@ -302,7 +273,6 @@ def draw_series(X: list[FloatArray], labels: LabelArray, medoids: IntArray) -> A
                 axis.plot(X[i][channel], color=colour_of(c), lw=0.7, alpha=0.3)
             axis.plot(X[medoid][channel], color="#1a202c", lw=1.4)
             axis.tick_params(labelsize=7, length=2)
-            axis.spines[["top", "right"]].set_visible(False)
             if channel == 0:
                 axis.set_title(f"cluster {int(c) + 1}: {len(members)}", fontsize=9)
             if channels > 1 and place % columns == 0:

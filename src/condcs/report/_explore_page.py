@@ -8,7 +8,7 @@ import numpy as np
 
 from condcs.explore._agents import METHODS, hyperparameters
 from condcs.explore._trials import COLUMNS, ExploreOptions, Found, curve_steps, rows_of
-from condcs.report._page import Page
+from condcs.report._page import Page, drawing
 
 COLOURS = {
     "random": "#a0aec0",
@@ -72,10 +72,7 @@ def explore_page(options: ExploreOptions, found: Found, command: str) -> Page:
 
 def draw_curves(options: ExploreOptions, found: Found, at: Any) -> Any:
     """Draw both learning curves."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.8), layout="constrained")
-    goal, seen = figure.subplots(1, 2, sharex=True)
+    figure, (goal, seen) = drawing(9, 3.8, 1, 2, sharex=True)
     for method, runs in found.items():
         colour, style = COLOURS[method], "--" if method == "control" else "-"
         steps = np.sort(runs.reached)
@@ -96,7 +93,6 @@ def draw_curves(options: ExploreOptions, found: Found, at: Any) -> Any:
     goal.set(xscale="log", xlim=(10, options.steps), ylim=(-0.02, 1.02), xlabel="steps", ylabel="runs at the goal")
     seen.set(ylim=(0, None), xlabel="steps", ylabel="places seen")
     for axis in (goal, seen):
-        axis.spines[["top", "right"]].set_visible(False)
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     figure.legend(*goal.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return figure
@@ -104,15 +100,12 @@ def draw_curves(options: ExploreOptions, found: Found, at: Any) -> Any:
 
 def draw_heat(options: ExploreOptions, found: Found) -> Any:
     """Draw one heat map per method."""
-    from matplotlib.figure import Figure
-
     columns = min(4, len(found))
     rows = -(-len(found) // columns)
-    figure = Figure(figsize=(2.3 * columns + 0.6, 2.4 * rows + 0.5), layout="constrained")
-    axes = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).reshape(-1)
+    figure, axes = drawing(2.3 * columns + 0.6, 2.4 * rows + 0.5, rows, columns, framed=True, squeeze=False)
     top = max(float(np.log1p(runs.heat).max()) for runs in found.values())
     across, up = _AXES[options.environment]
-    for axis, (method, runs) in zip(axes, found.items(), strict=False):
+    for axis, (method, runs) in zip(axes.flat, found.items(), strict=False):
         axis.imshow(
             np.log1p(runs.heat).T,
             origin="upper" if options.environment == "maze" else "lower",
@@ -123,7 +116,7 @@ def draw_heat(options: ExploreOptions, found: Found) -> Any:
         )
         axis.set(xticks=[], yticks=[], xlabel=across)
         axis.set_title("control (D = 0)" if method == "control" else METHODS[method], fontsize=10)
-    axes[0].set_ylabel(up)
-    for axis in axes[len(found) :]:
+    axes[0, 0].set_ylabel(up)
+    for axis in axes.flat[len(found) :]:
         axis.set_axis_off()
     return figure

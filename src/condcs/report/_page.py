@@ -18,6 +18,8 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 import condcs
 from condcs._core.checks import check_choice
 from condcs._core.errors import DataError, ShapeError
@@ -287,6 +289,17 @@ class Picture:
     uri: str
     width: int
     height: int
+
+
+def drawing(width: float, height: float, *shape: int, framed: bool = False, **options: Any) -> tuple[Any, Any]:
+    """Return a matplotlib figure and its axes; unless they are framed, without lines above and at the right."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(*shape, **options)
+    for each in () if framed else np.atleast_1d(axes).flat:
+        each.spines[["top", "right"]].set_visible(False)
+    return figure, axes
 
 
 def embed_figure(figure: Any) -> Picture:

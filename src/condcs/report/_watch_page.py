@@ -10,7 +10,7 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray
 from condcs.drift import Alarm
-from condcs.report._page import Page
+from condcs.report._page import Page, drawing
 
 BUCKETS = 600
 """Most points of a curve."""
@@ -134,10 +134,7 @@ def _witness_words(alarm: Alarm) -> str:
 
 def draw_stream(history: StreamHistory, alarms: Sequence[Alarm], threshold: float) -> Any:
     """Draw residuals and evidence over rows."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.4), layout="constrained")
-    above, below = figure.subplots(2, 1, sharex=True)
+    figure, (above, below) = drawing(8, 4.4, 2, 1, sharex=True)
     last, count, total, squares, statistic, learning = history.buckets.T
     groups = np.arange(len(last)) // max(1, len(last) // 100)
     sums = [np.bincount(groups, values) for values in (count, total, squares)]
@@ -157,7 +154,6 @@ def draw_stream(history: StreamHistory, alarms: Sequence[Alarm], threshold: floa
         for alarm in alarms:
             axes.axvspan(*alarm.since_range, color=_RED, alpha=0.18, lw=0)
             axes.axvline(alarm.row, color=_RED, lw=1.4)
-        axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["left", "bottom"]].set_color(_GREY)
         axes.tick_params(colors=_GREY)
         for label in (axes.xaxis.label, axes.yaxis.label):
