@@ -64,8 +64,8 @@ def causal_page(
             "series look linked.",
             "Without --conditional, a chain a → b → c may show a → c as well: an influence, but an indirect one.",
             "The tests (signs where the past leaves noise, surrogate windows where it does not) assume that the series "
-            "are stationary. A linear trend or a wave that two series share is allowed for; trends and seasons of other "
-            "shapes look like an influence. Remove them first.",
+            "are stationary. A linear trend or a wave that two series share is allowed for; other trends and seasons "
+            "look like an influence. Remove them first.",
         ]
     )
     page.section("How it was made")
