@@ -12,6 +12,7 @@ pytest.importorskip("matplotlib")
 from typer.testing import CliRunner
 
 from condcs._core.errors import DataError
+from condcs.causal import causal_graph
 from condcs.cli.app import app
 from condcs.cli.causal_command import SeriesOptions, read_series_table
 from condcs.datasets import make_henon_chain
@@ -110,6 +111,16 @@ def test_automatic_order_is_chosen_on_ranks_where_ranks_are_tested(tmp_path):
     settings = [file, "--resamples", 5, "--json", "--out", tmp_path / "page.html"]
     assert json.loads(causal(*settings, "--ranks").stdout)["embeddings"]["a"]["order"] == 2
     assert json.loads(causal(*settings).stdout)["embeddings"]["a"]["order"] == 4
+
+
+def test_twenty_eight_times_were_too_few_for_the_command_but_not_for_the_function(chain, tmp_path):
+    file = write(tmp_path / "few.csv", chain[:28].T, ["a", "b", "c"])
+    done = causal(file, "--json", "--out", tmp_path / "page.html")
+    assert done.exit_code == 0, done.output
+    expected = {
+        n: {"lag": e.lag, "order": e.order_x} for n, e in zip("abc", causal_graph(chain[:28]).embeddings, strict=True)
+    }
+    assert json.loads(done.stdout)["embeddings"] == expected
 
 
 @pytest.fixture(scope="module")

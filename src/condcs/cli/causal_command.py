@@ -188,12 +188,16 @@ def tested(table: SeriesTable, options: CausalOptions) -> CausalGraph:
     )
 
 
-def _embeddings(series: dict[str, FloatArray], options: CausalOptions) -> dict[str, Embedding]:
+def _embeddings(
+    series: dict[str, FloatArray], options: CausalOptions
+) -> Literal["auto"] | Embedding | dict[str, Embedding]:
     """Return lag and order as given; what is "auto" is chosen by prediction, for each target or for all together."""
+    if options.lag == options.order == "auto":
+        return "auto"
     lags = LAGS if options.lag == "auto" else (check_integer("lag", options.lag, 1),)
     orders = ORDERS if options.order == "auto" else (check_integer("order", options.order, 1),)
     if len(lags) == len(orders) == 1:
-        return dict.fromkeys(series, Embedding(orders[0], lags[0]))
+        return Embedding(orders[0], lags[0])
     targets = check_series_table("series", series, "drop")
     targets = in_ranks(targets) if options.ranks else targets
     if options.conditional:
