@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from condcs.causal import causal_graph, causal_test
-from condcs.causal._link_tests import Conditions, has_trend, spectral_line, variance_inflation, widened
+from condcs.causal._conditions import Conditions, has_trend, spectral_line, variance_inflation, widened
 from condcs.causal._series import CausalProblem, Embedding, Link, check_series_table
 from condcs.datasets import make_henon_chain
 from condcs.exceptions import ParameterError

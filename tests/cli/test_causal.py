@@ -11,6 +11,8 @@ pytest.importorskip("matplotlib")
 
 from typer.testing import CliRunner
 
+from condcs._core.errors import DataError
+from condcs.causal import causal_graph
 from condcs.cli.app import app
 from condcs.cli.causal_command import SeriesOptions, read_series_table
 from condcs.datasets import make_henon_chain
@@ -111,6 +113,16 @@ def test_automatic_order_is_chosen_on_ranks_where_ranks_are_tested(tmp_path):
     assert json.loads(causal(*settings).stdout)["embeddings"]["a"]["order"] == 4
 
 
+def test_twenty_eight_times_were_too_few_for_the_command_but_not_for_the_function(chain, tmp_path):
+    file = write(tmp_path / "few.csv", chain[:28].T, ["a", "b", "c"])
+    done = causal(file, "--json", "--out", tmp_path / "page.html")
+    assert done.exit_code == 0, done.output
+    expected = {
+        n: {"lag": e.lag, "order": e.order_x} for n, e in zip("abc", causal_graph(chain[:28]).embeddings, strict=True)
+    }
+    assert json.loads(done.stdout)["embeddings"] == expected
+
+
 @pytest.fixture(scope="module")
 def short():
     return make_henon_chain(120, n_maps=2, rng=1).series
@@ -207,9 +219,41 @@ def test_a_first_column_of_dates_had_to_be_named(chain, tmp_path):
     table = read_series_table(str(file), SeriesOptions())
     assert table.names == ("a", "b", "c")
     assert (table.holes, table.absent) == (1, 20)
-    assert table.words() == "3 series of 900 times (of 'day'); 1 hole in time, 20 times absent."
+    assert table.words() == "3 series of 900 times (column 'day'); 1 hole in time, 20 times absent."
     # Where every row is the step after the one before, as of trading days, the dates are left out.
     assert read_series_table(str(file), SeriesOptions(columns=("!day",))).words() == "3 series of 880 times."
+
+
+def test_row_numbers_and_seconds_were_taken_for_series(short, tmp_path):
+    seconds = 1_700_000_000 + 3600 * np.arange(120) + np.where(np.arange(120) < 70, 0, 20 * 3600)
+    file = write(tmp_path / "epoch.csv", [seconds, *short.T, np.arange(120)], ["t", "a", "b", "row"])
+    table = read_series_table(str(file), SeriesOptions())
+    assert table.names == ("a", "b")
+    assert table.words() == (
+        "2 series of 140 times (column 't'); 'row' only counts them and is left out; 1 hole in time, 20 times absent."
+    )
+    # A series that was asked for is a series, and so is one that grows unevenly.
+    assert read_series_table(str(file), SeriesOptions(columns=("row", "a"))).names == ("row", "a")
+    write(file, [np.cumsum(np.exp(short[:, 0])), short[:, 1]], ["a", "b"])
+    assert read_series_table(str(file), SeriesOptions()).names == ("a", "b")
+
+
+def test_dates_were_found_in_the_first_column_only(short, tmp_path):
+    days = np.datetime64("2020-01-01") + np.arange(120)
+    file = write(tmp_path / "second.csv", [short[:, 0], days, short[:, 1]], ["a", "day", "b"])
+    assert read_series_table(str(file), SeriesOptions()).words() == "2 series of 120 times (column 'day')."
+    rows = [
+        (name, day, v) for name, column in zip("ab", short.T, strict=True) for day, v in zip(days, column, strict=True)
+    ]
+    file = write(tmp_path / "long.csv", list(zip(*rows, strict=True)), ["id", "day", "v"])
+    assert read_series_table(str(file), SeriesOptions(id="id")).words() == "2 series of 120 times (column 'day')."
+
+
+def test_more_than_a_hundred_dates_were_advised_to_be_corrected_one_by_one(short, tmp_path):
+    days = [f"{1 + k % 28}/{1 + k // 28}/2020" for k in range(120)]
+    file = write(tmp_path / "european.csv", [days, *short.T], ["day", "a", "b"])
+    with pytest.raises(DataError, match="name it with --time and write them as 2026-01-31 18:00"):
+        read_series_table(str(file), SeriesOptions())
 
 
 def test_a_first_column_of_words_had_to_be_named_in_rows(tmp_path):

@@ -12,6 +12,7 @@ from condcs._inference.repeated_independence import (
     _combined,
     _moments,
     _moments_of_sums,
+    _size,
     _tail,
     closed_form,
 )
@@ -91,18 +92,19 @@ def test_level_and_power():
     assert rejected[0.8] >= 100
 
 
-def test_regressions_are_kept_and_do_not_change_the_answer(monkeypatch):
+def test_regressions_are_kept_within_bounds_and_do_not_change_the_answer(monkeypatch):
     made = []
     smoother = repeated_independence.Smoother
     monkeypatch.setattr(repeated_independence, "Smoother", lambda *a: made.append(1) or smoother(*a))
-    monkeypatch.setattr(repeated_independence, "_KEPT", 2)
     a, b, c, d = np.random.default_rng(0).normal(size=(4, 60, 1))
     tests = RepeatedIndependence()
     first = tests(a, b, c)
     tests(a, d, c)
     assert len(made) == 1
+    monkeypatch.setattr(repeated_independence, "_KEPT_BYTES", 2 * tests._bytes)
     for z in (b, d, None):
         tests(a, c + 1, z)
+        assert tests._bytes == sum(map(_size, tests._kept.values())) <= repeated_independence._KEPT_BYTES
     assert len(made) == 4
     assert tests(a, b, c) == first
     assert len(made) == 5

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +35,8 @@ from condcs._inference.views import (
     wave_features,
 )
 
-_KEPT = 64
-"""Conditioning sets whose regressions are kept; the least recently used one makes room."""
+_KEPT_BYTES = 2**28
+"""Size of the regressions that are kept: of 1,000 rows those of some 40 conditioning sets."""
 
 _SMALLEST = 1e-300
 
@@ -50,43 +52,51 @@ class ClosedForm(NamedTuple):
 
 
 class RepeatedIndependence:
-    """Tests of independence that keep their regressions.
+    """Tests of independence that keep their regressions; the least recently used ones make room for others.
 
-    Cost of a test O(n^3) with a small factor: about 60 ms for 300 rows, half of that with known regressions.
+    Cost of a test O(n^3) with a small factor: about 60 ms for 300 rows, half of that with known regressions. Memory 256
+    MB for what is kept, and O(n^2).
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, tuple[Smoother, OrderedDict[bytes, Any]]] = OrderedDict()
-        self._waves: OrderedDict[bytes, FloatArray] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, ...], Any] = OrderedDict()
+        self._bytes = 0
 
     def __call__(self, x: FloatArray, y: FloatArray, z: FloatArray | None = None) -> ClosedForm:
         """Test whether x and y (n x d each) are independent given z (n x d, or None); all are numbers."""
         # Without a condition, what a regression on a constant leaves is the deviation from the mean.
-        z = np.ascontiguousarray(np.zeros((len(x), 1)) if z is None else z, np.float64)
-        smoother, known = _kept(self._kept, z, lambda: (Smoother(z, (False,) * z.shape[1]), OrderedDict()))
-
-        def response(values: FloatArray) -> Response:
-            made: Response = _kept(
-                known, values, lambda: adjusted_response(values, (False,) * values.shape[1], smoother)
-            )
-            return made
-
-        x, y = (np.ascontiguousarray(values, np.float64) for values in (x, y))
+        x, y, z = (
+            np.ascontiguousarray(np.zeros((len(x), 1)) if values is None else values, np.float64)
+            for values in (x, y, z)
+        )
+        of_x, of_y, of_z = (blake2b(values.data, digest_size=16).hexdigest() for values in (x, y, z))
+        smoother = self._once(lambda: Smoother(z, (False,) * z.shape[1]), "smoother", of_z)
+        first, second = (
+            self._once(partial(adjusted_response, v, (False,) * v.shape[1], smoother), "response", of_v, of_z)
+            for v, of_v in ((x, of_x), (y, of_y))
+        )
         # The same for every z.
-        waves = _kept(self._waves, x, lambda: wave_features(x, (False,) * x.shape[1]))
-        left = _kept(known, waves, lambda: smoother.residuals(waves)[0])
-        return closed_form(dependence_contrasts(response(x), response(y), left, smoother))
+        waves = self._once(lambda: wave_features(x, (False,) * x.shape[1]), "waves", of_x)
+        left = self._once(lambda: smoother.residuals(waves)[0], "what is left of waves", of_x, of_z)
+        return closed_form(dependence_contrasts(first, second, left, smoother))
+
+    def _once(self, make: Callable[[], Any], *key: str) -> Any:
+        """Return what was made of the data with this key."""
+        if key not in self._kept:
+            self._kept[key] = make()
+            self._bytes += _size(self._kept[key])
+            while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
+                self._bytes -= _size(self._kept.popitem(last=False)[1])
+        self._kept.move_to_end(key)
+        return self._kept[key]
 
 
-def _kept(kept: OrderedDict[bytes, Any], values: FloatArray, make: Callable[[], Any]) -> Any:
-    """Return what was made of these values; the least recently used entry makes room for a new one."""
-    key = values.tobytes()
-    if key not in kept:
-        kept[key] = make()
-        if len(kept) > _KEPT:
-            kept.popitem(last=False)
-    kept.move_to_end(key)
-    return kept[key]
+def _size(made: Smoother | Response | RealArray) -> int:
+    """Bytes of the arrays that grow with the number of rows."""
+    if isinstance(made, np.ndarray):
+        return made.nbytes
+    arrays = vars(made).values() if isinstance(made, Response) else (design.basis for design in made.designs)
+    return sum(array.nbytes for array in arrays)
 
 
 def closed_form(contrasts: Contrasts) -> ClosedForm:

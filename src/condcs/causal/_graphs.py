@@ -383,9 +383,10 @@ def draw_matrix(axis: Any, names: Any, scores: Any, found: Any) -> None:
     axis.set(xlabel="target", ylabel="source")
     if len(names) <= _MOST_LABELLED:
         middle = (np.nanmax(scores) + min(np.nanmin(scores), 0)) / 2
+        digits = int(np.clip(1 - np.floor(np.log10(max(np.nanmax(np.abs(scores)), 1e-9))), 0, 6))
         for i, j in np.argwhere(np.isfinite(scores)):
             colour = "white" if scores[i, j] > middle else INK
-            axis.text(j, i, f"{scores[i, j]:.2g}", ha="center", va="center", fontsize=8, color=colour)
+            axis.text(j, i, f"{scores[i, j]:.{digits}f}", ha="center", va="center", fontsize=8, color=colour)
     for i, j in np.argwhere(found):
         axis.add_patch(_frame(j - 0.5, i - 0.5))
     axis.set_title("scores; framed: significant", fontsize=10)

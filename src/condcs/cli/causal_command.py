@@ -17,7 +17,7 @@ from rich.table import Table as PrintedTable
 from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_alpha, check_integer
 from condcs._core.errors import DataError, ParameterError
-from condcs._tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, remedy
+from condcs._tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, reads, remedy
 from condcs._tables.pair import MOST_COLUMNS, refuse_columns, select_columns
 from condcs._tables.sources import FileOptions, Table, open_table
 from condcs.causal import CausalGraph, Embedding, causal_graph
@@ -69,7 +69,7 @@ class SeriesTable:
     """Series of a file: a column each, a row per time of the grid, NaN where there is no value.
 
     `missing` counts the empty cells of each series; times that are not in the file at all are holes. `found_time` is
-    the column of times, if it was not named but found.
+    the column of times, if it was not named but found; `counters` are columns that only count the rows, left out.
     """
 
     title: str
@@ -79,12 +79,15 @@ class SeriesTable:
     holes: int = 0
     absent: int = 0
     found_time: str | None = None
+    counters: tuple[str, ...] = ()
 
     def words(self) -> str:
         """Say how much was read, and what is missing."""
         words = f"{len(self.names)} series of {len(self.values):,} times"
         if self.found_time is not None:
-            words += f" (of {self.found_time!r})"
+            words += f" (column {self.found_time!r})"
+        if self.counters:
+            words += f"; {', '.join(map(repr, self.counters))} only counts them and is left out"
         if self.holes:
             many = "hole" if self.holes == 1 else "holes"
             words += f"; {self.holes:,} {many} in time, {self.absent:,} times absent"
@@ -185,12 +188,16 @@ def tested(table: SeriesTable, options: CausalOptions) -> CausalGraph:
     )
 
 
-def _embeddings(series: dict[str, FloatArray], options: CausalOptions) -> dict[str, Embedding]:
+def _embeddings(
+    series: dict[str, FloatArray], options: CausalOptions
+) -> Literal["auto"] | Embedding | dict[str, Embedding]:
     """Return lag and order as given; what is "auto" is chosen by prediction, for each target or for all together."""
+    if options.lag == options.order == "auto":
+        return "auto"
     lags = LAGS if options.lag == "auto" else (check_integer("lag", options.lag, 1),)
     orders = ORDERS if options.order == "auto" else (check_integer("order", options.order, 1),)
     if len(lags) == len(orders) == 1:
-        return dict.fromkeys(series, Embedding(orders[0], lags[0]))
+        return Embedding(orders[0], lags[0])
     targets = check_series_table("series", series, "drop")
     targets = in_ranks(targets) if options.ranks else targets
     if options.conditional:
@@ -267,38 +274,32 @@ def read_series_table(path: str, options: SeriesOptions) -> SeriesTable:
             raise ParameterError(f"`--{named or 'layout'}` must be left out for an array, which has no named columns.")
         title, names, values = _from_array(Path(path), options)
         return _checked(SeriesTable(title, tuple(names), values, _empty_cells(values)), options)
-    given, options = options, _with_first_column(path, options)
+    given, options = options, _with_found_columns(path, options)
     if options.layout == "long" or (options.id is not None and options.layout == "columns"):
-        return _checked(_from_long_table(path, options), options)
-    if options.layout == "rows":
-        return _checked(_from_rows(path, options), options)
-    table = replace(_from_columns(path, options), found_time=None if given.time else options.time)
-    return _checked(table, options)
+        table = _from_long_table(path, options)
+    else:
+        table = _from_rows(path, options) if options.layout == "rows" else _from_columns(path, options)
+    found = table.found_time or (None if given.time else options.time)
+    return _checked(replace(table, found_time=found), options)
 
 
-def _with_first_column(path: str, options: SeriesOptions) -> SeriesOptions:
-    """Take a first column of dates for the times, and one of words in a table with a series per row for their names.
+def _with_found_columns(path: str, options: SeriesOptions) -> SeriesOptions:
+    """Take the first column of dates for the times; where a row is a series, a first column of words for their names.
 
-    Only if nothing is said about times, names and columns, and not from a pipe, which can be read once only.
+    Only if nothing is said about times and columns, and not from a pipe, which can be read once only.
     """
-    if not Path(path).is_file() or options.layout == "long" or options.columns or options.time or options.id:
+    if not Path(path).is_file() or options.columns or options.time or (options.layout == "rows" and options.id):
         return options
     with open_table(path, options.files) as table:
-        cell = next((cell for batch in table.batches([0]) for (cell,) in batch), None) if table.names else None
-        name = table.names[0] if table.names else None
-    if cell is None or is_missing(cell) or _is_read_by(as_number, cell, options.files.decimal):
-        return options
-    if options.layout == "rows":
-        return replace(options, id=name)
-    return replace(options, time=name) if _is_read_by(as_day, cell) else options
-
-
-def _is_read_by(reader: Any, cell: Any, *more: Any) -> bool:
-    try:
-        reader(cell, *more)
-    except ValueError:
-        return False
-    return True
+        first = next((row for batch in table.batches(list(range(len(table.names)))) for row in batch), ())
+        words = [
+            (name, cell)
+            for name, cell in zip(table.names, first, strict=False)
+            if not is_missing(cell) and not reads(as_number, cell, options.files.decimal)
+        ]
+        if options.layout == "rows":
+            return replace(options, id=words[0][0]) if words and words[0][0] == table.names[0] else options
+    return replace(options, time=next((name for name, cell in words if reads(as_day, cell)), None))
 
 
 def _checked(table: SeriesTable, options: SeriesOptions) -> SeriesTable:
@@ -367,8 +368,20 @@ def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
                 one.take([row[place] for row in batch], batch.lines)
         title = table.title
     refuse_columns([(one.name, one.fault(table)) for one in series if one.odd])
-    values = np.column_stack([one.values() for one in series]) if series else np.empty((0, 0))
-    return _with_holes(Path(title).name, chosen, np.array(times), values, _empty_cells(values))
+    columns = {one.name: one.values() for one in series}
+    counters = [] if options.columns else [name for name, values in columns.items() if _counts(values)]
+    clock = counters.pop(0) if counters and not times else None
+    instants = np.array(times) if clock is None else columns[clock]
+    kept = [name for name in chosen if name not in (clock, *counters)]
+    values = np.column_stack([columns[name] for name in kept]) if kept else np.empty((0, 0))
+    found = _with_holes(Path(title).name, kept, instants, values, _empty_cells(values))
+    return replace(found, found_time=clock, counters=tuple(counters))
+
+
+def _counts(values: FloatArray) -> bool:
+    """Whether numbers only tell the time: they increase, nine times of ten by the same step."""
+    steps = np.diff(values)
+    return len(steps) > 1 and bool(np.all(steps > 0)) and float(np.mean(np.isclose(steps, np.median(steps)))) >= 0.9
 
 
 def _with_holes(
@@ -412,7 +425,8 @@ def _from_long_table(path: str, options: SeriesOptions) -> SeriesTable:
         raise ParameterError("`--id` and `--time` must name columns of a long table, one row per series and time.")
     with open_table(path, options.files) as table:
         own = [*_column(table, "id", options.id), *_column(table, "time", options.time)]
-        rest = [name for name in table.names if name not in (options.id, options.time)]
+        # pandas stores the row numbers of a sorted table in a column of such a name.
+        rest = [name for name in table.names if name not in (options.id, options.time, "__index_level_0__")]
         if options.value is None and len(rest) != 1:
             raise ParameterError(
                 f"`--value` must name the column of values of {table.title}. It has: {', '.join(rest[:12])}."
@@ -504,8 +518,12 @@ class _Series:
         """Say what is wrong, where it begins, and what to do."""
         without = f"leave the {self._kind} out with --columns {shlex.quote(f'!{self.name}')}"
         first = f"the first {next(iter(self._texts))!r} in {table.unit} {self._first_odd:,}"
-        meant = meant_as_numbers(self._texts, len(self) - self._gaps)
-        elsewhere = "If it holds times, name it with --time, or names of series, with --id"
+        numbers = len(self) - self._gaps - self.odd
+        meant = meant_as_numbers(self._texts, numbers + self._texts.total())
+        elsewhere = (
+            "If it holds times, name it with --time and write them as 2026-01-31 18:00; if names of series, name it "
+            "with --id"
+        )
         advice = remedy(self._texts, self._points, self._decimal) if meant else elsewhere
         return (
             f"{table.title} must hold numbers, got {self.odd:,} of {len(self):,} cells of {self._kind} {self.name!r} "
@@ -522,7 +540,8 @@ def _later(cell: Any, before: Sequence[float], place: str, table: Table, decimal
             now = as_day(cell)
     except ValueError as error:
         raise DataError(
-            f"{table.title} must have a number or an ISO date in its time column, got {cell!r} for {place}. Correct it."
+            f"{table.title} must have a number or an ISO date in its time column, got {cell!r} for {place}. Write "
+            "dates as 2026-01-31 or 2026-01-31 18:00."
         ) from error
     if not now > (before[-1] if before else -math.inf):
         raise DataError(

@@ -13,20 +13,22 @@ if TYPE_CHECKING:
     from condcs.causal import CausalGraph
 
 
-MOST_SERIES, MOST_TIMES = 12, 400
+MOST_SERIES, MOST_TIMES, MOST_NAMED = 12, 400, 5
 
 
 def causal_page(
     graph: CausalGraph, series: FloatArray, *, title: str, sizes: str, alpha: float, seed: int, command: str
 ) -> Page:
     """Return the page: links in a table, the graph, the matrix of scores, the series, and what was done."""
-    found = graph.adjacency(alpha)
-    count = int(found.sum())
-    words = "No series drives another" if not count else f"{count} of {len(graph.rows())} possible links"
+    found, links = graph.adjacency(alpha), graph.links(alpha)
+    named = [f"{source} drives {target}" for source, target in links[:MOST_NAMED]]
+    others = [f"{len(links) - MOST_NAMED} more links"] if len(links) > MOST_NAMED else []
+    words = "No series drives another" if not links else ", ".join([*named, *others])
     page = Page(
         f"What drives what in {title}",
-        f"{words} at a false discovery rate of {alpha:g}. A link means that the past of one series carries "
-        "information about the next value of another beyond that series' own past.",
+        f"{words}: {len(links)} of {len(graph.rows())} possible links at a false discovery rate of {alpha:g}. A link "
+        "means that the past of one series carries information about the next value of another beyond that series' own "
+        "past.",
     )
     page.section("Links")
     rows = [
@@ -45,12 +47,16 @@ def causal_page(
     draw_links(axes, graph.names, found, strengths=graph.scores)
     page.figure(
         figure,
-        "Graph of the links found: " + ("; ".join(f"{a} drives {b}" for a, b in graph.links(alpha)) or "none"),
+        "Graph of the links found: " + ("; ".join(f"{a} drives {b}" for a, b in links) or "none"),
         f"Links with an adjusted p-value of at most {alpha:g}; wider arrows have larger scores.",
     )
     figure, axes = drawing(5, 4.4, framed=True)
     draw_matrix(axes, graph.names, graph.scores, found)
-    page.figure(figure, "Matrix of the scores, sources in rows and targets in columns", "Scores.")
+    page.figure(
+        figure,
+        "Matrix of the scores, sources in rows and targets in columns",
+        "Scores. Frames, not shades, say which are links: series with a long memory have large scores by chance.",
+    )
     page.section("Series")
     page.figure(_series_figure(graph.names, series), "The series over time", _series_caption(series))
     page.section("How to read this")
@@ -60,7 +66,8 @@ def causal_page(
             "series look linked.",
             "Without --conditional, a chain a → b → c may show a → c as well: an influence, but an indirect one.",
             "The tests (signs where the past leaves noise, surrogate windows where it does not) assume that the series "
-            "are stationary: a common trend or season looks like an influence. Remove it first.",
+            "are stationary. A linear trend or a wave that two series share is allowed for; other trends and seasons "
+            "look like an influence. Remove them first.",
         ]
     )
     page.section("How it was made")
