@@ -62,6 +62,20 @@ def test_two_dynamics_are_found(tmp_path):
     assert "Against the labels of the file" in page
 
 
+def test_series_with_names_are_called_by_them(tmp_path):
+    """On the screen and on the page, which says of every series where it belongs."""
+    X, _ = oscillators(8)
+    rows = [["time", *(f"shop-{i}" for i in range(8))], *([t, *X[:, t]] for t in range(60))]
+    (tmp_path / "shops.csv").write_text(table_text(rows))
+    done = run(tmp_path / "shops.csv", "--k", 2, "--order", 2, "--factor", 0.8, "--scaling", "global", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert "shop-" in done.output
+    page = (tmp_path / "clusters.html").read_text()
+    assert all(page.count(f"shop-{i}") >= 1 for i in range(8))
+    # The surest first, else in the order of the file.
+    assert "<td>shop-0, shop-2, shop-4, shop-6</td>" in page
+
+
 def test_same_answer_from_every_kind_of_file(tmp_path):
     X, _ = oscillators(8)
     write_table(tmp_path / "a.csv", X)
@@ -104,6 +118,29 @@ def test_series_are_found_in_every_arrangement(name, tmp_path):
     file = read_series(tmp_path / "a.csv")
     assert np.array_equal(np.concatenate(file.X), VALUES), file.how
     assert name.partition(" ")[0] not in ("columns", "long") or len(file.names) == 6
+
+
+HOLES = {
+    "long": ["id,time,value", *(f"s{i},{t},{VALUES[i, t]}" for i in range(6) for t in range(20) if (i, t) != (1, 7))],
+    "columns": ["date,a,b,c", *(f"2024-01-{t + 1:02d},{t},{t},{t}" for t in range(20) if t != 7)],
+}
+
+
+@pytest.mark.parametrize("name", HOLES)
+def test_a_row_that_was_absent_joined_the_values_around_it(name, tmp_path):
+    """A time that the table does not have is a gap: what comes after it does not follow what was before."""
+    (tmp_path / "a.csv").write_text("\n".join(HOLES[name]))
+    file = read_series(tmp_path / "a.csv")
+    assert file.lengths == [20] * len(file.X)
+    assert np.flatnonzero(np.isnan(file.X[1][0])).tolist() == [7]
+    assert f"{1 if name == 'long' else 3} value" in file.summary()
+
+
+@pytest.mark.parametrize("times", [[0, 1, 1, 2, 3, 4], [0, 1, 2.4, 7.7, 8.1, 30]], ids=["repeated", "uneven"])
+def test_times_on_no_grid_are_taken_row_by_row(times, tmp_path):
+    rows = [f"s{i},{t},{j}" for i in range(3) for j, t in enumerate(times)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,time,value", *rows]))
+    assert [series.tolist() for series in read_series(tmp_path / "a.csv").X] == [[[0, 1, 2, 3, 4, 5]]] * 3
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
@@ -236,7 +273,7 @@ def test_several_channels_and_gaps(tmp_path):
     done = run(tmp_path / "a.npz", "--k", 2, "--scaling", "series", "--order", 1, "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
     assert "7 series of 30 time points, 3 channels" in done.output
-    assert "1 values missing" in " ".join(done.output.split())
+    assert "1 value missing" in " ".join(done.output.split())
     assert "window 1, factor" in done.output
     done = run(tmp_path / "a.npz", "--k", 2, "--measure", "tck", "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output

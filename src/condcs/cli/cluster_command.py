@@ -116,7 +116,7 @@ def chosen_words(found: SeriesClusters, options: ClusterOptions) -> dict[str, st
 def setting_words(setting: Setting) -> str:
     """Return a setting in words."""
     position = " and position in time" if setting.position else ""
-    return f"window {setting.order}{position}, factor {setting.factor:g}, {setting.scaling}"
+    return f"window {setting.order}{position}, factor {setting.factor:g}, scaling {setting.scaling}"
 
 
 def firmness_words(firmness: float) -> str:
@@ -181,16 +181,16 @@ def _harmless(cell: str) -> str:
 def print_clusters(found: Clustering, console: Terminal) -> None:
     """Print the table of clusters."""
     console.print()
+    facts = Table.grid(padding=(0, 1))
+    facts.add_column(style="dim", min_width=11)
     for label, value in found.settings.items():
-        first, *more = (foreign(line) for line in value.split("\n"))
-        console.print(f"[dim]{label:<11}[/dim] {first}")
-        for line in more:
-            console.print(f"{'':<11} {line}")
+        facts.add_row(label, "\n".join(map(foreign, value.split("\n"))))
+    console.print(facts)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in found.columns:
         table.add_column(title, justify="right", style="cyan" if title == "cluster" else None)
     for number, size, medoid, within, between in found.rows():
-        table.add_row(str(number), str(size), str(medoid), f"{within:.4g}", f"{between:.4g}")
+        table.add_row(str(number), str(size), foreign(medoid), f"{within:.4g}", f"{between:.4g}")
     console.print()
     console.print(console.fitted(table))
     console.print(f"\nMean silhouette {found.clusters.silhouette:.3f}")

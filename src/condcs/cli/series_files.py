@@ -10,10 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.arrays import AnyArray, FloatArray, IntArray
+from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.errors import CondcsError, DataError, ShapeError
 from condcs._tables.kinds import as_day, as_number, is_missing, label_of, reads
 from condcs._tables.sources import FileOptions, open_table
+from condcs.causal._series import grid_places, on_grid
 from condcs.datasets._npz_files import read_array, read_arrays
 
 Layout = Literal["nct", "ntc"]
@@ -105,7 +106,7 @@ class SeriesFile:
         if self.channels > 1:
             words += f", {self.channels:,} channels"
         gaps = sum(int(np.isnan(series).sum()) for series in self.X)
-        parts = [words, self.how, f"{gaps:,} values missing" if gaps else ""]
+        parts = [words, self.how, f"{gaps:,} value{'s' * (gaps > 1)} missing" if gaps else ""]
         return "; ".join(part for part in parts if part)
 
 
@@ -347,9 +348,9 @@ def _values_by_time(cells: _Cells, options: SeriesOptions) -> tuple[FloatArray, 
     time = cells.place("--time", options.time) if options.time is not None else cells.named(_TIMES)
     if options.time is None and time is not None and not _increases(cells.column(time)):
         time = None
-    order = _time_order(cells, time) if time is not None else np.arange(len(cells.rows))
+    times = _times(cells, time)
     places = [c for c in range(cells.width) if c != time]
-    return np.stack([_column_numbers(cells, c)[order] for c in places]), places, time
+    return _in_time(np.stack([_column_numbers(cells, c) for c in places]), times), places, time
 
 
 def _trimmed(series: FloatArray) -> FloatArray:
@@ -373,11 +374,11 @@ def _long(cells: _Cells, options: SeriesOptions) -> _Found:
     values = [c for c in range(cells.width) if c not in (series, time, label)]
     if not values:
         raise DataError(f"{cells.title} must have a column of values beside the series and times. Check its columns.")
-    order = _time_order(cells, time) if time is not None else np.arange(len(cells.rows))
+    times = _times(cells, time)
     table = np.stack([_column_numbers(cells, c) for c in values])
     owners = np.array([label_of(cell) for cell in cells.column(series)])
     names = list(dict.fromkeys(owners.tolist()))
-    X = [np.ascontiguousarray(table[:, order[owners[order] == name]]) for name in names]
+    X = [_in_time(table[:, owners == name], times[owners == name]) for name in names]
     classes = None
     if label is not None:
         of = dict(zip(owners.tolist(), map(label_of, cells.column(label)), strict=True))
@@ -387,7 +388,10 @@ def _long(cells: _Cells, options: SeriesOptions) -> _Found:
     return _Found(X, classes, names, f"one row per time, series in {cells.says(series)}{told}")
 
 
-def _time_order(cells: _Cells, time: int) -> IntArray:
+def _times(cells: _Cells, time: int | None) -> FloatArray:
+    """Return the times of the rows as numbers; without a column of them, the rows are counted."""
+    if time is None:
+        return np.arange(len(cells.rows), dtype=float)
     stamps = cells.column(time)
     read = as_number if all(map(_is_value, stamps)) else as_day
     bad = next((i for i, stamp in enumerate(stamps) if not reads(read, stamp)), None)
@@ -396,7 +400,22 @@ def _time_order(cells: _Cells, time: int) -> IntArray:
             f"The times in {cells.says(time)} of {cells.title} must be numbers or ISO dates, got {stamps[bad]!r} in "
             f"line {cells.lines[bad]}. Correct it, or leave the row out."
         )
-    return np.argsort([read(stamp) for stamp in stamps], kind="stable")
+    return np.array([read(stamp) for stamp in stamps])
+
+
+def _in_time(values: FloatArray, times: FloatArray) -> FloatArray:
+    """Return values (channels, times) in the order of time, NaN where rows are absent.
+
+    Times that fit no grid of equal steps, or that are repeated, say nothing of absent rows.
+    """
+    order = np.argsort(times, kind="stable")
+    values, times = np.ascontiguousarray(values[:, order]), times[order]
+    if not np.all(np.diff(times) > 0):
+        return values
+    try:
+        return np.ascontiguousarray(on_grid(grid_places(times, "The series"), values.T).T)
+    except DataError:
+        return values
 
 
 def _column_numbers(cells: _Cells, c: int) -> FloatArray:

@@ -24,6 +24,9 @@ MOST_LINES = 25
 MOST_PANELS = 24
 """Clusters whose series are drawn."""
 
+MOST_NAMED = 40
+"""Series named per cluster."""
+
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
@@ -49,7 +52,22 @@ class Clustering:
             within = float(D[np.ix_(inside, inside)].sum() / (size * (size - 1))) if size > 1 else 0.0
             between = min((float(D[np.ix_(inside, labels == o)].mean()) for o in present if o != c), default=0.0)
             medoid = int(self.clusters.medoids[list(present).index(c)])
-            lines.append([int(c) + 1, size, medoid + 1, within, between])
+            lines.append([int(c) + 1, size, self.name(medoid), within, between])
+        return lines
+
+    def name(self, i: int) -> str:
+        """Return the name of a series, or its number from 1 if it has none."""
+        return self.names[i] if self.names else str(i + 1)
+
+    def members(self) -> list[list[Any]]:
+        """Return a line per cluster: number, and its series by name, the surest ones first."""
+        lines = []
+        for c in np.unique(self.clusters.labels):
+            inside = np.flatnonzero(self.clusters.labels == c)
+            inside = inside[np.argsort(-self.clusters.support[inside], kind="stable")]
+            named = ", ".join(self.name(int(i)) for i in inside[:MOST_NAMED])
+            more = f" and {len(inside) - MOST_NAMED:,} more" if len(inside) > MOST_NAMED else ""
+            lines.append([int(c) + 1, named + more])
         return lines
 
     def agreement(self) -> dict[str, float]:
@@ -82,7 +100,8 @@ def cluster_page(found: Clustering, command: str) -> Page:
         + (f"{found.settings['measure']}." if not clusters.votes else "the divergence between their dynamics."),
     )
     page.section("Clusters")
-    page.table(found.columns, rows, "Series are numbered from 1, in the order of the file")
+    numbered = "" if found.names else "Series are numbered from 1, in the order of the file"
+    page.table(found.columns, rows, numbered)
     _firmness(page, clusters)
     page.text(
         f"Mean silhouette {clusters.silhouette:.3f}: 1 means tight clusters far apart, 0 clusters that touch, and "
@@ -93,8 +112,14 @@ def cluster_page(found: Clustering, command: str) -> Page:
         page.section("Against the labels of the file")
         page.facts({name: f"{value:.3f}" for name, value in agreement.items()})
         page.table(*found.crossing(), "Series of each class in each cluster")
-    if clusters.tried:
-        _choice(page, clusters)
+    page.section("Series")
+    few = f" The first {MOST_PANELS} clusters are shown." if len(rows) > MOST_PANELS else ""
+    page.figure(
+        draw_series(found.X, clusters.labels, clusters.medoids),
+        "Series of each cluster over time",
+        f"Up to {MOST_LINES} series of each cluster; the most central one is black.{few}",
+    )
+    page.table(["cluster", "series"], found.members(), "Which series belong together; labels.csv has a line for each")
     page.section("Distances")
     sampled = f" {MOST_SHOWN} of {len(found.X):,} series are shown." if len(found.X) > MOST_SHOWN else ""
     page.figure(
@@ -107,13 +132,8 @@ def cluster_page(found: Clustering, command: str) -> Page:
         "Series as points in a plane, coloured by cluster",
         "A map of the same distances (classical scaling); the numbers mark the most central series.",
     )
-    page.section("Series")
-    few = f" The first {MOST_PANELS} clusters are shown." if len(rows) > MOST_PANELS else ""
-    page.figure(
-        draw_series(found.X, clusters.labels, clusters.medoids),
-        "Series of each cluster over time",
-        f"Up to {MOST_LINES} series of each cluster; the most central one is black.{few}",
-    )
+    if clusters.tried:
+        _choice(page, clusters)
     page.section("How it was made")
     page.facts({name: value.replace("\n", "; ") for name, value in found.settings.items()})
     page.command(command)
