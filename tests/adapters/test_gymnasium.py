@@ -160,6 +160,21 @@ def test_the_part_of_a_box_that_changed_is_named():
     assert run(DynamicsMonitor(Track()), 6_000, to_and_fro) == []
 
 
+def test_one_odd_step_is_no_change():
+    """A mountain car that met the wall for the first time was taken for new dynamics."""
+
+    class Thrown(Track):
+        steps = 0
+
+        def step(self, action):
+            self.steps += 1
+            if self.steps == 5_000:
+                self.place += 0.4 if self.place < 0.5 else -0.4
+            return super().step(action)
+
+    assert run(DynamicsMonitor(Thrown()), 6_000, lambda o, rng, t: int(rng.integers(2))) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["CartPole-v1", "MountainCar-v0"])
 def test_continuous_dynamics_without_noise(name):

@@ -35,7 +35,8 @@ KEPT_ROWS = 1_000
 """Rows among which the beginning of a change is looked for."""
 
 _LEAST_SPREAD = 1e-9
-_FARTHEST = 8.0
+_FARTHEST = 3.0
+"""Scores are cut here, so that no single step is evidence enough: a wall that the reference never met is no change."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ class DynamicsMonitor(gymnasium.Wrapper):
     of the quarters of each column of the state. Without noise in the dynamics these errors show
     nothing but the misfit of the prediction, which changes with the policy; therefore noise is added, `dither` times
     the standard deviation of the displacement and at least 20 times the misfit. A change that is small against it takes
-    longer to be noticed. Where states move beyond the reference, the last steps, four times as many at most, become a
+    longer to be noticed. No single step is evidence enough, however large its error: a wall that is met for the first
+    time is no change. Where states move beyond the reference, the last steps, four times as many at most, become a
     new one.
 
     Parameters
