@@ -167,6 +167,14 @@ def test_labels_are_returned_as_given():
     assert clone(fitted).get_params()["epochs"] == 8
 
 
+def test_a_class_without_rows_keeps_its_output():
+    xs, ys, xt, _ = domains(20)
+    wide = adapter(epochs=6).set_params(module=BottleneckNetwork(torch.nn.Identity(), 4, 3, bottleneck=(8, 4)))
+    assert wide.fit(xs, ys, xt, classes=[0, 1, 2]).predict_proba(xs).shape == (len(xs), 3)
+    with pytest.raises(DataError, match="`classes` must hold all labels"):
+        wide.fit(xs, ys, xt, classes=[1, 2, 3])
+
+
 def test_reverse_validation_knows_good_from_bad():
     """An adapter that is right about the target brings the source's labels back; one that calls all alike does not."""
     xs, ys, xt, _ = domains(shift=0.2)

@@ -36,17 +36,8 @@ class LogKernel:
 
     def __init__(self, backend: Backend, left: Rows, right: Rows | None = None) -> None:
         self.backend = backend
-        self._left, self._right = left, right
-
-    @property
-    def left(self) -> Rows:
-        """Pooled features of the rows of a block."""
-        return self._left
-
-    @property
-    def right(self) -> Rows:
-        """Pooled features of the columns of a block."""
-        return self._left if self._right is None else self._right
+        # Pooled features of the rows and of the columns of a block.
+        self.left, self.right = left, left if right is None else right
 
     @property
     def dtype(self) -> Any:
@@ -75,8 +66,8 @@ class LogKernel:
     def take(self, rows: Any) -> LogKernel:
         """Return the same kernel on other rows of the pool, e.g. in another order."""
         taken = copy.copy(self)
-        taken._left = tuple(a[rows] for a in self.left)
-        taken._right = None if self._right is None else tuple(a[rows] for a in self._right)
+        taken.left = tuple(a[rows] for a in self.left)
+        taken.right = taken.left if self.right is self.left else tuple(a[rows] for a in self.right)
         return taken
 
 
@@ -88,30 +79,13 @@ class Expanded(LogKernel):
     """
 
     def __init__(self, backend: Backend, z: Array, half_norm: Array) -> None:
-        super().__init__(backend, ())
+        ones = backend.xp.ones_like(half_norm)
+        left, right = (backend.concat([z, *last], axis=1) for last in ((-half_norm, ones), (ones, -half_norm)))
+        super().__init__(backend, (left,), (right,))
         self.z, self.half_norm = z, half_norm
-
-    # Made on first use: a kernel that only serves as a factor of a product never needs them.
-    @property
-    def left(self) -> Rows:
-        if not self._left:
-            self._left = (self._features(-self.half_norm, self._ones()),)
-        return self._left
-
-    @property
-    def right(self) -> Rows:
-        if self._right is None:
-            self._right = (self._features(self._ones(), -self.half_norm),)
-        return self._right
 
     def take(self, rows: Any) -> LogKernel:
         return Expanded(self.backend, self.z[rows], self.half_norm[rows])
-
-    def _features(self, *last: Array) -> Array:
-        return self.backend.concat([self.z, *last], axis=1)
-
-    def _ones(self) -> Array:
-        return self.backend.xp.ones_like(self.half_norm)
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
         return left[0] @ right[0].T

@@ -332,7 +332,8 @@ def _differentiable_log_row_sums(kernels: Sequence[LogKernel], groups: Groups) -
     n = groups.n
     dense = n * n * max(k.floats_per_pair for k in kernels) <= DENSE_PAIRS
     if backend.name == "torch" and not dense:
-        return [_torch_tiled(k, groups, weights) for k in kernels]
+        function = _torch_function()
+        return [function.apply(k, groups, weights, len(k.left), *k.left, *k.right) for k in kernels]
     if backend.name == "jax" and not dense:
         return [_jax_tiled(k, groups, weights) for k in kernels]
     step = n if dense else max(1, _TILE_FLOATS // (n * max(k.floats_per_pair for k in kernels)))
@@ -365,10 +366,6 @@ def _jax_tiled(kernel: LogKernel, groups: Groups, weights: Array | None) -> Arra
 
     step = max(1, _TILE_FLOATS // (groups.n * kernel.floats_per_pair))
     return jax.lax.map(one_row, kernel.left, batch_size=step)
-
-
-def _torch_tiled(kernel: LogKernel, groups: Groups, weights: Array | None) -> Array:
-    return _torch_function().apply(kernel, groups, weights, len(kernel.left), *kernel.left, *kernel.right)
 
 
 @lru_cache(maxsize=1)

@@ -445,7 +445,8 @@ PART_ROWS = 65_536
 def sample_parts(name: str, source: Any, reader: _Reader) -> Callable[[], Iterable[Part]]:
     """Return a function that makes the parts of a sample anew, for each time that it is read."""
     if callable(source):
-        return source
+        made: Callable[[], Iterable[Part]] = source
+        return made
     if isinstance(source, Iterator):
         raise ParameterError(
             f"`{name}` must be a function that makes the iterator, because rows are read several times, got the "

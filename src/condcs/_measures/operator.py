@@ -52,16 +52,12 @@ def conditional_mmd(
 
     Parameters
     ----------
-    xp, yp : array, shape (n, d_x) and (n, d_y)
-        First sample: rows are observations; 1-d arrays are one column.
-    xq, yq : array, shape (m, d_x) and (m, d_y)
-        Second sample; ``n`` and ``m`` may differ.
+    xp, yp, xq, yq : array
+        The samples, as in `conditional_cs`.
     regularization : float
         Lambda, as it stands: not multiplied by the number of rows. The value grows without bound as it goes to 0.
-    bandwidth_x, bandwidth_y : float, sequence of float, or {"median", "joint_median", "silverman", "scott"}
-        Bandwidths of the kernels; a rule estimates them from the pooled sample.
-    kernel_x, kernel_y : {"gaussian", "laplacian", "delta"}, one per column, or callable
-        "delta" compares labels. A function must be positive definite.
+    bandwidth_x, bandwidth_y, kernel_x, kernel_y
+        As in `conditional_cs`. A kernel that is a function must be positive definite.
 
     Returns
     -------

@@ -395,21 +395,14 @@ def joint_mmd(window: Any) -> Any:
     """Squared MMD between the joint distributions of the two groups."""
     n, group = window.sizes[ROWS], window.group
     old, new = window.sizes[OLD], window.sizes[NEW]
-    B0, B1 = window.sums[2], window.sums[3]
     within_old, within_new, across = 0.0, 0.0, 0.0
-    if window.sizes[SHIFTED] == 0:
-        for j in range(n):
-            is_old = group[j] == 0
-            within_old += B0[j] if is_old else 0.0
-            across += B1[j] if is_old else 0.0
-            within_new += 0.0 if is_old else B1[j]
-    else:
-        for j in range(n):
-            first = math.exp(window.shifts[2, j] + window.rests[2, j])
-            second = math.exp(window.shifts[3, j] + window.rests[3, j])
-            if group[j] == 0:
-                within_old += B0[j] * first
-                across += B1[j] * second
-            else:
-                within_new += B1[j] * second
+    for j in range(n):
+        first, second = window.sums[2, j], window.sums[3, j]
+        if window.sizes[SHIFTED] > 0:
+            first *= math.exp(window.shifts[2, j] + window.rests[2, j])
+            second *= math.exp(window.shifts[3, j] + window.rests[3, j])
+        is_old = group[j] == 0
+        within_old += first if is_old else 0.0
+        across += second if is_old else 0.0
+        within_new += 0.0 if is_old else second
     return within_old / (old * old) + within_new / (new * new) - 2.0 * across / (old * new)

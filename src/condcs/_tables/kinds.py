@@ -37,6 +37,7 @@ _UNKNOWN = -1.0
 # From this share of numbers on, a column is taken for one of numbers with a few cells that went wrong.
 _NEARLY_ALL = 0.8
 _MOST_MARKS = 3
+_LONGEST_SHOWN = 40
 
 # Numbers that Python does not read: a decimal comma; separated thousands; a currency, a percent sign.
 _COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)
@@ -411,8 +412,9 @@ def _refuse_other_dates(name: str, counts: Mapping[str, int]) -> None:
 
 def _hardly_repeats(name: str, counts: Mapping[str, int]) -> str:
     """Say why a column of text cannot be used, and what to do instead."""
-    total = sum(counts.values())
-    found = f"({len(counts):,} different values in {total:,} rows, e.g. {_shortened(next(iter(counts)))!r})"
+    total, first = sum(counts.values()), next(iter(counts))
+    shown = first if len(first) <= _LONGEST_SHOWN else f"{first[: _LONGEST_SHOWN - 1]}…"
+    found = f"({len(counts):,} different values in {total:,} rows, e.g. {shown!r})"
     without = f"leave it out with x={f'!{name}'!r}"
     if sum(len(text.split()) * count for text, count in counts.items()) / total >= _WORDS_OF_A_TEXT:
         return (
@@ -463,10 +465,6 @@ def _merged(name: str, counts: Mapping[str, int]) -> tuple[list[str], dict[str, 
         f"({share:.0%} of the rows) merged as {OTHER!r}."
     )
     return labels, codes, note
-
-
-def _shortened(text: str, most: int = 40) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 @dataclass(frozen=True)

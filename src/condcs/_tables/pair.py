@@ -82,7 +82,8 @@ class RowSampler:
                 self.gaps += 1
             elif key < self._bound:
                 kept = [None if c in absent else cell for c, cell in enumerate(row)] if absent else row
-                self._kept.append((key, line, kept, _bytes(kept)))
+                size = _ROW_OVERHEAD + sum(sys.getsizeof(cell) + 8 for cell in kept)
+                self._kept.append((key, line, kept, size))
         self._trim()
 
     def _trim(self) -> None:
@@ -127,10 +128,6 @@ def together(samples: Sequence[Sample], most: int) -> list[tuple[int, int]]:
     bound = min((max(s.keys) for s in samples if len(s.keys) < s.seen - s.gaps), default=1.0)
     rows = sorted((key, place, row) for place, s in enumerate(samples) for row, key in enumerate(s.keys))
     return sorted((place, row) for key, place, row in rows[:most] if key <= bound)
-
-
-def _bytes(row: Row) -> int:
-    return _ROW_OVERHEAD + sum(sys.getsizeof(cell) + 8 for cell in row)
 
 
 def same_decimals(

@@ -161,32 +161,28 @@ def compare_tables(
             f"--missing must be error, drop or as-value, got {missing!r}. Texts that stand for a missing value are "
             f"named by --gaps {shlex.quote(missing)}"
         )
+    tables = TableOptions(
+        cast(Any, form),
+        encoding,
+        cast(Any, decimal),
+        gaps or (),
+        memory,
+        "drop" if drop_missing else cast(Any, missing),
+        category or (),
+        number or (),
+        weights,
+        cluster,
+        max_rows,
+        time_budget,
+    )
+    options = {"y": y, "x": x, "alpha": alpha, "rng": seed, "n_jobs": jobs, "tables": tables}
     compared = chosen_tables(
         reference,
         current,
         group,
         against=against,
         pairs_only={"prediction": prediction, "loss": loss, "tolerance": tolerance, "min_effect": min_effect},
-        tables=TableOptions(
-            cast(Any, form),
-            encoding,
-            cast(Any, decimal),
-            gaps or (),
-            memory,
-            "drop" if drop_missing else cast(Any, missing),
-            category or (),
-            number or (),
-            weights,
-            cluster,
-            max_rows,
-            time_budget,
-        ),
-        y=y,
-        x=x,
-        alpha=alpha,
-        rng=seed,
-        n_jobs=jobs,
-        **({} if resamples is None else {"n_resamples": resamples}),
+        options=options if resamples is None else {**options, "n_resamples": resamples},
     )
     with on_workers(dask):
         run(compared, as_machine=as_json, files=Files(report, junit, markdown), command=_command_line())

@@ -17,7 +17,6 @@ from rich.table import Table
 
 from condcs._core.errors import ParameterError
 from condcs._core.printable import harmless
-from condcs._tables.sources import TableOptions
 from condcs.cli.boundary import CHANGED, check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.comparison import _comparing
@@ -51,8 +50,7 @@ def chosen_tables(
     *,
     against: str,
     pairs_only: dict[str, Any],
-    tables: TableOptions,
-    **options: Any,
+    options: dict[str, Any],
 ) -> Compared:
     """Return what compares two tables, or the groups of one; `pairs_only` are options that groups do not have."""
     if (current is None) == (group is None):
@@ -62,14 +60,14 @@ def chosen_tables(
         )
     pairs_only = {name: value for name, value in pairs_only.items() if value is not None}
     if group is not None:
-        named = [*pairs_only, *(["time_budget"] if tables.time_budget is not None else [])]
+        named = [*pairs_only, *(["time_budget"] if options["tables"].time_budget is not None else [])]
         if named:
             shown = ", ".join(f"--{name.replace('_', '-')}" for name in named)
             raise ParameterError(f"{shown} must come with two tables, got --group. Leave it out.")
-        given = {"group": group, "against": against, "tables": tables, **options}
+        given = {"group": group, "against": against, **options}
         return lambda tell: compare_groups(reference, progress=tell, **given)
     limits = Limits(pairs_only.pop("tolerance", None), pairs_only.pop("min_effect", None))
-    given = {"tolerance": limits, "tables": tables, **options, **pairs_only}
+    given = {"tolerance": limits, **options, **pairs_only}
     return lambda tell: _comparing.compare(reference, current, progress=tell, **given)
 
 

@@ -14,7 +14,6 @@ from condcs._inference.loss_split import LossChange
 from condcs._inference.plots import bin_means
 from condcs._inference.witness import Witness
 from condcs._tables.kinds import Column
-from condcs._tables.pair import Pair
 from condcs.comparison._result import Comparison
 from condcs.comparison._steps import Places, Shift
 from condcs.comparison._wording import (
@@ -145,11 +144,12 @@ def _where(page: Page, found: Comparison) -> None:
     for place in telling_columns(found):
         column, response = places.pair.x[place], response_title(places)
         below = "each dot a row of either table, all inputs considered" if not column.is_category else "on average"
+        band = "95% interval" if places.pair.y[0].is_category else "the middle 80%"
         page.figure(
             input_figure(found, place),
             alt=f"{response} over {column.name} in both tables, and below it the local divergence between the two "
             "relations, with what chance alone would give.",
-            caption=f"{response} over {column.name}: mean and {band_words(places.pair)} of it in both tables. "
+            caption=f"{response} over {column.name}: mean and {band} of it in both tables. "
             f"Below: how far apart the two relations are there, {below}.",
         )
 
@@ -382,11 +382,6 @@ def _mean_and_band(parts: list[FloatArray], *, shares: bool) -> tuple[FloatArray
         return means, low, high
     reach = 1.96 * np.sqrt(np.maximum(means * (1 - means), 0.0) / [len(part) for part in parts])
     return means, means - reach, means + reach
-
-
-def band_words(pair: Pair) -> str:
-    """Say what the bands around the means are."""
-    return "95% interval" if pair.y[0].is_category else "the middle 80%"
 
 
 def _by_label(axes: Any, places: Places, place: int) -> None:

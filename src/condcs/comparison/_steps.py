@@ -175,7 +175,10 @@ def compare_inputs(pair: Pair, ground: Ground, *, resamples: int, seed: int) -> 
 
 def _inputs_and_pairs(columns: Sequence[Column], pool: FloatArray, weights: FloatArray) -> dict[str, FloatArray]:
     """Return functions of single inputs and of pairs of them, by view, times the weights of the rows."""
-    blocks = [_labels_of(own) if c.is_category else _scores(own) for c, own in zip(columns, pool.T, strict=True)]
+    blocks = [
+        (own[:, None] == np.unique(own)[1:]).astype(np.float64) if c.is_category else _scores(own)
+        for c, own in zip(columns, pool.T, strict=True)
+    ]
     squares = [block**2 for c, block in zip(columns, blocks, strict=True) if not c.is_category]
     found = {"each input": np.hstack([*blocks, *squares])}
     pairs = [(a[:, :, None] * b[:, None, :]).reshape(len(pool), -1) for a, b in combinations(blocks, 2)]
@@ -190,10 +193,6 @@ def _scores(values: FloatArray) -> FloatArray:
 
     n = len(values)
     return np.asarray(ndtri((n * ranked(values) + 0.5) / (n + 1)))[:, None]
-
-
-def _labels_of(codes: FloatArray) -> FloatArray:
-    return np.asarray((codes[:, None] == np.unique(codes)[1:]).astype(np.float64))
 
 
 def _largest_square(functions: FloatArray, labels: FloatArray) -> FloatArray:
@@ -270,7 +269,10 @@ def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, j
         n_resamples=resamples,
         rng=seed,
         n_jobs=jobs,
-        **_rows_that_count(pair),
+        weights_p=pair.weights_p,
+        weights_q=pair.weights_q,
+        clusters_p=pair.clusters_p,
+        clusters_q=pair.clusters_q,
     )
     return Shift(
         pvalue=found.pvalue,
@@ -283,12 +285,6 @@ def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, j
         diagnostics=found.diagnostics,
         estimated=partial(found.estimate, n_resamples=INTERVAL_RESAMPLES, rng=seed),
     )
-
-
-def _rows_that_count(pair: Pair) -> dict[str, Any]:
-    """Return the weights and clusters of the rows, where there are any, as `conditional_test` calls them."""
-    names = ("weights_p", "weights_q", "clusters_p", "clusters_q")
-    return {name: getattr(pair, name) for name in names if getattr(pair, name) is not None}
 
 
 def kernels(columns: Sequence[Column]) -> Kernel:

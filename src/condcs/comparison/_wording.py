@@ -236,9 +236,9 @@ def _is_plural(column: Column) -> bool:
 
 def _amount(column: Column, value: float) -> str:
     """Write a difference by itself: shares in percentage points, dates in days."""
-    return (
-        f"{100 * value:.2g}" if column.is_category and value < 0.995 else show_number(_in_units(column, value), 3)
-    ) + (_unit(column))
+    if column.is_category and value < 0.995:
+        return f"{100 * value:.2g}{_unit(column)}"
+    return show_number(_in_units(column, value), 3) + _unit(column)
 
 
 def _amounts(column: Column, *values: float, signed: bool = False) -> list[str]:

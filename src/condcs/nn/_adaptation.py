@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -77,14 +77,6 @@ class Stopping:
             raise ParameterError(
                 '`validation`=0 leaves nothing to monitor: pass monitor="last", or e.g. validation=0.2.'
             )
-
-
-class Checkpoints(NamedTuple):
-    """Where checkpoints are written (None: nowhere), how often, and whether to continue from one."""
-
-    path: Path | None = None
-    every: int = 5
-    resume: bool = False
 
 
 BEST_OBJECTIVE = Stopping()
@@ -235,6 +227,7 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y: Any,
         X_target: Any,
         *,
+        classes: Any = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 5,
         resume: bool = False,
@@ -248,6 +241,8 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Source inputs and labels.
         X_target : array
             Target inputs.
+        classes : array, optional
+            Sorted labels that the network has an output for, if not all of them occur in `y`.
         checkpoint : path, optional
             File to which the state is written every `checkpoint_every` epochs.
         checkpoint_every : int
@@ -265,19 +260,6 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_integer("checkpoint_every", checkpoint_every, 1)
         if resume and checkpoint is None:
             raise ParameterError("`resume` needs a file to continue from. Pass checkpoint=PATH as well.")
-        path = None if checkpoint is None else Path(checkpoint)
-        return self._fit(X, y, X_target, None, Checkpoints(path, checkpoint_every, resume), progress)
-
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        X_target: Any,
-        classes: AnyArray | None,
-        checkpoints: Checkpoints,
-        progress: Progress | None = None,
-    ) -> DomainAdapter:
-        """Train; `classes` are those that the network has an output for, all of which need not occur."""
         self._check_options()
         source, target = _inputs("X", X), _inputs("X_target", X_target)
         if source.shape[1:] != target.shape[1:]:
@@ -290,8 +272,10 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ShapeError(
                 f"`y` must have one label per row of `X` ({len(source)}), got shape {labels.shape}. Pass a 1-d array."
             )
-        self.classes_ = np.unique(labels) if classes is None else classes
+        self.classes_ = np.unique(labels if classes is None else classes)
         codes = np.searchsorted(self.classes_, labels)
+        if not np.isin(labels, self.classes_).all():
+            raise DataError("`classes` must hold all labels of `y`, got fewer. Leave it out, or pass all of them.")
         if len(np.unique(codes)) < 2:
             raise DataError("`y` must hold at least two classes, got one. Pass labels of every class.")
         # A generator of our own for everything, dropout included; the caller's is put back.
@@ -301,7 +285,8 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             shapes = [(key, tuple(value.shape)) for key, value in self.module_.state_dict().items()]
             settings = {**self._settings(), "network": shapes, "torch": torch.__version__}
             name = run_name(settings, source, codes, target)
-            Training(self, source, codes, target, name).run(checkpoints, progress)
+            training = Training(self, source, codes, target, name)
+            training.run(None if checkpoint is None else Path(checkpoint), checkpoint_every, resume, progress)
         return self
 
     def _new_module(self) -> nn.Module:
@@ -418,17 +403,17 @@ class Training:
                 "layers. Wrap a feature extractor in `condcs.nn.BottleneckNetwork`."
             )
 
-    def run(self, checkpoints: Checkpoints, progress: Progress | None) -> None:
-        """Train from the start, or from the checkpoint, to the end."""
-        adapter, path = self.adapter, checkpoints.path
-        if path is not None and checkpoints.resume and path.exists():
+    def run(self, path: Path | None, every: int, resume: bool, progress: Progress | None) -> None:
+        """Train from the start, or from the checkpoint at a path, to the end; write one every so many epochs."""
+        adapter = self.adapter
+        if path is not None and resume and path.exists():
             self.load(path)
         while self.epoch < adapter.epochs and not self._out_of_patience():
             record = self._one_epoch()
             self.epoch += 1
             self._keep_if_best(record)
             self.history.append(record)
-            if path is not None and (self.epoch % checkpoints.every == 0 or self.epoch == adapter.epochs):
+            if path is not None and (self.epoch % every == 0 or self.epoch == adapter.epochs):
                 self.save(path)
             if progress is not None:
                 progress(self.epoch, adapter.epochs, record)
@@ -621,9 +606,8 @@ def reverse_validation(adapter: DomainAdapter, X: Any, y: Any, X_target: Any) ->
     guessed, labels = adapter.predict(X_target), np.asarray(y)
     if len(np.unique(guessed)) < 2:
         return float(np.mean(labels == guessed[0]))
-    back = clone(adapter)
     # The target may have lost a class on the way; the network keeps an output for it.
-    back._fit(X_target, guessed, X, adapter.classes_, Checkpoints())
+    back = clone(adapter).fit(X_target, guessed, X, classes=adapter.classes_)
     return float(np.mean(back.predict(X) == labels))
 
 
