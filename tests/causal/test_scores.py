@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs.causal import ConditionalCS, Embedding, causal_graph, causal_score
+from condcs.causal import ConditionalCS, Embedding, causal_graph, causal_score, causal_test
 from condcs.causal._predictive_choice import LEVELS, DenseGrams, predictive_likelihoods
 from condcs.causal._series import CausalProblem, Link, Series
 from condcs.datasets import make_nlvar3
@@ -123,3 +123,12 @@ def test_chosen_width_narrows_with_the_noise():
     sharp = causal_graph(make_nlvar3(400, noise=0.001, rng=1).series, n_resamples=1, rng=0).bandwidths
     blurred = causal_graph(make_nlvar3(400, noise=0.3, rng=1).series, n_resamples=1, rng=0).bandwidths
     assert np.nanmax(sharp) < np.nanmin(blurred)
+
+
+@pytest.mark.parametrize("measure", ["conditional_cs", "kernel_granger"])
+def test_a_rare_event_was_warned_of_in_words_of_the_inside(measure):
+    """More than half of the pairs of a binary series are equal: the bandwidth is found all the same, as for others."""
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=120) > 0.8).astype(float)
+    y = np.concatenate([[0.0], x[:-1]]) + 0.3 * rng.normal(size=120)
+    assert causal_test(x, y, measure=measure, n_resamples=39, rng=0).pvalue <= 0.05

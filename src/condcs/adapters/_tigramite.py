@@ -24,6 +24,8 @@ class TigramiteTest(CondIndTest):  # type: ignore[misc]
 
     The null hypothesis is that X is independent of Y given Z. Columns are replaced by their ranks, so that no outlier
     outweighs a whole region. The value of the test, by which tigramite ranks links, is -log10 of its p-value.
+    Pass ``max_conds_px=0`` to ``run_pcmciplus``: where the causes of a cause all but determine it, given these nothing
+    is left of it.
 
     Parameters
     ----------

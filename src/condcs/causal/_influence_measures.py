@@ -27,7 +27,7 @@ import numpy as np
 from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import BandwidthError, CondcsError
-from condcs._kernels.bandwidths import bandwidth as bandwidth_by_rule
+from condcs._kernels.bandwidths import median_widths
 from condcs._kernels.log_kernels import pivoted_cholesky
 from condcs._kernels.row_sums import exp_in_place
 from condcs.causal._series import check_kind
@@ -178,8 +178,8 @@ def check_measure(measure: Measure) -> ConditionalCS | Baseline:
 
 
 def median_bandwidth(values: FloatArray) -> float:
-    """Return the square root of the median squared distance over all pairs of rows."""
-    return float(bandwidth_by_rule(values, rule="joint_median"))
+    """Return the median distance over all pairs of rows; of two values, say, the smallest percentile that is not 0."""
+    return float(median_widths(values, joint=True)[0][0])
 
 
 def bandwidth_in_unit(bandwidth: float, exponent: int) -> float:

@@ -369,13 +369,13 @@ def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
         title = table.title
     refuse_columns([(one.name, one.fault(table)) for one in series if one.odd])
     columns = {one.name: one.values() for one in series}
-    counters = [] if options.columns else [name for name, values in columns.items() if _counts(values)]
+    counters = [] if options.columns else [name for name, cells in columns.items() if _counts(cells)]
     clock = counters.pop(0) if counters and not times else None
-    instants = np.array(times) if clock is None else columns[clock]
     kept = [name for name in chosen if name not in (clock, *counters)]
     values = np.column_stack([columns[name] for name in kept]) if kept else np.empty((0, 0))
-    found = _with_holes(Path(title).name, kept, instants, values, _empty_cells(values))
-    return replace(found, found_time=clock, counters=tuple(counters))
+    instants = np.array(times) if clock is None else columns[clock]
+    read = _with_holes(Path(title).name, kept, instants, values, _empty_cells(values))
+    return replace(read, found_time=clock, counters=tuple(counters))
 
 
 def _counts(values: FloatArray) -> bool:
