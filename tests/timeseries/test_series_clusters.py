@@ -165,7 +165,7 @@ def bumps():
 def test_shapes_are_told_apart_by_the_position_in_time(monkeypatch):
     X, truth = bumps()
     assert normalized_mutual_information(truth, cluster(X, 3, n_jobs=1).labels) == pytest.approx(1.0)
-    monkeypatch.setattr(_series_clusters, "POSITIONS", (False,))
+    monkeypatch.setattr(_series_clusters, "POSITION_ORDERS", ())
     assert normalized_mutual_information(truth, cluster(X, 3, n_jobs=1).labels) < 0.5
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,19 +74,19 @@ class SeriesFile:
         The series; NaN marks gaps.
     labels : array of str or None
         Known classes.
-    title : str
-        Name of the file.
     names : tuple of str
         Names of the series; empty if they have none.
     how : str
         How the file was understood.
+    title : str
+        Name of the file.
     """
 
     X: list[FloatArray]
-    labels: AnyArray | None
-    title: str
+    labels: AnyArray | None = None
     names: tuple[str, ...] = ()
     how: str = ""
+    title: str = ""
 
     @property
     def channels(self) -> int:
@@ -108,16 +108,6 @@ class SeriesFile:
         gaps = sum(int(np.isnan(series).sum()) for series in self.X)
         parts = [words, self.how, f"{gaps:,} value{'s' * (gaps > 1)} missing" if gaps else ""]
         return "; ".join(part for part in parts if part)
-
-
-@dataclass(frozen=True)
-class _Found:
-    """Series as a reader leaves them, with all that is known about them."""
-
-    X: list[FloatArray]
-    labels: Sequence[str] | None = None
-    names: Sequence[str] = ()
-    how: str = ""
 
 
 @dataclass(frozen=True)
@@ -185,18 +175,17 @@ def read_series(path: Path, options: SeriesOptions | None = None) -> SeriesFile:
                 "`--labels` names a column of a table; arrays and .ts files bring their labels along. Leave it out."
             )
         found = _from_file(path, options)
-    X, title = found.X, path.name or str(path)
+    X = found.X
     for i, series in enumerate(X):
         if series.ndim != 2 or 0 in series.shape or np.isnan(series).all():
             name = found.names[i] if found.names else f"number {i + 1}"
             raise ShapeError(f"{path} must hold values of every series, got none of series {name}. Leave it out.")
     if len(X) < 3:
         raise ShapeError(f"{path} must hold at least 3 series, got {len(X)} ({found.how or 'one per row'}).")
-    labels = None if found.labels is None else np.array([str(label) for label in found.labels])
-    return SeriesFile(X, labels, title, tuple(found.names), found.how)
+    return replace(found, title=path.name or str(path))
 
 
-def _from_file(path: Path, options: SeriesOptions) -> _Found:
+def _from_file(path: Path, options: SeriesOptions) -> SeriesFile:
     ending = path.suffix.lower()
     try:
         if ending == ".ts":
@@ -251,11 +240,11 @@ def _is_header(first: list[str], following: list[list[str]], options: SeriesOpti
     return (counted and not _is_number(first[0])) or all(not _is_number(c) and not _is_day(c) for c in first)
 
 
-def _from_table(cells: _Cells, options: SeriesOptions) -> _Found:
+def _from_table(cells: _Cells, options: SeriesOptions) -> SeriesFile:
     arrangement = options.arrangement
     if arrangement == "auto":
         arrangement = _arrangement(cells, options)
-    read: Callable[[_Cells, SeriesOptions], _Found] = {"rows": _rows, "columns": _columns, "long": _long}[arrangement]
+    read: Callable[[_Cells, SeriesOptions], SeriesFile] = {"rows": _rows, "columns": _columns, "long": _long}[arrangement]
     return read(cells, options)
 
 
@@ -274,7 +263,7 @@ def _arrangement(cells: _Cells, options: SeriesOptions) -> Arrangement:
     return "rows"
 
 
-def _rows(cells: _Cells, options: SeriesOptions) -> _Found:
+def _rows(cells: _Cells, options: SeriesOptions) -> SeriesFile:
     cells = _aligned(cells)
     label, name, told = _special_columns(cells, options)
     if cells.names is None and label is None and len(cells.rows) > 3 * cells.width:
@@ -286,9 +275,9 @@ def _rows(cells: _Cells, options: SeriesOptions) -> _Found:
         while kept and is_missing(kept[-1]):
             kept.pop()
         X.append(_numbers(kept, cells.title, line)[None])
-    classes = None if label is None else [_class_of(cell) for cell in cells.column(label)]
-    names = [] if name is None else [label_of(cell) for cell in cells.column(name)]
-    return _Found(X, classes, names, f"one per row{told}")
+    classes = None if label is None else np.array([_class_of(cell) for cell in cells.column(label)])
+    names = () if name is None else tuple(label_of(cell) for cell in cells.column(name))
+    return SeriesFile(X, classes, names, f"one per row{told}")
 
 
 def _aligned(cells: _Cells) -> _Cells:
@@ -336,11 +325,11 @@ def _coded_column(cells: _Cells) -> int | None:
     return None
 
 
-def _columns(cells: _Cells, options: SeriesOptions) -> _Found:
+def _columns(cells: _Cells, options: SeriesOptions) -> SeriesFile:
     table, places, time = _values_by_time(cells, options)
-    names = [cells.names[c] if cells.names else f"column {c + 1}" for c in places]
+    names = tuple(cells.names[c] if cells.names else f"column {c + 1}" for c in places)
     told = f", times in {cells.says(time)}" if time is not None else ""
-    return _Found([_trimmed(values[None]) for values in table], None, names, f"one per column{told}")
+    return SeriesFile([_trimmed(values[None]) for values in table], None, names, f"one per column{told}")
 
 
 def _values_by_time(cells: _Cells, options: SeriesOptions) -> tuple[FloatArray, list[int], int | None]:
@@ -359,7 +348,7 @@ def _trimmed(series: FloatArray) -> FloatArray:
     return series[:, present[0] : present[-1] + 1] if len(present) else series
 
 
-def _long(cells: _Cells, options: SeriesOptions) -> _Found:
+def _long(cells: _Cells, options: SeriesOptions) -> SeriesFile:
     known = cells.named(_IDS)
     if options.id is None and known is None:
         raise DataError(f"`--id` must name the column of {cells.title} that tells series apart. Pass e.g. --id id.")
@@ -377,15 +366,15 @@ def _long(cells: _Cells, options: SeriesOptions) -> _Found:
     times = _times(cells, time)
     table = np.stack([_column_numbers(cells, c) for c in values])
     owners = np.array([label_of(cell) for cell in cells.column(series)])
-    names = list(dict.fromkeys(owners.tolist()))
+    names = tuple(dict.fromkeys(owners.tolist()))
     X = [_in_time(table[:, owners == name], times[owners == name]) for name in names]
     classes = None
     if label is not None:
         of = dict(zip(owners.tolist(), map(label_of, cells.column(label)), strict=True))
-        classes = [of[name] for name in names]
+        classes = np.array([of[name] for name in names])
     told = f", times in {cells.says(time)}" if time is not None else ""
     told += f", classes in {cells.says(label)}" if label is not None else ""
-    return _Found(X, classes, names, f"one row per time, series in {cells.says(series)}{told}")
+    return SeriesFile(X, classes, names, f"one row per time, series in {cells.says(series)}{told}")
 
 
 def _times(cells: _Cells, time: int | None) -> FloatArray:
@@ -475,7 +464,7 @@ def _increases(column: Sequence[Any]) -> bool:
 # --- arrays, folders and .ts ------------------------------------------------------------------------------------------
 
 
-def _from_arrays(path: Path, layout: Layout) -> _Found:
+def _from_arrays(path: Path, layout: Layout) -> SeriesFile:
     if path.suffix.lower() == ".npy":
         return _from_array(read_array(path), None, None, path.name, layout)
     arrays = read_arrays(path)
@@ -487,10 +476,10 @@ def _from_arrays(path: Path, layout: Layout) -> _Found:
             "Save it again, e.g. with np.savez(path, X=X)."
         )
     X = [_one_series(array, layout) for array in arrays.values()]
-    return _Found(X, None, list(arrays), "one per array of the file")
+    return SeriesFile(X, None, tuple(arrays), "one per array of the file")
 
 
-def _from_array(X: AnyArray, y: AnyArray | None, classes: AnyArray | None, title: str, layout: Layout) -> _Found:
+def _from_array(X: AnyArray, y: AnyArray | None, classes: AnyArray | None, title: str, layout: Layout) -> SeriesFile:
     if X.dtype.kind not in "fiub" or X.ndim not in (2, 3) or 0 in X.shape:
         raise ShapeError(
             f"{title} must hold numbers of shape (series, times) or with three axes, got {X.dtype} of shape {X.shape}. "
@@ -512,7 +501,7 @@ def _from_array(X: AnyArray, y: AnyArray | None, classes: AnyArray | None, title
     how = f"axes {axes}" if X.ndim == 3 else "axes (series, times)"
     if X.ndim == 3 and layout == "nct" and X.shape[1] > X.shape[2]:
         how += f", though {X.shape[1]} channels at {X.shape[2]} times is unusual (--layout ntc if it is the reverse)"
-    return _Found([_one_series(series, layout) for series in X], None if y is None else y.astype(str).tolist(), (), how)
+    return SeriesFile([_one_series(series, layout) for series in X], None if y is None else y.astype(str), (), how)
 
 
 def _one_series(array: AnyArray, layout: Layout) -> FloatArray:
@@ -520,7 +509,7 @@ def _one_series(array: AnyArray, layout: Layout) -> FloatArray:
     return values[None] if values.ndim == 1 else values if layout == "nct" else values.T
 
 
-def _from_folder(path: Path, options: SeriesOptions) -> _Found:
+def _from_folder(path: Path, options: SeriesOptions) -> SeriesFile:
     """Read one series per file; a folder of folders has its classes in their names."""
     endings = tuple(e for e in ENDINGS if e not in (".npz", ".ts"))
     files = sorted(f for f in path.rglob("*") if f.is_file() and f.suffix.lower() in endings)
@@ -539,12 +528,12 @@ def _from_folder(path: Path, options: SeriesOptions) -> _Found:
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise DataError(f"{file} could not be read: {error}. Check the file.") from error
     parents = [file.parent.relative_to(path).as_posix() for file in files]
-    classes = parents if len(set(parents)) > 1 and "." not in parents else None
-    how = "one per file" + (", classes are the folders" if classes else "")
-    return _Found(X, classes, [file.relative_to(path).as_posix() for file in files], how)
+    classes = np.array(parents) if len(set(parents)) > 1 and "." not in parents else None
+    how = "one per file" + (", classes are the folders" if classes is not None else "")
+    return SeriesFile(X, classes, tuple(file.relative_to(path).as_posix() for file in files), how)
 
 
-def _from_ts(path: Path) -> _Found:
+def _from_ts(path: Path) -> SeriesFile:
     try:
         from aeon.datasets import load_from_ts_file
     except ModuleNotFoundError as error:
@@ -560,7 +549,5 @@ def _from_ts(path: Path) -> _Found:
         # aeon's reader raises whatever its parsing meets.
         raise DataError(f"{path} must be a .ts file that aeon can read: {error}. Check the file.") from error
     X, y = content if isinstance(content, tuple) else (content, None)
-    has_labels = y is not None and len(y) == len(X)
-    return _Found(
-        [np.asarray(series, dtype=float) for series in X], [str(label) for label in y] if has_labels else None
-    )
+    labels = np.array([str(label) for label in y]) if y is not None and len(y) == len(X) else None
+    return SeriesFile([np.asarray(series, dtype=float) for series in X], labels)

@@ -163,7 +163,7 @@ def _choice(page: Page, clusters: SeriesClusters) -> None:
     page.figure(
         draw_choice(clusters.tried, clusters.votes),
         "Mark of each setting, by window, scaling and bandwidth factor, with and without the position in time",
-        "Marks; 1 is perfect agreement on clusters of equal size.",
+        "Marks; 1 is perfect agreement on clusters of equal size. Empty fields were not tried.",
     )
     if clusters.k_marks:
         page.table(
@@ -191,8 +191,9 @@ def draw_choice(tried: Sequence[Trial], votes: Sequence[Setting]) -> Any:
                 marks[orders.index(trial.setting.order), factors.index(trial.setting.factor)] = trial.mark
         axis.imshow(marks, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
         for (row, column), mark in np.ndenumerate(marks):
+            # Not all windows are tried with the position.
             axis.text(
-                column, row, f"{mark:.2f}", ha="center", va="center", fontsize=8,
+                column, row, "" if np.isnan(mark) else f"{mark:.2f}", ha="center", va="center", fontsize=8,
                 color="white" if mark > 0.55 else "#1a202c",
             )  # fmt: skip
         for vote in votes:

@@ -351,10 +351,10 @@ def _fasterpam() -> Any:
         first, second = np.empty(n), np.empty(n)
         # What taking each medoid away costs, and what a candidate then saves.
         removal, change = np.empty(k), np.empty(k)
-        loss, unchanged, candidate, swapped = 0.0, 0, 0, True
+        loss, before, unchanged, candidate, swapped = np.inf, np.inf, 0, 0, True
         while unchanged < n:
             if swapped:
-                loss, swapped = 0.0, False
+                before, loss, swapped = loss, 0.0, False
                 for place in range(k):
                     removal[place] = 0.0
                     for i in range(n):
@@ -369,6 +369,9 @@ def _fasterpam() -> Any:
                 for i in range(n):
                     loss += first[i]
                     removal[nearest[i]] += second[i] - first[i]
+                # A swap that saved rounding errors only, as where all losses are about 0: it would be undone for ever.
+                if loss >= before:
+                    break
             known, common, best = False, 0.0, 0
             for place in range(k):
                 known |= medoids[place] == candidate

@@ -54,11 +54,14 @@ FACTORS = (1.6, 0.8, 0.4, 0.2, 0.1)
 SCALINGS: tuple[Scaling, ...] = ("global", "series")
 """Scalings that are tried. For one channel, "raw" gives the same distances as "global"."""
 
-POSITIONS = (False, True)
-"""Without and with the position in time as one more channel; with it, shapes are compared: what happens when."""
+POSITION_ORDERS = (1, 10)
+"""Windows that are tried with the position in time as one more channel too; it tells most of what a window would."""
 
 DRAWN = (80, 200)
 """Settings are tried on a third of the series, but on no fewer and no more than these: a third of them cost a ninth."""
+
+ALL_SERIES = 120
+"""Up to this many series, settings are tried on all: with a draw of 80, the votes on all would cost what it saves."""
 
 VOTES = 5
 """Settings that vote, each by two algorithms."""
@@ -181,8 +184,8 @@ def cluster(
     """Cluster time series by their dynamics; what is not given is chosen without labels.
 
     Windows of 1, 2, 5, 10, 20 and 40 values (up to a third of the shortest series), bandwidth factors from 0.1 to 1.6
-    and two scalings, with and without the position in time as one more channel (see Notes), are tried on 80 to 200 of
-    the series, drawn at random. A setting's mark is the adjusted mutual information of spectral clustering and
+    and two scalings are tried, windows of 1 and 10 values also with the position in time as one more channel (see
+    Notes); of more than 120 series on 80 to 200, drawn at random. A setting's mark is the adjusted mutual information of spectral clustering and
     k-medoids under its distances, times the balance of their cluster sizes. The five best settings then cluster all
     series by both algorithms, and the result is a clustering of their votes: of the share of the ten clusterings in
     which two series are together. If `order`, `factor` and `scaling` are all given, the distances are clustered as they
@@ -250,7 +253,7 @@ def cluster(
         if len(grid) == 1 and k != "auto":
             (D,) = _matrices(collection, grid, n_jobs)
             return _result([D], grid, (), k, method, seed, {})
-        count = min(n, max(DRAWN[0], min(n // 3, DRAWN[1])))
+        count = n if n <= ALL_SERIES else max(DRAWN[0], min(n // 3, DRAWN[1]))
         drawn = np.sort(generator.choice(n, count, replace=False))
         part = collection.chosen(drawn) if len(drawn) < n else collection
         known = dict(zip(grid, _matrices(part, grid, n_jobs), strict=True))
@@ -287,8 +290,14 @@ def _grid(collection: Collection, order: Any, factor: Any, scaling: Any) -> list
     if scaling == "auto":
         scalings = SCALINGS[:1] if _alike(collection) else SCALINGS
     alone = len(orders) * len(factors) * len(scalings) == 1
-    positions = POSITIONS[:1] if alone else POSITIONS
-    return [Setting(o, f, s, p) for p in positions for s in scalings for o in orders for f in factors]
+    placed = [] if alone else [o for o in orders if o in POSITION_ORDERS or len(orders) == 1]
+    return [
+        Setting(o, f, s, position)
+        for position, windows in ((False, orders), (True, placed))
+        for s in scalings
+        for o in windows
+        for f in factors
+    ]
 
 
 def _fits(collection: Collection, order: int) -> bool:
