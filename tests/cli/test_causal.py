@@ -162,6 +162,7 @@ def test_missing_cells_are_left_out_and_counted(short, tmp_path):
     assert "2 missing values" in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_one_answer_for_every_layout(short, tmp_path):
     """Columns, rows, a long table in any order of series, arrays and parquet: the same series, the same links."""
     pandas = pytest.importorskip("pandas")

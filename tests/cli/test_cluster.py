@@ -264,6 +264,7 @@ def test_other_measures_and_medoids(measure, tmp_path):
     assert measure in done.output
 
 
+@pytest.mark.slow
 def test_several_channels_and_gaps(tmp_path):
     """Windows with a gap are dropped, and the gaps are counted; distances that need whole series interpolate them."""
     rng = np.random.default_rng(2)
