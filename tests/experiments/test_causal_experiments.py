@@ -119,7 +119,7 @@ def test_curved_influences_leave_no_linear_trace():
 
 
 def test_methods_see_the_same_system_and_slow_ones_only_the_tiny_size():
-    """Three sizes of 11 systems: two with five flaws each, one without. Eleven methods, three of them on the tiny size."""
+    """Three sizes of 11 systems: two with five flaws each, one without. Of 11 methods 3 on the tiny size only."""
     experiment = experiment_named("causalcompass")
     tasks = experiment.tasks({**experiment.parameters, "methods": list(causalcompass.METHODS)}, 1)
     slow = [t for t in tasks if t.arguments["method"] in causalcompass.SLOW]
