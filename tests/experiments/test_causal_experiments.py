@@ -119,13 +119,27 @@ def test_curved_influences_leave_no_linear_trace():
 
 
 def test_methods_see_the_same_system_and_slow_ones_only_the_tiny_size():
-    """Three sizes of 11 systems: two with five flaws each, one without. Eight methods, two of them on the tiny size."""
+    """Three sizes of 11 systems: two with five flaws each, one without. Of 11 methods 3 on the tiny size only."""
     experiment = experiment_named("causalcompass")
     tasks = experiment.tasks({**experiment.parameters, "methods": list(causalcompass.METHODS)}, 1)
     slow = [t for t in tasks if t.arguments["method"] in causalcompass.SLOW]
     assert {t.arguments["size"] for t in slow} == {"tiny"}
-    assert len(tasks) == 11 * (8 + 6 + 6)
+    assert len(tasks) == 11 * (11 + 8 + 8)
     assert len({t.stream for t in tasks}) == 33
+
+
+@pytest.mark.parametrize(("method", "most"), [("PCMCI+, condcs", None), ("PCMCI+ of the effect, condcs", 0)])
+def test_causes_of_the_cause_are_left_out_where_a_method_says_so(monkeypatch, method, most):
+    pcmci = pytest.importorskip("tigramite.pcmci")
+    asked = []
+
+    def run(self, **options):
+        asked.append(options["max_conds_px"])
+        return {"p_matrix": np.ones((2, 2, 2)), "val_matrix": np.ones((2, 2, 2)), "graph": np.full((2, 2, 2), "")}
+
+    monkeypatch.setattr(pcmci.PCMCI, "run_pcmciplus", run)
+    causalcompass.strengths(method, np.zeros((30, 2)), 1, 9, np.random.default_rng(0))
+    assert asked == [most]
 
 
 def test_generators_of_causalcompass_are_loaded_without_its_algorithms(tmp_path, monkeypatch):
