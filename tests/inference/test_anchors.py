@@ -12,7 +12,14 @@ from condcs._inference import anchors
 from condcs._inference.anchors import chunks
 from condcs._inference.independence_tests import View, predictor_statistic
 from condcs._inference.smoothing import Smoother
-from condcs._inference.statistics import AnchoredConditional, Anchors, drawn_by_mass, measured_pool, pool_statistic
+from condcs._inference.statistics import (
+    AnchoredConditional,
+    Anchors,
+    drawn_by_mass,
+    measured_pool,
+    pool_statistic,
+    total_divergence,
+)
 from condcs._inference.views import AnchoredContrasts, adjusted_response, sample_contrasts
 from condcs._measures.inputs import Inputs
 from condcs._measures.registry import MEASURES
@@ -79,12 +86,13 @@ def test_the_divergence_by_anchors_is_right_on_average_even_where_low_rank_fails
     xs = [(name, rng.normal(size=(200, 6))) for name in ("xp", "xq")]
     ys = [(name, x[:, :1] + rng.normal(size=(200, 1))) for name, (_, x) in zip(("yp", "yq"), xs, strict=True)]
     pool = measured_pool(MEASURES["conditional_euclidean"], xs, ys, {"bandwidth_x": 0.7})
-    exact = pool.divergence()
+    exact = total_divergence(pool.observed(), symmetric=True)
     found = []
     for seed in range(60):
         draw = np.random.default_rng(seed)
         pilot = np.sort(draw.choice(400, 100, replace=False))
-        found.append(replace(pool, anchors=drawn_by_mass(pool, pilot, draw)).divergence())
+        anchored = replace(pool, anchors=drawn_by_mass(pool, pilot, draw))
+        found.append(pool_statistic(anchored)(pool.labels[None])[0])
     # The mean of 60 lies within 4 standard errors: once in 15,000 cases it does not.
     assert abs(np.mean(found) - exact) < 4 * np.std(found, ddof=1) / np.sqrt(60)
 
@@ -96,7 +104,8 @@ def _contrasts(categories=False):
         x[:, 1] = rng.integers(3, size=90)
     smoother = Smoother(x, [False, categories])
     response = adjusted_response(x[:, :1] + rng.normal(size=(90, 1)), [False], smoother)
-    return sample_contrasts(response, smoother, np.full((90, 2), 0.5)), rng
+    chance = np.linspace(0.3, 0.7, 90)
+    return sample_contrasts(response, smoother, np.column_stack([1 - chance, chance])), rng
 
 
 @pytest.mark.parametrize("categories", [False, True])
@@ -119,7 +128,10 @@ def test_views_by_anchors_are_their_formulas(categories, many_chunks):
         kernel = h.T @ h
         diagonal = np.diag(kernel)
         pairs = np.einsum("ip,ij,jp->p", u, kernel, u) - diagonal @ u**2
-        np.testing.assert_allclose(found[name], pairs / (diagonal @ (0.25 + u**2) / 2), rtol=1e-6)
+        variance = contrasts.variances[:, 0]
+        scale = np.sum(u**2, axis=0) / np.sum(variance)
+        squares = (diagonal @ u**2 + diagonal @ variance * scale) / 2
+        np.testing.assert_allclose(found[name], pairs / squares, rtol=1e-6)
 
 
 def test_the_kernel_of_the_anchors_is_close_to_that_of_all_pairs():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from condcs import explain
+from condcs import conditional_test, explain
 from condcs._core.errors import ParameterError
 from condcs._inference.explain import label_words
 from condcs.datasets import make_local_shift
@@ -137,6 +137,16 @@ def test_several_responses_and_weights():
     assert abs(region.bounds["x1"][0]) < 0.2
     assert region.changes[0].words == "mean y2"
     assert len(region.changes) == 4
+
+
+def test_effective_rows_of_clusters_were_counted_as_clusters():
+    """`Explanation.diagnostics` are those of `conditional_test`, in rows."""
+    rng = np.random.default_rng(0)
+    x, y, names = rng.normal(size=(2, 60)), rng.normal(size=(2, 60)), np.repeat(np.arange(20), 3)
+    clusters = {"clusters_p": names, "clusters_q": names}
+    found = explain(x[0], y[0], x[1], y[1], **clusters, n_resamples=39, rng=0).diagnostics
+    tested = conditional_test(x[0], y[0], x[1], y[1], **clusters, n_resamples=9, rng=0).diagnostics
+    assert found["effective_rows"] == pytest.approx(tested["effective_rows"])
 
 
 def test_rows_of_a_cluster_were_taken_for_independent_ones():

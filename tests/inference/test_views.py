@@ -23,14 +23,16 @@ def problem():
     y = x[:, :1] + rng.normal(size=(60, 1))
     smoother = Smoother(x, [False, False])
     response = adjusted_response(y, [False], smoother)
-    return smoother, response, sample_contrasts(response, smoother, np.full((60, 2), 0.5)), rng
+    chance = np.linspace(0.2, 0.7, 60)
+    return smoother, response, sample_contrasts(response, smoother, np.column_stack([1 - chance, chance])), rng
 
 
 def test_views_are_their_formulas(problem):
     smoother, response, contrasts, rng = problem
     u = rng.integers(2, size=(60, 3)) - rng.uniform(size=(60, 1))
     found = dict(zip(contrasts.names, contrasts([u]), strict=True))
-    r, squares = response.columns[:, 0], (0.25 + u**2) / 2
+    r, variance = response.columns[:, 0], np.linspace(0.2, 0.7, 60) * np.linspace(0.8, 0.3, 60)
+    squares = (u**2 + variance[:, None] * np.sum(u**2, axis=0) / np.sum(variance)) / 2
     np.testing.assert_allclose(found["mean"], (r @ u) ** 2 / (r**2 @ squares))
     z = np.clip(smoother.numbers, -3, 3)
     slopes = [((r * z[:, j]) @ u) ** 2 / ((r * z[:, j]) ** 2 @ squares) for j in range(2)]
@@ -53,7 +55,7 @@ def test_views_do_not_depend_on_tiles_or_threads(problem):
 @pytest.mark.parametrize("others", [["slopes", "local"], ["spread", "shape", "products", "divergence"]])
 def test_the_mean_counts_alike_whatever_other_views_there_are(others):
     weights = view_weights(["amplitude", "mean", *others])
-    assert weights[1] / weights.sum() == pytest.approx(10 / 19)
+    assert weights[1] / weights.sum() == pytest.approx(0.6)
 
 
 def test_the_unit_of_kernels_is_the_median_over_rows_that_differ():

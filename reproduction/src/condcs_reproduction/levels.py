@@ -344,7 +344,7 @@ EXPERIMENT = Experiment(
         "nulls": [s.name for s in NULLS],
         "alternatives": [s.name for s in ALTERNATIVES],
         "dependences": [s.name for s in DEPENDENCES],
-        "n_resamples": 199,
+        "n_resamples": 500,
         "level": 0.05,
         "rows": None,
         # One factorises two matrices per resample, the other multiplies matrices of all rows.

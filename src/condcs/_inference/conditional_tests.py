@@ -265,7 +265,7 @@ class EveryView:
         def values(labels: LabelArray) -> FloatArray:
             # Without anchors only the divergence reports what is done.
             with part_of_the_work(1.0 if self.anchors is None else 0.5):
-                return np.column_stack([contrasts(self.propensity.surprises_of(labels)).T, divergence(labels)])
+                return np.column_stack([contrasts(self.propensity.surprises(labels)).T, divergence(labels)])
 
         return values
 

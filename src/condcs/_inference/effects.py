@@ -29,7 +29,7 @@ from condcs._core.arrays import BoolArray, FloatArray, IntArray, RealArray
 from condcs._core.settings import one_blas_thread
 from condcs._inference.propensities import Propensity, chosen_propensity
 from condcs._inference.results import Estimate
-from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoother
+from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoother, left_out
 
 _MOST_FUNCTIONS, _ROWS_PER_FUNCTION = 60, 15
 _MOST_LEVERAGE = 0.9
@@ -73,16 +73,10 @@ class Units:
     def left_out(self, residuals: FloatArray, basis: RealArray, shrinkages: FloatArray) -> FloatArray:
         """Return residuals of ridge regressions (rows x penalties) with each unit left out of the fit.
 
-        The basis is orthonormal over these rows. Of a cluster, the hat matrix is taken as in `Smoother.residuals`.
+        The basis is orthonormal over these rows.
         """
-        leverage = 1 / len(basis) + basis**2 @ shrinkages
-        if self.means is None:
-            return np.asarray(residuals / np.maximum(1 - leverage, _LEAST_LEFT))
-        mean = self.means(residuals)
-        common = 1 / len(basis) + self.means(basis) ** 2 @ shrinkages
-        own = (residuals - self.of_rows(mean)) / np.maximum(1 - leverage + self.of_rows(common), _LEAST_LEFT)
-        together = mean / np.maximum(1 - self.means.sizes[:, None] * common, _LEAST_LEFT)
-        return np.asarray(own + self.of_rows(together))
+        common = 0.0 if self.means is None else 1 / len(basis) + self.means(basis) ** 2 @ shrinkages
+        return left_out(residuals, 1 / len(basis) + basis**2 @ shrinkages, self.means, common)
 
     def among(self, rows: BoolArray) -> Units:
         """Return the units of some rows, given as flags."""
@@ -274,10 +268,10 @@ def _ridge(functions: RealArray, target: FloatArray, own: BoolArray, units: Unit
     among = units.among(own)
     along, shrinkages = inner.T @ response, _shrinkages(spectrum, among.count)
     residuals = response[:, None] - inner @ (shrinkages * along[:, None])
-    left_out = among.left_out(residuals, inner, shrinkages)
-    best = int(np.argmin((left_out**2).sum(axis=0)))
+    deleted = among.left_out(residuals, inner, shrinkages)
+    best = int(np.argmin((deleted**2).sum(axis=0)))
     values = level + basis @ (shrinkages[:, best] * along)
-    values[own] = target[own] - left_out[:, best]
+    values[own] = target[own] - deleted[:, best]
     # Beyond the rows of a sample its regression may go anywhere.
     values = np.clip(values, target[own].min(), target[own].max())
     left = np.column_stack([np.full(len(values), 1 / np.sqrt(n)), basis * np.sqrt(shrinkages[:, best])])

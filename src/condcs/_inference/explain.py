@@ -306,12 +306,7 @@ def explained(
     boxes = honest_boxes(ground, features, alpha=alpha, max_regions=max_regions, n_resamples=n_resamples, rng=rng)
     regions = tuple(_region(ground, y, found, features, x_words, y_words) for found in boxes)
     inputs = input_changes(ground, [w.name for w in x_words], [w.labels for w in x_words], boxes)
-    diagnostics = {
-        "balance_pvalue": ground.propensity.balance_pvalue,
-        "effective_rows": ground.propensity.effective_rows,
-        "propensity": ground.propensity.design,
-    }
-    return Explanation(regions, inputs, alpha, diagnostics)
+    return Explanation(regions, inputs, alpha, ground.propensity.diagnostics)
 
 
 def column_words(variable: Variable, parts: Parts) -> list[ColumnWords]:

@@ -20,7 +20,7 @@ from condcs._inference.nulls import circular_shifts, local_permutations
 from condcs._inference.propensities import Rows
 from condcs._inference.resampling import (
     ROUNDING,
-    Combined,
+    Evidence,
     Resampling,
     anchors_used,
     batch_values,
@@ -287,15 +287,10 @@ def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling
         details["form"] = single.form
     if len(views) == 1:
         reached = pvalue(float(observed[0]), values[0], rounding=ROUNDING)
-        combined = Combined(float(observed[0]), values[0], reached, 0)
+        combined = Evidence(float(observed[0]), values[0], reached, np.array([reached]), 0)
     else:
         combined = largest_studentised(observed, values)
-        details |= {
-            "views": tuple(views),
-            "statistics": tuple(float(v) for v in observed),
-            "pvalues": tuple(pvalue(float(o), v, rounding=ROUNDING) for o, v in zip(observed, values, strict=True)),
-            "best_view": list(views)[combined.most_telling],
-        }
+        details |= combined.details(list(views), observed)
         widths["bandwidth_x"] = list(views.values())[combined.most_telling].variable.widths
     return TestResult(
         statistic=combined.statistic,

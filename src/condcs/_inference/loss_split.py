@@ -14,10 +14,10 @@ import numpy as np
 
 from condcs._core.arrays import NUMPY, Array, FloatArray
 from condcs._core.checks import check_integer, check_rng, check_same_rows, check_variable
-from condcs._core.errors import ParameterError, ShapeError, public
+from condcs._core.errors import ShapeError, public
 from condcs._core.printable import alike
 from condcs._inference.effects import CommonSupport, MeansOnSupport, common_support, some_rows
-from condcs._inference.results import Estimate
+from condcs._inference.results import Estimate, check_level
 from condcs._inference.smoothing import Smoother
 from condcs._inference.statistics import as_numpy
 from condcs._kernels.log_kernels import Kernel, check_kernel
@@ -145,7 +145,7 @@ def loss_change(
     >>> found.total.low > 0, found.relation.low < 0 < found.relation.high
     (True, True)
     """
-    level = check_confidence(confidence_level)
+    level = check_level(confidence_level)
     check_integer("n_resamples", n_resamples, 50)
     generator = check_rng(rng)
     option = check_kernel("kernel_x", kernel_x)
@@ -210,12 +210,3 @@ def student_quantile(confidence_level: float, influence: FloatArray) -> float:
     spread = float((squares**2).sum()) - total**2 / len(squares)
     freedom = 2 * total**2 / spread if spread > 0 else np.inf
     return float(stdtrit(min(max(freedom, 2.0), 1e6), (1 + confidence_level) / 2))
-
-
-def check_confidence(confidence_level: Any) -> float:
-    """Check that a confidence level is one."""
-    if isinstance(confidence_level, bool) or not isinstance(confidence_level, float) or not 0 < confidence_level < 1:
-        raise ParameterError(
-            f"`confidence_level` must lie between 0 and 1, got {confidence_level!r}. Pass e.g. confidence_level=0.95."
-        )
-    return confidence_level

@@ -22,7 +22,7 @@ from condcs._core.errors import BalanceWarning, DataError, OverlapWarning, Param
 from condcs._core.settings import one_blas_thread
 from condcs._inference.anchors import over_rows, total
 from condcs._inference.resampling import combined_evidence
-from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoother, designs_of_clusters
+from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoother, designs_of_clusters, left_out
 
 Rows = slice | IntArray
 Surprises = Callable[[Rows], list[FloatArray]]
@@ -80,10 +80,6 @@ class _Logistic:
         """Return what a change of the labels (n x P, by rows) does to the coefficients, to first order."""
         sums = total(lambda rows: self.design.terms(rows).T @ change(rows), len(self.probabilities))
         return np.asarray(self.inverse @ sums)
-
-    def without_fit(self, change: FloatArray) -> FloatArray:
-        """Return labels minus probabilities (n x P), were these fitted to each column of labels, to first order."""
-        return change - self.moved(slice(None), self.shift(lambda rows: change[rows]))
 
     def moved(self, rows: Rows, shift: FloatArray) -> FloatArray:
         """Return what a shift of the coefficients does to the probabilities of some rows, to first order."""
@@ -144,17 +140,14 @@ class Propensity:
         drawn = independent_draws(self.probabilities, rng)(count)
         return drawn if self.units is None else drawn[:, self.units]
 
-    def surprises(self, labels: LabelArray, *, observed: bool = False) -> list[FloatArray]:
-        """Return indicators of the labels (P x n) minus their probabilities: an array (n x P) for each sample but one.
+    def surprises(self, labels: LabelArray, *, observed: bool = False) -> Surprises:
+        """Return a function from rows to indicators of the labels (P x n) minus their probabilities.
 
-        With two samples the second's says all. Probabilities that were fitted to the observed labels are fitted to
-        redrawn ones too, to first order: what the fit uses up is then missing from both alike. With `observed` they are
-        taken as they are for all labels.
+        It is a function because all surprises of many rows at once would take too much memory. With two samples the
+        second's says all. Probabilities that were fitted to the observed labels are fitted to redrawn ones too, to
+        first order: what the fit uses up is then missing from both alike. With `observed` they are taken as they are
+        for all labels.
         """
-        return self.surprises_of(labels, observed=observed)(slice(None))
-
-    def surprises_of(self, labels: LabelArray, *, observed: bool = False) -> Surprises:
-        """Return the same as a function of the rows: of many rows, all surprises at once would take too much memory."""
         groups = range(1, 2) if self.probabilities.shape[1] == 2 else range(self.probabilities.shape[1])
         own = labels if self.units is None else labels[:, np.unique(self.units, return_index=True)[1]]
 
@@ -374,7 +367,7 @@ def _balance(draft: Propensity, designs: list[Design], labels: LabelArray, rng: 
         return 1.0  # x is the same in all rows, so that nothing can be out of balance
     # Without new fits to the redrawn labels: what a fit leaves in the directions that it has used up is next to
     # nothing, and beside that a little would look like much.
-    surprises = draft.surprises_of(np.vstack([labels[None], draft.draw(_CHECKS, rng)]), observed=True)
+    surprises = draft.surprises(np.vstack([labels[None], draft.draw(_CHECKS, rng)]), observed=True)
 
     def imbalance(rows: slice) -> FloatArray:
         """Sum each function (of all designs) times the surprises of each sample and draw."""
@@ -420,8 +413,7 @@ def _squared_error(design: Design, target: FloatArray) -> float:
     def errors(rows: slice) -> FloatArray:
         basis = np.asarray(design.basis[rows], np.float64)
         left = centred[rows, None] - basis @ (shrinkage * along[:, None])
-        leverage = 1 / n + basis**2 @ shrinkage
-        return np.asarray(((left / np.maximum(1 - leverage, _LEAST_LEFT)) ** 2).sum(axis=0))
+        return np.asarray((left_out(left, 1 / n + basis**2 @ shrinkage) ** 2).sum(axis=0))
 
     return float(total(errors, n).min())
 
@@ -461,8 +453,8 @@ def _logistic(
         """Degrees of freedom, and deviance with each row left out of the fit."""
         terms, variance = design.terms(rows), _variances(probabilities[rows])
         leverage = variance * np.einsum("ij,ij->i", terms @ inverse, terms)
-        left_out = leverage / np.maximum(1 - leverage, _LEAST_LEFT)
-        deleted = terms @ coefficients - (target[rows] - probabilities[rows]) / variance * left_out
+        moved = leverage / np.maximum(1 - leverage, _LEAST_LEFT)
+        deleted = terms @ coefficients - (target[rows] - probabilities[rows]) / variance * moved
         return np.array([leverage.sum(), np.logaddexp(0, np.where(target[rows] > 0, -deleted, deleted)).sum()])
 
     freedom, deviance = total(freedom_and_deviance, n)

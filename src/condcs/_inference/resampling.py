@@ -183,13 +183,7 @@ def _aggregated(
     combined = largest_studentised(observed, values[:, 1:])
     # One number where one width is varied, a pair (x, y) where both are.
     shown = [m if len(m) > 1 else m[0] for m in multiples]
-    details = {
-        "bandwidth": "aggregate",
-        "multiples": tuple(shown),
-        "statistics": tuple(float(v) for v in observed),
-        "pvalues": tuple(pvalue(o, v, rounding=ROUNDING) for o, v in zip(observed, values[:, 1:], strict=True)),
-        "best_multiple": shown[combined.most_telling],
-    }
+    details = {"bandwidth": "aggregate", **combined.details(shown, observed, each="multiple")}
     return TestResult(
         statistic=combined.statistic,
         pvalue=combined.pvalue,
@@ -301,16 +295,30 @@ def check_numbers(values: FloatArray, where: str) -> None:
         )
 
 
-class Combined(NamedTuple):
-    """The largest of several studentised statistics, that of each resample, the p-value, and which one was largest."""
+class Evidence(NamedTuple):
+    """Evidence of several statistics together, that of each resample, the p-values, and which statistic tells most."""
 
     statistic: float
     null_distribution: FloatArray
     pvalue: float
+    pvalues: FloatArray
     most_telling: int
 
+    def details(self, names: Sequence[Any], observed: FloatArray, *, each: str = "view") -> dict[str, Any]:
+        """Return what a result says of the statistics, by name."""
+        return {
+            f"{each}s": tuple(names),
+            "statistics": tuple(float(v) for v in observed),
+            "pvalues": tuple(float(p) for p in self.pvalues),
+            f"best_{each}": names[self.most_telling],
+        }
 
-def largest_studentised(observed: FloatArray, values: FloatArray) -> Combined:
+
+def _own_pvalues(observed: FloatArray, values: FloatArray) -> FloatArray:
+    return np.array([pvalue(float(o), v, rounding=ROUNDING) for o, v in zip(observed, values, strict=True)])
+
+
+def largest_studentised(observed: FloatArray, values: FloatArray) -> Evidence:
     """Combine statistics (rows) by the largest studentised value, against the largest of each resample (columns).
 
     Mean and deviation are those of the resamples and the observed value together, so that under the null all of them
@@ -324,28 +332,9 @@ def largest_studentised(observed: FloatArray, values: FloatArray) -> Combined:
     varies = deviation > np.maximum(TIE * np.abs(everything).max(axis=1, keepdims=True), ROUNDING)
     studentised = (everything - everything.mean(axis=1, keepdims=True)) / np.where(varies, deviation, 1.0)
     largest = studentised.max(axis=0)
-    statistic = float(largest[0])
-    return Combined(
-        statistic, largest[1:], pvalue(statistic, largest[1:], rounding=ROUNDING), int(np.argmax(studentised[:, 0]))
-    )
-
-
-class Evidence(NamedTuple):
-    """Evidence of several statistics together: of the data, of each resample, and the p-values."""
-
-    statistic: float
-    null_distribution: FloatArray
-    pvalue: float
-    pvalues: FloatArray
-
-    def details(self, names: Sequence[str], observed: FloatArray) -> dict[str, Any]:
-        """Return what a result says of the statistics, by name."""
-        return {
-            "views": tuple(names),
-            "statistics": tuple(float(v) for v in observed),
-            "pvalues": tuple(float(p) for p in self.pvalues),
-            "best_view": names[int(np.argmin(self.pvalues))],
-        }
+    statistic, own = float(largest[0]), _own_pvalues(observed, values)
+    reached = pvalue(statistic, largest[1:], rounding=ROUNDING)
+    return Evidence(statistic, largest[1:], reached, own, int(np.argmax(studentised[:, 0])))
 
 
 def combined_evidence(values: FloatArray, weights: FloatArray | None = None) -> Evidence:
@@ -360,9 +349,9 @@ def combined_evidence(values: FloatArray, weights: FloatArray | None = None) -> 
     check_numbers(values[:, 0], "for the samples as given")
     check_numbers(values[:, 1:], "for some resamples")
     evidence = np.log(np.average(1 / _chances(values), axis=0, weights=weights))
-    statistic = float(evidence[0])
-    own = np.array([pvalue(float(row[0]), row[1:], rounding=ROUNDING) for row in values])
-    return Evidence(statistic, evidence[1:], pvalue(statistic, evidence[1:], rounding=ROUNDING), own)
+    statistic, own = float(evidence[0]), _own_pvalues(values[:, 0], values[:, 1:])
+    reached = pvalue(statistic, evidence[1:], rounding=ROUNDING)
+    return Evidence(statistic, evidence[1:], reached, own, int(np.argmin(own)))
 
 
 def _chances(values: FloatArray) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,20 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
+
+
+def check_level(confidence_level: Any) -> float:
+    """Return the level of an interval as a float, or raise if it does not lie between 0 and 1."""
+    if (
+        isinstance(confidence_level, bool)
+        or not isinstance(confidence_level, Real)
+        or not 0 < float(confidence_level) < 1
+    ):
+        raise ParameterError(
+            f"`confidence_level` must be a number between 0 and 1, got {confidence_level!r}. "
+            "Pass e.g. confidence_level=0.95."
+        )
+    return float(confidence_level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,11 +168,7 @@ class TestResult(ByValue):
 
     def _reflected(self, confidence_level: float, n_resamples: int, rng: int | np.random.Generator | None) -> Estimate:
         """Subtract the mean under the null from the divergence, and put the bootstrap's spread about the result."""
-        if not isinstance(confidence_level, float) or not 0 < confidence_level < 1:
-            raise ParameterError(
-                f"`confidence_level` must lie between 0 and 1, got {confidence_level!r}. "
-                "Pass e.g. confidence_level=0.95."
-            )
+        confidence_level = check_level(confidence_level)
         check_integer("n_resamples", n_resamples, 20)
         if self._resample is None:
             raise ParameterError(

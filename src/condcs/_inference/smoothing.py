@@ -162,7 +162,7 @@ class Smoother:
                     better = np.flatnonzero(error < _GAIN * smallest)
                     smallest[better] = error[better]
                     fits |= dict.fromkeys(better.tolist(), (d, k))
-        left, left_out = targets.astype(self._dtype), (targets * (n / (n - 1))).astype(self._dtype)
+        left, deleted = targets.astype(self._dtype), (targets * (n / (n - 1))).astype(self._dtype)
         for d, k in set(fits.values()):
             columns = [column for column, fit in fits.items() if fit == (d, k)]
             design, shrinkage = self.designs[d], self._leverages[d][0][k]
@@ -178,13 +178,13 @@ class Smoother:
                 basis = np.asarray(design.basis[rows], np.float64)
                 here = targets[rows, columns] - basis @ slopes
                 # Of more rows than fit into a chunk, clusters would be torn apart.
-                together = self._left_out_by(basis) if len(basis) == n else _row_left_out
+                together = self._left_out_by(basis) if len(basis) == n else _rows_left_out
                 left[rows, columns] = here
-                left_out[rows, columns] = together(here, 1 / n + basis**2 @ shrinkage, shrinkage)
+                deleted[rows, columns] = together(here, 1 / n + basis**2 @ shrinkage, shrinkage)
 
             with one_blas_thread():
                 deque(over_rows(fill, n), maxlen=0)
-        return left, left_out
+        return left, deleted
 
     @cached_property
     def _leverages(self) -> list[tuple[FloatArray, FloatArray]]:
@@ -198,25 +198,14 @@ class Smoother:
         return found
 
     def _left_out_by(self, basis: FloatArray) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
-        """Return a function from residuals, leverages and shrinkages to residuals with each row left out of the fit.
-
-        Of clusters all rows are left out. The hat matrix of a cluster is taken as its mean, which acts on the mean
-        residual, and what its diagonal has more than that, which acts on the rest: exact for a cluster of one row, and
-        for rows that have the same x.
-        """
+        """Return a function from residuals, leverages and a shrinkage to residuals without the own fit of each unit."""
         if self._clusters is None:
-            return _row_left_out
+            return _rows_left_out
         means = ClusterMeans(self._clusters[self.judged if len(basis) < self.rows else slice(None)])
         squares = means(basis) ** 2
-
-        def without_clusters(here: FloatArray, leverage: FloatArray, shrinkage: FloatArray) -> FloatArray:
-            common = 1 / self.rows + squares @ shrinkage
-            mean = means(here)
-            own = (here - mean[means.of_rows]) / np.maximum(1 - leverage + common[means.of_rows], _LEAST_LEFT)[:, None]
-            together = mean / np.maximum(1 - means.sizes * common, _LEAST_LEFT)[:, None]
-            return np.asarray(own + together[means.of_rows])
-
-        return without_clusters
+        return lambda here, leverage, shrinkage: left_out(
+            here, leverage[:, None], means, (1 / self.rows + squares @ shrinkage)[:, None]
+        )
 
     def _functions(self) -> Iterator[tuple[str, RealArray]]:
         x, n = self.numbers.astype(self._dtype, copy=False), self.rows
@@ -328,8 +317,25 @@ def _cubic_splines(values: FloatArray, knots: FloatArray) -> FloatArray:
     return np.asarray(found[:, :-1])
 
 
-def _row_left_out(here: FloatArray, leverage: FloatArray, _: FloatArray) -> FloatArray:
-    return np.asarray(here / np.maximum(1 - leverage, _LEAST_LEFT)[:, None])
+def left_out(
+    residuals: FloatArray, leverage: FloatArray, clusters: ClusterMeans | None = None, common: FloatArray | float = 0.0
+) -> FloatArray:
+    """Return residuals of linear smoothers with each row, or cluster of rows, left out of the fit.
+
+    The hat matrix of a cluster is taken as its mean (`common`, clusters x columns), which acts on the mean residual,
+    and what its diagonal (`leverage`, rows x columns) has more than that, which acts on the rest: exact for a cluster
+    of one row, and for rows that have the same x.
+    """
+    if clusters is None:
+        return np.asarray(residuals / np.maximum(1 - leverage, _LEAST_LEFT))
+    mean, common = clusters(residuals), np.asarray(common)
+    own = (residuals - mean[clusters.of_rows]) / np.maximum(1 - leverage + common[clusters.of_rows], _LEAST_LEFT)
+    together = mean / np.maximum(1 - clusters.sizes[:, None] * common, _LEAST_LEFT)
+    return np.asarray(own + together[clusters.of_rows])
+
+
+def _rows_left_out(here: FloatArray, leverage: FloatArray, _: FloatArray) -> FloatArray:
+    return left_out(here, leverage[:, None])
 
 
 def _inner(columns: FloatArray) -> FloatArray:

@@ -157,13 +157,6 @@ class MeasuredPool:
         """Return the divergences between all pairs of groups as given (G x G)."""
         return np.asarray(self.measure.pairs(self.problem, **self.options), dtype=np.float64)
 
-    def divergence(self) -> float:
-        """Return the divergence of the groups as given, summed over all pairs of them."""
-        if self.anchors is not None:
-            return float(pool_statistic(self)(self.labels[None])[0])
-        pairs = np.asarray(self.measure.pairs(self.problem, **self.options), dtype=np.float64)
-        return float(total_divergence(pairs, symmetric=self.measure.symmetric))
-
 
 def measured_pool(
     measure: Measure, x_parts: Parts, y_parts: Parts, options: dict[str, Any], weight_parts: Parts | None = None

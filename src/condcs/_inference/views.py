@@ -19,10 +19,10 @@ shape           a change of the shape of the response: modes, tails, skewness
 divergence      the measure itself, on the adjusted response (`condcs._inference.conditional_tests`)
 ==============  ==========================================================================================
 
-Sums are measured by sums of squares: half by what these are expected to be, half by what they are for the labelling.
-Where the estimated probabilities are flatter than the true ones, as shrunken ones are, redrawn samples are more uneven
-than the observed ones: measured by what is expected alone, tests reject too seldom; measured by what is alone, a little
-too often.
+Sums are measured by sums of squares: half by those of the labelling, half by what is expected of each row, scaled such
+that over all rows it adds up to the same. Where the estimated probabilities are flatter than the true ones, as shrunken
+ones are, redrawn samples are more uneven than the observed ones: without the scale, tests reject too seldom. What is
+expected varies less; what is tames functions with heavy tails.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ WEIGHTS = {"linear": 6.0, "spread": 2.0, "shape": 2.0, "amplitude": 0.5, "spread
 """How much a view counts in the combination, 1 if not said. Changes of the spread and of the shape are seen by one view
 each, while most changes of the mean are seen by several."""
 
-_MEAN = 10 / 9
-"""How much the mean counts, in units of all other views together. Changes of the mean are what is looked for most
-often, and there single-purpose tests are sharpest; to leave half of the weight to them costs the other views little."""
+_MEAN_SHARE = 0.6
+"""Share of the mean in all weights. Changes of the mean are what is looked for most often, and there single-purpose
+tests are sharpest; what it costs the other views is little."""
 
 _NORMAL_SCORES_GAIN = 0.02
 """Share of the variance by which normal scores must be explained better than the values to take their place."""
 _NEGLIGIBLE = 1e-9
+_TINY = np.finfo(float).tiny
 _CLIPPED, _CLIPPED_IN_KERNELS = 2.5, 4.0
 _CLIPPED_INPUT, _CLIPPED_PRODUCT = 3.0, 4.0
 _LOCAL, _WIDE = 0.3, 1.0
@@ -102,7 +103,7 @@ def view_weights(names: Sequence[str]) -> FloatArray:
     """Return how much each view counts in the combination."""
     weights = np.array([WEIGHTS.get(name, 1.0) for name in names])
     mean = np.array([name == "mean" for name in names])
-    weights[mean] = _MEAN * weights[~mean].sum()
+    weights[mean] = _MEAN_SHARE / (1 - _MEAN_SHARE) * weights[~mean].sum()
     return weights
 
 
@@ -157,7 +158,7 @@ def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother)
 
 def _in_units(y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return columns in units of their size, and that."""
-    scale = np.maximum(np.abs(y).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    scale = np.maximum(np.abs(y).max(axis=0, initial=0.0), _TINY)
     return y / scale, scale
 
 
@@ -202,31 +203,21 @@ class Contrasts:
 
     def __call__(self, surprises: Sequence[FloatArray]) -> FloatArray:
         """Return the views (rows) for each column of the surprises: one array of n rows per column of variances."""
-        found = np.zeros((len(self.names), surprises[0].shape[1]))
+        found = []
         with one_blas_thread():
             for u, variances in zip(surprises, self.variances.T, strict=True):
-                squares = self.squares(u, variances)
-                for row, functions in enumerate(self.sums.values()):
-                    found[row] += _studentised(functions.T @ u, (functions**2).T @ squares).sum(axis=0)
-                for row, functions in enumerate(self.largest.values(), start=len(self.sums)):
-                    found[row] += _studentised(functions.T @ u, (functions**2).T @ squares).max(axis=0)
-                found[len(self.sums) + len(self.largest) :] += self._kernel_sums(u, squares)
-        return found
+                squares = self.squares(u)
+                squares = (squares + variances[:, None] * (squares.sum(axis=0) / max(variances.sum(), _TINY))) / 2
+                sums, largest = (
+                    [_studentised((f.T @ u) ** 2, (f**2).T @ squares) for f in functions.values()]
+                    for functions in (self.sums, self.largest)
+                )
+                by_function = [*(v.sum(axis=0) for v in sums), *(v.max(axis=0) for v in largest)]
+                found.append(np.vstack([*by_function, self._kernel_sums(u, squares)]))
+        return np.asarray(sum(found))
 
-    def squares(self, u: FloatArray, variances: FloatArray) -> FloatArray:
-        """Return what the squares of u are taken to be: half what they are expected to be, half what they are.
-
-        Those of signs are known.
-        """
-        if self.signs is not None:
-            return np.ones_like(u)
-        squares = np.asarray(u**2)
-        squares += variances[:, None]
-        squares /= 2
-        return squares
-
-    def removed(self, u: FloatArray) -> FloatArray:
-        """Return what is taken from sums over all pairs of rows for those of each row with itself."""
+    def squares(self, u: FloatArray) -> FloatArray:
+        """Return the squares of u; those of signs are known."""
         return np.asarray(u**2 if self.signs is None else np.ones_like(u))
 
     def _kernel_sums(self, u: FloatArray, squares: FloatArray) -> FloatArray:
@@ -263,7 +254,7 @@ class Contrasts:
         diagonals = np.array([_diagonal(features) for _, features in self.kernels.values()])
         if self.signs is not None:
             pairs += diagonals @ (u**2 - 1)
-        return _by_diagonal(pairs, diagonals @ squares)
+        return _studentised(pairs, diagonals @ squares)
 
 
 class AnchoredContrasts:
@@ -293,36 +284,35 @@ class AnchoredContrasts:
         own = self.contrasts
         functions = [*own.sums.values(), *own.largest.values()]
         columns = [f.shape[1] for f in functions]
-        count = sum(columns)
-        # Sums of functions, of their squares, of kernels at each of the anchors, and twice of the kernels' diagonals.
-        ends = np.cumsum([count, count, *(len(self.anchors) for _ in own.kernels), len(own.kernels)])
-        views: list[list[FloatArray]] = []
+        resamples = surprises(slice(0, 1))[0].shape[1]
+        # Sums of functions and of kernels at each of the anchors, then the squares of the functions, the kernels'
+        # diagonals and ones, times the squares of u, and times what is expected of these.
+        measured = sum(columns) + len(own.kernels) + 1
+        ends = np.cumsum([sum(columns), *(len(self.anchors) for _ in own.kernels), measured])
 
         def sums(rows: slice) -> FloatArray:
             parts = []
             chosen = np.hstack([f[rows] for f in functions]).astype(np.float64)
             pairs = self._pairs(rows)
             diagonals = np.array([np.einsum("ai,ai->i", p, p) for p in pairs])
+            units = np.vstack([chosen.T**2, diagonals, np.ones(len(chosen))])
             for u, variances in zip(surprises(rows), own.variances[rows].T, strict=True):
-                squares = own.squares(u, variances)
-                of_functions = [chosen.T @ u, chosen.T**2 @ squares]
-                parts.append(
-                    np.concatenate(
-                        [*of_functions, *(p @ u for p in pairs), diagonals @ own.removed(u), diagonals @ squares]
-                    )
-                )
+                expected = np.broadcast_to((units @ variances)[:, None], (measured, resamples))
+                parts.append(np.vstack([chosen.T @ u, *(p @ u for p in pairs), units @ own.squares(u), expected]))
             return np.array(parts)
 
-        resamples = surprises(slice(0, 1))[0].shape[1]
+        views: list[list[FloatArray]] = []
         for of_sample in total(sums, own.smoother.rows, _ANCHORED_ROWS, resamples=resamples):
-            plain, squares, *at_anchors, diagonals, units = np.split(of_sample, ends)
-            by_function = np.split(_studentised(plain, squares), np.cumsum(columns)[:-1])
-            pairs = [(part**2).sum(axis=0) for part in at_anchors] - diagonals
+            plain, *at_anchors, squares, expected = np.split(of_sample, ends)
+            pairs = [(part**2).sum(axis=0) for part in at_anchors] - squares[sum(columns) : -1]
+            units = (squares + expected * (squares[-1] / np.maximum(expected[-1], _TINY))) / 2
+            studentised = _studentised(np.vstack([plain**2, pairs]), units[:-1])
+            *by_function, of_kernels = np.split(studentised, np.cumsum(columns))
             views.append(
                 [
                     *(part.sum(axis=0) for part in by_function[: len(own.sums)]),
                     *(part.max(axis=0) for part in by_function[len(own.sums) :]),
-                    *_by_diagonal(pairs, units),
+                    *of_kernels,
                 ]
             )
         return np.asarray(np.sum(views, axis=0))
@@ -353,7 +343,7 @@ class AnchoredContrasts:
     def _white(self, features: RealArray) -> FloatArray:
         covariance = total(lambda rows: features[rows].T.astype(np.float64) @ features[rows], len(features))
         spectrum, turn = np.linalg.eigh(covariance / len(features))
-        kept = spectrum > _LEAST_VARIANCE * max(spectrum[-1], np.finfo(float).tiny)
+        kept = spectrum > _LEAST_VARIANCE * max(spectrum[-1], _TINY)
         return np.asarray(features[self.anchors] @ (turn[:, kept] / np.sqrt(spectrum[kept]) @ turn[:, kept].T))
 
 
@@ -436,8 +426,8 @@ def _contrasts(
     )
 
 
-def _studentised(sums: FloatArray, squares: FloatArray) -> FloatArray:
-    return np.asarray(sums**2 / np.maximum(squares, np.finfo(float).tiny))
+def _studentised(squared: FloatArray, squares: FloatArray) -> FloatArray:
+    return np.asarray(squared / np.maximum(squares, _TINY))
 
 
 def _same_categories(smoother: Smoother, rows: slice | IntArray, columns: slice) -> FloatArray | None:
@@ -452,10 +442,6 @@ def _same_categories(smoother: Smoother, rows: slice | IntArray, columns: slice)
 def _diagonal(features: list[RealArray]) -> RealArray:
     """Kernel of each row with itself: that on the inputs is 1."""
     return np.asarray(np.prod([(own**2).sum(axis=1) for own in features], axis=0))
-
-
-def _by_diagonal(pairs: FloatArray, diagonal: FloatArray) -> FloatArray:
-    return np.asarray(pairs / np.maximum(diagonal, np.finfo(float).tiny))
 
 
 def _each_by_each(a: RealArray, b: RealArray) -> RealArray:
@@ -492,7 +478,7 @@ def _of_variance_one(columns: RealArray) -> RealArray:
 def _unexplained(targets: FloatArray, deleted: RealArray) -> FloatArray:
     """Share of the variance that the regression leaves, each row left out of its own fit."""
     total = ((targets - targets.mean(axis=0)) ** 2).sum(axis=0)
-    return np.asarray((deleted**2).sum(axis=0) / np.maximum(total, np.finfo(float).tiny))
+    return np.asarray((deleted**2).sum(axis=0) / np.maximum(total, _TINY))
 
 
 def _unused(left: RealArray, deleted: RealArray) -> RealArray:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, pu
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.propensities import chosen_propensity
+from condcs._inference.results import check_level
 from condcs._inference.smoothing import Smoother
 from condcs._inference.statistics import as_numpy
 from condcs._inference.views import adjusted_values
@@ -151,7 +151,7 @@ def witness(
     2
     """
     check_choice("null", null, NULLS)
-    confidence_level = _check_level(confidence_level)
+    confidence_level = check_level(confidence_level)
     count = check_integer("n_resamples", n_resamples, 0)
     _check_enough(count, confidence_level)
     generator = check_rng(rng)
@@ -205,19 +205,6 @@ def witness(
         bandwidth_x=problem.x.widths,
         bandwidth_y=problem.y.widths,
     )
-
-
-def _check_level(confidence_level: Any) -> float:
-    if (
-        isinstance(confidence_level, bool)
-        or not isinstance(confidence_level, Real)
-        or not 0 < float(confidence_level) < 1
-    ):
-        raise ParameterError(
-            f"`confidence_level` must be a number between 0 and 1, got {confidence_level!r}. "
-            "Pass e.g. confidence_level=0.95."
-        )
-    return float(confidence_level)
 
 
 def _check_enough(count: int, confidence_level: float) -> None:
