@@ -157,6 +157,48 @@ def test_labels_turned_round_where_both_are_as_likely_were_missed():
     assert "y is less often what was to be expected from x where plant = B" in str(detector.alarm)
 
 
+def test_labels_flipped_at_one_end_of_a_column_were_missed():
+    """Their cells soon held as many flipped labels as others, and bets that did not fade lost what they had won."""
+
+    def rows(n, rng, flipped=False):
+        x = rng.normal(size=n)
+        y = rng.random(n) < 1 / (1 + np.exp(-1.5 * x))
+        return x, np.where(flipped & (x > 1), ~y, y)
+
+    for seed in (3, 4, 5, 13):
+        rng = np.random.default_rng([22, seed])
+        detector = ConditionalDriftDetector(*rows(600, rng))
+        assert not detector.update_many(*rows(100, rng)).any()
+        assert detector.update_many(*rows(2000, rng, flipped=True))[:1000].any()
+
+
+def test_bets_on_labels_depended_on_where_in_its_cell_a_row_is():
+    """Where the fit is wrong, they then win without a change: they are on the mean probability of the cell."""
+    rng = np.random.default_rng(23)
+    x = rng.normal(size=(400, 2))
+    detector = ConditionalDriftDetector(x, rng.random(400) < 1 / (1 + np.exp(-2 * x[:, 0])))
+    chances = detector.state_dict()["base_chances"][0]
+    cells = detector._cells.locate(x, detector._regions.locate(x))
+    expected = np.clip(detector._model.arrays.means.predict(x)[:, 0], 0.02, 0.98)
+    # The reference has twice as many rows as were ranked, of which the cells have 12 at least.
+    for cell, chance in enumerate(chances):
+        own = expected[(cells == cell).any(axis=1)]
+        assert own.min() < chance < own.max()
+        assert chance == pytest.approx(own.mean(), abs=0.1)
+
+
+def test_a_cell_without_ranked_rows_has_a_probability_of_labels_too():
+    """A label of x that only fitted rows have: the first fifty of every hundred are fitted."""
+    rng = np.random.default_rng(24)
+    plant = np.where(np.arange(400) % 100 == 7, "rare", "common")
+    detector = ConditionalDriftDetector(
+        pd.DataFrame({"plant": plant, "load": rng.normal(size=400)}), rng.random(400) < 0.3
+    )
+    state = detector.state_dict()
+    assert (state["base_totals"] == 0).any()
+    assert (state["base_chances"] > 0).all()
+
+
 def test_several_labels_that_change_places_were_missed():
     """Each stays about as frequent as before; what changes is at which inputs it is the likely one."""
     rng = np.random.default_rng(17)
@@ -418,10 +460,10 @@ def test_memory_is_constant_and_sums_do_not_decay(detector_state):
     detector.update_many(*make_rows(50_000, np.random.default_rng(1)))
     state = detector.state_dict()
     assert {name: array.nbytes for name, array in state.items() if name != "settings"} == sizes
-    assert np.isfinite(state["sums_overall"]).all()
+    assert np.isfinite(state["sums_local"]).all()
     # 1,000 normal scores have a mean of standard error 0.032, and a variance of standard error 0.045.
-    assert abs(state["kept_scores"][:, 0, 0].mean()) < 0.13
-    assert abs(state["kept_scores"][:, 0, 0].var() - 1) < 0.18
+    assert abs(state["kept_ranked"][:, 0, 0].mean()) < 0.13
+    assert abs(state["kept_ranked"][:, 0, 0].var() - 1) < 0.18
 
 
 def test_threads_change_nothing():

@@ -52,7 +52,7 @@ OPTIONS |= {"format": "--format", "gaps": "--gaps"}
 MOST_TOLD = 100
 """Alarms that are kept for the report."""
 
-_COUNTS = ("rows", "gaps", "bad", "alarms", "untold", "told")
+_COUNTS = ("rows", "gaps", "bad", "alarms")
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Watcher:
 
     def to_bytes(self) -> bytes:
         """Return everything as an npz file with a checksum."""
-        counts = {name: getattr(self, name) for name in _COUNTS}
+        counts = {name: getattr(self, name) for name in (*_COUNTS, "untold", "told")}
         about = np.array(json.dumps({"settings": self.about, **counts}))
         arrays: dict[str, Any] = {"about": about, "stream_history": self.history.table(), **self.detector.state_dict()}
         content = io.BytesIO()
@@ -149,9 +149,8 @@ class Watcher:
             about = json.loads(str(state.pop("about").item()))
             differing = _differences(about["settings"], reference.about)
             watcher = cls(ConditionalDriftDetector.from_state_dict(state), reference)
-            watcher.rows, watcher.gaps, watcher.bad, watcher.alarms = (
-                int(about[name]) for name in ("rows", "gaps", "bad", "alarms")
-            )
+            for name in _COUNTS:
+                setattr(watcher, name, int(about[name]))
             watcher.untold, watcher.told = about["untold"], list(about["told"])
             watcher.history = StreamHistory.from_table(state["stream_history"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile) as error:

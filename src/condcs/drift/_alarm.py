@@ -15,8 +15,8 @@ from condcs._core.compiling import njit
 from condcs._core.errors import CondcsError
 from condcs._inference.witness import witness
 from condcs._measures.conditional import conditional_cs
-from condcs.drift._betting import Bets, Sums, log_density
-from condcs.drift._cells import Regions
+from condcs.drift._betting import Bets, Sums, density, share_before
+from condcs.drift._cells import Cells, Regions
 from condcs.drift._scores import ScoreModel, aims_of, design
 
 RANGE_LEVEL = 0.95
@@ -139,19 +139,20 @@ class Alarm:
 
 
 class KeptRows(NamedTuple):
-    """The last rows, oldest first: numbers, inputs, responses, normal scores (n, s, f) and chances of labels (n, s)."""
+    """The last rows, oldest first: numbers, inputs, responses, and normal scores or ranks (n, s, f)."""
 
     numbers: IntArray
     x: FloatArray
     y: FloatArray
-    scores: FloatArray
-    chances: FloatArray
+    ranked: FloatArray
 
 
 def describe_alarm(
     model: ScoreModel,
     regions: Regions,
+    cells: Cells,
     bets: Bets,
+    chances: FloatArray,
     sums: Sums,
     kept: KeptRows,
     reference: tuple[FloatArray, FloatArray],
@@ -163,10 +164,10 @@ def describe_alarm(
     The threshold is what the evidence had to reach, and both are divided by the scale in what is said.
     """
     s, f = map(int, np.unravel_index(int(np.argmax(sums.won)), sums.won.shape))
-    winner = _winner(bets, regions, sums, s, f)
-    logs = _log_densities(
-        winner.bets, winner.heights(bets, regions, kept.x, f), kept.scores[:, s, f], kept.chances[:, s]
-    )
+    winner = _winner(bets, regions, sums, s, f, int(chances[s].max() > 0))
+    own = cells.locate(design(kept.x, model.inputs), regions.locate(kept.x))[:, f]
+    heights, before = winner.heights(bets, regions, kept.x, f), sums.before[winner.epoch]
+    logs = _log_densities(winner.bets, heights, kept.ranked[:, s, f], own, chances[s], sums.totals, before)
     since, since_range, earliest = _change_point(logs, kept.numbers)
     recent = kept.numbers >= since
     region, sign = winner.region, winner.sign
@@ -206,12 +207,16 @@ def describe_alarm(
 
 
 class _Winner(NamedTuple):
-    """The bets of a family that have won most: of one kind, on all rows (region 0), a region, or its pattern."""
+    """The bets of a family that have won most: of one kind, on all rows (region 0), a region, or its pattern.
+
+    And the epoch in which they have won most of it.
+    """
 
     won: float
     kind: int
     sign: int
     region: int
+    epoch: int
     bets: FloatArray
 
     def heights(self, bets: Bets, regions: Regions, x: FloatArray, f: int) -> FloatArray:
@@ -222,36 +227,41 @@ class _Winner(NamedTuple):
         return np.where(heights == 0, np.nan, heights)
 
 
-def _winner(bets: Bets, regions: Regions, sums: Sums, s: int, f: int) -> _Winner:
+def _winner(bets: Bets, regions: Regions, sums: Sums, s: int, f: int, labels: int) -> _Winner:
     found = []
 
     def add(weight: float, won: FloatArray, kind: int, region: int, own: FloatArray) -> None:
-        mean, deviation = own[np.argmax(won)]
-        found.append(_Winner(weight * won.sum(), kind, 1 if mean > 0 or deviation > 1 else -1, region, own))
+        mean, deviation = own[np.argmax(won.sum(axis=0))]
+        sign, epoch = 1 if mean > 0 or deviation > 1 else -1, int(np.argmax(won.sum(axis=1)))
+        found.append(_Winner(weight * won.sum(), kind, sign, region, epoch, own))
 
     def add_kinds(weight: float, won: FloatArray, region: int, own: FloatArray) -> None:
         spread = own[:, 1] != 1
-        add(weight, won[~spread], LEVEL, region, own[~spread])
-        add(weight, won[spread], SPREAD, region, own[spread])
+        add(weight, won[:, ~spread], LEVEL, region, own[~spread])
+        add(weight, won[:, spread], SPREAD, region, own[spread])
 
-    if f == 0:
-        add_kinds(bets.overall_weight, sums.overall[s], 0, bets.overall)
-    elif bets.local_weights[f] > 0:
+    if bets.local_weights[labels, f] > 0:
+        own = bets.local if f else bets.overall
         for region in range(regions.first[f], regions.first[f + 1]):
-            add_kinds(bets.local_weights[f], sums.local[s, region], region, bets.local)
-    if bets.pattern_weights[f] > 0:
+            add_kinds(bets.local_weights[labels, f], sums.local[s, region, :, : len(own)], region, own)
+    if bets.pattern_weights[labels, f] > 0:
         kind = SLOPE if regions.families[f, 1] < 0 else INTERACTION
-        add(bets.pattern_weights[f], sums.patterns[s, f], kind, 0, bets.patterns)
+        add(bets.pattern_weights[labels, f], sums.patterns[s, f], kind, 0, bets.patterns)
     return max(found, key=lambda winner: winner.won)
 
 
 @njit(nogil=True)
-def _log_densities(bets: Any, heights: Any, z: Any, chances: Any) -> Any:
-    """Return the logarithms of bets (j) on rows (n)."""
-    logs = np.empty((len(bets), len(z)))
-    for t in range(len(z)):
+def _log_densities(bets: Any, heights: Any, ranked: Any, cells: Any, chances: Any, totals: Any, before: Any) -> Any:
+    """Return the logarithms of bets (j) on rows (n) in cells, whose totals are those after the last row."""
+    logs, others = np.empty((len(bets), len(ranked))), totals.copy()
+    for t in range(len(ranked) - 1, -1, -1):
+        cell = cells[t]
+        others[cell] -= 1
+        total = max(others[cell], 0)  # the cell may have forgotten rows
+        fade = share_before(before[cell], total)
         for j in range(len(bets)):
-            logs[j, t] = log_density(heights[t] * bets[j, 0], bets[j, 1], z[t], chances[t])
+            mean = heights[t] * bets[j, 0]
+            logs[j, t] = np.log(density(mean, bets[j, 1], ranked[t], chances[cell], total, fade))
     return logs
 
 

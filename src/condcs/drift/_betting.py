@@ -9,8 +9,11 @@ A bet is a density on (0, 1): here, that of a normal variable of mean m and stan
 of the rank, relative to the standard normal density. Each bet has a Shiryaev-Roberts sum,
 :math:`R \leftarrow (R + 1) b(z)`, whose expectation after n bets is n under the hypothesis. There are bets on all
 rows; on single regions; and on patterns, with opposite signs at the two ends of a column of numbers, or in opposite
-corners of two of them. The bets on a label are on another logit of its probability, weighted by the probability that a
-row of this rank has it.
+corners of two of them. The bets on a label are on another logit of its probability.
+
+Rows that came after a change join the comparison, so that what a rank shows of the change fades as the share of rows
+before it in the cell. Half of the bets stay as they are; the others fade with it. As it is not known when the change
+began, *epochs*, each as long as all rows before it, have sums of their own, for changes that begin in them.
 
 If the inputs of the stream gather in a small part of a cell, its scores are no longer those of the whole cell. Such a
 cell forgets what it has seen: from then on, rows that came there are ranked among themselves.
@@ -36,8 +39,10 @@ _PATTERN_MEANS = (0.6, 1.3, 2.4)
 _LOCAL_MEANS = (0.5, 1.1, 2.2)
 _LOCAL_SPREADS = (0.3, 0.6, 1.8)
 
-_MOST_TRIALS = 100
-"""In cells with more rows than this, a rank says exactly whether a row has a label."""
+EPOCHS = 2
+"""Epochs whose bets go on; the oldest one ends when a new one begins."""
+
+_ALWAYS = 2**62
 
 _TIES = 1024
 """Place of the first random number for ties; those before it are for labels."""
@@ -51,26 +56,22 @@ class Bets(NamedTuple):
 
     Attributes
     ----------
-    overall : array, shape (j, 2)
-        Bets on all rows, in the first family: mean and standard deviation of z.
-    local : array, shape (l, 2)
-        Bets on every single region.
+    overall, local : arrays, shape (j, 2) and (l, 2)
+        Bets on all rows, in the first family, and on every single region of others: mean and standard deviation of z.
     patterns : array, shape (k, 2)
         Bets on a pattern, where its height is 1.
     heights : array, shape (regions,)
         Heights of the patterns: from -1 to 1 along a column, products of these for two of them; 0 where there is none.
-    overall_weight : float
-        Weight of each bet on all rows.
-    local_weights, pattern_weights : array, shape (f,)
-        Weight of each bet of a family on a region and on its pattern. A row takes part in the bets of one region of
-        a family, so that the weights of its bets add up to at most 1 over all families.
+    local_weights, pattern_weights : array, shape (2, f)
+        Weight of each bet of a family on a region and on its pattern: for scores of numbers, and of labels, which have
+        no bets on spread. A row takes part in the bets of one region of a family, so that the weights of its bets add
+        up to at most 1 over all families.
     """
 
     overall: FloatArray
     local: FloatArray
     patterns: FloatArray
     heights: FloatArray
-    overall_weight: float
     local_weights: FloatArray
     pattern_weights: FloatArray
 
@@ -80,10 +81,14 @@ class Sums(NamedTuple):
 
     Attributes
     ----------
-    trees, totals : arrays of int, shape (s, cells, LEVELS + 1) and (s, cells)
+    trees, totals : arrays of int, shape (s, cells, LEVELS + 1) and (cells,)
         Counts of the levels seen in every cell, as binary indexed trees.
-    overall, local, patterns : arrays, shape (s, j), (s, regions, l) and (s, f, k)
-        Shiryaev-Roberts sums.
+    before : array of int, shape (EPOCHS + 1, cells)
+        What the totals were when an epoch began; the last ones, for bets that do not fade, are larger than any total.
+    clock : array of int, shape (3,)
+        Rows so far with those of the reference, how many they were when the present epoch began, and its number.
+    local, patterns : arrays, shape (s, regions, EPOCHS + 1, j) and (s, f, EPOCHS + 1, k)
+        Shiryaev-Roberts sums of every epoch, and of bets that do not fade. The first region is that of all rows.
     won : array, shape (s, f)
         Weighted sums of the bets of each family; an alarm is one that reaches the threshold.
     met : array, shape (cells, 2 + p)
@@ -93,7 +98,8 @@ class Sums(NamedTuple):
 
     trees: IntArray
     totals: IntArray
-    overall: FloatArray
+    before: IntArray
+    clock: IntArray
     local: FloatArray
     patterns: FloatArray
     won: FloatArray
@@ -108,16 +114,11 @@ def make_bets(first: IntArray, heights: FloatArray, shares: FloatArray, singles:
     patterned = np.logical_or.reduceat(heights != 0, first[:-1])
     local = (np.diff(first) > 1) & (np.arange(len(shares)) <= singles)
     overall, single, pattern = _bets(_MEANS, _SPREADS), _bets(_LOCAL_MEANS, _LOCAL_SPREADS), _bets(_PATTERN_MEANS, ())
-    weights = shares / np.maximum(len(single) * local + len(pattern) * patterned, 1)
-    return Bets(
-        overall,
-        single,
-        pattern,
-        heights,
-        shares[0] / len(overall),
-        np.where(local, weights, 0.0),
-        np.where(patterned, weights, 0.0),
-    )
+    counts = np.array([[[len(own)], [np.sum(own[:, 1] == 1)]] for own in (overall, single, pattern)])
+    weights = shares / np.maximum(counts[1] * local + counts[2] * patterned, 1)
+    weights[:, 0] = shares[0] / counts[0, :, 0]
+    local[0] = True
+    return Bets(overall, single, pattern, heights, np.where(local, weights, 0.0), np.where(patterned, weights, 0.0))
 
 
 def _bets(means: tuple[float, ...], deviations: tuple[float, ...]) -> FloatArray:
@@ -133,13 +134,16 @@ def overall_bets() -> FloatArray:
 
 def no_sums(scores: int, deviations: FloatArray, bets: Bets) -> Sums:
     """Return the sums of a stream that has not begun, with the deviations of `Cells`."""
-    families, (cells, inputs) = len(bets.local_weights), deviations.shape
+    families, (cells, inputs) = bets.local_weights.shape[1], deviations.shape
+    before = np.zeros((EPOCHS + 1, cells), np.int64)
+    before[EPOCHS] = _ALWAYS
     return Sums(
         np.zeros((scores, cells, LEVELS + 1), np.int64),
-        np.zeros((scores, cells), np.int64),
-        np.zeros((scores, len(bets.overall))),
-        np.zeros((scores, len(bets.heights), len(bets.local))),
-        np.zeros((scores, families, len(bets.patterns))),
+        np.zeros(cells, np.int64),
+        before,
+        np.zeros(3, np.int64),
+        np.zeros((scores, len(bets.heights), EPOCHS + 1, len(bets.overall))),
+        np.zeros((scores, families, EPOCHS + 1, len(bets.patterns))),
         np.zeros((scores, families)),
         np.zeros((cells, 2 + inputs)),
     )
@@ -154,11 +158,11 @@ def to_level(score: float) -> int:
 @njit(nogil=True)
 def count_scores(scores: Any, cells: Any, trees: Any, totals: Any) -> None:
     """Count scores (n, s) of rows in cells (n, f), without a bet on them."""
-    for t in range(scores.shape[0]):
-        for s in range(scores.shape[1]):
-            for f in range(cells.shape[1]):
-                _insert(trees[s, cells[t, f]], to_level(scores[t, s]))
-                totals[s, cells[t, f]] += 1
+    for t in range(cells.shape[0]):
+        for cell in cells[t]:
+            totals[cell] += 1
+            for s in range(scores.shape[1]):
+                _insert(trees[s, cell], to_level(scores[t, s]))
 
 
 @njit(nogil=True)
@@ -202,46 +206,68 @@ def normal_score(p: float) -> float:
 
 @njit(nogil=True)
 def label_belief(p: float, total: int, chance: float) -> float:
-    """Return the probability that a row of this rank has a label that x leads to expect with this chance.
+    """Return how far a rank among so many others speaks for a label; its mean is the share of rows that have it.
 
-    The score of a label is at least the (1 - chance)-quantile where the row has it. The quantile of the scores that is
-    at place r of n + 1 has a beta distribution, which lies above 1 - chance with the probability that a binomial
-    variable of n + 1 trials is at most r. Its mean over all places is the chance itself, as a density needs.
+    Rows with the label have the highest scores. Their share among so many rows varies like that of a binomial variable,
+    for which a ramp stands around the rank from which on rows are expected to have it.
     """
-    if total > _MOST_TRIALS:
-        return 1.0 if p > 1 - chance else 0.0
-    trials = total + 1
-    last = min(int(p * trials), total)
-    term = chance**trials
-    belief = term
-    for k in range(last):
-        term *= (trials - k) * (1 - chance) / ((k + 1) * chance)
-        belief += term
-    return belief
+    half = min(math.sqrt(3 * chance * (1 - chance) / (total + 2)), chance, 1 - chance)
+    return min(max(0.5 + 0.5 * (p - (1 - chance)) / half, 0.0), 1.0)
 
 
 @njit(nogil=True)
-def log_density(mean: float, deviation: float, z: float, chance: float) -> float:
-    """Return the logarithm of a bet at the normal score z of a rank.
+def density(mean: float, deviation: float, place: float, chance: float, total: int, fade: float) -> float:
+    """Return a bet on a change, if a share `fade` of the other rows of the cell, so many, came before it.
 
-    For labels, which have a chance (0 for numbers), z is the belief that the row has it, and bets are on another logit.
+    For numbers, which have no chance, the place is the normal score of a rank. For labels it is the rank itself, and
+    the bet is on another logit of the chance.
     """
     if chance == 0:
         if deviation == 1:
-            return mean * (z - 0.5 * mean)
-        return 0.5 * (z * z - ((z - mean) / deviation) ** 2) - math.log(deviation)
-    odds = math.expm1(_LOGIT * mean)
-    return math.log1p(z * odds) - math.log1p(chance * odds)
+            return math.exp(fade * mean * (place - 0.5 * fade * mean))
+        faded = 1 + fade * (deviation - 1)
+        return math.exp(0.5 * place * place * (1 - 1 / (faded * faded))) / faded
+    odds = math.exp(_LOGIT * mean)
+    after = chance * odds / (1 - chance + chance * odds)
+    mixed = fade * chance + (1 - fade) * after
+    belief: float = label_belief(place, total, mixed)
+    return belief * after / mixed + (1 - belief) * (1 - after) / (1 - mixed)
 
 
 @njit(nogil=True)
-def _grow(sums: Any, bets: Any, height: float, z: float, chance: float) -> float:
-    """Take bets of means times a height, and return the sum of what they have won."""
-    total = 0.0
-    for j in range(len(sums)):
-        sums[j] = (sums[j] + 1) * math.exp(log_density(height * bets[j, 0], bets[j, 1], z, chance))
-        total += sums[j]
-    return total
+def share_before(before: int, total: int) -> float:
+    """Return the share of the rows of a cell that came before an epoch."""
+    return min(before / total, 1.0) if total > 0 else 0.0
+
+
+@njit(nogil=True)
+def _grow(
+    sums: Any, bets: Any, height: float, place: float, chance: float, total: int, before: Any, epoch: int
+) -> None:
+    """Take bets of means times a height, of which half of a new beginning is for the present epoch."""
+    for e in range(len(sums)):
+        fade = share_before(before[e], total)
+        for j in range(len(bets)):
+            if chance > 0 and bets[j, 1] != 1:  # bets on spread, the last ones
+                break
+            if e in (epoch, EPOCHS):
+                sums[e, j] += 0.5
+            if sums[e, j] > 0 and fade > 0:
+                sums[e, j] *= density(height * bets[j, 0], bets[j, 1], place, chance, total, fade)
+
+
+@njit(nogil=True)
+def _pass_time(sums: Any) -> int:
+    """Count a row, and begin an epoch if it is time; return the place of the sums of the present one."""
+    if sums.clock[0] >= 2 * sums.clock[1]:
+        sums.clock[1] = sums.clock[0]
+        sums.clock[2] += 1
+        place = sums.clock[2] % EPOCHS
+        sums.before[place] = sums.totals
+        sums.local[:, :, place] = 0
+        sums.patterns[:, :, place] = 0
+    sums.clock[0] += 1
+    return int(sums.clock[2] % EPOCHS)
 
 
 @njit(nogil=True)
@@ -284,15 +310,17 @@ def bet(
     numbers: Any,
     bets: Any,
     sums: Any,
-    normal_scores: Any,
+    ranked: Any,
     threshold: float,
 ) -> int:
     """Rank scores (n, s) and bet on them until an alarm; return how many rows were taken in.
 
     Parameters
     ----------
-    scores, chances : arrays, shape (n, s)
-        Scores of rows, and of labels the probabilities that they were to be expected with (0 for numbers).
+    scores : array, shape (n, s)
+        Scores of rows.
+    chances : array, shape (s, cells)
+        Mean probability of the label of a score in a cell; 0 for numbers.
     known : array of bool, shape (n,)
         Other rows are passed over.
     inputs : array, shape (n, p)
@@ -309,8 +337,8 @@ def bet(
         The bets.
     sums : Sums
         Changed.
-    normal_scores : array, shape (n, s, f)
-        Written: normal scores of the ranks of those rows; for labels, beliefs.
+    ranked : array, shape (n, s, f)
+        Written: normal scores of the ranks of those rows; for labels, the ranks.
     threshold : float
         An alarm is a weighted sum of the bets of a family of at least this.
     """
@@ -320,43 +348,45 @@ def bet(
         if not known[t]:
             continue
         alarm = False
+        epoch = _pass_time(sums)
         for f in range(cells.shape[1]):
             cell = cells[t, f]
             if sums.met[cell, 0] < GATHERING_ROWS[-1] and _has_gathered(
                 sums.met[cell], inputs[t], deviations[cell], limits[cell]
             ):
                 sums.trees[:, cell] = 0
-                sums.totals[:, cell] = 0
+                sums.totals[cell] = 0
+                sums.before[:EPOCHS, cell] = 0
         for s in range(n_scores):
-            level, chance = to_level(scores[t, s]), chances[t, s]
+            level = to_level(scores[t, s])
             for f in range(cells.shape[1]):
                 cell, region = cells[t, f], regions[t, f]
-                tree = sums.trees[s, cell]
+                tree, chance = sums.trees[s, cell], chances[s, cell]
+                total, before, kind = sums.totals[cell], sums.before[:, cell], int(chance > 0)
                 below = _below(tree, level)
                 equal = _below(tree, level + 1) - below
                 u = uniform(key, numbers[t], _TIES + s * cells.shape[1] + f)
-                p = (below + u * (equal + 1)) / (sums.totals[s, cell] + 1)
-                if chance > 0:
-                    z = label_belief(p, sums.totals[s, cell], chance)
-                else:
-                    z = normal_score(min(max(p, 1e-12), 1 - 1e-12))
-                normal_scores[t, s, f] = z
+                place = (below + u * (equal + 1)) / (total + 1)
+                if not kind:
+                    place = normal_score(min(max(place, 1e-12), 1 - 1e-12))
+                ranked[t, s, f] = place
                 _insert(tree, level)
-                sums.totals[s, cell] += 1
+                # Sums are added up anew every time, so that no rounding error can pile up.
                 won = 0.0
-                if f == 0:
-                    won = bets.overall_weight * _grow(sums.overall[s], bets.overall, 1.0, z, chance)
-                elif bets.local_weights[f] > 0:
-                    _grow(sums.local[s, region], bets.local, 1.0, z, chance)
-                    # Added up anew every time, so that no rounding error can pile up.
-                    won = bets.local_weights[f] * sums.local[s, first_regions[f] : first_regions[f + 1]].sum()
-                if bets.pattern_weights[f] > 0:
-                    if bets.heights[region] != 0:
-                        _grow(sums.patterns[s, f], bets.patterns, bets.heights[region], z, chance)
-                    won += bets.pattern_weights[f] * sums.patterns[s, f].sum()
+                if bets.local_weights[kind, f] > 0:
+                    own = bets.local if f else bets.overall
+                    _grow(sums.local[s, region], own, 1.0, place, chance, total, before, epoch)
+                    won = bets.local_weights[kind, f] * sums.local[s, first_regions[f] : first_regions[f + 1]].sum()
+                if bets.pattern_weights[kind, f] > 0:
+                    height = bets.heights[region]
+                    if height != 0:
+                        _grow(sums.patterns[s, f], bets.patterns, height, place, chance, total, before, epoch)
+                    won += bets.pattern_weights[kind, f] * sums.patterns[s, f].sum()
                 sums.won[s, f] = won
                 if won >= threshold:
                     alarm = True
+        for cell in cells[t]:
+            sums.totals[cell] += 1
         if alarm:
             return t + 1
     return int(n)

@@ -42,6 +42,7 @@ WARNING_SHARE = 0.1
 
 _CHUNK = 1024
 _UNUSABLE = ("gaps", "unseen labels")
+_BASE = ("base_trees", "base_totals", "base_chances")
 _COUNTED = ("rows", "watched", "outside", "learned", "expired", *_UNUSABLE)
 
 
@@ -231,8 +232,9 @@ class ConditionalDriftDetector(Stateful):
     def reset(self) -> None:
         """Forget the stream; the reference is kept."""
         self._forget()
-        for counts, base in zip(self._sums[:2], self._base, strict=True):
-            counts[:] = base
+        trees, totals, _ = self._base
+        self._sums.trees[:], self._sums.totals[:], self._sums.before[0] = trees, totals, totals
+        self._sums.clock[:2] = totals.sum() // len(self._regions.families)
 
     def state_dict(self) -> State:
         """Return the whole state as plain arrays."""
@@ -259,8 +261,8 @@ class ConditionalDriftDetector(Stateful):
         return {"settings": np.array(json.dumps(settings)), **changing, **reference, **parts}
 
     def _changing(self) -> dict[str, AnyArray]:
-        """Return the arrays that rows change, and the counts that they start from."""
-        arrays = {"history": self._history, "base_trees": self._base[0], "base_totals": self._base[1]}
+        """Return the arrays that rows change, and what they start from."""
+        arrays = {"history": self._history, **dict(zip(_BASE, self._base, strict=True))}
         for group, part in (("kept", self._rings), ("sums", self._sums)):
             arrays |= {f"{group}_{name}": array for name, array in part._asdict().items()}
         return arrays
@@ -296,7 +298,6 @@ class ConditionalDriftDetector(Stateful):
         self._drift, self._kept_count = bool(settings["drift"]), int(settings["kept"])
         learning = settings["learning"]
         self._learning = None if learning is None else [[list(map(float, part)) for part in row] for row in learning]
-        self._base = self._no_sums()[:2]
         for name, own in self._changing().items():
             array = np.asarray(state[name])
             if array.shape != own.shape or array.dtype != own.dtype or np.isnan(array).any():
@@ -309,22 +310,26 @@ class ConditionalDriftDetector(Stateful):
 
     def _take_reference(self, x: FloatArray, y: FloatArray, argument: str) -> None:
         """Fit scores on a reference, and start from it."""
-        if len(x) != len(y):
-            _check_same_length(argument, x, "y_ref", y)
+        _check_same_length(argument, x, "y_ref", y)
         if len(x) < FEWEST_ROWS:
             raise ShapeError(
                 f"`{argument}` must have at least {FEWEST_ROWS} rows that can be used, got {len(x)}. Collect more."
             )
         # Other random numbers than those of the rows of the stream.
         key = np.uint64(np.random.default_rng([int(self._key), self.n_seen]).integers(2**63))
-        self._model, ranked, scores = fit_scores(x, y, self._x.columns, self._y.columns, key)
+        self._model, ranked, scores, chances = fit_scores(x, y, self._x.columns, self._y.columns, key)
         inputs = design(x[ranked], self._x.columns)
         self._regions = Regions.of(x, self._x.columns)
         regions = self._regions.locate(x[ranked])
         self._cells = Cells.of(inputs, self._model.features(inputs), regions, int(self._regions.first[-1]))
         self._set_bets()
-        self._base = self._no_sums()[:2]
-        count_scores(scores, self._cells.locate(inputs, regions), *self._base)
+        cells = self._cells.locate(inputs, regions)
+        trees, totals, means = self._base
+        count_scores(scores, cells, trees, totals)
+        for own in cells.T:
+            np.add.at(means.T, own, chances)
+        # A cell without ranked rows, e.g. of a label of x that only fitted rows have, gets the mean over all.
+        means[:] = np.where(totals > 0, means / np.maximum(totals, 1), chances.mean(axis=0)[:, None])
         sample = np.flatnonzero(ranked)
         sample = sample[np.linspace(0, len(sample) - 1, min(KEPT_ROWS, len(sample))).astype(int)]
         self._reference = x[sample], y[sample]
@@ -336,8 +341,10 @@ class ConditionalDriftDetector(Stateful):
         self._bets = make_bets(regions.first, regions.heights, regions.shares, len(self._x.columns))
         # The bound of the probability of an alarm is the sum over scores.
         self._scale = 2.0 * self._model.n_scores
-        sizes = label_counts(self._x.columns)
-        self._fixed = sizes, self._model.arrays, regions.arrays, self._cells, places, self._bets, self._key
+        none = self._no_sums()
+        self._base = none.trees, none.totals, np.zeros((self._model.n_scores, self._cells.total))
+        sizes, chances = label_counts(self._x.columns), self._base[2]
+        self._fixed = sizes, self._model.arrays, regions.arrays, self._cells, places, self._bets, chances, self._key
 
     def _no_sums(self) -> Sums:
         return no_sums(self._model.n_scores, self._cells.deviations, self._bets)
@@ -351,7 +358,6 @@ class ConditionalDriftDetector(Stateful):
             np.zeros((KEPT_ROWS, len(self._x.columns))),
             np.zeros((KEPT_ROWS, len(self._y.columns))),
             np.zeros((KEPT_ROWS, *self._sums.won.shape)),
-            np.zeros((KEPT_ROWS, self._model.n_scores)),
         )
 
     def _take_one(self, x: FloatArray, y: FloatArray) -> None:
@@ -410,9 +416,9 @@ class ConditionalDriftDetector(Stateful):
         count = min(self._kept_count, KEPT_ROWS)
         order = (self._kept_count - count + np.arange(count)) % KEPT_ROWS
         kept = KeptRows(*(ring[order] for ring in self._rings))
-        self.alarm = describe_alarm(
-            self._model, self._regions, self._bets, self._sums, kept, self._reference, threshold, self._scale
-        )
+        bets = self._bets, self._base[2]
+        parts = self._model, self._regions, self._cells
+        self.alarm = describe_alarm(*parts, *bets, self._sums, kept, self._reference, threshold, self._scale)
         history = self._history
         self.reset()
         self._history = history
@@ -438,21 +444,19 @@ def _watch_rows(
     Return how many were taken in and how many of them watched, whether there was an alarm, the first score of the last
     one, and the history of the next. A single call, because each costs as much as the work on several rows.
     """
-    sizes, arrays, regions_of, tree, places, bets, key = fixed
+    sizes, arrays, regions_of, tree, places, bets, chances, key = fixed
     inputs = design_rows(x, sizes)
-    scores, chances, before = score_rows(inputs, y, history, key, numbers, arrays)
+    scores, before = score_rows(inputs, y, history, key, numbers, arrays)
     known, regions = known_rows(inputs, arrays), locate_regions(x, regions_of)
     cells = locate_cells(inputs, regions, tree)
-    normal_scores = np.empty((len(x), *sums.won.shape))
-    rows = bet(
-        scores, chances, known, inputs, cells, regions, places, key, numbers, bets, sums, normal_scores, threshold
-    )
+    ranked = np.empty((len(x), *sums.won.shape))
+    rows = bet(scores, chances, known, inputs, cells, regions, places, key, numbers, bets, sums, ranked, threshold)
     watched = 0
     for t in range(rows):
         if known[t]:
             place = (count + watched) % KEPT_ROWS
             kept.numbers[place], kept.x[place], kept.y[place] = numbers[t], x[t], y[t]
-            kept.scores[place], kept.chances[place] = normal_scores[t], chances[t]
+            kept.ranked[place] = ranked[t]
             watched += 1
     score = scores[rows - 1, 0] if known[rows - 1] else np.nan
     return rows, watched, sums.won.max() >= threshold, score, before[rows : rows + len(history)].copy()

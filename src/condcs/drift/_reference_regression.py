@@ -80,52 +80,49 @@ class Regression(NamedTuple):
         if p != dim + k * int(np.sum(self.widths > 0)) + m:
             raise ValueError(f"regression on {p} functions")
 
-    def _functions(self, x: FloatArray) -> FloatArray:
-        units = np.clip((x - self.centre) / self.scale, -_FARTHEST, _FARTHEST)
-        curved = self.widths > 0
-        steps = (units[:, curved, None] - self.knots[curved]) / self.widths[curved, None]
-        parts = [units, np.exp(-0.5 * steps**2).reshape(len(x), -1)]
-        if len(self.landmarks):
-            parts.append(np.exp(-0.5 * cdist(units, self.landmarks, "sqeuclidean") / self.width**2))
-        return np.hstack(parts)
-
 
 @njit(nogil=True)
-def predict_rows(x: Any, regression: Any) -> Any:
-    """Return the expected targets (n, t) at the rows of x; the compiled twin of the functions times their weights.
-
-    Row by row, because a product of matrices would round differently for other numbers of rows.
-    """
+def function_rows(x: Any, regression: Any) -> Any:
+    """Return the functions (n, p) at the rows of x: the columns, Gaussians along them, and around landmarks."""
     n, d = x.shape
-    knots, landmarks, coefficients = regression.knots, regression.landmarks, regression.coefficients
-    targets = coefficients.shape[1]
-    found = np.empty((n, targets))
-    units = np.empty(d)
-    for t in range(n if targets else 0):
+    knots, landmarks = regression.knots, regression.landmarks
+    found = np.empty((n, d + knots.shape[1] * np.sum(regression.widths > 0) + len(landmarks)))
+    for t in range(n):
         for c in range(d):
             unit = (x[t, c] - regression.centre[c]) / regression.scale[c]
-            units[c] = min(max(unit, -_FARTHEST), _FARTHEST)
-        found[t] = regression.offset
-        for c in range(d):
-            for target in range(targets):
-                found[t, target] += (units[c] - regression.means[c]) * coefficients[c, target]
+            found[t, c] = min(max(unit, -_FARTHEST), _FARTHEST)
         place = d
         for c in range(d):
             if regression.widths[c] > 0:
                 for k in range(knots.shape[1]):
-                    step = (units[c] - knots[c, k]) / regression.widths[c]
-                    value = math.exp(-0.5 * step * step) - regression.means[place]
-                    for target in range(targets):
-                        found[t, target] += value * coefficients[place, target]
+                    step = (found[t, c] - knots[c, k]) / regression.widths[c]
+                    found[t, place] = math.exp(-0.5 * step * step)
                     place += 1
         for m in range(len(landmarks)):
             square = 0.0
             for c in range(d):
-                square += (units[c] - landmarks[m, c]) ** 2
-            value = math.exp(-0.5 * square / regression.width[()] ** 2) - regression.means[place]
-            for target in range(targets):
+                square += (found[t, c] - landmarks[m, c]) ** 2
+            found[t, place + m] = math.exp(-0.5 * square / regression.width[()] ** 2)
+    return found
+
+
+@njit(nogil=True)
+def predict_rows(x: Any, regression: Any) -> Any:
+    """Return the expected targets (n, t) at the rows of x.
+
+    Row by row, because a product of matrices would round differently for other numbers of rows.
+    """
+    coefficients = regression.coefficients
+    found = np.empty((len(x), coefficients.shape[1]))
+    if coefficients.shape[1] == 0:
+        return found
+    functions = function_rows(x, regression)
+    for t in range(len(x)):
+        found[t] = regression.offset
+        for place in range(len(regression.means)):
+            value = functions[t, place] - regression.means[place]
+            for target in range(found.shape[1]):
                 found[t, target] += value * coefficients[place, target]
-            place += 1
     return found
 
 
@@ -168,7 +165,7 @@ class RegressionFitter:
         for factor in _WIDTHS:
             landmarks, width = (units[chosen], factor * median) if factor else (units[:0], 1.0)
             empty = Regression(centre, scale, knots, widths, landmarks, np.array(width), none, none[:, None], none)
-            functions = empty._functions(x)
+            functions = np.asarray(function_rows(x, empty))
             rows = [self._parts != part for part in range(_PARTS)] + [np.ones(len(x), bool)]
             with one_blas_thread():
                 self._designs.append((empty, functions, [_decompose(functions[own]) for own in rows]))

@@ -258,7 +258,6 @@ def _innovate(residuals: Any, predicted: Any, chances: Any, links: Any, key: Any
             chance = min(max(chance, _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY)
             u = uniform(key, numbers[t], k)
             rank = 1 - chance + chance * u if residuals[t, k] > 0 else (1 - chance) * u
-            # Bets may depend on the inputs, and on ranks before, but not on the scores themselves.
             scores[t, k], expected[t, k] = normal_score(min(max(rank, 1e-12), 1 - 1e-12)), before
         for q in range(len(pairs)):
             a, b = pairs[q]
@@ -278,13 +277,12 @@ def _innovate(residuals: Any, predicted: Any, chances: Any, links: Any, key: Any
 
 @njit(nogil=True)
 def score_rows(inputs: Any, y: Any, history: Any, key: Any, numbers: Any, arrays: Any) -> Any:
-    """Return scores and chances of rows in the order of time, and what later ones depend on, from the history on."""
+    """Return scores of rows in the order of time, and what later ones depend on, from the history on."""
     aims = aims_of(y, arrays.targets)
     residuals, chances = _scale_rows(inputs, aims, predict_rows(inputs, arrays.means), arrays)
     predicted, before = _predict(residuals, arrays.autoregression, history)
     links = predict_rows(inputs, arrays.links)
-    scores, expected = _innovate(residuals, predicted, chances, links, key, numbers, arrays)
-    return scores, expected, before
+    return _innovate(residuals, predicted, chances, links, key, numbers, arrays)[0], before
 
 
 @njit(nogil=True)
@@ -314,8 +312,8 @@ def design(x: FloatArray, columns: Sequence[Column]) -> FloatArray:
 
 def fit_scores(
     x: FloatArray, y: FloatArray, inputs: tuple[Column, ...], responses: tuple[Column, ...], key: np.uint64
-) -> tuple[ScoreModel, BoolArray, FloatArray]:
-    """Return how rows are scored, which rows of the reference were not fitted, and their scores."""
+) -> tuple[ScoreModel, BoolArray, FloatArray, FloatArray]:
+    """Return how rows are scored, which rows of the reference were not fitted, and their scores and chances."""
     n = len(x)
     fitted = _blocks(n)
     targets = _targets(y, responses)
@@ -364,12 +362,12 @@ def fit_scores(
     )
     links = np.zeros((n, len(pairs)))
     given = (key, np.arange(n))
-    scores, _ = _innovate(residuals, predicted, chances, links, *given, arrays)
+    scores, expected = _innovate(residuals, predicted, chances, links, *given, arrays)
     if len(pairs):
         arrays = arrays._replace(links=_fit_links(fitter, scores[fitted], pairs))
-        scores, _ = _innovate(residuals, predicted, chances, arrays.links.predict(X), *given, arrays)
+        scores, expected = _innovate(residuals, predicted, chances, arrays.links.predict(X), *given, arrays)
     others = ~fitted & known_rows(X, arrays)
-    return ScoreModel(inputs, responses, arrays, notes, promises), others, scores[others]
+    return ScoreModel(inputs, responses, arrays, notes, promises), others, scores[others], expected[others]
 
 
 def _fit_links(fitter: RegressionFitter, scores: FloatArray, pairs: IntArray) -> Regression:

@@ -172,18 +172,14 @@ def _parts(name: str, table: Any) -> tuple[list[str] | None, list[AnyArray]]:
     if columns is not None:
         parts = [np.asarray(table[column]) for column in columns]
         return [str(column) for column in columns], _same_lengths(name, parts)
-    array = table if isinstance(table, np.ndarray) else _as_array(table)
+    array = np.asarray(table)
+    if array.dtype.kind in "US" and not isinstance(table, np.ndarray):  # numbers beside text would become text
+        array = np.asarray(table, dtype=object)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2:
         raise ShapeError(f"`{name}` must have one or two dimensions, got shape {array.shape}. Rows are observations.")
     return None, [array[:, place] for place in range(array.shape[1])]
-
-
-def _as_array(values: Any) -> AnyArray:
-    array = np.asarray(values)
-    # Numbers beside text would become text.
-    return array if array.dtype.kind not in "US" else np.asarray(values, dtype=object)
 
 
 def _same_lengths(name: str, parts: Sequence[AnyArray]) -> list[AnyArray]:
