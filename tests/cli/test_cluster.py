@@ -67,7 +67,9 @@ def test_series_with_names_are_called_by_them(tmp_path):
     X, _ = oscillators(8)
     rows = [["time", *(f"shop-{i}" for i in range(8))], *([t, *X[:, t]] for t in range(60))]
     (tmp_path / "shops.csv").write_text(table_text(rows))
-    done = run(tmp_path / "shops.csv", "--k", 2, "--order", 2, "--factor", 0.8, "--scaling", "global", "--out", tmp_path)
+    done = run(
+        tmp_path / "shops.csv", "--k", 2, "--order", 2, "--factor", 0.8, "--scaling", "global", "--out", tmp_path
+    )
     assert done.exit_code == 0, done.output
     assert "shop-" in done.output
     page = (tmp_path / "clusters.html").read_text()

@@ -244,7 +244,9 @@ def _from_table(cells: _Cells, options: SeriesOptions) -> SeriesFile:
     arrangement = options.arrangement
     if arrangement == "auto":
         arrangement = _arrangement(cells, options)
-    read: Callable[[_Cells, SeriesOptions], SeriesFile] = {"rows": _rows, "columns": _columns, "long": _long}[arrangement]
+    read: Callable[[_Cells, SeriesOptions], SeriesFile] = {"rows": _rows, "columns": _columns, "long": _long}[
+        arrangement
+    ]
     return read(cells, options)
 
 
