@@ -138,6 +138,14 @@ def test_a_row_that_was_absent_joined_the_values_around_it(name, tmp_path):
     assert f"{1 if name == 'long' else 3} value" in file.summary()
 
 
+def test_a_long_table_without_times_has_no_gaps(tmp_path):
+    """Rows of several series in turn, as many as each has: nothing says that any is absent."""
+    rows = ["a,0", "b,0", "a,1", "a,2", "b,1", "c,0", "c,1", "a,3", "b,2", "c,2"]
+    (tmp_path / "a.csv").write_text("\n".join(["id,value", *rows]))
+    file = read_series(tmp_path / "a.csv")
+    assert [series.tolist() for series in file.X] == [[[0, 1, 2, 3]], [[0, 1, 2]], [[0, 1, 2]]]
+
+
 @pytest.mark.parametrize("times", [[0, 1, 1, 2, 3, 4], [0, 1, 2.4, 7.7, 8.1, 30]], ids=["repeated", "uneven"])
 def test_times_on_no_grid_are_taken_row_by_row(times, tmp_path):
     rows = [f"s{i},{t},{j}" for i in range(3) for j, t in enumerate(times)]

@@ -305,9 +305,7 @@ def draw_series(X: list[FloatArray], labels: LabelArray, medoids: IntArray) -> A
 
     present = np.unique(labels)[:MOST_PANELS]
     channels = min(3, len(X[0]))
-    columns = min(4, len(present)) if channels == 1 else len(present)
-    if channels > 1:
-        columns = min(columns, 4)
+    columns = min(4, len(present))
     lines = -(-len(present) // columns) * channels
     figure = Figure(figsize=(2.3 * columns + 0.4, 1.45 * lines + 0.3), layout="constrained")
     axes = figure.subplots(lines, columns, squeeze=False, sharex=True)

@@ -224,8 +224,8 @@ def cluster(
     tried if `order`, `factor` and `scaling` are all given.
 
     From 240 series on, the distances of the choice take at most as long as three matrices of all series, and those of
-    the votes as long as five. For fewer series it is more: 12 to 25 matrices up to 120 series, where the choice sees all
-    of them.
+    the votes as long as five. For fewer series it is more: 12 to 25 matrices up to 120 series, where the choice sees
+    all of them.
 
     Examples
     --------
