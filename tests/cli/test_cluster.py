@@ -67,7 +67,9 @@ def test_series_with_names_are_called_by_them(tmp_path):
     X, _ = oscillators(8)
     rows = [["time", *(f"shop-{i}" for i in range(8))], *([t, *X[:, t]] for t in range(60))]
     (tmp_path / "shops.csv").write_text(table_text(rows))
-    done = run(tmp_path / "shops.csv", "--k", 2, "--order", 2, "--factor", 0.8, "--scaling", "global", "--out", tmp_path)
+    done = run(
+        tmp_path / "shops.csv", "--k", 2, "--order", 2, "--factor", 0.8, "--scaling", "global", "--out", tmp_path
+    )
     assert done.exit_code == 0, done.output
     assert "shop-" in done.output
     page = (tmp_path / "clusters.html").read_text()
@@ -134,6 +136,14 @@ def test_a_row_that_was_absent_joined_the_values_around_it(name, tmp_path):
     assert file.lengths == [20] * len(file.X)
     assert np.flatnonzero(np.isnan(file.X[1][0])).tolist() == [7]
     assert f"{1 if name == 'long' else 3} value" in file.summary()
+
+
+def test_a_long_table_without_times_has_no_gaps(tmp_path):
+    """Rows of several series in turn, as many as each has: nothing says that any is absent."""
+    rows = ["a,0", "b,0", "a,1", "a,2", "b,1", "c,0", "c,1", "a,3", "b,2", "c,2"]
+    (tmp_path / "a.csv").write_text("\n".join(["id,value", *rows]))
+    file = read_series(tmp_path / "a.csv")
+    assert [series.tolist() for series in file.X] == [[[0, 1, 2, 3]], [[0, 1, 2]], [[0, 1, 2]]]
 
 
 @pytest.mark.parametrize("times", [[0, 1, 1, 2, 3, 4], [0, 1, 2.4, 7.7, 8.1, 30]], ids=["repeated", "uneven"])

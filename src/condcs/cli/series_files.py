@@ -244,8 +244,9 @@ def _from_table(cells: _Cells, options: SeriesOptions) -> SeriesFile:
     arrangement = options.arrangement
     if arrangement == "auto":
         arrangement = _arrangement(cells, options)
-    read: Callable[[_Cells, SeriesOptions], SeriesFile] = {"rows": _rows, "columns": _columns, "long": _long}[arrangement]
-    return read(cells, options)
+    readers: dict[str, Callable[[_Cells, SeriesOptions], SeriesFile]]
+    readers = {"rows": _rows, "columns": _columns, "long": _long}
+    return readers[arrangement](cells, options)
 
 
 def _arrangement(cells: _Cells, options: SeriesOptions) -> Arrangement:
@@ -367,7 +368,8 @@ def _long(cells: _Cells, options: SeriesOptions) -> SeriesFile:
     table = np.stack([_column_numbers(cells, c) for c in values])
     owners = np.array([label_of(cell) for cell in cells.column(series)])
     names = tuple(dict.fromkeys(owners.tolist()))
-    X = [_in_time(table[:, owners == name], times[owners == name]) for name in names]
+    own = [owners == name for name in names]
+    X = [_in_time(table[:, rows], None if times is None else times[rows]) for rows in own]
     classes = None
     if label is not None:
         of = dict(zip(owners.tolist(), map(label_of, cells.column(label)), strict=True))
@@ -377,10 +379,10 @@ def _long(cells: _Cells, options: SeriesOptions) -> SeriesFile:
     return SeriesFile(X, classes, names, f"one row per time, series in {cells.says(series)}{told}")
 
 
-def _times(cells: _Cells, time: int | None) -> FloatArray:
-    """Return the times of the rows as numbers; without a column of them, the rows are counted."""
+def _times(cells: _Cells, time: int | None) -> FloatArray | None:
+    """Return the times of the rows as numbers, None without a column of them."""
     if time is None:
-        return np.arange(len(cells.rows), dtype=float)
+        return None
     stamps = cells.column(time)
     read = as_number if all(map(_is_value, stamps)) else as_day
     bad = next((i for i, stamp in enumerate(stamps) if not reads(read, stamp)), None)
@@ -392,11 +394,13 @@ def _times(cells: _Cells, time: int | None) -> FloatArray:
     return np.array([read(stamp) for stamp in stamps])
 
 
-def _in_time(values: FloatArray, times: FloatArray) -> FloatArray:
+def _in_time(values: FloatArray, times: FloatArray | None) -> FloatArray:
     """Return values (channels, times) in the order of time, NaN where rows are absent.
 
     Times that fit no grid of equal steps, or that are repeated, say nothing of absent rows.
     """
+    if times is None:
+        return np.ascontiguousarray(values)
     order = np.argsort(times, kind="stable")
     values, times = np.ascontiguousarray(values[:, order]), times[order]
     if not np.all(np.diff(times) > 0):

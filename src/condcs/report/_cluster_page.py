@@ -163,7 +163,7 @@ def _choice(page: Page, clusters: SeriesClusters) -> None:
     page.figure(
         draw_choice(clusters.tried, clusters.votes),
         "Mark of each setting, by window, scaling and bandwidth factor, with and without the position in time",
-        "Marks; 1 is perfect agreement on clusters of equal size. Empty fields were not tried.",
+        "Marks; 1 is perfect agreement on clusters of equal size.",
     )
     if clusters.k_marks:
         page.table(
@@ -180,20 +180,23 @@ def draw_choice(tried: Sequence[Trial], votes: Sequence[Setting]) -> Any:
     settings = [trial.setting for trial in tried]
     panels = sorted({(s.position, s.scaling) for s in settings})
     across = len({scaling for _, scaling in panels})
-    orders, factors = sorted({s.order for s in settings}), sorted({s.factor for s in settings})
-    down = len(panels) // across
-    size = (1.3 + 0.72 * len(factors) * across, down * (1.1 + 0.45 * len(orders)))
-    figure, axes = drawing(*size, down, across, squeeze=False, sharey=True, sharex=True)
+    factors = sorted({s.factor for s in settings})
+    # Not all windows are tried with the position.
+    windows = {p: sorted({s.order for s in settings if s.position == p}) for p, _ in panels}
+    heights = [len(orders) for orders in windows.values()]
+    size = (1.3 + 0.72 * len(factors) * across, 1.1 * len(windows) + 0.45 * sum(heights))
+    shared = {"sharey": "row", "sharex": True, "height_ratios": heights}
+    figure, axes = drawing(*size, len(windows), across, squeeze=False, **shared)
     for axis, (position, scaling) in zip(axes.flat, panels, strict=True):
+        orders = windows[position]
         marks = np.full((len(orders), len(factors)), np.nan)
         for trial in tried:
             if (trial.setting.position, trial.setting.scaling) == (position, scaling):
                 marks[orders.index(trial.setting.order), factors.index(trial.setting.factor)] = trial.mark
         axis.imshow(marks, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
         for (row, column), mark in np.ndenumerate(marks):
-            # Not all windows are tried with the position.
             axis.text(
-                column, row, "" if np.isnan(mark) else f"{mark:.2f}", ha="center", va="center", fontsize=8,
+                column, row, f"{mark:.2f}", ha="center", va="center", fontsize=8,
                 color="white" if mark > 0.55 else "#1a202c",
             )  # fmt: skip
         for vote in votes:
