@@ -83,6 +83,14 @@ def test_settings_are_tried_on_a_part_of_many_series():
     assert normalized_mutual_information(truth, found.labels) > 0.9
 
 
+def test_it_prints_as_a_summary_not_as_its_matrices(found):
+    sizes, marks, setting = str(found).splitlines()
+    assert sizes == f"{len(found.labels)} series in 3 clusters of {', '.join(map(str, np.bincount(found.labels)))}"
+    assert marks == f"firmness {found.firmness:.2f}, silhouette {found.silhouette:.2f}"
+    assert setting.startswith(f"5 of {len(found.tried)} settings voted; the best: windows of {found.setting.order}, ")
+    assert "distances" not in repr(found)
+
+
 def test_given_settings_are_kept():
     found = cluster(waves(), 3, order=2, factor=0.3, scaling="raw", n_jobs=1)
     assert found.votes == (Setting(2, 0.3, "raw"),)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -148,14 +148,24 @@ class SeriesClusters(ByValue):
 
     labels: LabelArray
     medoids: IntArray
-    distances: FloatArray
+    distances: FloatArray = field(repr=False)
     setting: Setting
-    votes: tuple[Setting, ...]
-    tried: tuple[Trial, ...]
-    together: FloatArray
+    votes: tuple[Setting, ...] = field(repr=False)
+    tried: tuple[Trial, ...] = field(repr=False)
+    together: FloatArray = field(repr=False)
     firmness: float
     silhouette: float
     k_marks: dict[int, float]
+
+    def __str__(self) -> str:
+        n_tried, best = len(self.tried), self.setting
+        chosen = f"{len(self.votes)} of {n_tried} settings voted; the best: " if n_tried else ""
+        return (
+            f"{len(self.labels)} series in {len(self.medoids)} clusters of "
+            f"{', '.join(map(str, np.bincount(self.labels)))}\n"
+            f"firmness {self.firmness:.2f}, silhouette {self.silhouette:.2f}\n{chosen}windows of {best.order}, "
+            f"bandwidth factor {best.factor:g}, scaling {best.scaling}{', position in time' if best.position else ''}"
+        )
 
     @property
     def support(self) -> FloatArray:
@@ -235,6 +245,8 @@ def cluster(
     >>> found = cluster(np.stack(X), 2)
     >>> found.labels.tolist()
     [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]
+    >>> print(str(found).splitlines()[0])
+    12 series in 2 clusters of 6, 6
     """
     collection = check_collection("X", X, layout, missing)
     n = collection.count
