@@ -185,8 +185,8 @@ def draw_choice(tried: Sequence[Trial], votes: Sequence[Setting]) -> Any:
     windows = {p: sorted({s.order for s in settings if s.position == p}) for p, _ in panels}
     heights = [len(orders) for orders in windows.values()]
     size = (1.3 + 0.72 * len(factors) * across, 1.1 * len(windows) + 0.45 * sum(heights))
-    shared = {"sharey": "row", "sharex": True, "height_ratios": heights}
-    figure, axes = drawing(*size, len(windows), across, squeeze=False, **shared)
+    shape = (len(windows), across)
+    figure, axes = drawing(*size, *shape, squeeze=False, sharey="row", sharex=True, height_ratios=heights)
     for axis, (position, scaling) in zip(axes.flat, panels, strict=True):
         orders = windows[position]
         marks = np.full((len(orders), len(factors)), np.nan)
