@@ -27,13 +27,25 @@ if TYPE_CHECKING:
     from condcs.explore._spaces import RandomFeatures, Spaces
 
 _HOMES = {
+    "DivergenceToGo": "_agents",
+    "Hyperparameters": "_agents",
+    "IntrinsicReward": "_intrinsic",
+    "KernelAgent": "_agents",
     "KernelTD": "_kernel_td",
+    "LocalDivergence": "_agents",
+    "LocalForm": "_intrinsic",
+    "RandomAgent": "_agents",
+    "RandomFeatures": "_spaces",
+    "Spaces": "_spaces",
     "TransitionBuffer": "_buffer",
-    **dict.fromkeys(("IntrinsicReward", "LocalForm", "VectorIntrinsicReward"), "_intrinsic"),
-    **dict.fromkeys(("RandomFeatures", "Spaces"), "_spaces"),
-    **dict.fromkeys(("make_environment", "make_maze", "register_environments"), "_environments"),
+    "VectorIntrinsicReward": "_intrinsic",
+    "hyperparameters": "_agents",
+    "make_agent": "_agents",
+    "make_environment": "_environments",
+    "make_maze": "_environments",
+    "play": "_agents",
+    "register_environments": "_environments",
 }
-"""Modules of names; all others are those of `_agents`."""
 
 __all__ = [
     "DivergenceToGo",
@@ -58,8 +70,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(import_module(f"condcs.explore.{_HOMES.get(name, '_agents')}"), name)
+    if name in _HOMES:
+        return getattr(import_module(f"condcs.explore.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'condcs.explore' has no attribute {name!r}")
 
 

@@ -19,14 +19,8 @@ from condcs.nn.functional import AlignmentEstimator, LossKernel, MMDForm
 class _Loss(nn.Module):
     """A module whose options are its fields; numbers and rule names are all the state there is."""
 
-    function: ClassVar[Callable[..., Tensor]]
-
     def __post_init__(self) -> None:
         super().__init__()
-
-    def forward(self, *tensors: Any, **named: Any) -> Tensor:
-        """Return the value of a batch: its tensors, and weights by their names, are those of the function."""
-        return type(self).function(*tensors, **named, **self.options)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -42,9 +36,18 @@ class _Loss(nn.Module):
 class _FeatureLoss(_Loss):
     """A loss between two batches of features, by a function of `condcs.nn.functional`."""
 
+    function: ClassVar[Callable[..., Tensor]]
     bandwidth: Width = "joint_median"
     normalize: bool = False
     reduction: Reduction = "mean"
+
+    def forward(
+        self, source: Any, target: Any, weights_source: Tensor | None = None, weights_target: Tensor | None = None
+    ) -> Tensor:
+        """Return the divergence of two batches."""
+        return type(self).function(
+            source, target, weights_source=weights_source, weights_target=weights_target, **self.options
+        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -54,7 +57,7 @@ class CSLoss(_FeatureLoss):
     Parameters
     ----------
     bandwidth, normalize, reduction
-        As in `condcs.nn.functional.cs_loss`, whose tensors the module is called with.
+        As in `condcs.nn.functional.cs_loss`.
 
     Examples
     --------
@@ -74,7 +77,7 @@ class MMDLoss(_FeatureLoss):
     Parameters
     ----------
     bandwidth, normalize, reduction
-        As in `condcs.nn.functional.mmd_loss`, whose tensors the module is called with.
+        As in `condcs.nn.functional.mmd_loss`.
     """
 
     function = functional.mmd_loss
@@ -87,7 +90,7 @@ class JMMDLoss(_FeatureLoss):
     Parameters
     ----------
     bandwidth, normalize, reduction
-        As in `condcs.nn.functional.jmmd_loss`, whose tensors the module is called with.
+        As in `condcs.nn.functional.jmmd_loss`.
     """
 
     function = functional.jmmd_loss
@@ -107,7 +110,7 @@ class MKMMDLoss(_FeatureLoss):
     Parameters
     ----------
     bandwidth, multiples, normalize, reduction
-        As in `condcs.nn.functional.mk_mmd_loss`, whose tensors the module is called with.
+        As in `condcs.nn.functional.mk_mmd_loss`.
     """
 
     function = _mk_mmd_of_layers
@@ -121,14 +124,17 @@ class DJPMMDLoss(_Loss):
     Parameters
     ----------
     form, trade_off, bandwidth, normalize
-        As in `condcs.nn.functional.djp_mmd_loss`, whose tensors the module is called with.
+        As in `condcs.nn.functional.djp_mmd_loss`.
     """
 
-    function = functional.djp_mmd_loss
     form: MMDForm = "discriminative"
     trade_off: float = 0.1
     bandwidth: Width = "joint_median"
     normalize: bool = False
+
+    def forward(self, source: Tensor, y_source: Tensor, target: Tensor, y_target: Tensor) -> Tensor:
+        """Return the discrepancy of two labelled batches."""
+        return functional.djp_mmd_loss(source, y_source, target, y_target, **self.options)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -138,14 +144,17 @@ class CMMDLoss(_Loss):
     Parameters
     ----------
     regularization, bandwidth, bandwidth_y, normalize
-        As in `condcs.nn.functional.cmmd_loss`, whose tensors the module is called with.
+        As in `condcs.nn.functional.cmmd_loss`.
     """
 
-    function = functional.cmmd_loss
     regularization: float = 0.1
     bandwidth: Width = "joint_median"
     bandwidth_y: Width = 1.0
     normalize: bool = False
+
+    def forward(self, source: Tensor, y_source: Tensor, target: Tensor, y_target: Tensor) -> Tensor:
+        """Return the discrepancy of two labelled batches."""
+        return functional.cmmd_loss(source, y_source, target, y_target, **self.options)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -155,7 +164,7 @@ class ConditionalCSLoss(_Loss):
     Parameters
     ----------
     form, bandwidth_x, bandwidth_y, scale_x, scale_y, normalize, reduction
-        As in `condcs.nn.functional.conditional_cs_loss`, whose tensors the module is called with.
+        As in `condcs.nn.functional.conditional_cs_loss`.
 
     Examples
     --------
@@ -166,7 +175,6 @@ class ConditionalCSLoss(_Loss):
     True
     """
 
-    function = functional.conditional_cs_loss
     form: ResponseForm = "paper"
     bandwidth_x: Width = "median"
     bandwidth_y: Width = "median"
@@ -174,6 +182,10 @@ class ConditionalCSLoss(_Loss):
     scale_y: float = 2.0
     normalize: bool = False
     reduction: Reduction = "mean"
+
+    def forward(self, y_pred: Tensor, y_true: Tensor, x: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Return the divergence of predictions from the truth at these inputs."""
+        return functional.conditional_cs_loss(y_pred, y_true, x, weights=weights, **self.options)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -183,10 +195,9 @@ class ConditionalCSAlignment(_Loss):
     Parameters
     ----------
     marginal, conditional, estimator, bandwidth, bandwidth_y, normalize, reduction
-        As in `condcs.nn.functional.conditional_cs_alignment_loss`, whose tensors the module is called with.
+        As in `condcs.nn.functional.conditional_cs_alignment_loss`.
     """
 
-    function = functional.conditional_cs_alignment_loss
     marginal: float = 1.0
     conditional: float = 1.0
     estimator: AlignmentEstimator = "paper"
@@ -194,6 +205,19 @@ class ConditionalCSAlignment(_Loss):
     bandwidth_y: Width = 1.0
     normalize: bool = True
     reduction: Reduction = "mean"
+
+    def forward(
+        self,
+        source: Tensor,
+        y_source: Tensor,
+        target: Tensor,
+        y_target: Tensor,
+        weights_source: Tensor | None = None,
+        weights_target: Tensor | None = None,
+    ) -> Tensor:
+        """Return the divergence of two labelled batches."""
+        options = {"weights_source": weights_source, "weights_target": weights_target, **self.options}
+        return functional.conditional_cs_alignment_loss(source, y_source, target, y_target, **options)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -206,10 +230,9 @@ class ConditionalIndependencePenalty(_Loss):
     Parameters
     ----------
     form, bandwidth_y, bandwidth_x1, bandwidth_x2, kernel_y, kernel_x1, kernel_x2, reduction
-        As in `condcs.nn.functional.conditional_independence_loss`, whose tensors the module is called with.
+        As in `condcs.nn.functional.conditional_independence_loss`.
     """
 
-    function = functional.conditional_independence_loss
     form: PredictorForm = "corrected"
     bandwidth_y: Width = "median"
     bandwidth_x1: Width = "median"
@@ -218,6 +241,10 @@ class ConditionalIndependencePenalty(_Loss):
     kernel_x1: LossKernel = "gaussian"
     kernel_x2: LossKernel = "gaussian"
     reduction: Reduction = "mean"
+
+    def forward(self, y: Tensor, x1: Tensor, x2: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Return how much x2 adds about y beyond x1."""
+        return functional.conditional_independence_loss(y, x1, x2, weights=weights, **self.options)
 
 
 # The discrepancies of unsupervised domain adaptation, by method: what is added to the cross-entropy of the source.
