@@ -233,6 +233,8 @@ def test_row_numbers_and_seconds_were_taken_for_series(short, tmp_path):
     assert table.words() == (
         "2 series of 140 times (column 't'); 'row' only counts them and is left out; 1 hole in time, 20 times absent."
     )
+    write(file, [seconds, *short.T, np.arange(120), np.arange(120)], ["t", "a", "b", "row", "k"])
+    assert "'row', 'k' only count them and are left out" in read_series_table(str(file), SeriesOptions()).words()
     # A series that was asked for is a series, and so is one that grows unevenly.
     assert read_series_table(str(file), SeriesOptions(columns=("row", "a"))).names == ("row", "a")
     write(file, [np.cumsum(np.exp(short[:, 0])), short[:, 1]], ["a", "b"])

@@ -147,6 +147,8 @@ def test_effective_rows_of_clusters_were_counted_as_clusters():
     found = explain(x[0], y[0], x[1], y[1], **clusters, n_resamples=39, rng=0).diagnostics
     tested = conditional_test(x[0], y[0], x[1], y[1], **clusters, n_resamples=9, rng=0).diagnostics
     assert found["effective_rows"] == pytest.approx(tested["effective_rows"])
+    # x has not shifted: nearly all of the 120 rows, and more than the 40 clusters.
+    assert 100 < found["effective_rows"] <= 120
 
 
 def test_rows_of_a_cluster_were_taken_for_independent_ones():

@@ -87,7 +87,8 @@ class SeriesTable:
         if self.found_time is not None:
             words += f" (column {self.found_time!r})"
         if self.counters:
-            words += f"; {', '.join(map(repr, self.counters))} only counts them and is left out"
+            verbs = ("counts", "is") if len(self.counters) == 1 else ("count", "are")
+            words += f"; {', '.join(map(repr, self.counters))} only {verbs[0]} them and {verbs[1]} left out"
         if self.holes:
             many = "hole" if self.holes == 1 else "holes"
             words += f"; {self.holes:,} {many} in time, {self.absent:,} times absent"
