@@ -100,5 +100,6 @@ def _series_figure(names: Sequence[str], series: FloatArray) -> Any:
 
 
 def _series_caption(series: FloatArray) -> str:
-    words = f"The first {min(MOST_TIMES, len(series)):,} of {len(series):,} times"
+    n = len(series)
+    words = f"The first {MOST_TIMES:,} of {n:,} times" if n > MOST_TIMES else f"All {n:,} times"
     return f"{words}, the first {MOST_SERIES} series." if series.shape[1] > MOST_SERIES else f"{words}."
