@@ -56,7 +56,7 @@ print(peak() - before)
         pytest.param(FORWARD, 60, id="numpy"),
         # About ten arrays of 2^20 doubles, 8 MB each: 45 to 95 MB, by what the allocator gives back. Row blocks in
         # checkpoints, which keep what they were given, take 350 to 530.
-        pytest.param(BACKWARD, 200, id="torch-gradient"),
+        pytest.param(BACKWARD, 200, id="torch-gradient", marks=pytest.mark.slow),
         # As the compiler plans it, 280 MB.
         pytest.param(JAX_BACKWARD, 400, id="jax-gradient", marks=pytest.mark.slow),
     ],

@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING
 
 from condcs._core.settings import config_context
 from condcs._inference.conditional_tests import conditional_test, two_sample_test
-from condcs._inference.explain import Explanation, Region, explain
 from condcs._inference.independence_tests import PermutedMeasure, independence_test
-from condcs._inference.loss_split import LossChange, loss_change
 from condcs._inference.results import ConfidenceInterval, Estimate, TestResult
-from condcs._inference.witness import Witness, witness
 from condcs._kernels.bandwidths import bandwidth
 from condcs._measures.bregman import conditional_bregman
-from condcs._measures.chunked import chunked_divergence
 from condcs._measures.conditional import (
     conditional_cs,
     conditional_cs_predictors,
@@ -40,6 +36,10 @@ if TYPE_CHECKING:
     from condcs import nn as nn
     from condcs import report as report
     from condcs import timeseries as timeseries
+    from condcs._inference.explain import Explanation, Region, explain
+    from condcs._inference.loss_split import LossChange, loss_change
+    from condcs._inference.witness import Witness, witness
+    from condcs._measures.chunked import chunked_divergence
     from condcs._tables.sources import TableOptions
     from condcs.comparison._comparing import assert_same_relation, compare
     from condcs.comparison._groups import GroupComparison, compare_groups
@@ -108,12 +108,20 @@ _SUBPACKAGES = (
 
 _HOMES = {
     "Comparison": "comparison._result",
+    "Explanation": "_inference.explain",
     "GroupComparison": "comparison._groups",
     "Limits": "comparison._result",
+    "LossChange": "_inference.loss_split",
+    "Region": "_inference.explain",
     "TableOptions": "_tables.sources",
+    "Witness": "_inference.witness",
     "assert_same_relation": "comparison._comparing",
+    "chunked_divergence": "_measures.chunked",
     "compare": "comparison._comparing",
     "compare_groups": "comparison._groups",
+    "explain": "_inference.explain",
+    "loss_change": "_inference.loss_split",
+    "witness": "_inference.witness",
 }
 """Names that are imported when they are first used, and the modules that define them."""
 

@@ -142,6 +142,7 @@ class Track(gymnasium.Env):
         return np.array([self.place]), 0.0, False, False, {}
 
 
+@pytest.mark.slow
 def test_the_part_of_a_box_that_changed_is_named():
     def reverse(track):
         track.reversed_from = 0.8

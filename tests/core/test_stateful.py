@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from condcs._core.errors import DataError, ParameterError
-from condcs._measures.sliding_window import SlidingWindow
 from condcs.drift import ConditionalDriftDetector
 from condcs.explore import KernelTD, TransitionBuffer
 
@@ -19,7 +18,7 @@ def made(kind):
     return kind(8, 1, 1, bandwidth_x=0.3, bandwidth_y=0.3)
 
 
-KINDS = [ConditionalDriftDetector, KernelTD, SlidingWindow, TransitionBuffer]
+KINDS = [ConditionalDriftDetector, KernelTD, TransitionBuffer]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -57,6 +56,6 @@ def test_a_state_given_to_load_is_sent_to_from_state_dict():
 
 def test_a_file_of_another_class_is_refused(tmp_path):
     path = tmp_path / "state.npz"
-    made(SlidingWindow).save(path)
+    made(TransitionBuffer).save(path)
     with pytest.raises(DataError, match="`state` must come from"):
         KernelTD.load(path)

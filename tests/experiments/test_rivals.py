@@ -17,6 +17,7 @@ def two_samples(rng, n, change):
 
 
 @pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.slow
 def test_level_on_an_easy_null(name):
     """Rejections in 30 runs at level 0.05: below the 99.95% point of a binomial distribution."""
     found = []
@@ -135,6 +136,7 @@ def test_residuals_of_a_regression_are_those_without_the_row():
     np.testing.assert_allclose(rivals.regression(np.ones((12, 1)), y).residuals, y - others)
 
 
+@pytest.mark.slow
 def test_pcm_and_gcm_kept_no_level_where_the_samples_are_far_apart():
     """With in-sample residuals of bumps alone PCM rejected half of the nulls of S2U; 99.95% point of 40 runs."""
     for name in ("PCM", "GCM on ranks"):

@@ -8,7 +8,7 @@ import pytest
 
 from condcs._core.errors import CondcsError
 from condcs.explore import (
-    DivergenceToGo,
+    DivergenceReward,
     KernelAgent,
     KernelTD,
     RandomFeatures,
@@ -149,8 +149,11 @@ def test_parts_that_do_not_fit():
     known = Spaces.of(Toy(BOX, spaces.Discrete(3)))
     with pytest.raises(CondcsError, match="`value` must fit the environment"):
         KernelAgent(known, KernelTD(2, [[0.0], [1.0]]))
-    with pytest.raises(CondcsError, match="`buffer` must have 5 columns of x"):
-        DivergenceToGo(known, KernelTD(2, known.vectors), TransitionBuffer(10, 2, 2, bandwidth_x=0.1, bandwidth_y=0.1))
+    buffer = TransitionBuffer(10, 2, 2, bandwidth_x=0.1, bandwidth_y=0.1)
+    with pytest.raises(CondcsError, match="`reward` must have a buffer with 5 columns of x"):
+        KernelAgent(known, KernelTD(2, known.vectors), reward=DivergenceReward(buffer))
+    with pytest.raises(CondcsError, match="must go with measure"):
+        DivergenceReward(buffer, measure="joint_mmd", form="surprise")
     with pytest.raises(CondcsError, match="`epsilon` must be between 0 and 1"):
         KernelAgent(known, KernelTD(2, known.vectors), epsilon=2.0)
     with pytest.raises(CondcsError, match="`learn` must come after `act`"):

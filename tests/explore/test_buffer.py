@@ -103,7 +103,9 @@ def test_broken_states_are_refused(rng):
     with pytest.raises(DataError, match="Save it again"):
         TransitionBuffer.from_state_dict({k: v for k, v in state.items() if k != "numbers"})
     with pytest.raises(DataError, match="got 7 pushes"):
-        TransitionBuffer.from_state_dict({**state, "pushed": np.array([7, 3, 50, 0])})
+        TransitionBuffer.from_state_dict({**state, "pushed": np.array([7, 3, 50, 0, 0])})
+    with pytest.raises(DataError, match="got -1 pushes"):
+        TransitionBuffer.from_state_dict({**state, "pushed": np.array([-1, 3, 50, 0, 0])})
 
 
 @pytest.mark.parametrize(

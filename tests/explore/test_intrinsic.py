@@ -163,7 +163,7 @@ def test_continuous_actions_and_encoders():
     environment.reset(seed=0)
     rewards = [environment.step(np.array([a], np.float32))[4]["intrinsic_reward"] for a in np.linspace(-1, 0.9, 30)]
     assert np.isfinite(rewards).all()
-    assert environment.buffer.window.dim_x == 5
+    assert environment.buffer.dim_x == 5
     assert max(rewards) > 0
 
 

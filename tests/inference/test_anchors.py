@@ -15,8 +15,8 @@ from condcs._inference.smoothing import Smoother
 from condcs._inference.statistics import (
     AnchoredConditional,
     Anchors,
+    TestedMeasure,
     drawn_by_mass,
-    measured_pool,
     pool_statistic,
     total_divergence,
 )
@@ -39,7 +39,7 @@ def _pool(name, options, groups, weighted=False, rows=60):
     xs = [(f"x{g}", rng.normal(size=(rows, 2)) + 0.3 * g) for g in range(groups)]
     ys = [(f"y{g}", x[:, :1] + rng.normal(size=(rows, 1)) + 0.5 * g) for g, (_, x) in enumerate(xs)]
     weights = [(f"w{g}", rng.random(rows)) for g in range(groups)] if weighted else None
-    return measured_pool(MEASURES[name], xs, ys, dict(options), weights)
+    return TestedMeasure(MEASURES[name], options).pool(xs, ys, weights)
 
 
 def _labels(pool, count=5):
@@ -85,7 +85,7 @@ def test_the_divergence_by_anchors_is_right_on_average_even_where_low_rank_fails
     rng = np.random.default_rng(2)
     xs = [(name, rng.normal(size=(200, 6))) for name in ("xp", "xq")]
     ys = [(name, x[:, :1] + rng.normal(size=(200, 1))) for name, (_, x) in zip(("yp", "yq"), xs, strict=True)]
-    pool = measured_pool(MEASURES["conditional_euclidean"], xs, ys, {"bandwidth_x": 0.7})
+    pool = TestedMeasure(MEASURES["conditional_euclidean"], {"bandwidth_x": 0.7}).pool(xs, ys)
     exact = total_divergence(pool.observed(), symmetric=True)
     found = []
     for seed in range(60):

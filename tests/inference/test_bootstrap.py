@@ -7,7 +7,7 @@ import pytest
 
 import condcs
 from condcs._inference.resampling import Bootstrap, _RedrawnRows
-from condcs._inference.statistics import measured_pool
+from condcs._inference.statistics import TestedMeasure
 from condcs._measures.registry import MEASURES
 
 CASES = [
@@ -33,7 +33,7 @@ def test_values_of_redrawn_rows(measure, options, scale):
     chosen = MEASURES[measure]
     widths = {k: 1.0 for k in ("bandwidth", "bandwidth_x", "bandwidth_y") if k in chosen.options}
     parts = [[(f"{name}{s}", v[i]) for i, s in enumerate("pq")] for name, v in (("x", x), ("y", y))]
-    pool = measured_pool(chosen, parts[0] if chosen.takes_x else [], parts[1], {**options, **widths})
+    pool = TestedMeasure(chosen, {**options, **widths}).pool(parts[0] if chosen.takes_x else [], parts[1])
     rows = np.array([[*rng.integers(30, size=30), *(30 + rng.integers(24, size=24))] for _ in range(3)])
     found = _RedrawnRows(pool)(rows)
     for value, taken in zip(found, rows, strict=True):
@@ -46,6 +46,6 @@ def test_values_of_redrawn_rows(measure, options, scale):
 def test_rows_are_redrawn_within_groups():
     """With one distinct row in each group all redrawn samples are the same."""
     y = [("yp", np.zeros((5, 1))), ("yq", np.ones((7, 1)))]
-    pool = measured_pool(MEASURES["cs"], [], y, {"bandwidth": 1.0})
+    pool = TestedMeasure(MEASURES["cs"], {"bandwidth": 1.0}).pool([], y)
     values = Bootstrap(pool)(np.random.default_rng(0), 60)
     np.testing.assert_allclose(values, 1.0, rtol=1e-12)

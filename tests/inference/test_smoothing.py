@@ -56,6 +56,36 @@ def test_smooth_functions_of_x_are_found(columns, function, left):
     assert residuals.std() < left * y.std()
 
 
+@pytest.mark.parametrize(
+    ("function", "left"),
+    [
+        (lambda x, logs: logs[:, 0] * logs[:, 1], 0.2),
+        (lambda x, logs: np.sin(2 * logs[:, 0]) + logs[:, 1], 0.1),
+        (lambda x, logs: x[:, 0] - x[:, 2], 0.01),
+        (lambda x, logs: x[:, 0] * x[:, 1], 0.01),
+    ],
+)
+def test_functions_of_skewed_inputs_are_found(function, left):
+    """In its own units nearly all of a lognormal column lies in one place: a product of logarithms was not seen."""
+    logs = np.random.default_rng(8).normal(size=(400, 3))
+    x = np.exp(1.2 * logs)
+    y = function(x, logs)[:, None]
+    residuals, _ = Smoother(x, [False] * 3).residuals(y)
+    assert residuals.std() < left * y.std()
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_few_columns_of_many_are_found(columns):
+    """Splines of eight columns have few knots each, or a penalty for all: a third of an absolute value was left."""
+    x = np.random.default_rng(9).normal(size=(300, 8))
+    y = np.abs(x[:, :columns]).sum(axis=1)[:, None]
+    noisy = y + 0.5 * np.random.default_rng(10).normal(size=(300, 20))
+    left = [Smoother(x, [False] * 8, single=single).residuals(noisy)[0].mean(axis=1) for single in (False, True)]
+    # What all of the targets have in common beside a twentieth of the variance of their noise.
+    common = [values.var() - 0.25 / 20 for values in left]
+    assert common[1] < 0.6 * common[0]
+
+
 def test_slopes_that_differ_by_category_are_found():
     rng = np.random.default_rng(3)
     category = rng.integers(4, size=300)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from condcs._core.settings import config_context
-from condcs._inference.statistics import Regrouped, measured_pool, pool_statistic, total_divergence
+from condcs._inference.statistics import Regrouped, TestedMeasure, pool_statistic, total_divergence
 from condcs._measures.registry import MEASURES
 
 VARIANTS = [(name, {}) for name in MEASURES] + [
@@ -31,7 +31,7 @@ def make_pool(name, options, sizes, seed=0):
     rng = np.random.default_rng(seed)
     xs = [(f"x{g}", rng.normal(size=(n, 3))) for g, n in enumerate(sizes)]
     ys = [(f"y{g}", rng.normal(size=(n, 1))) for g, n in enumerate(sizes)]
-    return measured_pool(MEASURES[name], xs if MEASURES[name].takes_x else [], ys, dict(options))
+    return TestedMeasure(MEASURES[name], options).pool(xs if MEASURES[name].takes_x else [], ys)
 
 
 @pytest.mark.parametrize("sizes", [(40, 25), (25, 20, 15)], ids=["two", "three"])
@@ -88,7 +88,7 @@ def outlying_pool(sizes, **options):
     x[0], x[-1], x[5:10] = 400.0, -900.0, 60 * rng.normal(size=(5, 2))
     spans = np.cumsum((0, *sizes))
     parts = [[(f"{name}{g}", v[a:b]) for g, (a, b) in enumerate(pairwise(spans))] for name, v in (("x", x), ("y", y))]
-    return measured_pool(MEASURES["conditional_cs"], *parts, {"bandwidth_x": 0.5, "bandwidth_y": 1.0, **options})
+    return TestedMeasure(MEASURES["conditional_cs"], {"bandwidth_x": 0.5, "bandwidth_y": 1.0, **options}).pool(*parts)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +125,6 @@ def test_rows_of_an_absent_category_add_nothing():
     x, y = np.repeat(["a", "b", "c"], [30, 27, 3])[:, None], rng.normal(size=(60, 1))
     order = rng.permutation(60)
     parts = [[(name, v[order[:40]]), (name, v[order[40:]])] for name, v in (("x", x), ("y", y))]
-    pool = measured_pool(MEASURES["conditional_cs"], *parts, {"kernel_x": "delta", "bandwidth_y": 1.0})
+    pool = TestedMeasure(MEASURES["conditional_cs"], {"kernel_x": "delta", "bandwidth_y": 1.0}).pool(*parts)
     labels = np.array([rng.permutation(pool.labels) for _ in range(30)])
     np.testing.assert_allclose(pool_statistic(pool)(labels), Regrouped(pool)(labels), rtol=0, atol=1e-12)

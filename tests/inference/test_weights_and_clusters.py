@@ -8,7 +8,7 @@ from condcs._core.errors import CondcsWarning
 from condcs._inference.propensities import fitted_propensity
 from condcs._inference.resampling import Bootstrap
 from condcs._inference.smoothing import ClusterMeans, Smoother, designs_of_clusters
-from condcs._inference.statistics import Regrouped, measured_pool, pool_statistic
+from condcs._inference.statistics import Regrouped, TestedMeasure, pool_statistic
 from condcs._inference.views import adjusted_response, sample_contrasts
 from condcs._inference.weights_and_clusters import weighted_units
 from condcs._measures.registry import MEASURES
@@ -33,7 +33,7 @@ def test_weighted_labellings_are_those_of_the_plain_way(name):
     rng = np.random.default_rng(0)
     xs = [(f"x{g}", rng.normal(size=(30, 2))) for g in range(2)]
     ys = [(f"y{g}", rng.normal(size=(30, 1))) for g in range(2)]
-    pool = measured_pool(MEASURES[name], xs, ys, {}, [(f"w{g}", rng.random(30)) for g in range(2)])
+    pool = TestedMeasure(MEASURES[name], {}).pool(xs, ys, [(f"w{g}", rng.random(30)) for g in range(2)])
     labels = np.array([pool.labels, *(rng.permutation(pool.labels) for _ in range(4))])
     fast = pool_statistic(pool)(labels)
     np.testing.assert_allclose(fast, Regrouped(pool)(labels), atol=1e-12)
@@ -180,7 +180,7 @@ def test_the_interval_draws_whole_clusters():
     clusters = np.repeat(np.arange(60), 4)
     x, y = (np.repeat(rng.normal(size=(60, 1)), 4, axis=0) for _ in range(2))
     parts = [("xp", x[:120]), ("xq", x[120:])], [("yp", y[:120]), ("yq", y[120:])]
-    pool = measured_pool(MEASURES["conditional_cs"], *parts, {})
+    pool = TestedMeasure(MEASURES["conditional_cs"], {}).pool(*parts)
     by_row, by_cluster = (Bootstrap(pool, own)(np.random.default_rng(0), 60) for own in (None, clusters))
     # Of 4 equal rows a mean has 4 times the variance of 4 rows; deviations of 60 draws err by a tenth.
     assert by_cluster.std() > 1.5 * by_row.std()

@@ -107,18 +107,6 @@ def prediction_error(bonus: Any, seen: Any) -> Any:
 
 
 @compiled
-def reward_of(bonus: Any, agent: Any, seen: Any, action: Any, upcoming: Any) -> Any:
-    """Record a transition and return the reward to learn from."""
-    if bonus.kind == COUNT:
-        index = bin_of(upcoming, bonus.bins, bonus.resolution)
-        bonus.counts[index] += 1
-        return 1.0 / math.sqrt(bonus.counts[index])
-    if bonus.kind == PREDICTION:
-        return prediction_error(bonus, upcoming)
-    return intrinsic_reward(agent, seen, action, upcoming, 0.0)
-
-
-@compiled
 def _until_goal(room: Any, agent: Any, bonus: Any, state: Any, steps: int, rng: Any) -> Any:
     """Return the number of steps to the goal, at most `steps`, and whether it was reached."""
     values, scale = agent.values, 1.0 / agent.options[BANDWIDTH]
@@ -126,7 +114,7 @@ def _until_goal(room: Any, agent: Any, bonus: Any, state: Any, steps: int, rng: 
     observe(room, state, seen)
     is_random = agent.options[EPSILON] >= 1.0
     if not is_random:
-        kernel_td.look(values, 0, seen, scale)
+        kernel_td.look(values, kernel_td.HERE, seen, scale)
     for t in range(steps):
         if is_random:
             action = int(rng.integers(0, room.actions.shape[0]))
@@ -135,8 +123,16 @@ def _until_goal(room: Any, agent: Any, bonus: Any, state: Any, steps: int, rng: 
         reached = step(room, state, action, t, rng)
         observe(room, state, upcoming)
         if not is_random:
-            kernel_td.look(values, 1, upcoming, scale)
-            reward = reward_of(bonus, agent, seen, room.actions[action], upcoming)
+            kernel_td.look(values, kernel_td.AHEAD, upcoming, scale)
+            # Here, not in a function of its own: each level of calls optimises all that is below it once more.
+            if bonus.kind == COUNT:
+                index = bin_of(upcoming, bonus.bins, bonus.resolution)
+                bonus.counts[index] += 1
+                reward = 1.0 / math.sqrt(bonus.counts[index])
+            elif bonus.kind == PREDICTION:
+                reward = prediction_error(bonus, upcoming)
+            else:
+                reward = intrinsic_reward(agent, seen, room.actions[action], upcoming, 0.0)
             kernel_td.learn(values, action, reward, reached)
             kernel_td.advance(values)
         seen[:] = upcoming

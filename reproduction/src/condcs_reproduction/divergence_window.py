@@ -20,7 +20,7 @@ from scipy.spatial.distance import cdist
 from condcs._core.arrays import BoolArray, FloatArray
 from condcs._core.errors import BandwidthWarning
 from condcs._kernels.bandwidths import bandwidth
-from condcs._measures.sliding_window import NEW, OLD, SlidingWindow
+from condcs._measures import sliding_loops
 from condcs.drift._reference_regression import RegressionFitter
 
 _REFERENCE_ROWS, _STREAM_WINDOWS = 400, 4
@@ -33,56 +33,70 @@ class ContextWindow:
     r"""Squared MMD of y between a window and a reference, conditional on x, on average over the window's inputs.
 
     With Gram matrices K of x and L of y and :math:`w(c) = (K + \lambda n I)^{-1} k(c)` in each sample, the embedding of
-    y given c is :math:`\sum_i w_i(c) \, l(y_i)`. It takes a Cholesky factor: it is made anew every five rows only.
+    y given c is :math:`\sum_i w_i(c) \, l(y_i)`. The statistic is made anew every five rows only.
     """
 
     def __init__(self, rows: FloatArray, dim_x: int, size: int, widths: tuple[float, float]) -> None:
         self._x, self._y, self._widths, self._dim_x = rows[:, :dim_x], rows[:, dim_x:], widths, dim_x
-        self._rows: deque[FloatArray] = deque(maxlen=size)
-        self._factor, self._L, self._count, self._value = self._ridged(self._x), self._gram(self._y, self._y, 1), 0, 0.0
+        self._inverse, self._L = np.linalg.inv(self._ridged(self._x)), self._gram(self._y, self._y, 1)
+        self._new: list[FloatArray] = []
+        self._seen: deque[tuple[FloatArray, FloatArray, FloatArray, float]] = deque(maxlen=size)
+        self._value = np.nan
 
     def push(self, row: FloatArray) -> float:
         """Add a recent row, in place of the oldest if there are enough; return the statistic, NaN until then."""
-        self._rows.append(row)
-        self._count += 1
-        if len(self._rows) < (self._rows.maxlen or 0):
-            return np.nan
-        if self._count % _STEP == 0:
-            recent = np.array(self._rows)
-            x, y = recent[:, : self._dim_x], recent[:, self._dim_x :]
-            K, L = self._gram(x, x, 0), self._gram(y, y, 1)
-            own = cho_solve(self._ridged(x), K)
-            before = cho_solve(self._factor, self._gram(self._x, x, 0))
-            cross = self._gram(self._y, y, 1)
-            parts = (before * (self._L @ before)).sum() + (own * (L @ own)).sum() - 2 * (before * (cross @ own)).sum()
-            self._value = float(parts) / len(x)
+        self._new.append(row)
+        if len(self._new) == _STEP:
+            rows = np.array(self._new)
+            self._new.clear()
+            # What the reference expects at an input does not change: it is computed once for every row.
+            before = self._inverse @ self._gram(self._x, rows[:, : self._dim_x], 0)
+            cross = self._gram(self._y, rows[:, self._dim_x :], 1)
+            squares = (before * (self._L @ before)).sum(axis=0)
+            self._seen.extend(zip(rows, before.T, cross.T, squares, strict=True))
+            if len(self._seen) == self._seen.maxlen:
+                self._value = self._statistic()
         return self._value
+
+    def _statistic(self) -> float:
+        rows, before, cross, squares = (np.array(part) for part in zip(*self._seen, strict=True))
+        x, y = rows[:, : self._dim_x], rows[:, self._dim_x :]
+        own = cho_solve(cho_factor(self._ridged(x)), self._gram(x, x, 0))
+        parts = squares.sum() + (own * (self._gram(y, y, 1) @ own)).sum() - 2 * (own * (cross @ before.T)).sum()
+        return float(parts) / len(x)
 
     def _gram(self, a: FloatArray, b: FloatArray, side: int) -> FloatArray:
         return np.asarray(np.exp(-0.5 * cdist(a, b, "sqeuclidean") / self._widths[side] ** 2))
 
-    def _ridged(self, x: FloatArray) -> Any:
-        return cho_factor(self._gram(x, x, 0) + _RIDGE * len(x) * np.eye(len(x)))
+    def _ridged(self, x: FloatArray) -> FloatArray:
+        return self._gram(x, x, 0) + _RIDGE * len(x) * np.eye(len(x))
 
 
 class ReferenceWindow:
     """A fixed reference, the old group, and a sliding window of recent rows, the new one, compared at every step."""
 
     def __init__(self, rows: FloatArray, dim_x: int, size: int, widths: tuple[Any, Any]) -> None:
-        dim_y = rows.shape[1] - dim_x
-        self._window = SlidingWindow(len(rows) + size, dim_x, dim_y, bandwidth_x=widths[0], bandwidth_y=widths[1])
-        for row in rows:
-            self._window.append(row, OLD)
+        dims = (dim_x, rows.shape[1] - dim_x)
+        columns = [np.broadcast_to(np.asarray(w, np.float64), d) for w, d in zip(widths, dims, strict=True)]
+        self.sums = sliding_loops.empty_window(len(rows) + size, dim_x, np.concatenate(columns))
+        for slot, row in enumerate(rows):
+            sliding_loops.put_in(self.sums, slot, row, 0)
+            sliding_loops.mend(self.sums)
         self._n_reference, self._size, self._pushed = len(rows), size, 0
 
     def push(self, row: FloatArray) -> float:
         """Add a recent row, in place of the oldest if there are enough; return the divergence, NaN until then."""
+        slot = self._n_reference + self._pushed % self._size
         if self._pushed >= self._size:
-            self._window.replace(self._n_reference + self._pushed % self._size, row, NEW)
-        else:
-            self._window.append(row, NEW)
+            sliding_loops.take_out(self.sums, slot)
+        sliding_loops.put_in(self.sums, slot, row, 1)
+        sliding_loops.mend(self.sums)
         self._pushed += 1
-        return self._window.divergence() if self._pushed >= self._size else np.nan
+        if self._pushed < self._size:
+            return np.nan
+        # One row more is summed afresh: those of the reference, which stay for ever, would gather rounding.
+        sliding_loops.refresh_row(self.sums, self._pushed % (self._n_reference + self._size))
+        return float(sliding_loops.conditional_cs(self.sums))
 
 
 class DivergenceWindow:

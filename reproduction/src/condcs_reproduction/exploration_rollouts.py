@@ -20,7 +20,7 @@ from condcs.explore._agents import METHODS as OWN_METHODS
 from condcs.explore._agents import hyperparameters
 from condcs.explore._buffer import BUFFER_MEASURES, neighbour_divergence
 from condcs.explore._kernel_td import AHEAD, CURRENT, HERE
-from condcs.explore._local_reward import local_reward
+from condcs.explore._rewards import local_reward
 from condcs.explore._spaces import EnvironmentName
 from condcs_reproduction.exploration_environments import MAZE, Environment, observe, step
 

@@ -1,6 +1,7 @@
 """Scenarios in which tests of p(y|x) = q(y|x), and of independence given z, must keep their level or show their power.
 
-All of them were written down, each with what is expected of it, before any of them was run. A *null* changes how x is
+All of them were written down, each with what is expected of it, before any of them was run (but for those of the kind
+"skewed", which are there because an earlier version had failed in others like them). A *null* changes how x is
 distributed and leaves p(y|x) alone; an *alternative* changes p(y|x) as well. Scenarios of one kind (what the columns
 are, and how x changes) belong together: a test that breaks its level in a null is no rival in the alternatives of its
 kind.
@@ -47,8 +48,9 @@ class Scenario:
     name, about, expected : str
         A name, what it is, and what was expected before the first run.
     kind : str
-        What the columns are: "numeric", "label" (the response), "mixed" (inputs) or "several" (responses); and how x
-        changes: "columns" (each by itself), "joint" (how columns go together, or waves) or "far" (little overlap).
+        What the columns are: "numeric", "skewed" (inputs), "label" (the response), "mixed" (inputs) or "several"
+        (responses); and how x changes: "columns" (each by itself), "joint" (how columns go together, or waves) or "far"
+        (little overlap).
     inputs, response : callable
         How x and y are drawn.
     rows : tuple of int
@@ -141,6 +143,21 @@ def lognormal(d: int, shift: float) -> Inputs:
     return lambda rng, n, second: np.exp(rng.normal(size=(n, d)) + shift * second)
 
 
+def lognormal_chain(rng: np.random.Generator, n: int, second: bool) -> FloatArray:
+    """Draw exponentials of three normal columns; then the first moves, and the second follows it."""
+    logs = rng.normal(size=(n, 3))
+    logs[:, 1] += 0.8 * second * logs[:, 0]
+    logs[:, 0] += 0.5 * second
+    return np.exp(1.2 * logs)
+
+
+def one_heavy_column(rng: np.random.Generator, n: int, second: bool) -> FloatArray:
+    """Draw a column with very heavy tails and two normal ones; then it follows the second."""
+    x = rng.normal(size=(n, 3))
+    x[:, 0] = np.sinh(2 * (x[:, 0] + 0.6 * second * x[:, 1]))
+    return x
+
+
 def category_and_number(shifts: Sequence[float]) -> Inputs:
     """Draw equally frequent categories and a normal number, which moves by another amount in each category."""
 
@@ -196,6 +213,10 @@ def _additive(x: FloatArray) -> FloatArray:
 
 def _product(rng: np.random.Generator, x: FloatArray, second: bool) -> FloatArray:
     return np.asarray(x[:, 0] * x[:, 1] + 0.5 * rng.normal(size=len(x)))
+
+
+def _product_of_logs(rng: np.random.Generator, x: FloatArray, second: bool) -> FloatArray:
+    return np.asarray(np.log(x[:, 0]) * np.log(x[:, 1]) / 1.44 + 0.5 * rng.normal(size=len(x)))
 
 
 def _sum(rng: np.random.Generator, x: FloatArray, second: bool) -> FloatArray:
@@ -504,6 +525,22 @@ NULLS: tuple[Scenario, ...] = (
         lambda rng, x, second: np.column_stack([x[:, 0] + rng.normal(size=len(x)), flip(rng, 2 * x[:, 1])]),
         label_y=(1,),
     ),
+    Scenario(
+        "lognormal inputs, product",
+        "d 3, lognormal x; the logarithm of one column moves and comes to carry another; y is their product.",
+        "In its own units nearly all of x lies in one place: regressions on it are blind there.",
+        "skewed, joint",
+        lognormal_chain,
+        _product_of_logs,
+    ),
+    Scenario(
+        "one heavy column",
+        "d 3, a column with very heavy tails comes to follow a normal one; y is a product of its order and that one.",
+        "As before, with one such column among others.",
+        "skewed, joint",
+        one_heavy_column,
+        lambda rng, x, second: np.arcsinh(x[:, 0]) * x[:, 1] / 2 + x[:, 2] + 0.5 * rng.normal(size=len(x)),
+    ),
 )
 
 ALTERNATIVES: tuple[Scenario, ...] = (
@@ -778,6 +815,15 @@ ALTERNATIVES: tuple[Scenario, ...] = (
         lambda rng, x, second: _number_and_label(rng, x, 1.5 if second else 0.0),
         power=0.45,
         label_y=(1,),
+    ),
+    Scenario(
+        "lognormal inputs, mean",
+        "d 3, inputs as in the null of that name; the mean of y rises by .25.",
+        "A contrast of residuals sees it, if the regression sees the product.",
+        "skewed, joint",
+        lognormal_chain,
+        lambda rng, x, second: _product_of_logs(rng, x, second) + 0.25 * second,
+        power=0.70,
     ),
 )
 

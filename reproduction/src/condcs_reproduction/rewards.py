@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from condcs._core.arrays import FloatArray
 from condcs_reproduction.changing_rooms import ROOMS, changing_room
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
+
+if TYPE_CHECKING:
+    from condcs.explore._buffer import TransitionBuffer
 
 FORMS = {
     "level": "level (the paper's)",
@@ -45,8 +48,8 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Walk at random, the goal being an ordinary cell, and return the mean reward of each form in parts of the walk."""
+    from condcs.explore import LocalReward
     from condcs.explore._buffer import TransitionBuffer
-    from condcs.explore._local_reward import LocalReward
     from condcs_reproduction.changing_room_rollouts import step
 
     room = changing_room(arguments["room"])
@@ -75,7 +78,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     return {form: values.reshape(-1, part).mean(axis=1).tolist() for form, values in paid.items()}
 
 
-def _progress(buffer: Any) -> float:
+def _progress(buffer: TransitionBuffer) -> float:
     """Return how much better the whole buffer predicts the last response than its old half does, both without it.
 
     Predictions are kernel averages; a prediction counts with the kernel between it and the response.
@@ -83,8 +86,8 @@ def _progress(buffer: Any) -> float:
     n = len(buffer)
     if n < 4:
         return 0.0
-    values, group, width = buffer.window.arrays.values[:, :n], buffer.window.arrays.group[:n], 0.1
-    slot, dim_x = (buffer.pushed - 1) % buffer.size, buffer.window.dim_x
+    values, group, width = buffer.window.values[:, :n], buffer.window.group[:n], 0.1
+    slot, dim_x = (buffer.pushed - 1) % buffer.size, buffer.dim_x
     x, y = values[:dim_x], values[dim_x:]
     near = np.exp(-0.5 * (((x - x[:, [slot]]) / width) ** 2).sum(axis=0))
     near[slot] = 0.0

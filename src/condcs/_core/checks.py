@@ -11,13 +11,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from condcs._core.arrays import AnyArray, Array, Backend, backend_of
+from condcs._core.arrays import AnyArray, Array, Backend, as_numpy, backend_of
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
 
 Choice = TypeVar("Choice", bound=str)
 
 Parts = Sequence[tuple[str, Any]]
 """The arguments that hold one variable of each group, with their names: ``[("xp", xp), ("xq", xq)]``."""
+
+
+def numpy_parts(**arrays: Any) -> Parts:
+    """Return arguments with their names, tensors as numpy arrays: tests resample values and need no gradients."""
+    return [(name, as_numpy(array)) for name, array in arrays.items()]
 
 
 @dataclass(frozen=True)

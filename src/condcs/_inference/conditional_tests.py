@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from condcs._core.arrays import Array, FloatArray, IntArray, LabelArray
-from condcs._core.checks import Parts, check_choice
+from condcs._core.checks import Parts, check_choice, numpy_parts
 from condcs._core.errors import ParameterError, ShapeError, public
 from condcs._core.progress import part_of_the_work
 from condcs._inference.anchors import drawn_anchors
@@ -32,7 +32,6 @@ from condcs._inference.statistics import (
     MeasuredPool,
     TestedMeasure,
     anchored_pool,
-    as_numpy,
     pool_statistic,
     pooled_variables,
 )
@@ -184,8 +183,8 @@ def conditional_test(
     resampling = Resampling.checked(n_resamples, rng, n_jobs, progress)
     x_parts, y_parts = _parts(xp, yp, xq, yq)
     rows = RowOptions(
-        [("weights_p", as_numpy(weights_p)), ("weights_q", as_numpy(weights_q))],
-        [("clusters_p", as_numpy(clusters_p)), ("clusters_q", as_numpy(clusters_q))],
+        numpy_parts(weights_p=weights_p, weights_q=weights_q),
+        numpy_parts(clusters_p=clusters_p, clusters_q=clusters_q),
     )
     rows.check(tested.measure, len(x_parts), all_views=views == "all", propensity=propensity)
     with resampling.threads():
@@ -239,7 +238,7 @@ def two_sample_test(
     tested = TestedMeasure.of(measure, options, takes_x=False)
     resampling = Resampling.checked(n_resamples, rng, n_jobs, progress)
     with resampling.threads():
-        pools = tested.pools([], [("yp", as_numpy(yp)), ("yq", as_numpy(yq))])
+        pools = tested.pools([], numpy_parts(yp=yp, yq=yq))
         draw = label_sampler("permutation", None, pools.first.labels, rng=resampling.rng)
         return run_test(pools, draw, "permutation", {}, resampling)
 
@@ -301,19 +300,18 @@ def _every_view(
     if not tested.measure.gram:
         # Covariances and distances that no double can hold are refused, before any work; kernels have no such limits.
         check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
-    flags = x.labels or (False,) * values.shape[1]
     if isinstance(propensity, Ground):
         # Other questions were asked about the same inputs before.
         smoother, propensity = propensity.smoother, propensity.propensity
     else:
-        smoother = Smoother(values, flags, clusters)
+        smoother = Smoother(values, x.labels, clusters)
     response: Response
     found: Propensity
     # The two lines of defence do not know of each other: each may have a thread of its own.
     response, found = on_threads(
         lambda defence: defence(),
         [
-            (partial(adjusted_response, responses, y.labels or (False,) * responses.shape[1], smoother),),
+            (partial(adjusted_response, responses, y.labels, smoother),),
             (partial(chosen_propensity, propensity, values, smoother, clusters, pool.labels, len(pool.sizes), rng),),
         ],
     )
@@ -321,9 +319,9 @@ def _every_view(
     if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
         # Rows keep their weights, so that labels must be redrawn given these as well.
         inputs = np.column_stack([values, log_weights(weights)])
-        known = Smoother(inputs, (*flags, False), clusters)
+        known = Smoother(inputs, (*x.labels, False), clusters)
         found = chosen_propensity(propensity, inputs, known, clusters, pool.labels, len(pool.sizes), rng)
-    if not all(y.labels or (False,)):
+    if not all(y.labels):
         pool = tested.pool(x_parts, _split(response.adjusted, y_parts, y.sizes), rows.weights)
     contrasts = weighted_units(sample_contrasts(response, smoother, found.of_rows), weights, clusters)
     return EveryView(anchored_pool(pool.with_weights(weights), rng), contrasts, found, anchors)
@@ -357,10 +355,10 @@ def _relabelling(
 ) -> tuple[Callable[[int], LabelArray], dict[str, Any]]:
     """Return how labels are redrawn, and what the result says about it."""
     x, _ = pooled_variables(pool)
-    values, flags = np.asarray(x.values, dtype=np.float64), x.labels or (False,) * x.values.shape[1]
+    values = np.asarray(x.values, dtype=np.float64)
     if null != "propensity":
-        return label_sampler(null, values, pool.labels, categorical=flags, rng=rng), {}
-    found = chosen_propensity(propensity, values, Smoother(values, flags), None, pool.labels, len(pool.sizes), rng)
+        return label_sampler(null, values, pool.labels, categorical=x.labels, rng=rng), {}
+    found = chosen_propensity(propensity, values, Smoother(values, x.labels), None, pool.labels, len(pool.sizes), rng)
     warn_if_unreliable(found)
     return partial(found.draw, rng=rng), found.diagnostics
 
@@ -395,7 +393,7 @@ def _parts(xp: Any, yp: Any, xq: Any, yq: Any) -> tuple[Parts, Parts]:
                 "Pass conditional_test([(x1, y1), (x2, y2), ...]), or xp, yp, xq and yq."
             )
         return (
-            [(f"xp[{i}][0]", as_numpy(x)) for i, (x, _) in enumerate(xp)],
-            [(f"xp[{i}][1]", as_numpy(y)) for i, (_, y) in enumerate(xp)],
+            numpy_parts(**{f"xp[{i}][0]": x for i, (x, _) in enumerate(xp)}),
+            numpy_parts(**{f"xp[{i}][1]": y for i, (_, y) in enumerate(xp)}),
         )
-    return [("xp", as_numpy(xp)), ("xq", as_numpy(xq))], [("yp", as_numpy(yp)), ("yq", as_numpy(yq))]
+    return numpy_parts(xp=xp, xq=xq), numpy_parts(yp=yp, yq=yq)

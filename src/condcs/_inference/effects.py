@@ -28,8 +28,9 @@ import numpy as np
 from condcs._core.arrays import BoolArray, FloatArray, IntArray, RealArray
 from condcs._core.settings import one_blas_thread
 from condcs._inference.propensities import Propensity, chosen_propensity
-from condcs._inference.results import Estimate
-from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoother, left_out
+from condcs._inference.results import Estimate, around, in_units, plain, within
+from condcs._inference.smoothing import ClusterMeans, Design, Smoother, largest_size, left_out, ridge_shrinkages
+from condcs._inference.views import MEAN_SHARE
 
 _MOST_FUNCTIONS, _ROWS_PER_FUNCTION = 60, 15
 _MOST_LEVERAGE = 0.9
@@ -38,8 +39,6 @@ _RESAMPLES = 200
 _POWER = 0.8
 _PART = 0.1
 """Share of the rows of a change that is confined to a part of x."""
-_MEAN_WEIGHT = 0.4
-"""Share of the level that a change of the mean has in the combined test."""
 
 _PENALTIES = 10.0 ** np.arange(-3.0, 4.01, 0.5)
 _LEAST_LEFT = 0.05
@@ -252,8 +251,7 @@ def _error(design: Design, targets: FloatArray, units: Units) -> float:
 
 def _shrinkages(spectrum: FloatArray, units: int) -> FloatArray:
     """Return what each ridge penalty keeps along each direction (p x penalties); the last one keeps nothing."""
-    found = spectrum[:, None] / (spectrum[:, None] + _PENALTIES)
-    return np.column_stack([found[:, found.sum(axis=0) <= MOST_FREEDOM * units], np.zeros(len(spectrum))])
+    return np.column_stack([ridge_shrinkages(spectrum, _PENALTIES, units), np.zeros(len(spectrum))])
 
 
 def _ridge(functions: RealArray, target: FloatArray, own: BoolArray, units: Units) -> LeftOutFit:
@@ -415,11 +413,11 @@ class Effect:
         spread = self.spread
         return {
             "response": self.name,
-            "size": _plain(self.size),
-            "average": None if self.average is None else _plain(self.average),
+            "size": plain(self.size),
+            "average": None if self.average is None else plain(self.average),
             "spread": None
             if spread is None
-            else {"reference": spread.before, "current": spread.now, "change": _plain(spread.change)},
+            else {"reference": spread.before, "current": spread.now, "change": plain(spread.change)},
             "detectable": self.detectable,
             "detectable_in_a_tenth_of_the_rows": self.detectable_in_part,
         }
@@ -441,8 +439,7 @@ def measure_effect(
     `steps` says by how much the mean changed in places with sharp bounds. Smooth regressions cannot follow these and
     would leave them as a larger spread.
     """
-    # Squares of large numbers would overflow.
-    unit = float(np.abs(columns).max()) or 1.0
+    unit = largest_size(columns)
     residuals = _Residuals.of(support, columns / unit, rng)
     z, stricter = _normal_quantile(confidence_level), _normal_quantile((1 + confidence_level) / 2)
     # Labels of several kinds: each share that one loses another gains.
@@ -458,7 +455,7 @@ def measure_effect(
         # Rows drawn again: what errors of the regressions add is of the second order, but not nothing.
         means = MeansOnSupport.of(support, columns[:, 0] / unit, _RESAMPLES, rng, residuals.regressions)
         error = float((means.redrawn[2] - means.redrawn[1]).std())
-        average = _times(unit, mean, mean - z * error, mean + z * error)
+        average = in_units(around(mean, z * error), unit)
         low = max(low, abs(mean) - stricter * error)
         value = max(value, np.sqrt(max(mean**2 - error**2, 0.0)))
     high = max(high, low)
@@ -470,13 +467,13 @@ def measure_effect(
             first, second = support.regressions(level, support.design(level))
             own = level - np.where(support.second, second.values, first.values)
         # Mean and spread are two claims about one response: this one must not come from looking twice.
-        before, now, *change = _spread(support, own, stricter, rng)
-        spread = Spread(unit * before, unit * now, _times(unit, *change))
-    size = _times(scale, np.clip(value, low, high), low, high)
+        before, now, change = _spread(support, own, stricter, rng)
+        spread = Spread(unit * before, unit * now, in_units(change, unit))
+    size = in_units(Estimate(min(max(value, low), high), low, high), scale)
     if not numeric:
         # A share changes by no more than 1.
-        size, average = _clipped(size), None if average is None else _clipped(average)
-    detectable = scale * float(np.sqrt((errors**2).sum())) * _power_units(alpha * _MEAN_WEIGHT)
+        size, average = within(size, -1, 1), None if average is None else within(average, -1, 1)
+    detectable = scale * float(np.sqrt((errors**2).sum())) * _power_units(alpha * MEAN_SHARE)
     return Effect(
         name,
         size,
@@ -595,21 +592,13 @@ def _functions(support: CommonSupport, surprises: FloatArray) -> FloatArray:
 
 def _spread(
     support: CommonSupport, residuals: FloatArray, z: float, rng: np.random.Generator
-) -> tuple[float, float, float, float, float]:
+) -> tuple[float, float, Estimate]:
     """Return standard deviations over the common support, before and now, and their difference with its interval."""
     means = MeansOnSupport.of(support, residuals**2, _RESAMPLES, rng)
     before, now = np.sqrt(np.maximum(means.observed[1:3], 0.0))
     draws = np.sqrt(np.maximum(means.redrawn[1:3], 0.0))
     reach = z * float((draws[1] - draws[0]).std())
-    return float(before), float(now), float(now - before), float(now - before - reach), float(now - before + reach)
-
-
-def _times(unit: float, *ends: Any) -> Estimate:
-    return Estimate(*(float(unit * end) for end in ends))
-
-
-def _clipped(estimate: Estimate) -> Estimate:
-    return Estimate(*(float(np.clip(end, -1.0, 1.0)) for end in estimate))
+    return float(before), float(now), around(now - before, reach)
 
 
 def _normal_quantile(confidence_level: float) -> float:
@@ -624,7 +613,3 @@ def _power_units(level: float) -> float:
     from scipy.special import ndtri
 
     return float(-ndtri(level / 2) + ndtri(_POWER))
-
-
-def _plain(estimate: Estimate) -> dict[str, Any]:
-    return {"value": estimate.value, "interval": [estimate.low, estimate.high]}

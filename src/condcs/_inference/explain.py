@@ -18,6 +18,7 @@ from condcs._core.checks import (
     check_same_rows,
     check_variable,
     label_names,
+    numpy_parts,
 )
 from condcs._core.errors import ParameterError, public
 from condcs._core.printable import alike
@@ -34,7 +35,7 @@ from condcs._inference.regions import (
     honest_boxes,
     response_features,
 )
-from condcs._inference.statistics import as_numpy
+from condcs._inference.smoothing import largest_size
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._kernels.log_kernels import Kernel, check_kernel
 from condcs._measures.inputs import Inputs
@@ -257,9 +258,8 @@ def explain(
     check_alpha(alpha)
     _check_enough(check_integer("n_resamples", n_resamples, 1), alpha)
     generator = check_rng(rng)
-    x_parts: Parts = [("xp", as_numpy(xp)), ("xq", as_numpy(xq))]
-    y_parts: Parts = [("yp", as_numpy(yp)), ("yq", as_numpy(yq))]
-    weight_parts: Parts = [("weights_p", as_numpy(weights_p)), ("weights_q", as_numpy(weights_q))]
+    x_parts, y_parts = numpy_parts(xp=xp, xq=xq), numpy_parts(yp=yp, yq=yq)
+    weight_parts = numpy_parts(weights_p=weights_p, weights_q=weights_q)
     inputs = Inputs.of(*(a for _, a in (*x_parts, *y_parts, *weight_parts)))
     x, y = (
         _variable(inputs, parts, role, kernel)
@@ -267,14 +267,13 @@ def explain(
     )
     check_same_rows(x, x_parts, y, y_parts)
     weights = inputs.weights(weight_parts, x.sizes).weights
-    cluster_parts: Parts = [("clusters_p", as_numpy(clusters_p)), ("clusters_q", as_numpy(clusters_q))]
     ground = Ground.of(
         np.asarray(x.values, np.float64),
         x.labels,
         (x.sizes[0], x.sizes[1]),
         generator,
         weights=None if weights is None else np.asarray(weights, np.float64),
-        clusters=checked_clusters(cluster_parts, x.sizes),
+        clusters=checked_clusters(numpy_parts(clusters_p=clusters_p, clusters_q=clusters_q), x.sizes),
         propensity=propensity,
     )
     warn_if_unreliable(ground.propensity)
@@ -498,7 +497,7 @@ def _explained(x: FloatArray, box: Box, s: FloatArray, v: FloatArray) -> float:
 
 def deviation(values: FloatArray) -> float:
     """Return the standard deviation, of numbers whose squares are none as well."""
-    top = max(float(np.abs(values).max()), np.finfo(float).tiny)
+    top = largest_size(values)
     return float(np.std(values / top)) * top
 
 
@@ -562,7 +561,7 @@ class _Column:
 
 def _moments(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
     """Mean and standard deviation; squares of large numbers would overflow."""
-    top = max(float(np.abs(values).max()), np.finfo(float).tiny)
+    top = largest_size(values)
     mean = float(weights @ (values / top))
     return mean * top, float(np.sqrt(weights @ (values / top - mean) ** 2)) * top
 

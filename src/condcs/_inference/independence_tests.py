@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import Array, FloatArray, IntArray, RealArray, ranked
+from condcs._core.arrays import Array, FloatArray, IntArray, RealArray, as_numpy, ranked
 from condcs._core.checks import Groups, Parts, Variable, check_choice, check_integer, check_same_rows
 from condcs._core.errors import ParameterError, public
 from condcs._core.progress import RESAMPLES_REMEDY, progress_bar, report_done
@@ -32,7 +32,6 @@ from condcs._inference.resampling import (
 )
 from condcs._inference.results import TestResult
 from condcs._inference.smoothing import Smoother
-from condcs._inference.statistics import as_numpy
 from condcs._inference.views import (
     AnchoredContrasts,
     Contrasts,
@@ -316,9 +315,9 @@ def _by_signs(roles: Roles, resampling: Resampling) -> TestResult:
     for role in ("y", "given"):
         check_same_rows(checked["x"], parts["x"], checked[role], parts[role])
     x, y, z = (np.asarray(v.values, dtype=np.float64) for v in checked.values())
-    labels = [v.labels or (False,) * v.values.shape[1] for v in checked.values()]
+    labels = [v.labels for v in checked.values()]
     n = len(x)
-    smoother = Smoother(z, labels[2])
+    smoother = Smoother(z, labels[2], single=True)
     first, second = (adjusted_response(v, own, smoother) for v, own in ((x, labels[0]), (y, labels[1])))
     contrasts = dependence_contrasts(first, second, smoother.residuals(wave_features(x, labels[0]))[0], smoother)
     anchors = drawn_anchors(n, resampling.rng)
@@ -406,8 +405,7 @@ def _adjusted(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoother
 
 
 def _smoother(z: Variable) -> Smoother:
-    values = np.asarray(z.values, dtype=np.float64)
-    return Smoother(values, z.labels or (False,) * values.shape[1])
+    return Smoother(np.asarray(z.values, dtype=np.float64), z.labels)
 
 
 def _permutations(

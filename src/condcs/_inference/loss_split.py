@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import NUMPY, Array, FloatArray
-from condcs._core.checks import check_integer, check_rng, check_same_rows, check_variable
+from condcs._core.checks import check_integer, check_rng, check_same_rows, check_variable, numpy_parts
 from condcs._core.errors import ShapeError, public
 from condcs._core.printable import alike
 from condcs._inference.effects import CommonSupport, MeansOnSupport, common_support, some_rows
-from condcs._inference.results import Estimate, check_level
+from condcs._inference.results import Estimate, around, check_level, plain
 from condcs._inference.smoothing import Smoother
-from condcs._inference.statistics import as_numpy
 from condcs._kernels.log_kernels import Kernel, check_kernel
 
 MOST_ROWS = 20_000
@@ -89,7 +88,7 @@ class LossChange:
         """Return everything as plain values."""
         found: dict[str, Any] = {"before": self.before, "now": self.now, "confidence_level": self.confidence_level}
         for name, part in {"total": self.total, **self.parts}.items():
-            found[name] = {"value": part.value, "interval": [part.low, part.high]}
+            found[name] = plain(part)
         return found
 
 
@@ -149,8 +148,7 @@ def loss_change(
     check_integer("n_resamples", n_resamples, 50)
     generator = check_rng(rng)
     option = check_kernel("kernel_x", kernel_x)
-    x_parts = [("xp", as_numpy(xp)), ("xq", as_numpy(xq))]
-    loss_parts = [("loss_p", as_numpy(loss_p)), ("loss_q", as_numpy(loss_q))]
+    x_parts, loss_parts = numpy_parts(xp=xp, xq=xq), numpy_parts(loss_p=loss_p, loss_q=loss_q)
     x = check_variable(
         x_parts, NUMPY, np.float64, labels=option.labels, kernel_option=option.option, min_rows=FEWEST_ROWS
     )
@@ -175,8 +173,7 @@ def split_change(
 
     def estimate(name: str) -> Estimate:
         reach = student_quantile(confidence_level, influence[name]) * float(draws[name].std())
-        value = float(values[name])
-        return Estimate(value, value - reach, value + reach)
+        return around(float(values[name]), reach)
 
     return LossChange(
         **{name: estimate(name) for name in ("total", *PARTS)},

@@ -17,8 +17,8 @@ from itertools import pairwise
 import numpy as np
 
 from condcs._core.arrays import BoolArray, FloatArray, IntArray, LabelArray, RealArray
-from condcs._core.checks import check_choice, check_integer, label_type
-from condcs._core.errors import DataError, ParameterError
+from condcs._core.checks import check_integer, label_type
+from condcs._core.errors import ParameterError
 from condcs._core.settings import current_settings
 from condcs._inference.smoothing import in_deviations
 
@@ -30,7 +30,6 @@ NULLS = ("propensity", "permutation", "local")
 CELL_ROWS = 10
 """Fewest rows of a cell of the local null."""
 
-_SMALLEST_GROUP = 2
 # Share of its natural variance that the imbalance of x keeps in a redrawn sample. At 0.2 tests are conservative.
 _KEPT_VARIANCE = 0.05
 # Proposed exchanges of a chain, per row.
@@ -42,32 +41,13 @@ def label_sampler(
     x: FloatArray | None,
     groups: LabelArray,
     *,
-    neighbours: int = CELL_ROWS,
     categorical: Sequence[bool] | None = None,
     rng: np.random.Generator,
 ) -> Draw:
-    """Return a function that permutes the group labels of the pooled rows, everywhere or within cells of x.
+    """Return a function that permutes group labels: everywhere ("permutation") or within cells of x ("local").
 
-    Parameters
-    ----------
-    null : {"permutation", "local"}
-        Which null.
-    x : array, shape (n, d), float64
-        Pooled inputs, labels coded as numbers. "permutation" does without.
-    groups : array of int, shape (n,)
-        Group of each pooled row, 0 to G - 1.
-    neighbours : int
-        For "local": fewest rows of a cell. Cells come from splitting at the median of the widest column until they
-        would become smaller, and hold less than twice as many.
-    categorical : sequence of bool, optional
-        Which columns of `x` are labels; none by default.
-    rng : Generator
-        Where the randomness comes from.
-
-    Returns
-    -------
-    callable
-        ``draw(count)`` gives an int8 array (count, n); int32 for more than 127 groups. Groups keep their sizes.
+    Groups are numbered 0 to G - 1 and keep their sizes; draws are int8, int32 for more than 127 groups. `categorical`
+    says which columns of x are labels, none by default.
 
     Examples
     --------
@@ -76,20 +56,13 @@ def label_sampler(
     >>> draw(4).sum(axis=1).tolist()
     [2, 2, 2, 2]
     """
-    check_choice("null", null, ("permutation", "local"))
-    groups = np.asarray(groups)
     count = int(groups.max()) + 1
-    sizes = np.bincount(groups, minlength=count)
-    if sizes.min() < _SMALLEST_GROUP:
-        raise DataError(f"every group must have at least 2 rows, got {int(sizes.min())}. Collect more observations.")
     labels = groups.astype(label_type(count))
     if null == "permutation":
         return lambda number: rng.permuted(np.broadcast_to(labels, (number, len(labels))), axis=1)
-    if x is None:
-        raise ParameterError(f'`null`="{null}" must have an x to condition on, got None. Pass null="permutation".')
-    check_integer("neighbours", neighbours, 2)
+    assert x is not None
     flags = np.zeros(x.shape[1], bool) if categorical is None else np.asarray(categorical, bool)
-    return LocalDraws(x, flags, labels, count, neighbours, rng)
+    return LocalDraws(x, flags, labels, count, rng)
 
 
 class LocalDraws:
@@ -112,22 +85,14 @@ class LocalDraws:
         Observed labels, 0 to `count` - 1.
     count : int
         Number of groups.
-    neighbours : int
-        Fewest rows of a cell.
     rng : Generator
         Where the randomness comes from.
     """
 
     def __init__(
-        self,
-        x: FloatArray,
-        categorical: BoolArray,
-        labels: LabelArray,
-        count: int,
-        neighbours: int,
-        rng: np.random.Generator,
+        self, x: FloatArray, categorical: BoolArray, labels: LabelArray, count: int, rng: np.random.Generator
     ) -> None:
-        cells = median_cells(x, categorical, neighbours)
+        cells = median_cells(x, categorical, CELL_ROWS)
         self._cells, self._rng, self._count = cells, rng, count
         self._size = np.bincount(cells)
         self._first = np.concatenate([[0], np.cumsum(self._size)[:-1]])
@@ -217,27 +182,11 @@ def median_cells(x: FloatArray, categorical: BoolArray, smallest: int) -> IntArr
 
 
 def local_permutations(x1: FloatArray, *, neighbours: int, count: int, rng: np.random.Generator) -> IntArray:
-    """Permutations for the null "y independent of x2 given x1": each row receives the index of a neighbour in x1.
+    """Permutations (count x n) for the null "y independent of x2 given x1": each row receives the index of a neighbour.
 
-    Rows come in random order and take a random one of their nearest neighbours (themselves included) that nobody has
-    taken yet, or any if all are taken, so that indices repeat as little as possible (Runge 2018). Columns are compared
-    in units of their standard deviation. Cost O(n log n) for the neighbours, then O(count n k).
-
-    Parameters
-    ----------
-    x1 : array, shape (n, d)
-        What is conditioned on.
-    neighbours : int
-        Neighbours to choose from, the row itself included; at most n.
-    count : int
-        Number of draws.
-    rng : Generator
-        Where the randomness comes from.
-
-    Returns
-    -------
-    array of int, shape (count, n)
-        One draw per row.
+    Rows come in random order and take a random one of their nearest neighbours in x1 (n x d), themselves included, that
+    nobody has taken yet, or any if all are taken, so that indices repeat as little as possible (Runge 2018). Columns
+    are compared in units of their standard deviation. Cost O(n log n) for the neighbours, then O(count n k).
 
     Examples
     --------
@@ -276,28 +225,10 @@ def circular_shifts(n: int, *, minimum_offset: int, count: int, rng: np.random.G
 
 
 def shifted_windows(n: int, *, window: int, minimum_offset: int, count: int, rng: np.random.Generator) -> IntArray:
-    """Draw the starts of two windows of a pair of series, far enough apart to have nothing to do with each other.
+    """Draw the starts (count x 2) of windows of two series of length n, too far apart to have to do with each other.
 
     The paper's surrogates: x[i : i + window] with y[j : j + window], (i, j) uniform among the pairs with
     |i - j| >= `minimum_offset`.
-
-    Parameters
-    ----------
-    n : int
-        Length of the series.
-    window : int
-        Length of the windows.
-    minimum_offset : int
-        Least distance between the starts.
-    count : int
-        Number of draws.
-    rng : Generator
-        Where the randomness comes from.
-
-    Returns
-    -------
-    array of int, shape (count, 2)
-        Starts i and j.
 
     Examples
     --------

@@ -22,7 +22,15 @@ from condcs._core.errors import BalanceWarning, DataError, OverlapWarning, Param
 from condcs._core.settings import one_blas_thread
 from condcs._inference.anchors import over_rows, total
 from condcs._inference.resampling import combined_evidence
-from condcs._inference.smoothing import MOST_FREEDOM, ClusterMeans, Design, Smoother, designs_of_clusters, left_out
+from condcs._inference.smoothing import (
+    MOST_FREEDOM,
+    ClusterMeans,
+    Design,
+    Smoother,
+    designs_of_clusters,
+    left_out,
+    ridge_shrinkages,
+)
 
 Rows = slice | IntArray
 Surprises = Callable[[Rows], list[FloatArray]]
@@ -404,16 +412,14 @@ def _path(designs: list[Design], target: FloatArray) -> Iterator[_Logistic]:
 def _squared_error(design: Design, target: FloatArray) -> float:
     centred = target - target.mean()
     n, along = len(target), design.along(centred)
-    shrinkages = [design.spectrum / (design.spectrum + penalty) for penalty in _PENALTIES]
-    shrinkages = [s for s in shrinkages if s.sum() <= MOST_FREEDOM * n]
-    if not shrinkages:
+    shrinkages = ridge_shrinkages(design.spectrum, np.array(_PENALTIES), n)
+    if not shrinkages.shape[1]:
         return np.inf
-    shrinkage = np.column_stack(shrinkages)
 
     def errors(rows: slice) -> FloatArray:
         basis = np.asarray(design.basis[rows], np.float64)
-        left = centred[rows, None] - basis @ (shrinkage * along[:, None])
-        return np.asarray((left_out(left, 1 / n + basis**2 @ shrinkage) ** 2).sum(axis=0))
+        left = centred[rows, None] - basis @ (shrinkages * along[:, None])
+        return np.asarray((left_out(left, 1 / n + basis**2 @ shrinkages) ** 2).sum(axis=0))
 
     return float(total(errors, n).min())
 

@@ -30,8 +30,8 @@ from condcs._core.arrays import BoolArray, FloatArray, IntArray, LabelArray, Rea
 from condcs._core.settings import one_blas_thread
 from condcs._inference.anchors import over_rows
 from condcs._inference.propensities import Propensity, chosen_propensity, independent_draws
-from condcs._inference.results import Estimate
-from condcs._inference.smoothing import ClusterMeans, Smoother
+from condcs._inference.results import Estimate, around, in_units, within
+from condcs._inference.smoothing import ClusterMeans, Smoother, largest_size
 
 Kind = Literal["mean", "spread", "shape", "share"]
 
@@ -305,7 +305,7 @@ def _shares(codes: FloatArray, column: int, smoother: Smoother) -> list[Feature]
 
 def _standardised(values: FloatArray, smoother: Smoother) -> tuple[RealArray, RealArray]:
     """Numbers minus their regression on x, clipped, and the same in units of the spread that x explains; 0 if none."""
-    scaled = values / max(float(np.abs(values).max()), np.finfo(float).tiny)
+    scaled = values / largest_size(values)
     left = smoother.residuals(scaled[:, None])[0][:, 0]
     # What x explains to the last digits leaves rounding errors, which are no response.
     if left.std() <= _NEGLIGIBLE * scaled.std():
@@ -578,8 +578,7 @@ def mean_steps(ground: Ground, values: FloatArray) -> FloatArray:
     They are the best of all rows, tested or not: smooth regressions cannot follow a step, and what they leave of one
     would look like a larger spread.
     """
-    # In units of the largest value, whose square may be too large for a number.
-    unit = max(float(np.abs(values).max()), np.finfo(float).tiny)
+    unit = largest_size(values)
     plain, _ = _standardised(values, ground.smoother)
     left = ground.smoother.residuals(values[:, None] / unit)[0][:, 0]
     u, w, search = ground.surprise, ground.weights, ground.search(slice(None))
@@ -655,8 +654,7 @@ class RegionEffects:
     """
 
     def __init__(self, ground: Ground, values: FloatArray, reach: float) -> None:
-        # In units of the largest value, whose square may be too large or too small for a number.
-        self.unit = max(float(np.abs(values).max()), np.finfo(float).tiny)
+        self.unit = largest_size(values)
         scaled = values / self.unit
         # Each row is left out of its own fit, which would take a part of the difference along.
         self.left = ground.smoother.residuals(scaled[:, None])[1][:, 0]
@@ -676,11 +674,10 @@ class RegionEffects:
             variance = self._square(own, weights * (left - average)) / weights.sum() ** 2
             values.append(level + average)
             errors.append(float(np.sqrt(variance * _small_sample(weights))))
-        before, now = (self._around(value, error) for value, error in zip(values, errors, strict=True))
-        change = self._around(values[1] - values[0], math.hypot(*errors))
+        before, now, change = self._estimates(values, errors)
         if label is not None:
-            return Change("share", column, label, _clipped(before, 0), _clipped(now, 0), _clipped(change, -1))
-        return Change("mean", column, None, *(_times(e, self.unit) for e in (before, now, change)))
+            return Change("share", column, label, within(before, 0, 1), within(now, 0, 1), within(change, -1, 1))
+        return Change("mean", column, None, *(in_units(e, self.unit) for e in (before, now, change)))
 
     def spread(self, column: str, rows: BoolArray) -> Change:
         """Return the standard deviation about the regression, with intervals on the scale of its logarithm."""
@@ -692,10 +689,8 @@ class RegionEffects:
             error = np.sqrt(self._square(own, weights * (squares - variance))) / (2 * variance * weights.sum())
             logs.append(0.5 * float(np.log(variance * _small_sample(weights))))
             errors.append(float(error))
-        before, now = (self._around(value, error) for value, error in zip(logs, errors, strict=True))
-        change = self._around(logs[1] - logs[0], math.hypot(*errors))
-        before, now, change = (Estimate(*(math.exp(v) for v in e)) for e in (before, now, change))
-        return Change("spread", column, None, _times(before, self.unit), _times(now, self.unit), change)
+        before, now, change = (Estimate(*map(math.exp, e)) for e in self._estimates(logs, errors))
+        return Change("spread", column, None, in_units(before, self.unit), in_units(now, self.unit), change)
 
     def _group(self, rows: BoolArray, group: int) -> tuple[BoolArray, FloatArray, FloatArray]:
         own = rows & (self.labels == group)
@@ -707,8 +702,10 @@ class RegionEffects:
             terms = np.bincount(self.units[rows], weights=terms)
         return float((terms**2).sum())
 
-    def _around(self, value: float, error: float) -> Estimate:
-        return Estimate(value, value - self.reach * error, value + self.reach * error)
+    def _estimates(self, values: list[float], errors: list[float]) -> list[Estimate]:
+        """Return what was before, what is now, and the difference, from the values and errors of both samples."""
+        every = [*zip(values, errors, strict=True), (values[1] - values[0], math.hypot(*errors))]
+        return [around(value, self.reach * error) for value, error in every]
 
 
 def _positive(weights: FloatArray) -> FloatArray:
@@ -719,11 +716,3 @@ def _positive(weights: FloatArray) -> FloatArray:
 def _small_sample(weights: FloatArray) -> float:
     rows = weights.sum() ** 2 / (weights**2).sum()
     return float(rows / (rows - 1)) if rows > 1.5 else 3.0
-
-
-def _times(estimate: Estimate, factor: float) -> Estimate:
-    return Estimate(*(factor * value for value in estimate))
-
-
-def _clipped(estimate: Estimate, low: float) -> Estimate:
-    return Estimate(*(float(np.clip(value, low, 1.0)) for value in estimate))

@@ -255,22 +255,8 @@ def pvalue(statistic: float, null_distribution: FloatArray, *, rounding: float =
 
     Two values tie if they differ by at most 1e-10 of the larger of the statistic and the median resampled value (both
     without sign), or by the rounding error. So the unit of the data does not matter, and one resampled value that lies
-    far out does not turn others into ties.
-
-    Parameters
-    ----------
-    statistic : float
-        The value on the data.
-    null_distribution : array
-        The values on resamples.
-    rounding : float
-        Absolute rounding error of the values.
-
-    Raises
-    ------
-    DataError
-        If the statistic or one of the resampled values is not a finite number. NaN is never >= anything: it would get
-        the smallest p-value.
+    far out does not turn others into ties. Values that are not finite are an error: NaN is never >= anything, and would
+    get the smallest p-value.
 
     Examples
     --------

@@ -29,6 +29,26 @@ class Estimate(NamedTuple):
     high: float
 
 
+def around(value: float, reach: float) -> Estimate:
+    """Return an estimate whose interval reaches equally far up and down."""
+    return Estimate(float(value), float(value - reach), float(value + reach))
+
+
+def in_units(estimate: Estimate, unit: float) -> Estimate:
+    """Return an estimate that was made in some unit of y in units of y itself."""
+    return Estimate(*(float(unit * end) for end in estimate))
+
+
+def within(estimate: Estimate, low: float, high: float) -> Estimate:
+    """Return an estimate whose value and ends are cut off at what is possible."""
+    return Estimate(*(float(min(max(end, low), high)) for end in estimate))
+
+
+def plain(estimate: Estimate) -> dict[str, Any]:
+    """Return value and interval as plain values."""
+    return {"value": estimate.value, "interval": [estimate.low, estimate.high]}
+
+
 def check_level(confidence_level: Any) -> float:
     """Return the level of an interval as a float, or raise if it does not lie between 0 and 1."""
     if (

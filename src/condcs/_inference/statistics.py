@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from condcs._core.arrays import Array, FloatArray, IntArray, LabelArray
+from condcs._core.arrays import FloatArray, IntArray, LabelArray
 from condcs._core.checks import Groups, Parts, Variable, check_choice, label_type
 from condcs._core.errors import DataError, ParameterError
 from condcs._core.progress import report_done
@@ -34,7 +34,7 @@ from condcs._measures.formulas import (
     linear_interaction,
     linear_pooled_interaction,
 )
-from condcs._measures.inputs import ConditionalProblem, MarginalProblem, NumericProblem, Problem
+from condcs._measures.inputs import ConditionalProblem, MarginalProblem, NumericProblem, Problem, regrouped
 from condcs._measures.neighbours import joint_and_marginal_points
 from condcs._measures.registry import MEASURES, Measure
 
@@ -120,7 +120,7 @@ class MeasuredPool:
         if isinstance(self.problem, ConditionalProblem):
             found = {"bandwidth_x": self.problem.x.widths, "bandwidth_y": self.problem.y.widths}
         elif isinstance(self.problem, MarginalProblem):
-            found = {"bandwidth": self.problem.widths}
+            found = {"bandwidth": self.problem.y.widths}
         else:
             found = {}
         return {name: widths for name, widths in found.items() if widths is not None}
@@ -156,14 +156,6 @@ class MeasuredPool:
     def observed(self) -> FloatArray:
         """Return the divergences between all pairs of groups as given (G x G)."""
         return np.asarray(self.measure.pairs(self.problem, **self.options), dtype=np.float64)
-
-
-def measured_pool(
-    measure: Measure, x_parts: Parts, y_parts: Parts, options: dict[str, Any], weight_parts: Parts | None = None
-) -> MeasuredPool:
-    """Check the samples and split the options into those of the kernels and those of the measure."""
-    weights = [("weights", None)] * len(y_parts) if weight_parts is None else weight_parts
-    return MeasuredPool(measure, *measure.problem(x_parts, y_parts, weights, options))
 
 
 class MeasuredPools(NamedTuple):
@@ -218,8 +210,9 @@ class TestedMeasure:
         ]
 
     def pool(self, x_parts: Parts, y_parts: Parts, weight_parts: Parts | None = None) -> MeasuredPool:
-        """Check the samples, and pool them with the kernels of the measure."""
-        return measured_pool(self.measure, x_parts, y_parts, dict(self.options), weight_parts)
+        """Check the samples, and split the options into those of the kernels and those of the measure."""
+        weights = [("weights", None)] * len(y_parts) if weight_parts is None else weight_parts
+        return MeasuredPool(self.measure, *self.measure.problem(x_parts, y_parts, weights, dict(self.options)))
 
     def pools(self, x_parts: Parts, y_parts: Parts) -> MeasuredPools:
         """Return one pool, or one for each of several multiples of the median bandwidths."""
@@ -298,20 +291,9 @@ class Regrouped:
         problem, count = self.pool.problem, len(self.pool.sizes)
         order: IntArray = np.argsort(labels, kind="stable")
         order = order if rows is None else rows[order]
-        weights = problem.groups.weights
         sizes = tuple(int(s) for s in np.bincount(labels, minlength=count))
-        groups = Groups(sizes, None if weights is None else weights[order])
-        regrouped: Any
-        if isinstance(problem, ConditionalProblem):
-            x = replace(problem.x, kernel=problem.x.kernel.take(order))
-            y = replace(problem.y, kernel=problem.y.kernel.take(order))
-            regrouped = replace(problem, x=x, y=y, groups=groups)
-        elif isinstance(problem, MarginalProblem):
-            regrouped = replace(problem, kernel=problem.kernel.take(order), groups=groups)
-        else:
-            x_values, y_values = (replace(v, values=v.values[order]) for v in (problem.x, problem.y))
-            regrouped = replace(problem, x=x_values, y=y_values, groups=groups)
-        return np.asarray(self.pool.measure.pairs(regrouped, **self.pool.options), dtype=np.float64)
+        relabelled = regrouped(problem, order, sizes)
+        return np.asarray(self.pool.measure.pairs(relabelled, **self.pool.options), dtype=np.float64)
 
 
 class CovarianceMoments:
@@ -624,7 +606,7 @@ class MarginalGram(_Tiled):
     def __init__(self, pool: MeasuredPool) -> None:
         problem = pool.problem
         if isinstance(problem, MarginalProblem):
-            kernel = problem.kernel
+            kernel = problem.y.kernel
         else:
             assert isinstance(problem, ConditionalProblem)
             kernel = product([problem.x.kernel, problem.y.kernel])
@@ -825,13 +807,3 @@ def pool_statistic(pool: MeasuredPool) -> PoolStatistic:
     # The pooled estimate of a pair leaves out the rows of other groups: no single sum serves all pairs.
     pooled_pairs = pool.options.get("estimator") == "pooled" and len(pool.sizes) > 2
     return Regrouped(pool) if correntropy or pooled_pairs else makers[pool.measure.name](pool)
-
-
-def as_numpy(array: Array) -> Array:
-    """Take tensors to numpy; tests resample values and need no gradients. Everything else is left as it is."""
-    from condcs._core.arrays import backend_of
-
-    if array is None:
-        return None
-    backend = backend_of(array)
-    return array if backend.name == "numpy" else backend.to_numpy(array)

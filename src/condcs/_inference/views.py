@@ -34,11 +34,11 @@ from functools import cached_property
 
 import numpy as np
 
-from condcs._core.arrays import BoolArray, FloatArray, IntArray, RealArray, ranked
+from condcs._core.arrays import BoolArray, FloatArray, IntArray, RealArray
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference.anchors import total
 from condcs._inference.propensities import Surprises
-from condcs._inference.smoothing import Smoother, in_deviations, median_square, squared_distances
+from condcs._inference.smoothing import Smoother, in_deviations, median_square, normal_scores, squared_distances
 from condcs._kernels.log_kernels import pivoted_cholesky
 from condcs._kernels.row_sums import exp_in_place
 
@@ -46,9 +46,10 @@ WEIGHTS = {"linear": 6.0, "spread": 2.0, "shape": 2.0, "amplitude": 0.5, "spread
 """How much a view counts in the combination, 1 if not said. Changes of the spread and of the shape are seen by one view
 each, while most changes of the mean are seen by several."""
 
-_MEAN_SHARE = 0.6
-"""Share of the mean in all weights. Changes of the mean are what is looked for most often, and there single-purpose
-tests are sharpest; what it costs the other views is little."""
+MEAN_SHARE = 0.6
+"""Share of the mean in all weights, and so of the level: a mean that no other view sees is found where its own p-value
+is about so much of the level. Changes of the mean are what is looked for most often, and there single-purpose tests are
+sharpest; what it costs the other views is little."""
 
 _NORMAL_SCORES_GAIN = 0.02
 """Share of the variance by which normal scores must be explained better than the values to take their place."""
@@ -103,13 +104,13 @@ def view_weights(names: Sequence[str]) -> FloatArray:
     """Return how much each view counts in the combination."""
     weights = np.array([WEIGHTS.get(name, 1.0) for name in names])
     mean = np.array([name == "mean" for name in names])
-    weights[mean] = _MEAN_SHARE / (1 - _MEAN_SHARE) * weights[~mean].sum()
+    weights[mean] = MEAN_SHARE / (1 - MEAN_SHARE) * weights[~mean].sum()
     return weights
 
 
-def adjusted_values(y: FloatArray, labels: Sequence[bool] | None, smoother: Smoother) -> FloatArray | None:
+def adjusted_values(y: FloatArray, labels: Sequence[bool], smoother: Smoother) -> FloatArray | None:
     """Subtract the regression on x from every column of numbers; None if there is none."""
-    numeric = ~np.asarray(labels or (False,) * y.shape[1], bool)
+    numeric = ~np.asarray(labels, bool)
     if not numeric.any():
         return None
     numbers, scale = _in_units(y[:, numeric])
@@ -123,7 +124,7 @@ def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother)
     """Subtract the regression on x from every column of y, and from the features of its kernels."""
     flags = np.asarray(labels, bool)
     numbers, scale = _in_units(y[:, ~flags])
-    scores, codes, count = _normal_scores(numbers), y[:, flags].T, numbers.shape[1]
+    scores, codes, count = normal_scores(numbers), y[:, flags].T, numbers.shape[1]
     indicators = [(c[:, None] == np.unique(c)).astype(np.float64) for c in codes]
     # Two categories have one indicator between them.
     indicators = [block[:, 1:] if block.shape[1] == 2 else block for block in indicators]
@@ -372,7 +373,7 @@ def wave_features(values: FloatArray, labels: Sequence[bool]) -> RealArray:
     Waves along x have their place on x itself; on what a regression leaves of x their phase would change with z.
     """
     flags = np.asarray(labels, bool)
-    scores = _normal_scores(values[:, ~flags])
+    scores = normal_scores(values[:, ~flags])
     return _kernel_features(scores, values[:, flags].T, _WAVES, _median_square(scores), _NARROW_FEATURES)
 
 
@@ -486,12 +487,6 @@ def _unused(left: RealArray, deleted: RealArray) -> RealArray:
     known = deleted != 0
     shares = np.where(known, left / np.where(known, deleted, 1.0), 1.0)
     return np.asarray(np.clip(shares, 0.0, 1.0).mean(axis=1))
-
-
-def _normal_scores(y: FloatArray) -> FloatArray:
-    from scipy.special import ndtri
-
-    return np.asarray(ndtri(ranked(y)))
 
 
 def _clip(residuals: RealArray, at: float) -> RealArray:

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import NUMPY, Array, ByValue, FloatArray, IntArray, LabelArray, backend_of, logsumexp
+from condcs._core.arrays import NUMPY, Array, ByValue, FloatArray, IntArray, LabelArray, as_numpy, backend_of, logsumexp
 from condcs._core.checks import Groups, check_choice, check_integer, check_rng
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, public, warn_caller
 from condcs._core.settings import current_settings, one_blas_thread
+from condcs._inference import anchors
 from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.propensities import chosen_propensity
 from condcs._inference.results import check_level
 from condcs._inference.smoothing import Smoother
-from condcs._inference.statistics import as_numpy
 from condcs._inference.views import adjusted_values
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, LogKernel, pivoted_cholesky
@@ -169,9 +169,8 @@ def witness(
     problem = conditional_problem(x_parts, [("yp", yp), ("yq", yq)], weight_parts, **options)
     variable, kernel, n = problem.x.variable, problem.x.kernel, problem.groups.n
     values = np.asarray(variable.values, np.float64)
-    flags = variable.labels or (False,) * values.shape[1]
     labels = np.repeat(np.arange(2), problem.groups.sizes)
-    smoother = Smoother(values, flags) if adjust or (count and null == "propensity") else None
+    smoother = Smoother(values, variable.labels) if adjust or (count and null == "propensity") else None
     if adjust and smoother is not None:
         y = problem.y.variable
         adjusted = adjusted_values(np.asarray(y.values, np.float64), y.labels, smoother)
@@ -190,8 +189,7 @@ def witness(
             found = chosen_propensity(propensity, values, smoother, None, labels, 2, generator)
             draw: Draw = partial(found.draw, rng=generator)
         else:
-            categorical = flags if any(flags) else None
-            draw = label_sampler(null, values, labels, categorical=categorical, rng=generator)
+            draw = label_sampler(null, values, labels, categorical=problem.x.variable.labels, rng=generator)
         bands = local.under_null(draw(count), confidence_level)
     return Witness(
         at=np.array(variable.values[points], np.float64),
@@ -216,10 +214,6 @@ def _check_enough(count: int, confidence_level: float) -> None:
             f"Pass e.g. n_resamples={max(200, needed)}."
         )
 
-
-EXACT_ROWS = 10_000
-"""Up to so many pooled rows every pair of them counts as it is; beyond, the Gram matrix on y is a product of factors,
-and the cost grows with the number of rows and not with its square."""
 
 MEMORY_FLOATS = 2**24
 """Numbers held at once (128 MB). The Gram matrix on y is kept where it fits, and made again by panels where not."""
@@ -273,9 +267,10 @@ class LocalDivergence:
     def values(self) -> FloatArray:
         """Divergence at every point; NaN, and counted in a warning, where a group has no mass.
 
-        Cost O(r n^2) up to `EXACT_ROWS` rows, O(r n k) beyond, k the numerical rank of the Gram matrix on y.
+        Cost O(r n^2). Of more rows than all pairs of which are visited, the Gram matrix on y is a product of factors:
+        cost O(r n k), k its numerical rank.
         """
-        if self.groups.n > EXACT_ROWS:
+        if self.groups.n > anchors.EXACT_ROWS:
             values = self._factored_values()
         else:
             values = np.concatenate([self._values(self._exponents(part)) for part in self._parts()])

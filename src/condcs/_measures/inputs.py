@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from condcs._core.arrays import Array, Backend, FloatArray, backend_of
+from condcs._core.arrays import Array, Backend, FloatArray, IntArray, backend_of
 from condcs._core.checks import (
     Groups,
     Parts,
@@ -120,13 +120,11 @@ def conditional_problem(
 
 @dataclass(frozen=True)
 class MarginalProblem:
-    """Pooled y with its kernel and its bandwidths, and the groups of the pool."""
+    """Pooled y with its kernel, and the groups of the pool."""
 
     inputs: Inputs
-    kernel: LogKernel
-    widths: FloatArray | None
-    groups: Groups
     y: KernelVariable
+    groups: Groups
 
     @property
     def variables(self) -> list[KernelVariable]:
@@ -156,7 +154,7 @@ def marginal_problem(
     y = inputs.kernel_variable(parts, "", kernel, bandwidth, response=True)
     if estimator == "plugin" and y.widths is not None:
         y = inputs.kernel_variable(parts, "", kernel, math.sqrt(2) * y.widths, response=True)
-    return MarginalProblem(inputs, y.kernel, y.widths, inputs.weights(weight_parts, y.variable.sizes), y)
+    return MarginalProblem(inputs, y, inputs.weights(weight_parts, y.variable.sizes))
 
 
 def kernel_with_points(problem: ConditionalProblem, parts: Parts) -> tuple[Variable, LogKernel]:
@@ -166,23 +164,6 @@ def kernel_with_points(problem: ConditionalProblem, parts: Parts) -> tuple[Varia
     labels, name = option.labels, option.option
     variable = check_variable(parts, inputs.backend, inputs.dtype, labels=labels, kernel_option=name, min_rows=1)
     return variable, kernel_of_widths(option, problem.x.widths, variable.values, inputs.backend)
-
-
-def pair_of(problem: ConditionalProblem | MarginalProblem, g: int, h: int) -> ConditionalProblem | MarginalProblem:
-    """Return the problem of two of the groups, in this order, with the same kernels."""
-    spans = problem.groups.slices[g], problem.groups.slices[h]
-    rows = np.concatenate([np.arange(s.start, s.stop) for s in spans])
-    sizes = tuple(s.stop - s.start for s in spans)
-    weights = problem.groups.weights
-    groups = Groups(sizes, None if weights is None else weights[rows])
-
-    def taken(v: KernelVariable) -> KernelVariable:
-        return replace(v, variable=replace(v.variable, values=v.variable.values[rows]), kernel=v.kernel.take(rows))
-
-    if isinstance(problem, MarginalProblem):
-        y = taken(problem.y)
-        return replace(problem, kernel=y.kernel, groups=groups, y=y)
-    return replace(problem, x=taken(problem.x), y=taken(problem.y), groups=groups)
 
 
 @dataclass(frozen=True)
@@ -196,6 +177,29 @@ class NumericProblem:
 
 
 Problem = ConditionalProblem | MarginalProblem | NumericProblem
+AnyProblem = TypeVar("AnyProblem", bound=Problem)
+
+
+def regrouped(problem: AnyProblem, rows: IntArray, sizes: tuple[int, ...]) -> AnyProblem:
+    """Return the problem of some rows of the pool, in this order, in groups of these sizes; kernels are the same."""
+    weights = problem.groups.weights
+    groups = Groups(sizes, None if weights is None else weights[rows])
+    named = ("y",) if isinstance(problem, MarginalProblem) else ("x", "y")
+    changed: dict[str, Any] = {name: _taken(getattr(problem, name), rows) for name in named}
+    return replace(problem, **changed, groups=groups)
+
+
+def _taken(of: KernelVariable | Variable, rows: IntArray) -> KernelVariable | Variable:
+    if isinstance(of, Variable):
+        return replace(of, values=of.values[rows])
+    return replace(of, variable=replace(of.variable, values=of.variable.values[rows]), kernel=of.kernel.take(rows))
+
+
+def pair_of(problem: AnyProblem, g: int, h: int) -> AnyProblem:
+    """Return the problem of two of the groups, in this order."""
+    spans = problem.groups.slices[g], problem.groups.slices[h]
+    rows = np.concatenate([np.arange(s.start, s.stop) for s in spans])
+    return regrouped(problem, rows, tuple(s.stop - s.start for s in spans))
 
 
 def numeric_problem(x_parts: Parts, y_parts: Parts) -> NumericProblem:

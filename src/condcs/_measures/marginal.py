@@ -85,7 +85,7 @@ def cs_sums(rows: RowSource) -> RowSums:
 
 def cs_pairs(problem: MarginalProblem) -> Array:
     """CS divergences between all pairs of groups (G x G)."""
-    return contrast(_interaction(problem.kernel, problem.groups))
+    return contrast(_interaction(problem.y.kernel, problem.groups))
 
 
 def _interaction(kernel: LogKernel, groups: Groups) -> Array:
@@ -150,7 +150,7 @@ def mmd_sums(rows: RowSource, *, unbiased: bool = False) -> RowSums:
 
 def mmd_pairs(problem: MarginalProblem, *, unbiased: bool = False) -> Array:
     """Squared MMD between all pairs of groups (G x G)."""
-    return _squared_mmd(problem.kernel, problem.groups, unbiased)
+    return _squared_mmd(problem.y.kernel, problem.groups, unbiased)
 
 
 @public

@@ -1,9 +1,14 @@
-"""Compiled loops of the sliding window; imported when first needed, because loading numba takes half a second.
+r"""Two groups that slide by one row at a time: divergences in O(rows) per step instead of O(rows^2), compiled.
 
-A window is a tuple of plain arrays, so that other compiled code can carry it along. Each of its rows has four sums:
-kernel mass A on x in the old and in the new group, then mass B on x and y in the old and in the new group. A sum is
-kept as ``exp(shift + rest) * sum``; the shift is 0 unless the plain sum would underflow. The rest is what a double
-cannot hold of the shift: far from all other rows exponents are so large that their last digit counts thousands.
+Every row j keeps its kernel masses :math:`A_{jg} = \sum_{i \in g} K_{ji}` and :math:`B_{jg} = \sum_{i \in g} K_{ji}
+L_{ji}` in both groups. A row that enters, leaves or changes groups changes every sum by one term, so a step costs a few
+kernel rows. Rounding does not gather, but cancellation does: a sum that falls far below its peak keeps the peak's
+rounding error. Such sums are found by their peaks and summed afresh.
+
+A window is a tuple of plain arrays, so that other compiled code can carry it along. Its sums are A in the old and in
+the new group, then B in the old and in the new group. A sum is kept as ``exp(shift + rest) * sum``; the shift is 0
+unless the plain sum would underflow. The rest is what a double cannot hold of the shift: far from all other rows
+exponents are so large that their last digit counts thousands.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from condcs._core.compiling import njit
 from condcs._kernels.compiled import exp_in_place
 
 # Entries of `Window.sizes`.
-DIM_X, ROWS, OLD, NEW, SHIFTED, CURSOR = range(6)
+DIM_X, ROWS, OLD, NEW, SHIFTED = range(5)
 
 CANCELLED = 1e-3
 """A sum that falls below this part of its peak has lost digits to cancellation and is summed again."""
@@ -53,13 +58,13 @@ class Window(NamedTuple):
     peaks: FloatArray  # the largest value of each sum since it was last summed afresh
     shifts: FloatArray  # the scale of each sum, in two parts
     rests: FloatArray
-    sizes: IntArray  # d_x, slots in use, rows of either group, number of sums with a shift, next row to refresh
+    sizes: IntArray  # d_x, slots in use, rows of either group, number of sums with a shift
     work: FloatArray  # 7 x capacity
 
 
 def empty_window(capacity: int, dim_x: int, widths: FloatArray) -> Window:
     """Return a window without rows."""
-    sizes = np.zeros(6, np.int64)
+    sizes = np.zeros(5, np.int64)
     sizes[DIM_X] = dim_x
     return Window(
         np.zeros((len(widths), capacity)),
@@ -300,39 +305,20 @@ def put_in(window: Any, slot: int, row: Any, group: int) -> None:
 
 
 @compiled
-def slide(window: Any, leaving: int, moving: int, row: Any) -> None:
-    """One step of a full buffer: a row leaves the old group, one moves there from the new, and `row` enters the new."""
-    take_out(window, leaving)
-    move(window, moving, _OLD_GROUP)
-    put_in(window, leaving, row, _NEW_GROUP)
-    mend(window)
-
-
-@compiled
 def push(window: Any, pushed: int, row: Any) -> None:
     """Push a row to a first-in-first-out buffer of an old and a new half; `pushed` counts the rows before it.
 
     While the buffer of even capacity fills, the oldest half of its rows, rounded up, is old.
     """
     capacity = window.group.size
+    slot = pushed % capacity
     if pushed >= capacity:
-        slide(window, pushed % capacity, (pushed + capacity // 2) % capacity, row)
-        return
-    if pushed % 2 == 0 and pushed > 0:
+        take_out(window, slot)
+        move(window, (pushed + capacity // 2) % capacity, _OLD_GROUP)
+    elif pushed % 2 == 0 and pushed > 0:
         move(window, pushed // 2, _OLD_GROUP)
-    put_in(window, pushed, row, _OLD_GROUP if pushed == 0 else _NEW_GROUP)
+    put_in(window, slot, row, _OLD_GROUP if pushed == 0 else _NEW_GROUP)
     mend(window)
-
-
-@compiled
-def exchange(window: Any, slot: int, row: Any, group: int) -> None:
-    """Replace the row in `slot`, and refresh the sums of one row more: rows that stay for ever gather no rounding."""
-    take_out(window, slot)
-    put_in(window, slot, row, group)
-    mend(window)
-    cursor = window.sizes[CURSOR] % window.sizes[ROWS]
-    refresh_row(window, cursor)
-    window.sizes[CURSOR] = cursor + 1
 
 
 @compiled

@@ -49,7 +49,6 @@ class TigramiteTest(CondIndTest):  # type: ignore[misc]
         rng: int = 0,
         **options: Any,
     ) -> None:
-        self._measure = "condcs"
         self.two_sided = False
         self.residual_based = False
         self._tests = RepeatedIndependence()
@@ -59,7 +58,7 @@ class TigramiteTest(CondIndTest):  # type: ignore[misc]
     @property
     def measure(self) -> str:
         """Name of the measure, for tigramite's reports."""
-        return self._measure
+        return "condcs"
 
     def get_dependence_measure(self, array: Any, xyz: Any, data_type: Any = None) -> float:
         """Return -log10 of the p-value in closed form."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import condcs
-from condcs._core.arrays import BoolArray, ByValue, FloatArray, IntArray, ranked
+from condcs._core.arrays import BoolArray, ByValue, FloatArray, IntArray
 from condcs._core.errors import CondcsWarning, CostWarning
 from condcs._core.settings import one_blas_thread
 from condcs._inference.effects import Effect, common_support, measure_effect, some_rows
@@ -31,7 +31,7 @@ from condcs._inference.loss_split import LossChange, split_change
 from condcs._inference.regions import Ground, mean_steps
 from condcs._inference.resampling import ROUNDING, largest_studentised, pvalue
 from condcs._inference.results import Estimate
-from condcs._inference.smoothing import Smoother, squared_distances
+from condcs._inference.smoothing import Smoother, normal_scores, squared_distances
 from condcs._inference.statistics import AGGREGATE_MULTIPLES
 from condcs._inference.views import adjusted_values
 from condcs._inference.weights_and_clusters import checked_clusters
@@ -176,7 +176,7 @@ def compare_inputs(pair: Pair, ground: Ground, *, resamples: int, seed: int) -> 
 def _inputs_and_pairs(columns: Sequence[Column], pool: FloatArray, weights: FloatArray) -> dict[str, FloatArray]:
     """Return functions of single inputs and of pairs of them, by view, times the weights of the rows."""
     blocks = [
-        (own[:, None] == np.unique(own)[1:]).astype(np.float64) if c.is_category else _scores(own)
+        (own[:, None] == np.unique(own)[1:]).astype(np.float64) if c.is_category else normal_scores(own)[:, None]
         for c, own in zip(columns, pool.T, strict=True)
     ]
     squares = [block**2 for c, block in zip(columns, blocks, strict=True) if not c.is_category]
@@ -185,14 +185,6 @@ def _inputs_and_pairs(columns: Sequence[Column], pool: FloatArray, weights: Floa
     if pairs and sum(own.shape[1] for own in pairs) <= _MOST_PAIRS:
         found["pairs of inputs"] = np.hstack(pairs)
     return {name: weights[:, None] * (own - np.average(own, axis=0, weights=weights)) for name, own in found.items()}
-
-
-def _scores(values: FloatArray) -> FloatArray:
-    """Return normal scores of the ranks, which no outlier can dominate."""
-    from scipy.special import ndtri
-
-    n = len(values)
-    return np.asarray(ndtri((n * ranked(values) + 0.5) / (n + 1)))[:, None]
 
 
 def _largest_square(functions: FloatArray, labels: FloatArray) -> FloatArray:

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from condcs.explore._agents import (
-        DivergenceToGo,
         Hyperparameters,
         KernelAgent,
-        LocalDivergence,
         RandomAgent,
         hyperparameters,
         make_agent,
@@ -24,16 +22,17 @@ if TYPE_CHECKING:
     from condcs.explore._environments import make_environment, make_maze, register_environments
     from condcs.explore._intrinsic import IntrinsicReward, LocalForm, VectorIntrinsicReward
     from condcs.explore._kernel_td import KernelTD
+    from condcs.explore._rewards import DivergenceReward, LocalReward
     from condcs.explore._spaces import RandomFeatures, Spaces
 
 _HOMES = {
-    "DivergenceToGo": "_agents",
+    "DivergenceReward": "_rewards",
     "Hyperparameters": "_agents",
     "IntrinsicReward": "_intrinsic",
     "KernelAgent": "_agents",
     "KernelTD": "_kernel_td",
-    "LocalDivergence": "_agents",
     "LocalForm": "_intrinsic",
+    "LocalReward": "_rewards",
     "RandomAgent": "_agents",
     "RandomFeatures": "_spaces",
     "Spaces": "_spaces",
@@ -48,13 +47,13 @@ _HOMES = {
 }
 
 __all__ = [
-    "DivergenceToGo",
+    "DivergenceReward",
     "Hyperparameters",
     "IntrinsicReward",
     "KernelAgent",
     "KernelTD",
-    "LocalDivergence",
     "LocalForm",
+    "LocalReward",
     "RandomAgent",
     "RandomFeatures",
     "Spaces",

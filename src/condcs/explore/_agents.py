@@ -12,7 +12,7 @@ from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.errors import ParameterError, public
 from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
 from condcs.explore._kernel_td import KernelTD, choose
-from condcs.explore._local_reward import LocalReward
+from condcs.explore._rewards import DivergenceReward, LocalReward, TransitionReward
 from condcs.explore._spaces import MAZE_ID, Encoder, EnvironmentName, Spaces
 
 Method = Literal["random", "dtg", "dtg-kl", "dtg-mmd", "dtg-cs", "dtg-local", "control"]
@@ -172,8 +172,11 @@ class RandomAgent:
 class KernelAgent:
     """Acts greedily by a kernel value function, ties broken at random, or at random with probability `epsilon`.
 
-    This base class learns from a reward of 0: with an optimistic initial value, it is the control of all
-    divergence-to-go agents.
+    It learns from a reward of its own making, not from that of the environment. With a `DivergenceReward` it is
+    divergence-to-go. With a `LocalReward` it seeks places where p(next state | state, action) has changed, and those
+    that its buffer has hardly seen: with an optimistic value function it explores faster than optimism alone, and with
+    one that has a `memory` it goes on testing what it knows. Without a reward it is the control of both: in
+    deterministic environments an optimistic initial value matters more than a divergence.
 
     Parameters
     ----------
@@ -181,73 +184,12 @@ class KernelAgent:
         States and actions of the environment.
     value : KernelTD
         The value function that is learnt.
+    reward : DivergenceReward or LocalReward, optional
+        What it learns from; by default 0.
     epsilon : float
         Probability of a random action.
     rng : int or Generator, optional
         Random actions and ties.
-    """
-
-    def __init__(
-        self,
-        spaces: Spaces,
-        value: KernelTD,
-        *,
-        epsilon: float = 0.0,
-        rng: int | np.random.Generator | None = None,
-    ) -> None:
-        if not 0 <= float(epsilon) <= 1:
-            raise ParameterError(f"`epsilon` must be between 0 and 1, got {epsilon!r}. Pass e.g. epsilon=0.1.")
-        if value.arrays.centres.shape[0] != spaces.dim_state or len(value.actions) != len(spaces.actions):
-            raise ParameterError(
-                f"`value` must fit the environment ({spaces.dim_state} numbers in a state, "
-                f"{len(spaces.actions)} actions), got {value.arrays.centres.shape[0]} and {len(value.actions)}. "
-                "Make it with KernelTD(spaces.dim_state, spaces.vectors)."
-            )
-        self.spaces, self.value, self.epsilon, self.rng = spaces, value, float(epsilon), check_rng(rng)
-        self._state: FloatArray | None = None
-        self._action = -1
-
-    def act(self, observation: Any) -> Any:
-        """Return an action for the environment."""
-        state = self.spaces.state(observation)
-        if self._state is None or not np.array_equal(state, self._state):
-            self.value.look(state)
-            self._state = state
-        self._action = int(choose(self.value.q, self.epsilon, self.rng))
-        return self.spaces.action(self._action)
-
-    def learn(self, observation: Any, reward: float, terminated: bool) -> float:
-        """Learn from the outcome of the last action; return the reward that was learnt from."""
-        if self._state is None or self._action < 0:
-            raise ParameterError("`learn` must come after `act`: there is no action yet. Call agent.act(observation).")
-        upcoming = self.spaces.state(observation)
-        self.value.look(upcoming, ahead=True)
-        used = self.reward(self._state, self._action, upcoming, float(reward), bool(terminated))
-        self.value.learn(self._action, used, terminated=bool(terminated))
-        self._state = upcoming
-        return used
-
-    def reward(self, state: Any, action: int, upcoming: Any, extrinsic: float, terminated: bool) -> float:
-        """Return the reward to learn from."""
-        return 0.0
-
-
-class DivergenceToGo(KernelAgent):
-    """Divergence-to-go: the reward is the divergence between the old and the new half of the transition buffer.
-
-    Parameters
-    ----------
-    spaces : Spaces
-        States and actions of the environment.
-    value : KernelTD
-        The value function that is learnt. In deterministic environments its optimistic initial value matters more than
-        the divergence.
-    buffer : TransitionBuffer
-        x is state and action, y the next state.
-    measure : {"conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"}
-        A measure of the buffer.
-    epsilon, rng
-        As in `KernelAgent`.
 
     Examples
     --------
@@ -267,71 +209,50 @@ class DivergenceToGo(KernelAgent):
         self,
         spaces: Spaces,
         value: KernelTD,
-        buffer: TransitionBuffer,
         *,
-        measure: BufferMeasure = "conditional_cs",
+        reward: TransitionReward | None = None,
         epsilon: float = 0.0,
         rng: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(spaces, value, epsilon=epsilon, rng=rng)
-        check_choice("measure", measure, BUFFER_MEASURES)
-        self.buffer, self.measure = buffer, measure
-        due = (spaces.dim_state + spaces.vectors.shape[1], spaces.dim_state)
-        if (buffer.window.dim_x, buffer.window.dim_y) != due:
+        if not 0 <= float(epsilon) <= 1:
+            raise ParameterError(f"`epsilon` must be between 0 and 1, got {epsilon!r}. Pass e.g. epsilon=0.1.")
+        if value.arrays.centres.shape[0] != spaces.dim_state or len(value.actions) != len(spaces.actions):
             raise ParameterError(
-                f"`buffer` must have {due[0]} columns of x (state and action) and {due[1]} of y (next state), got "
-                f"{buffer.window.dim_x} and {buffer.window.dim_y}. Make it with TransitionBuffer(size, *{due}, ...)."
+                f"`value` must fit the environment ({spaces.dim_state} numbers in a state, "
+                f"{len(spaces.actions)} actions), got {value.arrays.centres.shape[0]} and {len(value.actions)}. "
+                "Make it with KernelTD(spaces.dim_state, spaces.vectors)."
             )
+        due = (spaces.dim_state + spaces.vectors.shape[1], spaces.dim_state)
+        if reward is not None and (found := (reward.buffer.dim_x, reward.buffer.dim_y)) != due:
+            raise ParameterError(
+                f"`reward` must have a buffer with {due[0]} columns of x (state and action) and {due[1]} of y (next "
+                f"state), got {found[0]} and {found[1]}. Make it with TransitionBuffer(size, *{due}, ...)."
+            )
+        self.spaces, self.value, self.epsilon, self.rng = spaces, value, float(epsilon), check_rng(rng)
+        self.reward = reward
+        self._state: FloatArray | None = None
+        self._action = -1
 
-    def reward(self, state: Any, action: int, upcoming: Any, extrinsic: float, terminated: bool) -> float:
-        """Return the reward to learn from."""
-        self.buffer.push(np.concatenate([state, self.spaces.vectors[action]]), upcoming)
-        return self.buffer.divergence(self.measure)
+    def act(self, observation: Any) -> Any:
+        """Return an action for the environment."""
+        state = self.spaces.state(observation)
+        if self._state is None or not np.array_equal(state, self._state):
+            self.value.look(state)
+            self._state = state
+        self._action = int(choose(self.value.q, self.epsilon, self.rng))
+        return self.spaces.action(self._action)
 
-
-class LocalDivergence(KernelAgent):
-    """Seeks places where p(next state | state, action) has changed, and those that its buffer has hardly seen.
-
-    The reward is that of the form "local" of `IntrinsicReward`. With an optimistic value function it explores faster
-    than optimism alone; with one that has a `memory` it goes on testing what it knows.
-
-    Parameters
-    ----------
-    spaces, value, epsilon, rng
-        As in `KernelAgent`.
-    buffer : int
-        Transitions of both halves of the buffer; even.
-    bandwidth : float
-        Bandwidth of all kernels of the reward.
-    change, novelty : float
-        Weights of the local divergence and of novelty.
-    """
-
-    def __init__(
-        self,
-        spaces: Spaces,
-        value: KernelTD,
-        *,
-        buffer: int = 1_000,
-        bandwidth: float = 0.1,
-        change: float = 0.25,
-        novelty: float = 2.0,
-        epsilon: float = 0.0,
-        rng: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(spaces, value, epsilon=epsilon, rng=rng)
-        self.local = LocalReward(
-            buffer,
-            spaces.dim_state,
-            spaces.vectors.shape[1],
-            bandwidth=bandwidth,
-            change=change,
-            novelty=novelty,
-        )
-
-    def reward(self, state: Any, action: int, upcoming: Any, extrinsic: float, terminated: bool) -> float:
-        """Return the reward to learn from."""
-        return self.local.reward(state, self.spaces.vectors[action], upcoming)
+    def learn(self, observation: Any, reward: float, terminated: bool) -> float:
+        """Learn from the outcome of the last action; return the reward that was learnt from."""
+        if self._state is None or self._action < 0:
+            raise ParameterError("`learn` must come after `act`: there is no action yet. Call agent.act(observation).")
+        upcoming = self.spaces.state(observation)
+        self.value.look(upcoming, ahead=True)
+        vector = self.spaces.vectors[self._action]
+        used = 0.0 if self.reward is None else self.reward.reward(self._state, vector, upcoming)
+        self.value.learn(self._action, used, terminated=bool(terminated))
+        self._state = upcoming
+        return used
 
 
 Agent = RandomAgent | KernelAgent
@@ -383,28 +304,17 @@ def make_agent(
     if chosen.epsilon >= 1:
         return RandomAgent(spaces, rng=rng)
     value = chosen.value_function(spaces.dim_state, spaces.vectors)
-    if reward == "nothing":
-        return KernelAgent(spaces, value, epsilon=chosen.epsilon, rng=rng)
+    made: TransitionReward | None = None
+    dim, dim_action, width = spaces.dim_state, spaces.vectors.shape[1], chosen.bandwidth
     if reward == "local":
-        return LocalDivergence(
-            spaces,
-            value,
-            buffer=chosen.buffer,
-            bandwidth=chosen.bandwidth,
-            change=chosen.change,
-            novelty=chosen.novelty,
-            epsilon=chosen.epsilon,
-            rng=rng,
+        made = LocalReward(
+            chosen.buffer, dim, dim_action, bandwidth=width, change=chosen.change, novelty=chosen.novelty
         )
-    buffer = TransitionBuffer(
-        chosen.buffer,
-        spaces.dim_state + spaces.vectors.shape[1],
-        spaces.dim_state,
-        bandwidth_x=chosen.bandwidth,
-        bandwidth_y=chosen.bandwidth,
-        refresh_every=chosen.refresh_every,
-    )
-    return DivergenceToGo(spaces, value, buffer, measure=reward, epsilon=chosen.epsilon, rng=rng)
+    elif reward != "nothing":
+        sizes = (chosen.buffer, dim + dim_action, dim)
+        buffer = TransitionBuffer(*sizes, bandwidth_x=width, bandwidth_y=width, refresh_every=chosen.refresh_every)
+        made = DivergenceReward(buffer, measure=reward)
+    return KernelAgent(spaces, value, reward=made, epsilon=chosen.epsilon, rng=rng)
 
 
 @public

@@ -9,15 +9,18 @@ import numpy as np
 
 from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.checks import check_choice, check_integer
-from condcs._core.errors import DataError, ParameterError, public
+from condcs._core.errors import BandwidthError, DataError, ParameterError, ShapeError, public
 from condcs._core.files import State, Stateful
+from condcs._measures import sliding_loops
 from condcs._measures.neighbours import conditional_kl
 from condcs._measures.operator import conditional_mmd
-from condcs._measures.sliding_window import OLD, SMALLEST_GROUP, SlidingWindow, joined_row
 
 BufferMeasure = Literal["conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"]
 BUFFER_MEASURES: tuple[BufferMeasure, ...] = get_args(BufferMeasure)
 """Measures between the halves of a buffer."""
+
+SMALLEST_HALF = 2
+"""With fewer rows in a half there is nothing to compare: the divergence is 0."""
 
 
 class TransitionBuffer(Stateful):
@@ -25,7 +28,7 @@ class TransitionBuffer(Stateful):
 
     x is usually state and action, and y the next state. While the buffer fills, the older half of its rows, rounded up,
     is old. Divergences between the halves that are sums over rows are updated exactly with every row (see
-    `condcs._measures.sliding_window`); the conditional MMD and KL are estimated every so many rows.
+    `condcs._measures.sliding_loops`); the conditional MMD and KL are estimated every so many rows.
 
     Parameters
     ----------
@@ -34,7 +37,7 @@ class TransitionBuffer(Stateful):
     dim_x, dim_y : int
         Columns of x and y.
     bandwidth_x, bandwidth_y : float or sequence of float
-        Bandwidths of the Gaussian kernels.
+        Bandwidths of the Gaussian kernels; no rules, which would have to see the data first.
     regularization : float
         Regularization of the conditional MMD.
     k : int
@@ -64,15 +67,21 @@ class TransitionBuffer(Stateful):
         k: int = 3,
         refresh_every: int = 50,
     ) -> None:
-        self.size = check_integer("size", size, 2 * SMALLEST_GROUP)
+        self.size = check_integer("size", size, 2 * SMALLEST_HALF)
         if self.size % 2:
             raise ParameterError(
                 f"`size` must be even, got {size}: the buffer has an old and a new half. Pass e.g. size={size + 1}."
             )
+        self.dim_x, self.dim_y = check_integer("dim_x", dim_x, 1), check_integer("dim_y", dim_y, 1)
         self.k = check_integer("k", k, 1)
         self.refresh_every = check_integer("refresh_every", refresh_every, 1)
         self.regularization = regularization
-        self._window = SlidingWindow(self.size, dim_x, dim_y, bandwidth_x=bandwidth_x, bandwidth_y=bandwidth_y)
+        self.bandwidth_x = _check_widths("bandwidth_x", bandwidth_x, self.dim_x)
+        self.bandwidth_y = _check_widths("bandwidth_y", bandwidth_y, self.dim_y)
+        self.window = sliding_loops.empty_window(
+            self.size, self.dim_x, np.concatenate([self.bandwidth_x, self.bandwidth_y])
+        )
+        """The running sums."""
         self._pushed = 0
         # When it was last estimated, and its value.
         self._estimates: dict[BufferMeasure, tuple[int, float]] = {
@@ -88,15 +97,10 @@ class TransitionBuffer(Stateful):
         """Number of transitions pushed so far."""
         return self._pushed
 
-    @property
-    def window(self) -> SlidingWindow:
-        """The running sums."""
-        return self._window
-
     @public
     def push(self, x: Any, y: Any) -> None:
         """Add a transition; when the buffer is full, the oldest one is removed. Cost O(size)."""
-        self._window.push(self._pushed, joined_row(x, y, self._window.dim_x, self._window.dim_y))
+        sliding_loops.push(self.window, self._pushed, _joined_row(x, y, self.dim_x, self.dim_y))
         self._pushed += 1
 
     @public
@@ -113,26 +117,27 @@ class TransitionBuffer(Stateful):
         if measure == "conditional_kl":
             most = self.size // 2 - 1
             check_integer("k", self.k, 1, most, because=" (a row has no more neighbours in its half)")
-        if min(self._window.counts) < SMALLEST_GROUP:
+        if len(self) < 2 * SMALLEST_HALF:
             return 0.0
-        if measure == "conditional_mmd" or measure == "conditional_kl":
+        if measure in self._estimates:
             return self._estimate(measure)
-        return self._window.divergence(measure)
+        return float(getattr(sliding_loops, measure)(self.window))
 
     def surprise(self) -> float:
         """Return the log ratio of the densities of the last y given x in the new and the old half; 0 without either."""
-        if min(self._window.counts) < SMALLEST_GROUP:
+        if len(self) < 2 * SMALLEST_HALF:
             return 0.0
-        arrays, slot = self._window.arrays, (self._pushed - 1) % self.size
-        x_old, x_new, xy_old, xy_new = np.log(arrays.sums[:4, slot]) + arrays.shifts[:4, slot]
+        window, slot = self.window, (self._pushed - 1) % self.size
+        x_old, x_new, xy_old, xy_new = np.log(window.sums[:4, slot]) + window.shifts[:4, slot]
         return float((xy_new - x_new) - (xy_old - x_old))
 
     def halves(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
         """Return copies of ((x, y) of the old half, (x, y) of the new half), oldest first."""
-        first = self._pushed - len(self)
-        slots = np.arange(first, self._pushed) % self.size
-        n_old = self._window.counts[OLD]
-        return self._window.rows(slots[:n_old]), self._window.rows(slots[n_old:])
+        slots = np.arange(self._pushed - len(self), self._pushed) % self.size
+        rows = self.window.values[:, slots].T
+        x, y = np.ascontiguousarray(rows[:, : self.dim_x]), np.ascontiguousarray(rows[:, self.dim_x :])
+        n_old = (len(self) + 1) // 2
+        return (x[:n_old], y[:n_old]), (x[n_old:], y[n_old:])
 
     def _estimate(self, measure: BufferMeasure) -> float:
         when, value = self._estimates[measure]
@@ -141,51 +146,84 @@ class TransitionBuffer(Stateful):
             if measure == "conditional_kl":
                 value = neighbour_divergence(old, new, k=self.k)
             else:
-                widths, dim_x = self._window.widths, self._window.dim_x
-                options: dict[str, Any] = {"bandwidth_x": widths[:dim_x], "bandwidth_y": widths[dim_x:]}
-                value = float(conditional_mmd(*old, *new, regularization=self.regularization, **options))
+                widths: dict[str, Any] = {"bandwidth_x": self.bandwidth_x, "bandwidth_y": self.bandwidth_y}
+                value = float(conditional_mmd(*old, *new, regularization=self.regularization, **widths))
             self._estimates[measure] = self._pushed, value
         return value
 
     def state_dict(self) -> State:
-        """Return the whole state as plain arrays."""
+        """Return everything as plain arrays: sums included, so that a restored buffer goes on bit for bit."""
         when, values = zip(*self._estimates.values(), strict=True)
-        extra = {
+        return {
+            **{name: array.copy() for name, array in self.window._asdict().items() if name not in _MADE_ANEW},
+            "widths": np.concatenate([self.bandwidth_x, self.bandwidth_y]),
             "pushed": np.array([self._pushed, self.k, self.refresh_every, *when]),
             "numbers": np.array([self.regularization, *values]),
         }
-        return {**self._window.state_dict(), **extra}
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, AnyArray]) -> TransitionBuffer:
         """Return the buffer that `state` describes. It continues bit for bit."""
-        window = SlidingWindow.from_state_dict(state)
+        values, widths, sizes = (_entry(state, name) for name in ("values", "widths", "sizes"))
+        if values.ndim != 2 or widths.shape != values.shape[:1] or sizes.shape != (sliding_loops.SHIFTED + 1,):
+            raise _broken(f"values of shape {values.shape} with widths of shape {widths.shape}")
+        dim_x = int(sizes[sliding_loops.DIM_X])
+        if not 1 <= dim_x < len(widths):
+            raise _broken(f"{dim_x} columns of x among {len(widths)}")
         try:
-            pushed, k, refresh_every, *when = (int(v) for v in state["pushed"])
-            regularization, *values = (float(v) for v in state["numbers"])
-        except (KeyError, ValueError, TypeError) as error:
-            raise DataError("`state` must come from `TransitionBuffer.state_dict()`. Save it again.") from error
-        widths = window.widths
+            pushed, k, refresh_every, *when = (int(v) for v in _entry(state, "pushed"))
+            regularization, *estimates = (float(v) for v in _entry(state, "numbers"))
+        except (ValueError, TypeError) as error:
+            raise _broken("other numbers") from error
         made = cls(
-            window.capacity,
-            window.dim_x,
-            window.dim_y,
-            bandwidth_x=widths[: window.dim_x],
-            bandwidth_y=widths[window.dim_x :],
+            values.shape[1],
+            dim_x,
+            len(widths) - dim_x,
+            bandwidth_x=widths[:dim_x],
+            bandwidth_y=widths[dim_x:],
             regularization=regularization,
             k=k,
             refresh_every=refresh_every,
         )
-        n = min(pushed, window.capacity)
-        if pushed < 0 or window.counts != ((n + 1) // 2, n // 2):
-            raise DataError(
-                f"`state` must come from `TransitionBuffer.state_dict()`, got {pushed} pushes and halves of "
-                f"{window.counts[0]} and {window.counts[1]} rows. Save it again."
-            )
-        made._window, made._pushed = window, pushed
-        # States of earlier versions have an estimate of the conditional KL alone.
-        made._estimates.update(zip(made._estimates, zip(when, values, strict=True), strict=False))
+        if pushed < 0 or not len(when) == len(estimates) == len(made._estimates):
+            raise _broken(f"{pushed} pushes and {len(estimates)} estimates")
+        made._pushed = pushed
+        made._estimates = dict(zip(made._estimates, zip(when, estimates, strict=True), strict=True))
+        made._restore_sums(state)
         return made
+
+    def _restore_sums(self, state: Mapping[str, AnyArray]) -> None:
+        for name, array in self.window._asdict().items():
+            if name in _MADE_ANEW:
+                continue
+            given = _entry(state, name)
+            if given.shape != array.shape or given.dtype.kind not in "fi":
+                raise _broken(f"{name} of shape {given.shape} where {array.shape} is expected")
+            if array.dtype.kind == "f" and not np.isfinite(given).all():
+                raise _broken(f"{name} that is not finite")
+            array[...] = given
+        sizes, n = self.window.sizes, len(self)
+        found = tuple(int(np.sum(self.window.group[:n] == half)) for half in (0, 1))
+        announced = tuple(int(sizes[place]) for place in (sliding_loops.ROWS, sliding_loops.OLD, sliding_loops.NEW))
+        if announced != (n, (n + 1) // 2, n // 2) or found != announced[1:]:
+            raise _broken(
+                f"{self._pushed} pushes, halves of {announced[1]} and {announced[2]} rows announced and {found} found"
+            )
+        sizes[sliding_loops.SHIFTED] = int(np.count_nonzero(self.window.shifts[:, :n]))
+
+
+_MADE_ANEW = ("work", "inverse_widths")
+"""What the constructor makes of a window."""
+
+
+def _entry(state: Mapping[str, AnyArray], name: str) -> AnyArray:
+    if name not in state:
+        raise _broken(f"no {name!r}")
+    return np.asarray(state[name])
+
+
+def _broken(what: str) -> DataError:
+    return DataError(f"`state` must come from `TransitionBuffer.state_dict()`, got {what}. Save it again.")
 
 
 def neighbour_divergence(
@@ -206,3 +244,46 @@ def neighbour_divergence(
         kept.append(varies)
     (old_x, old_y), (new_x, new_y) = old, new
     return float(conditional_kl(new_x[:, kept[0]], new_y[:, kept[1]], old_x[:, kept[0]], old_y[:, kept[1]], k=k))
+
+
+def _check_widths(name: str, value: Any, columns: int) -> FloatArray:
+    """Return one positive bandwidth per column."""
+    if isinstance(value, str):
+        raise BandwidthError(
+            f"`{name}` must be a positive number, or one per column, got the rule {value!r}: rows come one by one, so "
+            f"there is no sample to estimate it from. Find it first, e.g. condcs.bandwidth(sample, rule={value!r})."
+        )
+    try:
+        widths = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        widths = np.array(np.nan)
+    if widths.ndim == 0:
+        widths = np.full(columns, float(widths))
+    if widths.shape != (columns,):
+        raise BandwidthError(
+            f"`{name}` must be one number, or one per column ({columns}), got shape {widths.shape}. Pass one number."
+        )
+    with np.errstate(divide="ignore", over="ignore"):
+        usable = np.isfinite(widths) & (widths > 0) & np.isfinite(1 / widths)
+    if not usable.all():
+        raise BandwidthError(f"`{name}` must be positive and finite, got {value!r}. Pass e.g. {name}=0.1.")
+    return widths
+
+
+def _joined_row(x: Any, y: Any, dim_x: int, dim_y: int) -> FloatArray:
+    """Return x and y of one observation in one array, checked."""
+    row = np.empty(dim_x + dim_y)
+    for name, value, part in (("x", x, row[:dim_x]), ("y", y, row[dim_x:])):
+        try:
+            given = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"`{name}` must hold numbers, got {value!r}. Encode labels as numbers.") from error
+        if given.size != part.size or given.ndim > 1:
+            raise ShapeError(
+                f"`{name}` must be one row of {part.size} numbers, got shape {given.shape}. Push one row at a time."
+            )
+        part[:] = given
+    if not np.isfinite(row).all():
+        name = "x" if not np.isfinite(row[:dim_x]).all() else "y"
+        raise DataError(f"`{name}` must be finite, got {row.tolist()}. Leave out such rows, or impute them.")
+    return row

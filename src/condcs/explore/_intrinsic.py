@@ -11,11 +11,11 @@ import numpy as np
 from condcs._core.checks import check_choice
 from condcs._core.errors import ParameterError
 from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
-from condcs.explore._local_reward import LocalReward
+from condcs.explore._rewards import DivergenceForm, DivergenceReward, LocalReward, TransitionReward, check_measure
 from condcs.explore._spaces import Encoder, States, gymnasium, state_range
 
-RewardForm = Literal["local", "level", "change", "surprise"]
-FORMS: tuple[RewardForm, ...] = get_args(RewardForm)
+RewardForm = Literal["local"] | DivergenceForm
+FORMS: tuple[RewardForm, ...] = ("local", *get_args(DivergenceForm))
 """Local change and novelty; the divergence after a transition; its change by it; how new the transition itself is."""
 
 
@@ -71,13 +71,8 @@ class _Curious:
         _check_finite("weight", weight)
         _check_finite("extrinsic_weight", extrinsic_weight)
         self.weight, self.extrinsic_weight, self.require_seed = float(weight), float(extrinsic_weight), require_seed
-        self.measure = check_choice("measure", measure, BUFFER_MEASURES)
-        local = form if isinstance(form, LocalForm) else LocalForm()
-        self.form = "local" if isinstance(form, LocalForm) else check_choice("form", form, FORMS)
-        if self.form in ("local", "surprise") and measure != "conditional_cs":
-            raise ParameterError(
-                f'`form`="{self.form}" must go with measure="conditional_cs", got {measure!r}. Pass form="level".'
-            )
+        check_choice("measure", measure, BUFFER_MEASURES)
+        check_measure("local" if isinstance(form, LocalForm) else check_choice("form", form, FORMS), measure)
         observations, actions = (
             getattr(env, self._spaces.format(name)) for name in ("observation_space", "action_space")
         )
@@ -90,27 +85,22 @@ class _Curious:
         self._first = 0 if is_box else int(actions.start)
         self._unit: Any = None if is_box else np.eye(int(actions.n))
         dim, dim_action = self._space.dim_state, int(np.prod(actions.shape) if is_box else actions.n)
-        self._local: LocalReward | None = None
-        if self.form == "local":
-            self._local = LocalReward(
+        self._reward: TransitionReward
+        if isinstance(form, LocalForm) or form == "local":
+            local = form if isinstance(form, LocalForm) else LocalForm()
+            self._reward = LocalReward(
                 size, dim, dim_action, bandwidth=bandwidth, change=local.change, novelty=local.novelty
             )
-            self.buffer = self._local.buffer
         else:
-            self.buffer = TransitionBuffer(size, dim + dim_action, dim, bandwidth_x=bandwidth, bandwidth_y=bandwidth)
-        self._level = 0.0
+            buffer = TransitionBuffer(size, dim + dim_action, dim, bandwidth_x=bandwidth, bandwidth_y=bandwidth)
+            self._reward = DivergenceReward(buffer, measure=measure, form=form)
+        self.buffer = self._reward.buffer
         self._states: list[Any] | None = None
 
     def intrinsic(self, state: Any, action: Any, upcoming: Any) -> float:
         """Record a transition and return its intrinsic reward."""
         vector = np.reshape(action, -1) if self._unit is None else self._unit[int(action) - self._first]
-        if self._local is not None:
-            return self._local.reward(state, vector, upcoming)
-        self.buffer.push(np.concatenate([state, vector]), upcoming)
-        if self.form == "surprise":
-            return self.buffer.surprise()
-        before, self._level = self._level, self.buffer.divergence(self.measure)
-        return self._level if self.form == "level" else self._level - before
+        return self._reward.reward(state, vector, upcoming)
 
     def _check_seed(self, seed: Any) -> None:
         if self.require_seed and self._states is None and seed is None:

@@ -1,6 +1,7 @@
-r"""The local reward: where p(next state | state, action) has changed, and what the buffer has hardly seen.
+r"""Rewards of transitions, for agents and wrappers alike: the divergence of a buffer's halves, and the local reward.
 
-The response is the displacement, next state minus state. With the next state itself the kernel average around (s, a)
+The local reward is for places where p(next state | state, action) has changed, and for what the buffer has hardly seen.
+Its response is the displacement, next state minus state. With the next state itself the kernel average around (s, a)
 moves with the places that each half of the buffer happens to have visited, and halves differ where nothing changed.
 
 1. The *local divergence* at the last transition is the conditional CS divergence of the halves in which row j counts
@@ -20,15 +21,17 @@ Both cost O(buffer) with the running sums of `condcs._measures.sliding_loops`.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from condcs._core.arrays import FloatArray
+from condcs._core.checks import check_choice
 from condcs._core.compiling import njit
+from condcs._core.errors import ParameterError
 from condcs._measures import sliding_loops
 from condcs._measures.sliding_loops import conditional_terms
-from condcs.explore._buffer import TransitionBuffer
+from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
 
 CHANCE = 2.0
 """How many times its expectation under no change the local divergence must exceed to count."""
@@ -105,10 +108,29 @@ def local_reward(window: Any, slot: int, dim_state: int, change: float, novelty:
 
 
 class LocalReward:
-    """Local rewards of transitions, one after the other; all kernels have the same bandwidth."""
+    """The local reward of transitions, one after the other: `change` times local divergence, `novelty` times novelty.
+
+    Parameters
+    ----------
+    size : int
+        Transitions of both halves of the buffer; even.
+    dim_state, dim_action : int
+        Numbers in a state and in the vector of an action.
+    bandwidth : float
+        Bandwidth of all kernels.
+    change, novelty : float
+        Weights of the two parts.
+    """
 
     def __init__(
-        self, size: int, dim_state: int, dim_action: int, *, bandwidth: float, change: float, novelty: float
+        self,
+        size: int,
+        dim_state: int,
+        dim_action: int,
+        *,
+        bandwidth: float = 0.1,
+        change: float = 0.25,
+        novelty: float = 2.0,
     ) -> None:
         self.dim_state, self.change, self.novelty = dim_state, change, novelty
         self.buffer = TransitionBuffer(
@@ -119,4 +141,49 @@ class LocalReward:
         """Record a transition and return its reward; `action` is a vector."""
         self.buffer.push(np.concatenate([state, action]), upcoming - state)
         slot = (self.buffer.pushed - 1) % self.buffer.size
-        return float(local_reward(self.buffer.window.arrays, slot, self.dim_state, self.change, self.novelty))
+        return float(local_reward(self.buffer.window, slot, self.dim_state, self.change, self.novelty))
+
+
+DivergenceForm = Literal["level", "change", "surprise"]
+
+
+class DivergenceReward:
+    """The divergence of the halves of a buffer as the reward of the last transition: divergence-to-go.
+
+    Parameters
+    ----------
+    buffer : TransitionBuffer
+        x is state and action, y the next state.
+    measure : {"conditional_cs", "conditional_euclidean", "joint_mmd", "conditional_mmd", "conditional_kl"}
+        A measure of the buffer.
+    form : {"level", "change", "surprise"}
+        The divergence after the transition, the paper's reward; its change by the transition; or, for "conditional_cs"
+        only, the log ratio of the densities of the next state given state and action in the newer and the older half.
+    """
+
+    def __init__(
+        self, buffer: TransitionBuffer, *, measure: BufferMeasure = "conditional_cs", form: DivergenceForm = "level"
+    ) -> None:
+        self.buffer, self.measure = buffer, check_choice("measure", measure, BUFFER_MEASURES)
+        self.form = check_choice("form", form, get_args(DivergenceForm))
+        check_measure(form, measure)
+        self._level = 0.0
+
+    def reward(self, state: FloatArray, action: Any, upcoming: FloatArray) -> float:
+        """Record a transition and return its reward; `action` is a vector."""
+        self.buffer.push(np.concatenate([state, action]), upcoming)
+        if self.form == "surprise":
+            return self.buffer.surprise()
+        before, self._level = self._level, self.buffer.divergence(self.measure)
+        return self._level if self.form == "level" else self._level - before
+
+
+TransitionReward = LocalReward | DivergenceReward
+
+
+def check_measure(form: str, measure: BufferMeasure) -> None:
+    """Check that a form of reward is defined for a measure."""
+    if form in ("local", "surprise") and measure != "conditional_cs":
+        raise ParameterError(
+            f'`form`="{form}" must go with measure="conditional_cs", got {measure!r}. Pass form="level".'
+        )
