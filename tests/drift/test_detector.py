@@ -177,7 +177,7 @@ def test_bets_on_labels_depended_on_where_in_its_cell_a_row_is():
     rng = np.random.default_rng(23)
     x = rng.normal(size=(400, 2))
     detector = ConditionalDriftDetector(x, rng.random(400) < 1 / (1 + np.exp(-2 * x[:, 0])))
-    chances = detector.state_dict()["base_chances"][0]
+    chances = detector.state_dict()["start_chances"][0]
     cells = detector._cells.locate(x, detector._regions.locate(x))
     expected = np.clip(detector._model.arrays.means.predict(x)[:, 0], 0.02, 0.98)
     # The reference has twice as many rows as were ranked, of which the cells have 12 at least.
@@ -195,8 +195,8 @@ def test_a_cell_without_ranked_rows_has_a_probability_of_labels_too():
         pd.DataFrame({"plant": plant, "load": rng.normal(size=400)}), rng.random(400) < 0.3
     )
     state = detector.state_dict()
-    assert (state["base_totals"] == 0).any()
-    assert (state["base_chances"] > 0).all()
+    assert (state["start_totals"] == 0).any()
+    assert (state["start_chances"] > 0).all()
 
 
 def test_several_labels_that_change_places_were_missed():
@@ -318,6 +318,7 @@ def test_an_interaction_of_two_inputs_was_missed():
     ("kind", "words"),
     [
         ("repeated", "repeated one after the other"),
+        ("copies", "rows of the reference are copies of others. Leave them out."),
         ("short", "too short for residuals that depend so strongly"),
         ("wandering", "the level of the residuals wanders slowly"),
         ("clusters", "large residuals come in clusters"),
@@ -329,6 +330,9 @@ def test_what_cannot_be_promised_is_said(kind, words):
     x, y = make_rows(n, rng, noise=0.0 if kind == "short" else 0.5)
     if kind == "repeated":
         x, y = x[np.arange(n) // 2], y[np.arange(n) // 2]
+    if kind == "copies":
+        drawn = rng.integers(0, n, n)
+        x, y = x[drawn], y[drawn]
     if kind == "short":
         y += autocorrelated(n, rng, 0.8)
     if kind == "wandering":
@@ -339,6 +343,13 @@ def test_what_cannot_be_promised_is_said(kind, words):
         detector = ConditionalDriftDetector(x, y)
     assert not detector.promises
     assert words in " ".join(detector.notes)
+
+
+def test_equal_rows_of_columns_of_few_values_are_no_copies():
+    rng = np.random.default_rng(35)
+    x = rng.integers(0, 5, size=(600, 2))
+    for y in (x[:, 0] + rng.integers(0, 3, 600), np.where(rng.random(600) < 0.5, "a", "b"), x[:, 0] > 2):
+        assert ConditionalDriftDetector(x.astype(float), y).promises
 
 
 def test_after_an_alarm_the_relation_is_learned_or_the_reference_kept():
@@ -554,7 +565,8 @@ def test_broken_states(detector_state):
 
 
 @pytest.mark.parametrize(
-    "name", ["sums_trees", "base_totals", "cell_children", "kept_x", "means_coefficients", "typical", "fitted", "edges"]
+    "name",
+    ["sums_trees", "start_totals", "cell_children", "kept_x", "means_coefficients", "typical", "fitted", "edges"],
 )
 @pytest.mark.parametrize("change", [lambda a: a[:0], lambda a: a[0], lambda a: a * np.nan, lambda a: a.astype(complex)])
 def test_damaged_arrays_of_a_state_are_refused_not_worked_with(detector_state, name, change):

@@ -57,22 +57,14 @@ _COUNTS = ("rows", "gaps", "bad", "alarms")
 
 @dataclass(frozen=True)
 class Reference:
-    """The reference, and the settings that a state must have been made with.
-
-    Attributes
-    ----------
-    x, y : tuple of Column
-        Columns.
-    table_x, table_y : dict
-        Their values by name: numbers, and labels as text.
-    about : dict
-        Plain JSON values: columns and kinds, run length, what follows an alarm, seed, and a hash of the rows.
-    """
+    """The reference, and the settings that a state must have been made with."""
 
     x: tuple[Column, ...]
     y: tuple[Column, ...]
+    # Values by name of the column: numbers, and labels as text.
     table_x: dict[str, Any]
     table_y: dict[str, Any]
+    # Plain JSON values: columns and kinds, run length, what follows an alarm, seed, and a hash of the rows.
     about: dict[str, Any]
 
 
@@ -170,13 +162,6 @@ class StateFile:
     """The state on disk: locked, replaced as a whole, and never much older than the watcher.
 
     Rows are taken in under `between_rows`, so that no state is written in the middle of one.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    watcher : Watcher
-        Whose state it is.
     """
 
     def __init__(self, path: Path, watcher: Watcher) -> None:

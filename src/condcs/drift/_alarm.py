@@ -26,8 +26,6 @@ COMPARED_ROWS = 300
 """Most rows of each side that enter the divergence."""
 
 _FEWEST_ROWS = 5
-_KINDS = ("level", "spread", "slope", "interaction")
-LEVEL, SPREAD, SLOPE, INTERACTION = range(4)
 
 
 class Summary(NamedTuple):
@@ -156,22 +154,19 @@ def describe_alarm(
     sums: Sums,
     kept: KeptRows,
     reference: tuple[FloatArray, FloatArray],
-    threshold: float,
     scale: float,
+    threshold: float,
 ) -> Alarm:
-    """Explain the alarm that the last of the kept rows raised.
-
-    The threshold is what the evidence had to reach, and both are divided by the scale in what is said.
-    """
+    """Explain the alarm that the last of the kept rows raised, when what was won in units of the scale was enough."""
     s, f = map(int, np.unravel_index(int(np.argmax(sums.won)), sums.won.shape))
     winner = _winner(bets, regions, sums, s, f, int(chances[s].max() > 0))
     own = cells.locate(design(kept.x, model.inputs), regions.locate(kept.x))[:, f]
-    heights, before = winner.heights(bets, regions, kept.x, f), sums.before[winner.epoch]
-    logs = _log_densities(winner.bets, heights, kept.ranked[:, s, f], own, chances[s], sums.totals, before)
+    heights, began = winner.heights(bets, regions, kept.x, f), sums.before[winner.epoch]
+    logs = _log_densities(winner.bets, heights, kept.ranked[:, s, f], own, chances[s], sums.totals, began)
     since, since_range, earliest = _change_point(logs, kept.numbers)
     recent = kept.numbers >= since
     region, sign = winner.region, winner.sign
-    if winner.kind == SLOPE:
+    if winner.kind == "slope":
         # Of the two ends of the column, the one with more rows.
         ends = (int(regions.first[f]), int(regions.first[f + 1]) - 1)
         region = max(ends, key=lambda end: int(np.sum(regions.holds(kept.x[recent], end))))
@@ -187,7 +182,7 @@ def describe_alarm(
         row=int(kept.numbers[-1]),
         response=response,
         label=label,
-        kind=_KINDS[winner.kind],
+        kind=winner.kind,
         change=change,
         region=regions.words(region),
         bounds=regions.bounds(region),
@@ -202,26 +197,22 @@ def describe_alarm(
         witness_at=at,
         witness_value=largest,
         statistic=float(sums.won[s, f]) / scale,
-        threshold=threshold / scale,
+        threshold=threshold,
     )
 
 
 class _Winner(NamedTuple):
-    """The bets of a family that have won most: of one kind, on all rows (region 0), a region, or its pattern.
+    """The bets of a family that have won most: of one kind, on all rows (region 0), a region, or its pattern."""
 
-    And the epoch in which they have won most of it.
-    """
-
-    won: float
-    kind: int
+    kind: str
     sign: int
     region: int
-    epoch: int
+    epoch: int  # in which they have won most of it
     bets: FloatArray
 
     def heights(self, bets: Bets, regions: Regions, x: FloatArray, f: int) -> FloatArray:
         """Return by what the means of the bets are multiplied at rows; NaN where they are asleep."""
-        if self.kind in (LEVEL, SPREAD):
+        if self.kind in ("level", "spread"):
             return np.where(regions.holds(x, self.region), 1.0, np.nan)
         heights = bets.heights[regions.locate(x)[:, f]]
         return np.where(heights == 0, np.nan, heights)
@@ -229,25 +220,19 @@ class _Winner(NamedTuple):
 
 def _winner(bets: Bets, regions: Regions, sums: Sums, s: int, f: int, labels: int) -> _Winner:
     found = []
-
-    def add(weight: float, won: FloatArray, kind: int, region: int, own: FloatArray) -> None:
-        mean, deviation = own[np.argmax(won.sum(axis=0))]
-        sign, epoch = 1 if mean > 0 or deviation > 1 else -1, int(np.argmax(won.sum(axis=1)))
-        found.append(_Winner(weight * won.sum(), kind, sign, region, epoch, own))
-
-    def add_kinds(weight: float, won: FloatArray, region: int, own: FloatArray) -> None:
-        spread = own[:, 1] != 1
-        add(weight, won[:, ~spread], LEVEL, region, own[~spread])
-        add(weight, won[:, spread], SPREAD, region, own[spread])
-
     if bets.local_weights[labels, f] > 0:
         own = bets.local if f else bets.overall
+        spread = own[:, 1] != 1
         for region in range(regions.first[f], regions.first[f + 1]):
-            add_kinds(bets.local_weights[labels, f], sums.local[s, region, :, : len(own)], region, own)
+            won = bets.local_weights[labels, f] * sums.local[s, region, :, : len(own)]
+            found.append(("level", region, own[~spread], won[:, ~spread]))
+            found.append(("spread", region, own[spread], won[:, spread]))
     if bets.pattern_weights[labels, f] > 0:
-        kind = SLOPE if regions.families[f, 1] < 0 else INTERACTION
-        add(bets.pattern_weights[labels, f], sums.patterns[s, f], kind, 0, bets.patterns)
-    return max(found, key=lambda winner: winner.won)
+        kind = "slope" if regions.families[f, 1] < 0 else "interaction"
+        found.append((kind, 0, bets.patterns, bets.pattern_weights[labels, f] * sums.patterns[s, f]))
+    kind, region, own, won = max(found, key=lambda each: each[-1].sum())
+    mean, deviation = own[np.argmax(won.sum(axis=0))]
+    return _Winner(kind, 1 if mean > 0 or deviation > 1 else -1, region, int(np.argmax(won.sum(axis=1))), own)
 
 
 @njit(nogil=True)
@@ -283,7 +268,7 @@ def _change_point(logs: FloatArray, numbers: IntArray) -> tuple[int, tuple[int, 
     return int(at[best]), bounds, bool(best == 0 and numbers[0] > 1)
 
 
-def _words(model: ScoreModel, s: int, kind: int, sign: int, family: IntArray) -> tuple[str, str | None, str]:
+def _words(model: ScoreModel, s: int, kind: str, sign: int, family: IntArray) -> tuple[str, str | None, str]:
     targets, pairs = model.arrays.targets, model.arrays.pairs
     if s >= len(targets):
         a, b = (model.responses[targets[place, 0]].name for place in pairs[s - len(targets)])
@@ -293,14 +278,14 @@ def _words(model: ScoreModel, s: int, kind: int, sign: int, family: IntArray) ->
         return f"{a}, {b}", None, f"{a} and {b} move together {more} than before"
     column = model.responses[targets[s, 0]]
     label = None if targets[s, 1] < 0 else column.labels[targets[s, 1]]
-    if kind == INTERACTION:
+    if kind == "interaction":
         a, b = (model.inputs[place].name for place in family)
         what = column.name if label is None else f"the share of {label} in {column.name}"
         more = "higher" if sign > 0 else "lower"
         return column.name, label, f"{what} is {more} where {a} and {b} are both high or both low"
     if label is not None:
         return column.name, label, f"{column.name} is {'more' if sign > 0 else 'less'} often {label}"
-    words = {1: "varies more", -1: "varies less"} if kind == SPREAD else {1: "is higher", -1: "is lower"}
+    words = {1: "varies more", -1: "varies less"} if kind == "spread" else {1: "is higher", -1: "is lower"}
     return column.name, None, f"{column.name} {words[sign]}"
 
 

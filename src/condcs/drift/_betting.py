@@ -52,58 +52,40 @@ _LOGIT = 1.8
 
 
 class Bets(NamedTuple):
-    """The bets and their weights.
+    """The bets and their weights, for k regions in f families.
 
-    Attributes
-    ----------
-    overall, local : arrays, shape (j, 2) and (l, 2)
-        Bets on all rows, in the first family, and on every single region of others: mean and standard deviation of z.
-    patterns : array, shape (k, 2)
-        Bets on a pattern, where its height is 1.
-    heights : array, shape (regions,)
-        Heights of the patterns: from -1 to 1 along a column, products of these for two of them; 0 where there is none.
-    local_weights, pattern_weights : array, shape (2, f)
-        Weight of each bet of a family on a region and on its pattern: for scores of numbers, and of labels, which have
-        no bets on spread. A row takes part in the bets of one region of a family, so that the weights of its bets add
-        up to at most 1 over all families.
+    A row takes part in the bets of one region of a family, so that the weights of its bets add up to at most 1 over all
+    families.
     """
 
-    overall: FloatArray
-    local: FloatArray
-    patterns: FloatArray
-    heights: FloatArray
-    local_weights: FloatArray
-    pattern_weights: FloatArray
+    # On all rows, in the first family, and on every single region of others: mean and standard deviation of z.
+    overall: FloatArray  # (j, 2)
+    local: FloatArray  # (l, 2)
+    # On a pattern, where its height is 1: from -1 to 1 along a column, products of these for two, 0 where none.
+    patterns: FloatArray  # (m, 2)
+    heights: FloatArray  # (k,)
+    # Of each bet of a family, for scores of numbers, and of labels, which have no bets on spread.
+    local_weights: FloatArray  # (2, f)
+    pattern_weights: FloatArray  # (2, f)
 
 
 class Sums(NamedTuple):
-    """What has been seen and won; changed by `bet`.
+    """What has been seen and won of s scores; changed by `bet`."""
 
-    Attributes
-    ----------
-    trees, totals : arrays of int, shape (s, cells, LEVELS + 1) and (cells,)
-        Counts of the levels seen in every cell, as binary indexed trees.
-    before : array of int, shape (EPOCHS + 1, cells)
-        What the totals were when an epoch began; the last ones, for bets that do not fade, are larger than any total.
-    clock : array of int, shape (3,)
-        Rows so far with those of the reference, how many they were when the present epoch began, and its number.
-    local, patterns : arrays, shape (s, regions, EPOCHS + 1, j) and (s, f, EPOCHS + 1, k)
-        Shiryaev-Roberts sums of every epoch, and of bets that do not fade. The first region is that of all rows.
-    won : array, shape (s, f)
-        Weighted sums of the bets of each family; an alarm is one that reaches the threshold.
-    met : array, shape (cells, 2 + p)
-        Of the inputs that the stream had in every cell, in units of their deviations: number, squared distances from
-        the mean, and the mean.
-    """
-
-    trees: IntArray
-    totals: IntArray
-    before: IntArray
-    clock: IntArray
-    local: FloatArray
-    patterns: FloatArray
-    won: FloatArray
-    met: FloatArray
+    # Counts of the levels seen in every cell, as binary indexed trees, and of all of them.
+    trees: IntArray  # (s, cells, LEVELS + 1)
+    totals: IntArray  # (cells,)
+    # What the totals were when an epoch began; the last ones, for bets that do not fade, are larger than any total.
+    before: IntArray  # (EPOCHS + 1, cells)
+    # Rows so far with those of the reference, how many they were when the present epoch began, and its number.
+    clock: IntArray  # (3,)
+    # Shiryaev-Roberts sums of every epoch, and of bets that do not fade. The first region is that of all rows.
+    local: FloatArray  # (s, regions, EPOCHS + 1, j)
+    patterns: FloatArray  # (s, f, EPOCHS + 1, m)
+    # Weighted sums of the bets of each family; an alarm is one that reaches the threshold.
+    won: FloatArray  # (s, f)
+    # Of the stream's inputs in every cell, in units of their deviations: number, squared distances from the mean, mean.
+    met: FloatArray  # (cells, 2 + p)
 
 
 def make_bets(first: IntArray, heights: FloatArray, shares: FloatArray, singles: int) -> Bets:
@@ -315,32 +297,11 @@ def bet(
 ) -> int:
     """Rank scores (n, s) and bet on them until an alarm; return how many rows were taken in.
 
-    Parameters
-    ----------
-    scores : array, shape (n, s)
-        Scores of rows.
-    chances : array, shape (s, cells)
-        Mean probability of the label of a score in a cell; 0 for numbers.
-    known : array of bool, shape (n,)
-        Other rows are passed over.
-    inputs : array, shape (n, p)
-        Rows of the design.
-    cells, regions : arrays of int, shape (n, f)
-        The cell and region of each row in each family, counted through all families.
-    places : tuple
-        First region of each family; deviations and limits of `Cells`.
-    key : int
-        Of the random numbers for ties.
-    numbers : array of int, shape (n,)
-        Numbers of the rows.
-    bets : Bets
-        The bets.
-    sums : Sums
-        Changed.
-    ranked : array, shape (n, s, f)
-        Written: normal scores of the ranks of those rows; for labels, the ranks.
-    threshold : float
-        An alarm is a weighted sum of the bets of a family of at least this.
+    An alarm is a weighted sum of the bets of a family that reaches the threshold. Rows that are not `known` (n,) are
+    passed over; the others change `sums`, and the normal scores of their ranks (for labels, the ranks) are written to
+    `ranked` (n, s, f). `chances` (s, cells) are mean probabilities of labels, 0 for scores of numbers; `inputs` (n, p)
+    rows of the design; `cells` and `regions` (n, f) where these are, counted through all families; `places` the first
+    region of each family, and deviations and limits of `Cells`; `key` and `numbers` (n,) choose the random numbers.
     """
     n, n_scores = scores.shape
     first_regions, deviations, limits = places

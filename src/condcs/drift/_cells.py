@@ -45,22 +45,15 @@ _SHARES = (0.4, 0.4, 0.2)
 
 @dataclass(frozen=True)
 class Regions:
-    """Families of regions, counted through all families: all rows; those of every column; those of two columns.
+    """Families of regions of x, counted through all families: all rows; those of every column; those of two columns.
 
     The regions of a column are its fifths, if it has numbers, or its labels; those of two columns of numbers combine
     their thirds.
-
-    Attributes
-    ----------
-    columns : tuple of Column
-        The columns of x.
-    edges : array, shape (2, d, 4)
-        For columns of numbers, where a fifth ends and the next begins, and the same for thirds; infinite where there
-        are fewer.
     """
 
     columns: tuple[Column, ...]
-    edges: FloatArray
+    # Where a fifth of a column of numbers ends and the next begins, and the same for thirds; infinite beyond the last.
+    edges: FloatArray  # (2, d, 4)
 
     @classmethod
     def of(cls, x: FloatArray, columns: tuple[Column, ...]) -> Regions:
@@ -180,42 +173,24 @@ def locate_regions(x: Any, arrays: Any) -> Any:
 
 
 class Cells(NamedTuple):
-    """A binary tree of splits of x for every region; its root is the node with the number of the region.
+    """A binary tree of splits of x for every region; its root is the node with the number of the region."""
 
-    Attributes
-    ----------
-    columns : array of int, shape (nodes,)
-        The column that a node splits; -1 for cells.
-    thresholds : array, shape (nodes,)
-        Where; smaller or equal values go to the first child.
-    children : array of int, shape (nodes,)
-        The first child, which the second follows; of a cell, its number.
-    deviations : array, shape (cells, p)
-        Standard deviation of each column of the design in a cell; 0 for indicators of labels.
-    """
-
-    columns: IntArray
-    thresholds: FloatArray
-    children: IntArray
-    deviations: FloatArray
+    columns: IntArray  # the column that a node splits; -1 for cells
+    thresholds: FloatArray  # where it does; smaller or equal values go to the first child
+    children: IntArray  # the first child, which the second follows; of a cell, its number
+    deviations: FloatArray  # (cells, p): those of each column of the design in a cell; 0 for indicators of labels
 
     @classmethod
     def of(cls, x: FloatArray, features: FloatArray, regions: IntArray, count: int) -> Cells:
         """Split the rows of each of so many regions, by medians of the columns that make features most alike."""
         least = -(-len(x) // MOST_CELLS)
         nodes: list[tuple[int, float, int]] = [(-1, 0.0, 0)] * count
-        waiting = [
-            (
-                region,
-                np.flatnonzero((regions == region).any(axis=1)),
-                max(CELL_ROWS if region else OVERALL_CELL_ROWS, least),
-            )
-            for region in range(count)
-        ]
+        waiting = [(region, np.flatnonzero((regions == region).any(axis=1)), region) for region in range(count)]
         several = np.array([len(np.unique(column)) > 2 for column in x.T])
         deviations: list[FloatArray] = []
         while waiting:
-            node, rows, smallest = waiting.pop()
+            node, rows, region = waiting.pop()
+            smallest = max(CELL_ROWS if region else OVERALL_CELL_ROWS, least)
             split = _best_split(x[rows], features[rows], smallest) if len(rows) >= 2 * smallest else None
             if split is None:
                 nodes[node] = (-1, 0.0, len(deviations))
@@ -223,11 +198,11 @@ class Cells(NamedTuple):
                 continue
             first = x[rows, split[0]] <= split[1]
             nodes[node] = (*split, len(nodes))
-            waiting += [(len(nodes), rows[first], smallest), (len(nodes) + 1, rows[~first], smallest)]
+            waiting += [(len(nodes), rows[first], region), (len(nodes) + 1, rows[~first], region)]
             nodes += [(-1, 0.0, 0)] * 2
-        columns, thresholds, children = (np.array(part) for part in zip(*nodes, strict=True))
+        columns, thresholds, children = zip(*nodes, strict=True)
         return cls(
-            columns.astype(np.int64), thresholds.astype(np.float64), children.astype(np.int64), np.array(deviations)
+            np.array(columns, np.int64), np.array(thresholds), np.array(children, np.int64), np.array(deviations)
         )
 
     @property

@@ -18,6 +18,7 @@ _LAGS, _MOST_ORDER = 10, 10
 _RECOGNISED, _LEFT_OVER = 0.01, 0.003
 _LONGEST_MEMORY = 0.9
 _SHORTEST_STRETCH, _STRETCHES = 25, 40
+_COPIES = 0.05
 _SHORTEST = 6.0
 """Least square root of the number of rows, times one less the sum of the coefficients of an autoregression."""
 
@@ -27,26 +28,12 @@ def find_dependence(
 ) -> tuple[FloatArray, tuple[str, ...], bool]:
     """Fit an autoregression to the residuals that need one; say what was found, and whether the rate can be promised.
 
+    Given `rows` (n, d) of the reference in the order of time, inputs and responses; `residuals` (n, t) of the targets,
+    in units of their spread; and which rows were not fitted. Return coefficients (order, t), order 0 if none is needed;
+    sentences; and whether the stated rate can be promised.
+
     Whether large residuals come in clusters is asked of the rows that were not fitted, and less sharply of all: those
     of parts that were left out of a fit differ a little in size from part to part.
-
-    Parameters
-    ----------
-    rows : array, shape (n, d)
-        The reference in the order of time, inputs and responses.
-    residuals : array, shape (n, t)
-        Residuals of the targets in units of their spread.
-    others : array of bool, shape (n,)
-        Rows that were not fitted.
-    targets : array of int, shape (t, 2)
-        Column of y and label (-1 for numbers) of each.
-    responses : sequence of Column
-        The columns of y.
-
-    Returns
-    -------
-    coefficients, notes, promises
-        Of shape (order, t), order 0 if none is needed; sentences; and whether the stated rate can be promised.
     """
     limited = np.clip(residuals, -FARTHEST, FARTHEST)
     fits, notes, promises = [], [], True
@@ -80,11 +67,9 @@ def find_dependence(
         if faults:
             promises = False
             notes.append(f"The stated run length cannot be promised for {name}: {' and '.join(faults)}.")
-    if _repeats(rows):
+    if fault := _repetition(rows):
         promises = False
-        notes.append(
-            "The stated run length cannot be promised: rows of the reference are repeated one after the other."
-        )
+        notes.append(f"The stated run length cannot be promised: {fault}.")
     coefficients = np.zeros((max(map(len, fits)), len(targets)))
     for place, fit in enumerate(fits):
         coefficients[: len(fit), place] = fit
@@ -114,13 +99,19 @@ def _clustered(residuals: FloatArray, group: BoolArray) -> float:
     return _portmanteau(ranks)
 
 
-def _repeats(rows: FloatArray) -> bool:
-    """Whether rows equal the one before them more often than two rows at random do."""
+def _repetition(rows: FloatArray) -> str:
+    """Say whether rows equal the one before them more often than two rows at random do, or are copies of others."""
     n = len(rows)
-    counts = np.unique(rows, axis=0, return_counts=True)[1]
-    chance = float(np.sum(counts * (counts - 1.0))) / (n * (n - 1.0))
-    equal = int(np.sum((rows[1:] == rows[:-1]).all(axis=1)))
-    return equal > 0 and float(binom.sf(equal - 1, n - 1, chance)) < _LEFT_OVER
+    counts = [np.unique(part, axis=0, return_counts=True)[1] for part in (rows, *rows.T)]
+    equal, *alike = (float(np.sum(own * (own - 1.0))) for own in counts)
+    following = int(np.sum((rows[1:] == rows[:-1]).all(axis=1)))
+    if following and binom.sf(following - 1, n - 1, equal / (n * (n - 1.0))) < _LEFT_OVER:
+        return "rows of the reference are repeated one after the other"
+    distinct = len(counts[0])
+    # Copies agree in all columns if they do in one of many values. Columns of few values make equal rows of themselves.
+    if n / 10 < distinct < (1 - _COPIES) * n and equal > 0.99 * min(alike):
+        return f"{n - distinct:,} rows of the reference are copies of others. Leave them out"
+    return ""
 
 
 def _portmanteau(series: FloatArray) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from condcs._core.compiling import njit
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, public, warn_caller
 from condcs._core.files import State, Stateful
 from condcs.drift._alarm import Alarm, KeptRows, describe_alarm
-from condcs.drift._betting import Sums, bet, count_scores, make_bets, no_sums
+from condcs.drift._betting import bet, count_scores, make_bets, no_sums
 from condcs.drift._cells import Cells, Regions, locate_cells, locate_regions, parts_from_state, parts_state
 from condcs.drift._scores import (
     FEWEST_ROWS,
@@ -42,7 +43,6 @@ WARNING_SHARE = 0.1
 
 _CHUNK = 1024
 _UNUSABLE = ("gaps", "unseen labels")
-_BASE = ("base_trees", "base_totals", "base_chances")
 _COUNTED = ("rows", "watched", "outside", "learned", "expired", *_UNUSABLE)
 
 
@@ -91,8 +91,6 @@ class ConditionalDriftDetector(Stateful):
     (1, True)
     """
 
-    _sums: Sums
-
     @public
     def __init__(
         self,
@@ -119,7 +117,7 @@ class ConditionalDriftDetector(Stateful):
         self._counts = dict.fromkeys(_COUNTED, 0)
         self._pending: dict[Any, list[float]] = {}
         self.alarm: Alarm | None = None
-        self._take_reference(x, y, "x_ref")
+        self._take_reference(x, y)
         if not self.promises:
             warn_caller(" ".join(self.notes), CondcsWarning)
 
@@ -227,14 +225,20 @@ class ConditionalDriftDetector(Stateful):
         x, y = self._x.many(x_ref), self._y.many(y_ref)
         _check_same_length("x_ref", x, "y_ref", y)
         usable = (self._x.unusable(x) == 0) & (self._y.unusable(y) == 0)
-        self._take_reference(x[usable], y[usable], "x_ref")
+        self._take_reference(x[usable], y[usable])
 
     def reset(self) -> None:
         """Forget the stream; the reference is kept."""
-        self._forget()
-        trees, totals, _ = self._base
-        self._sums.trees[:], self._sums.totals[:], self._sums.before[0] = trees, totals, totals
-        self._sums.clock[:2] = totals.sum() // len(self._regions.families)
+        self._drift, self._kept_count, self._score = False, 0, float("nan")
+        self._learning: list[list[list[float]]] | None = None
+        self._sums = deepcopy(self._start)
+        self._history = np.zeros_like(self._model.arrays.autoregression)
+        self._rings = KeptRows(
+            np.zeros(KEPT_ROWS, np.int64),
+            np.zeros((KEPT_ROWS, len(self._x.columns))),
+            np.zeros((KEPT_ROWS, len(self._y.columns))),
+            np.zeros((KEPT_ROWS, *self._sums.won.shape)),
+        )
 
     def state_dict(self) -> State:
         """Return the whole state as plain arrays."""
@@ -262,8 +266,8 @@ class ConditionalDriftDetector(Stateful):
 
     def _changing(self) -> dict[str, AnyArray]:
         """Return the arrays that rows change, and what they start from."""
-        arrays = {"history": self._history, **dict(zip(_BASE, self._base, strict=True))}
-        for group, part in (("kept", self._rings), ("sums", self._sums)):
+        arrays = {"history": self._history, "start_chances": self._chances}
+        for group, part in (("kept", self._rings), ("sums", self._sums), ("start", self._start)):
             arrays |= {f"{group}_{name}": array for name, array in part._asdict().items()}
         return arrays
 
@@ -294,7 +298,7 @@ class ConditionalDriftDetector(Stateful):
         self._counts = {name: int(settings["counts"][name]) for name in _COUNTED}
         self._pending = {key: list(map(float, row)) for key, row in settings["pending"]}
         self.alarm = None if settings["alarm"] is None else Alarm.from_dict(settings["alarm"])
-        self._forget()
+        self.reset()
         self._drift, self._kept_count = bool(settings["drift"]), int(settings["kept"])
         learning = settings["learning"]
         self._learning = None if learning is None else [[list(map(float, part)) for part in row] for row in learning]
@@ -308,12 +312,12 @@ class ConditionalDriftDetector(Stateful):
         if widths != (len(self._x.columns), len(self._y.columns)) or len({len(p) for p in self._reference}) != 1:
             raise ValueError("reference rows that do not fit")
 
-    def _take_reference(self, x: FloatArray, y: FloatArray, argument: str) -> None:
+    def _take_reference(self, x: FloatArray, y: FloatArray) -> None:
         """Fit scores on a reference, and start from it."""
-        _check_same_length(argument, x, "y_ref", y)
+        _check_same_length("x_ref", x, "y_ref", y)
         if len(x) < FEWEST_ROWS:
             raise ShapeError(
-                f"`{argument}` must have at least {FEWEST_ROWS} rows that can be used, got {len(x)}. Collect more."
+                f"`x_ref` must have at least {FEWEST_ROWS} rows that can be used, got {len(x)}. Collect more."
             )
         # Other random numbers than those of the rows of the stream.
         key = np.uint64(np.random.default_rng([int(self._key), self.n_seen]).integers(2**63))
@@ -324,12 +328,13 @@ class ConditionalDriftDetector(Stateful):
         self._cells = Cells.of(inputs, self._model.features(inputs), regions, int(self._regions.first[-1]))
         self._set_bets()
         cells = self._cells.locate(inputs, regions)
-        trees, totals, means = self._base
-        count_scores(scores, cells, trees, totals)
+        start, means = self._start, self._chances
+        count_scores(scores, cells, start.trees, start.totals)
+        start.before[0], start.clock[:2] = start.totals, len(scores)
         for own in cells.T:
             np.add.at(means.T, own, chances)
         # A cell without ranked rows, e.g. of a label of x that only fitted rows have, gets the mean over all.
-        means[:] = np.where(totals > 0, means / np.maximum(totals, 1), chances.mean(axis=0)[:, None])
+        means[:] = np.where(start.totals > 0, means / np.maximum(start.totals, 1), chances.mean(axis=0)[:, None])
         sample = np.flatnonzero(ranked)
         sample = sample[np.linspace(0, len(sample) - 1, min(KEPT_ROWS, len(sample))).astype(int)]
         self._reference = x[sample], y[sample]
@@ -341,24 +346,10 @@ class ConditionalDriftDetector(Stateful):
         self._bets = make_bets(regions.first, regions.heights, regions.shares, len(self._x.columns))
         # The bound of the probability of an alarm is the sum over scores.
         self._scale = 2.0 * self._model.n_scores
-        none = self._no_sums()
-        self._base = none.trees, none.totals, np.zeros((self._model.n_scores, self._cells.total))
-        sizes, chances = label_counts(self._x.columns), self._base[2]
-        self._fixed = sizes, self._model.arrays, regions.arrays, self._cells, places, self._bets, chances, self._key
-
-    def _no_sums(self) -> Sums:
-        return no_sums(self._model.n_scores, self._cells.deviations, self._bets)
-
-    def _forget(self) -> None:
-        self._drift, self._kept_count, self._learning, self._score = False, 0, None, float("nan")
-        self._sums = self._no_sums()
-        self._history = np.zeros_like(self._model.arrays.autoregression)
-        self._rings = KeptRows(
-            np.zeros(KEPT_ROWS, np.int64),
-            np.zeros((KEPT_ROWS, len(self._x.columns))),
-            np.zeros((KEPT_ROWS, len(self._y.columns))),
-            np.zeros((KEPT_ROWS, *self._sums.won.shape)),
-        )
+        self._start = no_sums(self._model.n_scores, self._cells.deviations, self._bets)
+        self._chances = np.zeros((self._model.n_scores, self._cells.total))
+        sizes, arrays = label_counts(self._x.columns), self._model.arrays
+        self._fixed = sizes, arrays, regions.arrays, self._cells, places, self._bets, self._chances, self._key
 
     def _take_one(self, x: FloatArray, y: FloatArray) -> None:
         """Take in one encoded row: what `_take` does, without the cost of its arrays."""
@@ -380,9 +371,8 @@ class ConditionalDriftDetector(Stateful):
         numbers = np.arange(self._counts["rows"] + 1, self._counts["rows"] + 1 + len(x))
         self._counts["rows"] += len(x)
         usable = np.flatnonzero(why == 0)
-        if len(usable) < len(x):
-            for code, name in enumerate(_UNUSABLE, start=1):
-                self._counts[name] += int(np.sum(why == code))
+        for code, name in enumerate(_UNUSABLE, start=1):
+            self._counts[name] += int(np.sum(why == code))
         self._drift, self._score = False, float("nan")
         start = 0
         while start < len(usable):
@@ -412,13 +402,11 @@ class ConditionalDriftDetector(Stateful):
         return rows, alarm
 
     def _raise_alarm(self) -> None:
-        threshold = self.expected_run_length * self._scale
         count = min(self._kept_count, KEPT_ROWS)
         order = (self._kept_count - count + np.arange(count)) % KEPT_ROWS
         kept = KeptRows(*(ring[order] for ring in self._rings))
-        bets = self._bets, self._base[2]
-        parts = self._model, self._regions, self._cells
-        self.alarm = describe_alarm(*parts, *bets, self._sums, kept, self._reference, threshold, self._scale)
+        parts = self._model, self._regions, self._cells, self._bets, self._chances
+        self.alarm = describe_alarm(*parts, self._sums, kept, self._reference, self._scale, self.threshold)
         history = self._history
         self.reset()
         self._history = history
@@ -432,7 +420,7 @@ class ConditionalDriftDetector(Stateful):
         self._counts["learned"] += len(x)
         if len(self._learning) >= self.learning_rows:
             inputs, responses = (np.array([row[side] for row in self._learning]) for side in (0, 1))
-            self._take_reference(inputs, responses, "x")
+            self._take_reference(inputs, responses)
 
 
 @njit(nogil=True)

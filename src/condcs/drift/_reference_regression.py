@@ -34,51 +34,36 @@ _PARTS = 6
 
 
 class Regression(NamedTuple):
-    """A ridge regression on functions of x.
+    """A ridge regression of t targets on p functions of x."""
 
-    Attributes
-    ----------
-    centre, scale : array, shape (d,)
-        Medians and spreads of the inputs; inputs are clipped three spreads beyond the median.
-    knots : array, shape (d, k)
-        Centres of the bumps along each column, in these units.
-    widths : array, shape (d,)
-        Their bandwidths; 0 for columns of two values.
-    landmarks : array, shape (m, d)
-        Centres of the bumps in all columns, in these units.
-    width : array, shape ()
-        Their bandwidth.
-    means : array, shape (p,)
-        Means of the functions.
-    coefficients : array, shape (p, t)
-        Weights of the functions for each target.
-    offset : array, shape (t,)
-        Means of the targets.
-    """
-
-    centre: FloatArray
-    scale: FloatArray
-    knots: FloatArray
-    widths: FloatArray
-    landmarks: FloatArray
-    width: FloatArray
-    means: FloatArray
-    coefficients: FloatArray
-    offset: FloatArray
+    # Medians and spreads of the inputs; inputs are clipped three spreads beyond the median.
+    centre: FloatArray  # (d,)
+    scale: FloatArray  # (d,)
+    # Centres of the bumps along each column, in these units, and bandwidths: 0 for columns of two values.
+    knots: FloatArray  # (d, k)
+    widths: FloatArray  # (d,)
+    # Centres of the bumps in all columns, in these units, and their bandwidth.
+    landmarks: FloatArray  # (m, d)
+    width: FloatArray  # ()
+    # Means of the functions, their weights for each target, and means of the targets.
+    means: FloatArray  # (p,)
+    coefficients: FloatArray  # (p, t)
+    offset: FloatArray  # (t,)
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Return the expected targets at the rows of x."""
         return np.asarray(predict_rows(x, self))
 
-    def check(self, dim: int, targets: int) -> None:
-        """Raise a ValueError unless the arrays fit together."""
-        p, k, m = len(self.means), self.knots.shape[-1], len(self.landmarks)
-        shapes = ((dim,), (dim,), (dim, k), (dim,), (m, dim), (), (p,), (p, targets), (targets,))
-        for name, array, shape in zip(self._fields, self, shapes, strict=True):
-            if array.shape != shape or not np.isfinite(array).all():
-                raise ValueError(f"regression {name} of shape {array.shape} where {shape} is due")
-        if p != dim + k * int(np.sum(self.widths > 0)) + m:
-            raise ValueError(f"regression on {p} functions")
+    @classmethod
+    def from_state(cls, state: Mapping[str, AnyArray], part: str, dim: int, targets: int) -> Regression:
+        """Return the arrays of a part of a saved state; a KeyError or ValueError unless they fit together."""
+        made = cls(*(stored(state, f"{part}_{name}") for name in cls._fields))
+        k, m = made.knots.shape[-1], len(made.landmarks)
+        p = dim + k * int(np.sum(made.widths > 0)) + m
+        shapes = [(dim,), (dim,), (dim, k), (dim,), (m, dim), (), (p,), (p, targets), (targets,)]
+        if [array.shape for array in made] != shapes:
+            raise ValueError(f"a regression of {part} whose arrays do not fit")
+        return made
 
 
 @njit(nogil=True)
@@ -140,11 +125,6 @@ class RegressionFitter:
     Bandwidth and ridge penalty are those with the smallest error in six parts of the rows, contiguous in time, each of
     which is left out in turn. Single rows left out would not do: where rows depend on their neighbours, the best fit
     follows these. Cost O(n p^2 + p^3) for p functions, of which there are at most 9 for each column and 250.
-
-    Parameters
-    ----------
-    x : array, shape (n, d)
-        Inputs.
     """
 
     def __init__(self, x: FloatArray) -> None:

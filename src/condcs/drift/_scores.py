@@ -48,44 +48,21 @@ _INPUTS_COUNT = 0.5
 
 
 class ScoreArrays(NamedTuple):
-    """The numbers of a model, as the compiled loops read them.
+    """The numbers of a model, as the compiled loops read them."""
 
-    Attributes
-    ----------
-    means, spreads : Regression
-        Expected targets at x, and expected absolute residuals of those that are numbers.
-    links : Regression
-        Expected products of the scores of two targets at x, in units of their spreads: their correlation.
-    targets : array of int, shape (t, 2)
-        What a score is made of: a column of y, and one of its labels (-1 for numbers).
-    pairs : array of int, shape (q, 2)
-        Which targets have a score for their product, after those of the targets. The first and last label of a column
-        have one for whether the label is what x leads to expect: the score of the likeliest one.
-    typical : array, shape (t,)
-        Mean absolute residual of each target; its fitted value is kept within a factor of five of it.
-    autoregression : array, shape (order, t)
-        Coefficients of earlier scores.
-    innovation : array, shape (t,)
-        Spread of what they leave.
-    units : array, shape (p,)
-        Units of the columns of the design in distances between rows.
-    fitted : array, shape (m, p)
-        Rows of the fit, in these units.
-    farthest : array, shape ()
-        Rows farther than this from their third neighbour among them are unknown.
-    """
-
-    means: Regression
-    spreads: Regression
-    links: Regression
-    targets: IntArray
-    pairs: IntArray
-    typical: FloatArray
-    autoregression: FloatArray
-    innovation: FloatArray
-    units: FloatArray
-    fitted: FloatArray
-    farthest: FloatArray
+    means: Regression  # expected targets at x
+    spreads: Regression  # expected absolute residuals of those that are numbers
+    links: Regression  # expected products of the scores of two targets, in units of their spreads: their correlation
+    targets: IntArray  # (t, 2), what a score is made of: a column of y, and one of its labels (-1 for numbers)
+    # Targets whose product has a score, after those of the targets. The first and last label of a column have one for
+    # whether the label is what x leads to expect: the score of the likeliest one.
+    pairs: IntArray  # (q, 2)
+    typical: FloatArray  # (t,), mean absolute residual; a fitted one is kept within a factor of five of it
+    autoregression: FloatArray  # (order, t), coefficients of earlier scores
+    innovation: FloatArray  # (t,), spread of what they leave
+    units: FloatArray  # (p,), of the columns of the design in distances between rows
+    fitted: FloatArray  # (m, p), rows of the fit, in these units
+    farthest: FloatArray  # (), rows farther than this from their third neighbour among them are unknown
 
 
 _REGRESSIONS = ("means", "spreads", "links")
@@ -93,25 +70,13 @@ _REGRESSIONS = ("means", "spreads", "links")
 
 @dataclass(frozen=True)
 class ScoreModel:
-    """How rows are scored.
-
-    Attributes
-    ----------
-    inputs, responses : tuple of Column
-        Columns of x and y.
-    arrays : ScoreArrays
-        The fit.
-    notes : tuple of str
-        What was found about the dependence of rows.
-    promises : bool
-        Whether the stated rate can be promised.
-    """
+    """How rows are scored."""
 
     inputs: tuple[Column, ...]
     responses: tuple[Column, ...]
     arrays: ScoreArrays
-    notes: tuple[str, ...]
-    promises: bool
+    notes: tuple[str, ...]  # what was found about the dependence of rows
+    promises: bool  # whether the stated rate can be promised
 
     @property
     def n_scores(self) -> int:
@@ -148,12 +113,11 @@ class ScoreModel:
         """Undo `state`; a KeyError or ValueError if the arrays do not fit."""
         named: dict[str, Any] = {n: stored(state, n) for n in ScoreArrays._fields if n not in _REGRESSIONS}
         named |= {n: named[n].astype(np.int64) for n in ("targets", "pairs")}
-        for part in _REGRESSIONS:
-            named[part] = Regression(*(stored(state, f"{part}_{n}") for n in Regression._fields))
+        width = int(np.maximum(label_counts(inputs), 1).sum())
+        count, pairs = len(named["targets"]), len(named["pairs"])
+        for part, targets in zip(_REGRESSIONS, (count, count, pairs), strict=True):
+            named[part] = Regression.from_state(state, part, width, targets)
         arrays = ScoreArrays(**named)
-        width, count, pairs = design(np.zeros((0, len(inputs))), inputs).shape[1], *map(len, arrays[3:5])
-        for regression, targets in zip(arrays[:3], (count, count, pairs), strict=True):
-            regression.check(width, targets)
         order, rows = len(arrays.autoregression), len(arrays.fitted)
         shapes = [(count, 2), (pairs, 2), (count,), (order, count), (count,), (width,), (rows, width), ()]
         if [array.shape for array in arrays[3:]] != shapes or not count or rows < _NEIGHBOURS:
@@ -177,10 +141,7 @@ def aims_of(y: Any, targets: Any) -> Any:
 @njit(nogil=True)
 def _spread_rows(inputs: Any, spreads: Any, typical: Any) -> Any:
     found = predict_rows(inputs, spreads)
-    for t in range(found.shape[0]):
-        for k in range(found.shape[1]):
-            found[t, k] = min(max(found[t, k], typical[k] / _SPREAD_RANGE), typical[k] * _SPREAD_RANGE)
-    return found
+    return np.minimum(np.maximum(found, typical / _SPREAD_RANGE), typical * _SPREAD_RANGE)
 
 
 @njit(nogil=True)
@@ -205,9 +166,7 @@ def _predict(residuals: Any, coefficients: Any, history: Any) -> Any:
     order, (n, targets) = len(coefficients), residuals.shape
     before = np.empty((order + n, targets))
     before[:order] = history
-    for t in range(n):
-        for k in range(targets):
-            before[order + t, k] = min(max(residuals[t, k], -FARTHEST), FARTHEST)
+    before[order:] = np.minimum(np.maximum(residuals, -FARTHEST), FARTHEST)
     predicted = np.zeros((n, targets))
     for t in range(n):
         for lag in range(1, order + 1):
@@ -218,17 +177,14 @@ def _predict(residuals: Any, coefficients: Any, history: Any) -> Any:
 @njit(nogil=True)
 def known_rows(inputs: Any, arrays: Any) -> Any:
     """Whether the reference has at least three rows near each of the design; elsewhere p(y|x) is unknown."""
-    n, d = inputs.shape
     limit = arrays.farthest[()] ** 2
-    found = np.zeros(n, np.bool_)
-    row = np.empty(d)
-    for t in range(n):
-        for c in range(d):
-            row[c] = inputs[t, c] / arrays.units[c]
+    found = np.zeros(len(inputs), np.bool_)
+    for t in range(len(inputs)):
+        row = inputs[t] / arrays.units
         near = 0
         for m in range(len(arrays.fitted)):
             square = 0.0
-            for c in range(d):
+            for c in range(len(row)):
                 square += (row[c] - arrays.fitted[m, c]) ** 2
             if square <= limit:
                 near += 1

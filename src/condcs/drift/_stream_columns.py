@@ -21,21 +21,11 @@ UNSEEN = -1.0
 
 @dataclass(frozen=True)
 class StreamColumns:
-    """The columns of x or of y.
+    """The columns of x or of y."""
 
-    Attributes
-    ----------
-    role : str
-        "x" or "y".
-    columns : tuple of Column
-        Names, kinds and labels.
-    named : bool
-        Whether the reference named them; then rows may be dicts.
-    """
-
-    role: str
+    role: str  # "x" or "y"
     columns: tuple[Column, ...]
-    named: bool
+    named: bool  # whether the reference named them; then rows may be dicts
 
     @cached_property
     def names(self) -> list[str]:
