@@ -264,6 +264,37 @@ def test_a_numeric_header_and_labels_by_title(tmp_path):
     assert len(file.X) == 3
 
 
+PANDAS = {
+    "times as titles": ("0,1,2,3\n5,6,7.5,9\n8,9,10.5,9\n3,4,5.5,9\n", 4, None),
+    "titles and row numbers": (",0,1,2,3\n0,5,6,7.5,9\n1,8,9,10.5,9\n2,3,4,5.5,9\n", 4, None),
+    "titles and classes": ("0,1,2,3,kind\n5,6,7.5,9,a\n8,9,10.5,9,b\n3,4,5.5,9,a\n", 4, ["a", "b", "a"]),
+    "classes as row names": (",0,1,2\n0,5.5,6.5,7\n0,8.5,9.5,8\n1,3.5,4.5,3\n1,3.5,4.5,3\n", 3, ["0", "0", "1", "1"]),
+    "no titles": ("0,1,2,3\n" * 3, 4, None),
+}
+
+
+@pytest.mark.parametrize(("text", "length", "classes"), PANDAS.values(), ids=PANDAS)
+def test_row_numbers_and_numeric_titles_of_pandas_are_no_values(tmp_path, text, length, classes):
+    """Titles 0, 1, 2, ... were read as one more series, and row numbers as its first values."""
+    (tmp_path / "a.csv").write_text(text)
+    file = read_series(tmp_path / "a.csv")
+    untitled = len(set(text.splitlines())) == 1
+    assert len(file.X) == len(text.splitlines()) - (not untitled)
+    assert file.lengths == [length] * len(file.X)
+    assert (file.labels.tolist() if file.labels is not None else None) == classes
+
+
+def test_row_numbers_of_each_series_are_no_channel(tmp_path):
+    """Tables put together by pandas.concat start counting again with every series, in text and in parquet."""
+    pandas = pytest.importorskip("pandas")
+    parts = [pandas.DataFrame({"id": name, "time": range(4), "value": np.arange(4.0)}) for name in "abc"]
+    pandas.concat(parts).to_csv(tmp_path / "a.csv")
+    pandas.concat(parts).to_parquet(tmp_path / "a.parquet")
+    for ending in ("csv", "parquet"):
+        file = read_series(tmp_path / f"a.{ending}")
+        assert [series.tolist() for series in file.X] == [[[0.0, 1.0, 2.0, 3.0]]] * 3
+
+
 @pytest.mark.parametrize("measure", ["dtw", "twed"])
 def test_other_measures_and_medoids(measure, tmp_path):
     pytest.importorskip("aeon")

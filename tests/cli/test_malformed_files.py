@@ -337,7 +337,7 @@ READABLE = texts("carriage", "escape", "surrogate") | {"time-ns.parquet"}
 READABLE |= {"utf-8-sig.csv", "utf-8-sig.jsonl"}
 """What can be read after all: odd names, old line endings, a byte order mark."""
 
-READABLE_SERIES = texts("carriage", "same-y", "surrogate")
+READABLE_SERIES = texts("carriage", "surrogate")
 READABLE_SERIES |= {"first-truth.jsonl", "truth.jsonl", "utf-8-sig.csv", "utf-8-sig.jsonl"}
 READABLE_SERIES |= texts("infinite", "nan") | {"first-infinity.jsonl", "first-nan.jsonl", "first-nothing.jsonl"}
 READABLE_SERIES |= {"infinity.jsonl", "lacks.jsonl", "nan.jsonl", "nothing.jsonl", "nothing.parquet"}
@@ -406,9 +406,9 @@ def test_a_duplicate_name_among_many_columns_is_not_quadratic(tmp_path):
 
 @pytest.mark.parametrize("how", ["dictionary", "plain", "front coded", "gzip"])
 def test_long_texts_that_repeat_are_not_held_by_the_thousand(tmp_path, how):
-    """3,000 texts of 100,000 characters, 300 MB, in a file of some kB: a batch of them stays below 20 MB."""
+    """1,000 texts of 100,000 characters, 100 MB, in a file of some kB: a batch of them stays below 20 MB."""
     path = tmp_path / "p"
-    texts = ["x" * 100_000 + str(i % 7) for i in range(3000)]
+    texts = ["x" * 100_000 + str(i % 7) for i in range(1000)]
     if how == "gzip":
         with gzip.open(path, "wt", compresslevel=1) as file:
             file.write("x,y\n")
@@ -417,13 +417,13 @@ def test_long_texts_that_repeat_are_not_held_by_the_thousand(tmp_path, how):
         options = {"dictionary": {}, "plain": {"use_dictionary": False}}.get(
             how, {"use_dictionary": False, "column_encoding": {"x": "DELTA_BYTE_ARRAY", "y": "PLAIN"}}
         )
-        parquet.write_table(pa.table({"x": texts, "y": list(range(3000))}), path, compression="zstd", **options)
+        parquet.write_table(pa.table({"x": texts, "y": list(range(1000))}), path, compression="zstd", **options)
     largest = rows = 0
     with open_table(str(path), FileOptions()) as table:
         for batch in table.batches([0, 1]):
             largest = max(largest, sum({id(row[0]): len(row[0]) for row in batch}.values()))
             rows += len(batch)
-    assert rows == 3000
+    assert rows == 1000
     assert largest < 20e6
 
 

@@ -75,11 +75,27 @@ def test_same_answer_whatever_the_threads(found):
     assert again == found
 
 
+@pytest.mark.parametrize(("k", "method"), [(3, "spectral"), ("auto", "k_medoids")])
+def test_much_work_is_done_in_two_rounds(monkeypatch, k, method):
+    """Each of P passes sees sqrt(2 / P) of the series first, and the three best ones see all of them afterwards."""
+    monkeypatch.setattr(_series_clusters, "SMALL_WORK", 0.0)
+    X, truth = waves(n=10), np.repeat([0, 1, 2], 10)
+    found = cluster(X, k, method=method, factor=0.8, n_jobs=1)
+    assert normalized_mutual_information(truth, found.labels) > 0.9
+    passes = len(found.tried)  # one factor
+    assert passes == 2 * (4 + 2)  # scalings x (windows of 1, 2, 5, 10; of 1 and 10 with the position)
+    few = int(np.ceil(30 * np.sqrt(2 / passes)))
+    assert [trial.n_series for trial in found.tried] == [30] * 3 + [few] * (passes - 3)
+    assert {trial.setting for trial in found.tried[:3]} == set(found.votes)
+    assert len({trial.setting for trial in found.tried}) == passes
+
+
 @pytest.mark.slow
 def test_settings_are_tried_on_a_part_of_many_series():
-    X, truth = waves(n=45, length=30), np.repeat([0, 1, 2], 45)
-    found = cluster(X, 3, n_jobs=1)
-    assert len(found.labels) == 135
+    X, truth = waves(n=80, length=12), np.repeat([0, 1, 2], 80)
+    found = cluster(X, 3, factor=0.8, n_jobs=1)
+    assert {trial.n_series for trial in found.tried} == {200}
+    assert len(found.labels) == 240
     assert normalized_mutual_information(truth, found.labels) > 0.9
 
 
@@ -111,7 +127,7 @@ def test_one_giant_cluster_earns_no_mark():
     labels = np.array([0] * 29 + [1])
     assert _balance(labels, 2) < 0.22
     assert _balance(np.array([0, 1] * 15), 2) == pytest.approx(1.0)
-    giant, fair = (Trial(Setting(1, 1.0, "raw"), a, b) for a, b in ((1.0, _balance(labels, 2)), (0.4, 1.0)))
+    giant, fair = (Trial(Setting(1, 1.0, "raw"), a, b, 30) for a, b in ((1.0, _balance(labels, 2)), (0.4, 1.0)))
     assert giant.mark < fair.mark
 
 

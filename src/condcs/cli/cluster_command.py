@@ -16,7 +16,7 @@ from condcs._core.errors import ParameterError
 from condcs.cli.boundary import check_folder
 from condcs.cli.series_files import SeriesFile, SeriesOptions, read_series
 from condcs.cli.terminal import Terminal, foreign
-from condcs.report._cluster_page import Clustering, cluster_page
+from condcs.report._cluster_page import Clustering, cluster_page, tried_words
 from condcs.report._page import write_whole
 from condcs.timeseries._baseline_distances import baseline_pairwise_distance
 from condcs.timeseries._clustering import cluster_distances
@@ -105,10 +105,12 @@ def chosen_words(found: SeriesClusters, options: ClusterOptions) -> dict[str, st
     if not found.tried:
         return words | {"setting": setting_words(found.setting), "clustering": options.method.replace("_", "-")}
     marks = {trial.setting: trial.mark for trial in found.tried}
+    how = options.method.replace("_", "-")
+    how += ", graphs of neighbours fused" if options.method == "spectral" else " on the votes of these settings"
     return words | {
-        "tried": f"{len(found.tried)} settings",
+        "tried": tried_words(found),
         "chosen": "\n".join(f"{setting_words(vote)}: mark {marks[vote]:.2f}" for vote in found.votes),
-        "clustering": f"{options.method.replace('_', '-')} on the votes of these settings",
+        "clustering": how,
         "firmness": f"{found.firmness:.2f}: {firmness_words(found.firmness)}",
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -206,7 +207,8 @@ def _cells(path: Path, options: SeriesOptions) -> _Cells:
         with open_table(str(path), options.files) as table:
             batches = list(table.batches(range(len(table.names))))
         rows = [row for batch in batches for row in batch]
-        return _Cells(path.name, table.names, rows, [line for batch in batches for line in batch.lines])
+        lines = [line for batch in batches for line in batch.lines]
+        return _without_index(_Cells(path.name, table.names, rows, lines), options)
     encoding = "utf-8-sig" if options.files.encoding == "utf-8" else options.files.encoding
     with path.open(newline="", encoding=encoding) as file:
         first = next((line for line in file if line.strip()), "")
@@ -222,11 +224,24 @@ def _cells(path: Path, options: SeriesOptions) -> _Cells:
         raise DataError(f"{path} must hold series, got an empty table. Check the file.")
     names = tuple(kept[0][0]) if _is_header(kept[0][0], [row for row, _ in kept[1:6]], options) else None
     kept = kept[1:] if names is not None else kept
-    return _Cells(path.name, names, [row for row, _ in kept], [line for _, line in kept])
+    return _without_index(_Cells(path.name, names, [row for row, _ in kept], [line for _, line in kept]), options)
+
+
+def _without_index(cells: _Cells, options: SeriesOptions) -> _Cells:
+    """Leave out the row numbers that pandas writes into the first or last column; they may start again and again."""
+    if cells.names is None or any(given and given.isdecimal() for given in (options.labels, options.id, options.time)):
+        return cells
+    for c in {0, len(cells.names) - 1}:
+        written = cells.names[c] in ("", "Unnamed: 0") or cells.names[c].startswith("__index_level_")
+        numbers = [as_number(cell) for cell in cells.column(c) if written and _is_value(cell)]
+        if len(numbers) == len(cells.rows) and all(b in (0, a + 1) for a, b in itertools.pairwise([-1, *numbers])):
+            rows: list[Sequence[Any]] = [[*row[:c], *row[c + 1 :]] for row in cells.rows]
+            return _Cells(cells.title, cells.names[:c] + cells.names[c + 1 :], rows, cells.lines)
+    return cells
 
 
 def _is_header(first: list[str], following: list[list[str]], options: SeriesOptions) -> bool:
-    """Whether the first row holds titles: text above numbers, or times that are counted through beside some text."""
+    """Whether the first row holds titles: text above numbers, or times that are counted through."""
     if any(given is not None and given in first for given in (options.labels, options.id, options.time)):
         return True
     if not following or (_end_with_words([first, *following]) and any(map(_is_value, first))):
@@ -235,9 +250,17 @@ def _is_header(first: list[str], following: list[list[str]], options: SeriesOpti
         below = [row[c] for row in following if c < len(row) and row[c]]
         if cell and not _is_number(cell) and not _is_day(cell) and below and all(map(_is_number, below)):
             return True
-    numbers = [as_number(cell) for cell in first[1:] if _is_value(cell)]
-    counted = len(numbers) > 2 and numbers == [numbers[0] + i for i in range(len(numbers))] and numbers[0] in (0, 1)
-    return (counted and not _is_number(first[0])) or all(not _is_number(c) and not _is_day(c) for c in first)
+    return (_counts(first) and not all(map(_counts, following))) or all(
+        not _is_number(c) and not _is_day(c) for c in first
+    )
+
+
+def _counts(row: Sequence[str]) -> bool:
+    """Whether a row counts through from 0, or beside some text from 0 or 1, as titles of times do."""
+    numbers = [as_number(cell) for cell in row if _is_value(cell)]
+    starts = (0,) if all(map(_is_number, row)) else (0, 1)
+    counted = len(numbers) > 2 and numbers == [numbers[0] + i for i in range(len(numbers))] and numbers[0] in starts
+    return counted and not any(map(is_missing, row[1:]))
 
 
 def _from_table(cells: _Cells, options: SeriesOptions) -> SeriesFile:

@@ -152,13 +152,22 @@ def _firmness(page: Page, clusters: SeriesClusters) -> None:
         )
 
 
+def tried_words(clusters: SeriesClusters) -> str:
+    """Say how many settings were tried on how many series."""
+    sizes = [trial.n_series for trial in clusters.tried]
+    last = sizes.count(max(sizes))
+    return f"{len(sizes)} settings on {min(sizes)} series" + (
+        f", the best {last} of them on {max(sizes)}" if last < len(sizes) else ""
+    )
+
+
 def _choice(page: Page, clusters: SeriesClusters) -> None:
     """Show what was tried and what was chosen."""
     page.section("Choice of the settings")
     page.text(
-        f"{len(clusters.tried)} settings were tried without labels. A setting's mark is the agreement of spectral "
+        f"Without labels, {tried_words(clusters)} were tried. A setting's mark is the agreement of spectral "
         "clustering and k-medoids under its distances, times the balance of their cluster sizes: two algorithms that "
-        "look for different things agree where there is something to be found. The settings with a frame voted."
+        "look for different things agree where there is something to be found. The settings with a frame decided."
     )
     page.figure(
         draw_choice(clusters.tried, clusters.votes),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,10 @@ SCALES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 NEIGHBOUR = 7
 """Whose distance is an object's scale, as Zelnik-Manor and Perona have it; a nearer one if there are few objects."""
 
+FUSED_NEIGHBOURS = 10
+"""Neighbours over which fused graphs are averaged; fewer if there are few objects."""
+
+_FUSED_ROUNDS = 5
 _CLOSE = 1e-12
 
 DENSE_SIZE = 1_200
@@ -280,6 +285,39 @@ def local_affinity(D: FloatArray) -> FloatArray:
     return np.asarray(np.exp(-D / (reach[:, None] * reach)))
 
 
+def fused(affinities: Sequence[FloatArray]) -> FloatArray:
+    """Return one adjacency for several of the same objects: similarity network fusion (Wang et al., 2014).
+
+    In every round, each is replaced by the mean of the others, averaged over the nearest neighbours that it has itself:
+    what several have in common remains. A round costs O(n^2) for each adjacency.
+    """
+    from scipy.sparse import csr_array
+
+    n = len(affinities[0])
+    count = max(2, min(FUSED_NEIGHBOURS, n // 4))
+    walks, neighbours = [], []
+    for A in affinities:
+        walks.append(_half_staying(A))
+        near = np.argpartition(-walks[-1] + np.eye(n), count - 1, axis=1)[:, :count]
+        weights = np.maximum(np.take_along_axis(walks[-1], near, axis=1), 1e-300)
+        weights = weights / weights.sum(axis=1, keepdims=True)
+        neighbours.append(csr_array((weights.ravel(), near.ravel(), count * np.arange(n + 1)), shape=(n, n)))
+    for _ in range(_FUSED_ROUNDS):
+        total = np.sum(walks, axis=0)
+        walks = [_half_staying(S @ (S @ (total - walk)).T) for S, walk in zip(neighbours, walks, strict=True)]
+    mean = np.mean(walks, axis=0)
+    return np.asarray((mean + mean.T) / 2)
+
+
+def _half_staying(A: FloatArray) -> FloatArray:
+    """Return the random walk along an adjacency, the two triangles averaged, that stays with a probability of 1/2."""
+    A = (A + A.T) / 2
+    np.fill_diagonal(A, 0.0)
+    A = A / (2 * np.maximum(A.sum(axis=1, keepdims=True), 1e-300))
+    np.fill_diagonal(A, 0.5)
+    return np.asarray(A)
+
+
 def _normalised(A: FloatArray) -> FloatArray:
     """Return D^-1/2 A D^-1/2 of an adjacency, without loops, as Ng, Jordan and Weiss do."""
     A = A.copy()
@@ -312,12 +350,16 @@ def _leading(M: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
 def labels_by_affinity(A: FloatArray, k: int, rng: np.random.Generator, starts: int = 10) -> LabelArray:
     """Return the clusters by spectral clustering of an adjacency."""
     from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
 
     vectors = _leading(_normalised(A), k)[1]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     rows = vectors / np.where(lengths > 0, lengths, 1.0)
     means = KMeans(k, n_init=starts, random_state=int(rng.integers(2**31)))
-    return _labels_in_order(_quietly(means, rows))
+    with warnings.catch_warnings():
+        # With fewer distinct rows than clusters, there are fewer clusters.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return _labels_in_order(np.asarray(means.fit_predict(rows)))
 
 
 def labels_by_medoids(D: FloatArray, k: int, rng: np.random.Generator, starts: int = 10) -> LabelArray:
@@ -394,17 +436,6 @@ def _fasterpam() -> Any:
         return nearest, loss
 
     return fasterpam
-
-
-def _quietly(means: Any, rows: FloatArray) -> LabelArray:
-    """Fit k-means without its warning: with fewer distinct rows than clusters, there are fewer clusters."""
-    import warnings
-
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return np.asarray(means.fit_predict(rows))
 
 
 def _eigengap(D: FloatArray, k: int, b: float) -> float:

@@ -268,11 +268,15 @@ def choose_order(
 
 def _is_takens(order: str) -> bool:
     if order != "takens":
-        raise ParameterError(
-            f'`order` must be a positive integer, "takens", or a sequence of integers to choose from, got {order!r}. '
-            "Pass e.g. order=5."
-        )
+        raise _bad_order(order)
     return True
+
+
+def _bad_order(order: Any) -> ParameterError:
+    return ParameterError(
+        f'`order` must be a positive integer, "takens", or a sequence of integers to choose from, got {order!r}. '
+        "Pass e.g. order=5."
+    )
 
 
 def _pooled(a: Collection, b: Collection) -> Collection:
@@ -346,10 +350,7 @@ def check_grid(order: Any) -> list[int]:
     except TypeError:
         grid = []
     if not grid:
-        raise ParameterError(
-            f'`order` must be a positive integer, "takens", or a sequence of integers to choose from, got {order!r}. '
-            "Pass e.g. order=5."
-        )
+        raise _bad_order(order)
     return grid
 
 

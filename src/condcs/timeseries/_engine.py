@@ -31,8 +31,6 @@ _FAR_SQUARED = 1e300
 _CANCELLED = 1e-2
 # Sums above this hold no digits lost to gradual underflow.
 _SAFE_SUM = 1e-290
-# As a plain 1, a constant with a type of its own, a function would be compiled once more for it.
-_ONE = np.int64(1)
 # A power is not raised to the fourth below this: the result would be below the smallest one.
 _SMALLEST_ROOT = 2.0 ** (SMALLEST_EXPONENT / 4)
 
@@ -50,7 +48,7 @@ class Series(NamedTuple):
         The windows to use of each series (times counted from its start), one series after the other.
     successors : array
         If there is one channel and pairs have bandwidths of their own: what follows the windows of each series, in
-        ascending order.
+        ascending order. Their median distance takes a third less time in all than one found among all distances.
     """
 
     frames: Any
@@ -78,11 +76,26 @@ def _triangle_size(n: int) -> int:
 
 
 # Offsets instead of slices, which cost more than a short row's work; unsigned, because numba looks after negative
-# indices, and a loop with such a test does not become a vector loop.
+# indices, and a loop with such a test does not become a vector loop. Functions of their own: within a long one these
+# loops are slower by a fifth.
 @inner()
 def _copy(a: Any, a_start: int, out: Any, out_start: int, count: int) -> None:
     for j in range(count):
         out[uintp(out_start + j)] = a[uintp(a_start + j)]
+
+
+@inner()
+def _add(a: Any, a_start: int, b: Any, b_start: int, out: Any, out_start: int, count: int) -> None:
+    for j in range(count):
+        out[uintp(out_start + j)] = a[uintp(a_start + j)] + b[uintp(b_start + j)]
+
+
+@inner()
+def _add_reached(s: Any, s_start: int, rest: Any, ahead: int, behind: int, out: Any, at: int, count: int) -> None:
+    for j in range(count):
+        reached = rest[uintp(ahead + j)] + s[uintp(s_start + j)]
+        rest[uintp(ahead + j)] = reached
+        out[uintp(at + j)] = rest[uintp(behind + j)] + reached
 
 
 @inner()
@@ -142,9 +155,7 @@ def _diagonal_sums(s: Any, stride: int, order: int, n: int, width: int, rest: An
         _copy(s, (start + last) * stride, rest, last * span, span)
         for r in range(order - 2, -1, -1):
             left = last - r
-            row, below, into = (start + r) * stride, (r + 1) * span + left, r * span + left
-            for j in range(span - left):
-                rest[uintp(into + j)] = s[uintp(row + j)] + rest[uintp(below + j)]
+            _add(s, (start + r) * stride, rest, (r + 1) * span + left, rest, r * span + left, span - left)
         _copy(rest, last, out, start * width, width)
         for j in range(span):
             rest[uintp(ahead + j)] = 0.0
@@ -154,11 +165,7 @@ def _diagonal_sums(s: Any, stride: int, order: int, n: int, width: int, rest: An
             row = (start + last + r) * stride + r
             for j in range(left):
                 rest[uintp(ahead + j)] += s[uintp(row + j)]
-            row, over, behind, at = row + left, ahead + left, r * span + left, (start + r) * width
-            for j in range(width):
-                reached = rest[uintp(over + j)] + s[uintp(row + j)]
-                rest[uintp(over + j)] = reached
-                out[uintp(at + j)] = rest[uintp(behind + j)] + reached
+            _add_reached(s, row + left, rest, ahead + left, r * span + left, out, (start + r) * width, width)
 
 
 @inner()
@@ -172,24 +179,15 @@ def _keep(full: Any, first: int, full_width: int, rows: Any, columns: Any, out: 
 
 
 @inner()
-def _copy_successors(s: Any, n: int, m: int, order: int, Y: Any) -> None:
-    """Copy the distances between successors from those of all frames, row by row."""
-    width = _padded(m)
-    for i in range(n):
-        _copy(s, (order + i) * (order + width) + order, Y, i * width, width)
-
-
-@inner()
 def _pair_distances(
     a: Any, a_frames: Any, a_windows: Any, b: Any, b_frames: Any, b_windows: Any,
-    order: int, wide: Any, gaps: Any, room: Any, copied: bool,
-) -> bool:  # fmt: skip
-    """Squared distances ``room.X`` between the windows of two series and ``room.Y`` between the frames after them.
+    order: int, wide: Any, gaps: Any, room: Any,
+) -> None:  # fmt: skip
+    """Squared distances between the windows of two series, ``room.pair[0]``, and between the frames after them.
 
-    Both come row by row, each row padded. `a` and `b` are packed frames, not used if `wide`. Unless `copied`, and if
-    there are no gaps, Y is left where it is in ``room.frames``; returns whether it has been copied.
+    Both come row by row, each row padded. `a` and `b` are packed frames, not used if `wide`.
     """
-    s = room.frames
+    s, X, Y = room.frames, room.pair[0], room.pair[1]
     n, m = a_frames.shape[0] - order, b_frames.shape[0] - order
     width = _padded(m)
     stride, a_stride = order + width, order + _padded(n)
@@ -207,19 +205,18 @@ def _pair_distances(
                     row[j] += difference * difference
     else:
         _wide_frame_distances(a_frames, b_frames, stride, s)
-    sums = room.X if gaps is None else room.full
+    sums = X if gaps is None else room.full
     _diagonal_sums(s, stride, order, n, width, room.rest, sums)
     if m < width:
         # The last window has no successor. It touches no padding, unlike those after it, so its column is padded here.
         for i in range(n):
             sums[i * width + m] = _FAR_SQUARED
     if gaps is not None:
-        _keep(sums, 0, width, a_windows, b_windows, room.X)
-        _keep(s, order * stride + order, stride, a_windows, b_windows, room.Y)
-        return True
-    if copied:
-        _copy_successors(s, n, m, order, room.Y)
-    return copied
+        _keep(sums, 0, width, a_windows, b_windows, X)
+        _keep(s, order * stride + order, stride, a_windows, b_windows, Y)
+    else:
+        for i in range(n):
+            _copy(s, (order + i) * stride + order, Y, i * width, width)
 
 
 @inner()
@@ -241,29 +238,21 @@ def _triangle(square: Any, n: int, out: Any) -> None:
 # Inlined, because of a function that stands alone, a first run and one that loads the cache may use different copies:
 # the compiler may reorder sums, and does not do it alike in each.
 @inner(forceinline=True, fastmath={"contract", "reassoc", "nsz"})
-def _add_row(row: Any, count: int, column: Any, first: int) -> float:
-    """Add a row of kernel values to the sums of its columns, and return its own sum."""
+def _add_halved(row: Any, count: int, column: Any, first: int) -> float:
+    """Turn a row of kernel values into those of half the bandwidth, their fourth powers; add them up as `_masses`."""
     total = 0.0
     for j in range(count):
-        value = row[uintp(j)]
+        value = max(row[uintp(j)], _SMALLEST_ROOT)
+        value *= value
+        value *= value
+        row[uintp(j)] = value
         total += value
         column[uintp(first + j)] += value
     return total
 
 
-@inner(forceinline=True, fastmath={"contract"})
-def _halve_bandwidth(row: Any, count: int) -> None:
-    """Turn kernel values into those of half the bandwidth: their fourth powers."""
-    for j in range(count):
-        value = max(row[uintp(j)], _SMALLEST_ROOT)
-        value *= value
-        row[uintp(j)] = value * value
-
-
 @inner(forceinline=True, fastmath={"contract", "reassoc", "nsz"})
-def _masses(
-    X: Any, Y: Any, y_start: int, y_step: int, n: int, m: int, cx: float, cy: float, kernels: Any, masses: Any
-) -> None:
+def _masses(X: Any, Y: Any, n: int, m: int, cx: float, cy: float, kernels: Any, masses: Any) -> None:
     """Kernel masses of n windows over m others, and of those over the n: each cell is visited once.
 
     With an `m` of 0, those of n windows over one another; their distances are triangles. ``masses[f]`` holds, at the
@@ -271,35 +260,32 @@ def _masses(
     """
     k, kl = kernels[0], kernels[1]
     width, column = _padded(m), masses.shape[1] - 2
+    a_column, b_column = masses[0, column], masses[0, column + 1]
     # A window of the same series counts itself.
     masses[:, :, : max(n, width)] = 0.0 if m > 0 else 1.0
     sx, sy = LOG2_E * cx, LOG2_E * cy
     start = 0
     for i in range(n if m > 0 else n - 1):
         count, first = (width, 0) if m > 0 else (_padded(n - 1 - i), i + 1)
-        y = y_start + i * y_step if m > 0 else start
-        # One loop for each exponential: both in one need more registers than there are.
+        # One loop for each exponential: both in one need more registers than there are. Sums in the same loop: a second
+        # one takes a tenth of the time.
+        a, b = 0.0, 0.0
         for j in range(count):
-            k[j] = power_of_two(sx * X[uintp(start + j)])
+            value = power_of_two(sx * X[uintp(start + j)])
+            k[uintp(j)] = value
+            a += value
+            a_column[uintp(first + j)] += value
         for j in range(count):
-            kl[j] = power_of_two(sx * X[uintp(start + j)] + sy * Y[uintp(y + j)])
-        for f in range(len(masses)):
-            if f > 0:
-                _halve_bandwidth(k, count)
-                _halve_bandwidth(kl, count)
-            masses[f, 0, i] += _add_row(k, count, masses[f, column], first)
-            masses[f, 1, i] += _add_row(kl, count, masses[f, column + 1], first)
+            value = power_of_two(sx * X[uintp(start + j)] + sy * Y[uintp(start + j)])
+            kl[uintp(j)] = value
+            b += value
+            b_column[uintp(first + j)] += value
+        masses[0, 0, i] += a
+        masses[0, 1, i] += b
+        for f in range(1, len(masses)):
+            masses[f, 0, i] += _add_halved(k, count, masses[f, column], first)
+            masses[f, 1, i] += _add_halved(kl, count, masses[f, column + 1], first)
         start += count
-
-
-@inner()
-def _underflows(masses: Any, n: int, m: int) -> bool:
-    lowest = 1.0
-    for i in range(n):
-        lowest = min(lowest, min(masses[0, i], masses[1, i]))
-    for j in range(m):
-        lowest = min(lowest, min(masses[2, j], masses[3, j]))
-    return lowest < _SAFE_SUM
 
 
 @inner()
@@ -347,13 +333,12 @@ def _log_interaction(
 
 
 class _Room(NamedTuple):
-    """Buffers for the distances of one pair of series: between frames, running sums, all windows, those used."""
+    """Buffers for one pair of series: distances between frames, running sums, all windows, x and y of those used."""
 
     frames: Any
     rest: Any
     full: Any
-    X: Any
-    Y: Any
+    pair: Any
 
 
 class _Own(NamedTuple):
@@ -363,22 +348,19 @@ class _Own(NamedTuple):
     ----------
     packed : array, shape (count, :)
         The frames, as `_pack` leaves them.
-    x, y : array, shape (count, :)
+    inside : array, shape (2, count, :)
         Squared distances of a series' windows among themselves, and of their successors (see `_triangle`); with known
         bandwidths only those of one series.
-    grouped_x, ends_x, grouped_y, ends_y : array, shape (count, :)
+    grouped, ends : array, shape (1 or 2, count, :)
         The same grouped by magnitude, for medians of pairs.
     masses, totals : array, shape (count, factors, 2, :) and (count, factors)
         Kernel masses of the windows over their own series, and the sum of B / A^2.
     """
 
     packed: Any
-    x: Any
-    y: Any
-    grouped_x: Any
-    ends_x: Any
-    grouped_y: Any
-    ends_y: Any
+    inside: Any
+    grouped: Any
+    ends: Any
     masses: Any
     totals: Any
 
@@ -432,22 +414,16 @@ def block_divergences(
         longest = max(longest, series.starts[i + 1] - series.starts[i])
     n_max = longest - order
     stride, cells, size = order + _padded(n_max), n_max * _padded(n_max), _triangle_size(n_max)
-    room = _Room(
-        np.empty(longest * stride), np.empty((order + 2) * stride), np.empty(cells), np.empty(cells), np.empty(cells)
-    )
-    X, Y = room.X, room.Y
+    room = _Room(np.empty(longest * stride), np.empty((order + 2) * stride), np.empty(cells), np.empty((2, cells)))
+    X, Y = room.pair[0], room.pair[1]
     pair_bandwidths = bandwidths[0] == 0.0
-    # Only a median of several channels' distances needs those of the successors in one piece; masses do not.
-    several = pair_bandwidths and channels > 1
+    grouped = 2 if channels > 1 else 1
     kept = count if pair_bandwidths else 0
     own = _Own(
         np.empty((count, channels * stride if wide is None else 0)),
-        np.empty((max(1, kept), size)),
-        np.empty((max(1, kept), size)),
-        np.empty((kept, size)),
-        np.empty((kept, GROUP_ENDS), np.int64),
-        np.empty((kept if several else 0, size)),
-        np.empty((kept if several else 0, GROUP_ENDS), np.int64),
+        np.empty((2, max(1, kept), size)),
+        np.empty((grouped, kept, size)),
+        np.empty((grouped, kept, GROUP_ENDS), np.int64),
         np.empty((count, n_factors, 2, stride + LANES)),
         np.empty((count, n_factors)),
     )
@@ -455,7 +431,7 @@ def block_divergences(
     kernels = np.empty((2, stride + LANES))
     masses = np.empty((1, n_factors, 4, stride))[0]
     candidates = np.empty((2 * n_max**2 + 2 * n_max + 512) if pair_bandwidths else 0)
-    square_x, square_y = bandwidths[0] ** 2, bandwidths[1] ** 2
+    squares, crossed = np.array([bandwidths[0] ** 2, bandwidths[1] ** 2]), np.empty(2)
     if wide is None:
         for i in range(count):
             _pack(_one(series, i)[0], order, own.packed[i])
@@ -470,54 +446,41 @@ def block_divergences(
         q_frames, q_windows = _one(series, j)
         n, m = p_windows.size, q_windows.size
         width = _padded(m)
-        copied = _pair_distances(
-            own.packed[i], p_frames, p_windows, own.packed[j], q_frames, q_windows, order, wide, gaps, room,
-            several or i == j,
-        )  # fmt: skip
+        _pair_distances(own.packed[i], p_frames, p_windows, own.packed[j], q_frames, q_windows, order, wide, gaps, room)
         if i == j:
-            place = i if pair_bandwidths else 0
-            _triangle(X, n, own.x[place])
-            _triangle(Y, n, own.y[place])
-            used = _triangle_size(n)
-            if pair_bandwidths:
-                group(own.x[i, :used], own.grouped_x[i], own.ends_x[i])
-            if several:
-                group(own.y[i, :used], own.grouped_y[i], own.ends_y[i])
+            place, used = i if pair_bandwidths else 0, _triangle_size(n)
+            # Loops over x and y: what is called in two places may be compiled twice.
+            for v in range(2):
+                _triangle(room.pair[v], n, own.inside[v, place])
+                if pair_bandwidths and v < grouped:
+                    group(own.inside[v, i, :used], own.grouped[v, i], own.ends[v, i])
             if pair_bandwidths:
                 continue
         elif pair_bandwidths:
             pairs, p_pairs, q_pairs, cells = (n + m) * (n + m - 1) // 2, n * (n - 1) // 2, m * (m - 1) // 2, n * width
-            square_x, kind_x = median_of(
-                own.grouped_x[i, :p_pairs], own.ends_x[i], own.grouped_x[j, :q_pairs], own.ends_x[j],
-                X[:cells], pairs, candidates,
-            )  # fmt: skip
-            if several:
-                square_y, kind_y = median_of(
-                    own.grouped_y[i, :p_pairs], own.ends_y[i], own.grouped_y[j, :q_pairs], own.ends_y[j],
-                    Y[:cells], pairs, candidates,
-                )  # fmt: skip
-            else:
-                first, second, merged = series.window_starts[i], series.window_starts[j], candidates[: n + m]
-                merge(series.successors[first : first + n], series.successors[second : second + m], merged)
-                square_y, kind_y = median_squared_difference(merged)
-            if kind_x > 0:
-                fallbacks[2 * (kind_x - 1)] += 1
-            if kind_y > 0:
-                fallbacks[2 * (kind_y - 1) + 1] += 1
-        cx, cy = -0.5 / (square_x * factor**2), -0.5 / (square_y * factor**2)
+            for v in range(2):
+                if v < grouped:
+                    squares[v], kind = median_of(
+                        own.grouped[v, i, :p_pairs], own.ends[v, i], own.grouped[v, j, :q_pairs], own.ends[v, j],
+                        room.pair[v, :cells], pairs, candidates,
+                    )  # fmt: skip
+                else:
+                    first, second, merged = series.window_starts[i], series.window_starts[j], candidates[: n + m]
+                    merge(series.successors[first : first + n], series.successors[second : second + m], merged)
+                    squares[v], kind = median_squared_difference(merged)
+                if kind > 0:
+                    fallbacks[2 * (kind - 1) + v] += 1
+        cx, cy = -0.5 / (squares[0] * factor**2), -0.5 / (squares[1] * factor**2)
         # One call for the masses of both series over themselves and of one over the other: it is inlined.
         for step in range(3):
             at, windows = (i, n) if step == 0 else (j, m)
             if not pair_bandwidths and (step > 0 if i == j else step < 2):
                 continue
             place = at if pair_bandwidths else 0
-            x, y, y_start, y_step, others, into = own.x[place], own.y[place], 0, width, 0, own.masses[at]
+            x, y, others, into = own.inside[0, place], own.inside[1, place], 0, own.masses[at]
             if step == 2:
                 x, y, windows, others, into = X, Y, n, m, masses
-                if not copied:
-                    y, y_step = room.frames, order + width
-                    y_start = y_step * order + order
-            _masses(x, y, y_start, y_step, windows, others, cx, cy, kernels, into)
+            _masses(x, y, windows, others, cx, cy, kernels, into)
             if step < 2:
                 for f in range(n_factors):
                     total = 0.0
@@ -526,16 +489,18 @@ def block_divergences(
                     own.totals[at, f] = total
         if i == j:
             continue
-        # Masses only shrink with the bandwidth.
-        if not copied and _underflows(masses[n_factors - 1], n, m):
-            _copy_successors(room.frames, n, m, order, Y)
         for f in range(n_factors):
             fx, fy, of = cx * 4.0**f, cy * 4.0**f, masses[f]
-            pq = _log_interaction(own.masses[i, f, 0], of[0], of[1], n, X, Y, width, _ONE, m, fx, fy)
-            qp = _log_interaction(own.masses[j, f, 0], of[2], of[3], m, X, Y, _ONE, width, n, fx, fy)
             p, q = own.totals[i, f], own.totals[j, f]
+            for side in range(2):
+                at, count_own, count_other = (i, n, m) if side == 0 else (j, m, n)
+                row_step, step = (width, 1) if side == 0 else (1, width)
+                crossed[side] = _log_interaction(
+                    own.masses[at, f, 0], of[2 * side], of[2 * side + 1], count_own, X, Y, row_step, step, count_other,
+                    fx, fy,
+                )  # fmt: skip
             column = j - (count - columns)
             if logarithmic:
-                out[f, i, column] = math.log(p) + math.log(q) - pq - qp
+                out[f, i, column] = math.log(p) + math.log(q) - crossed[0] - crossed[1]
             else:
-                out[f, i, column] = p + q - math.exp(pq) - math.exp(qp)
+                out[f, i, column] = p + q - math.exp(crossed[0]) - math.exp(crossed[1])

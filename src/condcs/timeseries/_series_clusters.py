@@ -3,9 +3,10 @@
 No single setting serves all series: smooth ones want long windows and narrow kernels, short noisy ones the reverse, and
 whether level and spread count is for the data to say. Dynamics, p(next value | window), do not know when something
 happens; series that start together and differ in shape are told apart by p(next value | window, position in time). So a
-grid of windows, bandwidth factors and scalings, with and without the position, is tried on a part of the series. Where
-two algorithms that look for different things, spectral clustering and k-medoids, find the same clusters, the distance
-has structure in it; the best settings then vote on which series belong together.
+grid of windows, bandwidth factors and scalings, with and without the position, is tried, most of it on a part of the
+series only. Where two algorithms that look for different things, spectral clustering and k-medoids, find the same
+clusters, the distance has structure in it. The graphs of neighbours under the best settings are then fused into one, or
+k-medoids clusters their votes on which series belong together.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from condcs._core.errors import BandwidthWarning, ShapeError, public
 from condcs.timeseries._clustering import (
     Method,
     check_distances,
+    fused,
     labels_by_affinity,
     labels_by_medoids,
     local_affinity,
@@ -57,14 +59,23 @@ SCALINGS: tuple[Scaling, ...] = ("global", "series")
 POSITION_ORDERS = (1, 10)
 """Windows that are tried with the position in time as one more channel too; it tells most of what a window would."""
 
-DRAWN = (80, 200)
-"""Settings are tried on a third of the series, but on no fewer and no more than these: a third of them cost a ninth."""
+SMALL_WORK = 3e8
+"""Up to so many distances between windows, some seconds of work, all settings are tried on all series."""
 
-ALL_SERIES = 120
-"""Up to this many series, settings are tried on all: with a draw of 80, the votes on all would cost what it saves."""
+MOST_DRAWN = 200
+"""Series on which settings are tried, of as many or more."""
+
+FEWEST_DRAWN = 8
+"""Series on which settings are tried in the first of two rounds, of as many or more."""
+
+FIRST_ROUND = 2.0
+"""Time that the first round may take, in passes over all series: the more passes, the fewer series are drawn."""
+
+FINALISTS = 3
+"""Passes that the second round makes over all series."""
 
 VOTES = 5
-"""Settings that vote, each by two algorithms."""
+"""Settings that vote, each by two algorithms, and whose neighbourhoods are fused."""
 
 MOST_CLUSTERS = 10
 """Largest number of clusters that is tried if the number is to be chosen."""
@@ -91,10 +102,15 @@ class Setting:
     scaling: Scaling
     position: bool = False
 
+    @property
+    def _pass(self) -> tuple[Scaling, bool, int]:
+        """Settings that have this in common share a pass over the pairs."""
+        return self.scaling, self.position, self.order
+
 
 @dataclass(frozen=True)
 class Trial:
-    """A setting and how it did on the series drawn for the choice.
+    """A setting and how it did.
 
     Attributes
     ----------
@@ -105,11 +121,14 @@ class Trial:
     balance : float
         Entropy of the cluster sizes over that of equal sizes, the lower of the two clusterings. Two algorithms that
         both put nearly all series into one cluster agree for no good reason.
+    n_series : int
+        How many series it was tried on.
     """
 
     setting: Setting
     agreement: float
     balance: float
+    n_series: int
 
     @property
     def mark(self) -> float:
@@ -134,7 +153,8 @@ class SeriesClusters(ByValue):
     votes : tuple of Setting
         The settings that voted; one if it was given.
     tried : tuple of Trial
-        All settings that were tried, best first; empty if the setting was given.
+        All settings that were tried, best first, those of the second round before the others; empty if the setting
+        was given.
     together : array, shape (n, n)
         Share of the votes that put two series into one cluster.
     firmness : float
@@ -193,13 +213,14 @@ def cluster(
 ) -> SeriesClusters:
     """Cluster time series by their dynamics; what is not given is chosen without labels.
 
-    Windows of 1, 2, 5, 10, 20 and 40 values (up to a third of the shortest series), bandwidth factors from 0.1 to 1.6
-    and two scalings are tried, windows of 1 and 10 values also with the position in time as one more channel (see
-    Notes); of more than 120 series on 80 to 200, drawn at random. A setting's mark is the adjusted mutual information
-    of spectral clustering and k-medoids under its distances, times the balance of their cluster sizes. The five best
-    settings then cluster all series by both algorithms, and the result is a clustering of their votes: of the share of
-    the ten clusterings in which two series are together. If `order`, `factor` and `scaling` are all given, the
-    distances are clustered as they are.
+    Windows of 1, 2, 5, 10, 20 and 40 values (up to a third of the shortest series), bandwidth factors from 0.1 to
+    1.6 and two scalings are tried, windows of 1 and 10 values also with the position in time as one more channel
+    (see Notes). A setting's mark is the adjusted mutual information of spectral clustering and k-medoids under its
+    distances, times the balance of their cluster sizes. Unless there are few or short series, a first round tries
+    everything on a part of them, and a second one the three best windows on all. The five best settings decide:
+    spectral clustering works on their graphs of neighbours, fused into one (similarity network fusion), and
+    k-medoids on the share of their ten clusterings, by both algorithms, in which two series are together. If
+    `order`, `factor` and `scaling` are all given, the distances are clustered as they are.
 
     Parameters
     ----------
@@ -208,7 +229,7 @@ def cluster(
     k : int or "auto"
         Number of clusters. "auto": from 2 to 10, the number at which the best settings have the highest marks.
     method : {"spectral", "k_medoids"}
-        The algorithm that clusters the votes, or the distances.
+        The algorithm that clusters the fused graphs, the votes, or the distances.
     order, factor : int and float, or "auto"
         As in `ccs_pairwise_distance`.
     scaling : {"auto", "global", "series", "raw"}
@@ -233,9 +254,12 @@ def cluster(
     together. With it, the distance is one of shapes, p(next value | window, position): what happens when. It is not
     tried if `order`, `factor` and `scaling` are all given.
 
-    From 240 series on, the distances of the choice take at most as long as three matrices of all series, and those of
-    the votes as long as five. For fewer series it is more: 12 to 25 matrices up to 120 series, where the choice sees
-    all of them.
+    A pass over the pairs of series serves all factors, and takes 1.3 to 1.7 times as long as a matrix of distances. Of
+    two rounds, the first takes about as long as two passes over all series: with P passes to make, it sees a share of
+    sqrt(2 / P) of them, at least 8 and at most 200. The second makes three passes over all; marks are found on up to
+    200. Where all passes together visit less than 3e8 pairs of windows, they are made over all series at once.
+
+    B. Wang et al.: Similarity network fusion for aggregating data types on a genomic scale. Nature Methods 11 (2014).
 
     Examples
     --------
@@ -266,21 +290,59 @@ def cluster(
         if len(grid) == 1 and k != "auto":
             (D,) = _matrices(collection, grid, n_jobs)
             return _result([D], grid, (), k, method, seed, {})
-        count = n if n <= ALL_SERIES else max(DRAWN[0], min(n // 3, DRAWN[1]))
-        drawn = np.sort(generator.choice(n, count, replace=False))
-        part = collection.chosen(drawn) if len(drawn) < n else collection
-        known = dict(zip(grid, _matrices(part, grid, n_jobs), strict=True))
-        numbers = range(2, min(MOST_CLUSTERS, len(drawn) // 3) + 1) if k == "auto" else [min(k, len(drawn) - 1)]
-        marks = {number: _trials(known, number, seed) for number in numbers}
-        k_marks = {number: float(np.mean([t.mark for t in tried[:VOTES]])) for number, tried in marks.items()}
-        # The larger of equally good numbers: fewer clusters agree more easily.
-        best = max(k_marks, key=lambda number: (round(k_marks[number], 12), number))
-        tried = marks[best]
-        votes = [trial.setting for trial in tried[:VOTES]]
-        if len(drawn) < n:
-            known = dict(zip(votes, _matrices(collection, votes, n_jobs), strict=True))
-    chosen = best if k == "auto" else int(k)
-    return _result([known[vote] for vote in votes], votes, tried, chosen, method, seed, k_marks if k == "auto" else {})
+        choice = _chosen(collection, grid, k, generator.permutation(n)[:MOST_DRAWN], n_jobs, seed)
+        lacking = [vote for vote in choice.votes if vote not in choice.known]
+        known = choice.known | dict(zip(lacking, _matrices(collection, lacking, n_jobs), strict=True))
+    number, k_marks = (choice.best_k, choice.k_marks) if k == "auto" else (int(k), {})
+    matrices = [known[vote] for vote in choice.votes]
+    return _result(matrices, choice.votes, choice.tried, number, method, seed, k_marks)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What was chosen, with the marks of numbers of clusters, and distances between all series that are known now."""
+
+    tried: tuple[Trial, ...]
+    votes: list[Setting]
+    best_k: int
+    k_marks: dict[int, float]
+    known: dict[Setting, FloatArray]
+
+
+def _chosen(
+    collection: Collection, grid: list[Setting], k: int | Auto, drawn: IntArray, n_jobs: int | None, seed: int
+) -> _Choice:
+    """Try all settings on the drawn series; if that is much work, on some of them, and on all only the best passes."""
+    n, n_passes = collection.count, len({setting._pass for setting in grid})
+    few, most_passes = np.sort(drawn), n_passes
+    if n_passes * (len(drawn) * collection.lengths.mean()) ** 2 / 2 > SMALL_WORK:
+        share, most_passes = min(1.0, np.sqrt(FIRST_ROUND / n_passes)), FINALISTS
+        few = np.sort(drawn[: max(FEWEST_DRAWN, int(np.ceil(share * n)))])
+    first = dict(zip(grid, _matrices(collection.chosen(few), grid, n_jobs), strict=True))
+    trials = {number: _trials(first, number, seed) for number in _numbers(k, len(few))}
+    marks: dict[Any, list[float]] = {}
+    for trial in (trial for tried in trials.values() for trial in tried):
+        marks.setdefault(trial.setting._pass, []).append(trial.mark)
+    passes = sorted(marks, key=lambda one: -round(float(np.mean(marks[one])), 9))[:most_passes]
+    known = first if len(few) == n else {}
+    last = {number: [t for t in tried if t.setting._pass in passes] for number, tried in trials.items()}
+    if len(few) < len(drawn):
+        finalists = [setting for setting in grid if setting._pass in passes]
+        known = dict(zip(finalists, _matrices(collection, finalists, n_jobs), strict=True))
+        seen = np.ix_(np.sort(drawn), np.sort(drawn))
+        on_more = {setting: D[seen] for setting, D in known.items()}
+        last = {number: _trials(on_more, number, seed) for number in _numbers(k, len(drawn))}
+    k_marks = {number: float(np.mean([t.mark for t in tried[:VOTES]])) for number, tried in last.items()}
+    # The larger of equally good numbers: fewer clusters agree more easily.
+    best = max(k_marks, key=lambda number: (round(k_marks[number], 12), number))
+    others = [t for t in trials[min(best, max(trials))] if t.setting._pass not in passes]
+    votes = [trial.setting for trial in last[best][:VOTES]]
+    return _Choice((*last[best], *others), votes, best, k_marks, known)
+
+
+def _numbers(k: int | Auto, n: int) -> Sequence[int]:
+    """Return the numbers of clusters that are tried on n series."""
+    return range(2, max(2, min(MOST_CLUSTERS, n // 3)) + 1) if k == "auto" else [max(2, min(int(k), n // 2))]
 
 
 def _grid(collection: Collection, order: Any, factor: Any, scaling: Any) -> list[Setting]:
@@ -359,8 +421,9 @@ def _standardised(frames: FloatArray) -> FloatArray:
 def _matrices(collection: Collection, settings: Sequence[Setting], n_jobs: int | None) -> list[FloatArray]:
     """Return the distances under each setting; those that differ in the factor alone share a pass over the pairs."""
     found: dict[Setting, FloatArray] = {}
-    for scaling, position, order in dict.fromkeys((s.scaling, s.position, s.order) for s in settings):
-        wanted = [s for s in settings if (s.scaling, s.position, s.order) == (scaling, position, order)]
+    for one in dict.fromkeys(s._pass for s in settings):
+        scaling, position, order = one
+        wanted = [s for s in settings if s._pass == one]
         top = max(s.factor for s in wanted)
         halvings = {s: round(float(np.log2(top / s.factor))) for s in wanted}
         series = scaled(collection, scaling)
@@ -379,7 +442,8 @@ def _trials(known: dict[Setting, FloatArray], k: int, seed: int) -> list[Trial]:
     tried = []
     for setting, D in known.items():
         a, b = _both(D, k, seed)
-        tried.append(Trial(setting, float(adjusted_mutual_info_score(a, b)), min(_balance(a, k), _balance(b, k))))
+        agreement = float(adjusted_mutual_info_score(a, b))
+        tried.append(Trial(setting, agreement, min(_balance(a, k), _balance(b, k)), len(D)))
     return sorted(tried, key=lambda trial: -round(trial.mark, 9))
 
 
@@ -405,7 +469,7 @@ def _result(
     seed: int,
     k_marks: dict[int, float],
 ) -> SeriesClusters:
-    """Cluster the votes, or the distances if there is only one setting."""
+    """Cluster the fused graphs or the votes, or the distances if there is only one setting."""
     from sklearn.metrics import adjusted_mutual_info_score
 
     D = matrices[0]
@@ -413,7 +477,8 @@ def _result(
     together = np.mean([ballot[:, None] == ballot for ballot in ballots], axis=0)
     vote = len(votes) > 1
     if method == "spectral":
-        labels = labels_by_affinity(together if vote else local_affinity(D), k, check_rng(seed))
+        A = fused([local_affinity(matrix) for matrix in matrices]) if vote else local_affinity(D)
+        labels = labels_by_affinity(A, k, check_rng(seed))
     else:
         labels = labels_by_medoids(1.0 - together if vote else D, k, check_rng(seed))
     firmness = float(np.mean([adjusted_mutual_info_score(labels, ballot) for ballot in ballots]))
