@@ -77,7 +77,7 @@ def test_columns_can_be_chosen(chain, tmp_path):
         (lambda t: ["word"] * len(t), [], "the first 'word' in line 2. If it holds times, name it with --time"),
         (lambda t: np.sqrt(t) % 7 + t // 7 * 9, ["--time", "t"], "must have equally spaced times, holes apart"),
         (lambda t: t // 3, ["--time", "t"], "if it has a row per series and time, name the series with --id"),
-        (lambda t: 0 * t, [], "column 't' is constant"),
+        (lambda t: 0 * t, [], "leave it out with --columns '!t'"),
         (lambda t: t, ["--time", "t", "--order", "many"], "`--order` must be an integer"),
         (lambda t: t, ["--time", "t", "--null", "none"], "`--null` must be one of"),
         (lambda t: t, ["--columns", "z"], "must name columns"),
@@ -223,6 +223,21 @@ def test_a_first_column_of_dates_had_to_be_named(chain, tmp_path):
     assert table.words() == "3 series of 900 times (column 'day'); 1 hole in time, 20 times absent."
     # Where every row is the step after the one before, as of trading days, the dates are left out.
     assert read_series_table(str(file), SeriesOptions(columns=("!day",))).words() == "3 series of 880 times."
+
+
+def test_leaving_a_column_out_as_advised_lost_times_and_counters(short, tmp_path):
+    """Without the column of dates, the next message was about it, and a counter became a series."""
+    days = np.datetime64("2020-01-01") + np.arange(120) + np.where(np.arange(120) < 70, 0, 20)
+    columns = [days, *short.T, np.arange(120), ["sun"] * 120]
+    file = write(tmp_path / "weather.csv", columns, ["day", "a", "b", "row", "sky"])
+    with pytest.raises(DataError, match=r"or leave the column out with --columns '!sky'\."):
+        read_series_table(str(file), SeriesOptions())
+    table = read_series_table(str(file), SeriesOptions(columns=("!sky",)))
+    assert table.words() == (
+        "2 series of 140 times (column 'day'); 'row' only counts them and is left out; 1 hole in time, 20 times absent."
+    )
+    assert read_series_table(str(file), SeriesOptions(columns=("a", "b"))).holes == 1
+    assert read_series_table(str(file), SeriesOptions(columns=("!sky", "!day"))).holes == 0
 
 
 def test_row_numbers_and_seconds_were_taken_for_series(short, tmp_path):

@@ -119,13 +119,32 @@ def test_curved_influences_leave_no_linear_trace():
 
 
 def test_methods_see_the_same_system_and_slow_ones_only_the_tiny_size():
-    """Three sizes of 11 systems: two with five flaws each, one without. Of 11 methods 3 on the tiny size only."""
+    """Three sizes of 11 systems: two with five flaws each, one without. Of 12 methods 4 on the tiny size only.
+
+    Three of those are run on the systems without flaws alone, and only one of these more than once.
+    """
     experiment = experiment_named("causalcompass")
-    tasks = experiment.tasks({**experiment.parameters, "methods": list(causalcompass.METHODS)}, 1)
+    every = {**experiment.parameters, "methods": list(causalcompass.METHODS)}
+    tasks = experiment.tasks(every, 1)
     slow = [t for t in tasks if t.arguments["method"] in causalcompass.SLOW]
     assert {t.arguments["size"] for t in slow} == {"tiny"}
-    assert len(tasks) == 11 * (11 + 8 + 8)
+    assert len(tasks) == 11 * (9 + 8 + 8) + 3 * 3
+    assert len(experiment.tasks(every, 2)) - len(tasks) == 11 * (9 + 8 + 8) + 3
     assert len({t.stream for t in tasks}) == 33
+
+
+def test_tests_are_compared_on_the_series_that_both_have_seen():
+    """Two draws of three: differences 0.1 and 0.3, so that their mean has a standard error of 0.1."""
+    names = ["PCMCI+ of the effect, condcs", "PCMCI+ of the effect, CMIknn"]
+    ours, theirs = (causalcompass.case_of("tiny", "curved", "none", name) for name in names)
+    results = {
+        ours: {k: {"auprc": a, "seconds": 0.5} for k, a in enumerate([0.9, 1.0, 0.2])},
+        theirs: {k: {"auprc": a, "seconds": s} for k, (a, s) in enumerate([(0.8, 10.0), (0.7, 20.0)])},
+    }
+    row = causalcompass._beside(results, {"systems": ["curved"], "flaws": ["none"]}, names[1]).cells
+    found = row["curved autoregression, as it should be"]
+    assert (found["difference"].ours, found["difference"].error) == pytest.approx((0.2, 0.1))
+    assert (found["series drawn"].ours, found["times as fast"].ours) == (2, 30)
 
 
 @pytest.mark.parametrize(("method", "most"), [("PCMCI+, condcs", None), ("PCMCI+ of the effect, condcs", 0)])

@@ -9,9 +9,9 @@ import numpy as np
 
 from condcs._core.arrays import BoolArray, FloatArray
 from condcs.causal import causal_graph
-from condcs_reproduction.causalcompass import conditional_test, pcmci_plus, present
+from condcs_reproduction.causalcompass import conditional_test, mean_and_error, pcmci_plus, present
 from condcs_reproduction.data import load
-from condcs_reproduction.report import MISSING, Cell, Grid, Report
+from condcs_reproduction.report import Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -22,8 +22,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "transfer entropy": {"measure": "transfer_entropy"},
 }
 if present("condcs"):
-    VARIANTS |= {"PCMCI+, condcs": {"pcmci": "condcs"}, "PCMCI+, partial correlation": {"pcmci": "parcorr"}}
-"""Options of `causal_graph`, or the conditional independence test inside PCMCI+, if tigramite is installed."""
+    VARIANTS |= {
+        "PCMCI+, condcs": {"pcmci": "condcs"},
+        "PCMCI+, partial correlation": {"pcmci": "parcorr"},
+        "PCMCI+ of the effect, condcs": {"pcmci": "condcs", "of_effect": True},
+        "PCMCI+ of the effect, partial correlation": {"pcmci": "parcorr", "of_effect": True},
+    }
+"""Options of `causal_graph`, or the conditional independence test inside PCMCI+, if tigramite is installed; of the
+effect: links are tested given the causes of the effect only."""
 
 SIMULATIONS = tuple(k for k in range(1, 29) if k not in (4, 21))
 """All but number 4 (50 nodes: 2,450 links) and number 21, whose file is a copy of number 1."""
@@ -69,7 +75,8 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     options = parameters["variants"][arguments["variant"]]
     off = ~np.eye(len(links), dtype=bool)
     if "pcmci" in options:
-        pvalues, values = pcmci_plus(series, conditional_test(options["pcmci"], 0, rng), 1)
+        test = conditional_test(options["pcmci"], 0, rng)
+        pvalues, values = pcmci_plus(series, test, 1, of_effect=options.get("of_effect", False))
         scores, strength = values[off], -np.log10(np.maximum(pvalues[off], 1e-300)) + 1e-3 * values[off]
     else:
         graph = causal_graph(series, null="circular", n_resamples=parameters["n_resamples"], rng=rng, **options)
@@ -105,13 +112,6 @@ def _trials(results: Results, variant: str) -> list[Result]:
     return [t for case, repeats in results.items() if case.endswith(f"; {variant}") for t in repeats.values()]
 
 
-def _mean(values: list[float]) -> Cell:
-    if not values:
-        return MISSING
-    error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-    return Cell(float(np.mean(values)), error=error, digits=3)
-
-
 def summarise(experiment: Experiment, results: Results) -> Report:
     """Means over simulations, by length and size."""
     variants = experiment.parameters["variants"]
@@ -119,7 +119,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
     grids = []
     for quantity, label in QUANTITIES.items():
         rows = {
-            v: {name: _mean([t[quantity] for t in _trials(results, v) if GROUPS[name](t)]) for name in present}
+            v: {name: mean_and_error([t[quantity] for t in _trials(results, v) if GROUPS[name](t)]) for name in present}
             for v in variants
         }
         grids.append(Grid(f"{label}, mean over simulations", "method", present, rows))
@@ -129,10 +129,10 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         "true links with p ≤ 0.05": "detected",
         "absent links with p ≤ 0.05": "false",
     }
-    rows = {v: {c: _mean([t[q] for t in _trials(results, v)]) for c, q in others.items()} for v in variants}
+    rows = {v: {c: mean_and_error([t[q] for t in _trials(results, v)]) for c, q in others.items()} for v in variants}
     grids.append(Grid("All simulations", "method", list(others), rows))
     p = experiment.parameters
-    density = np.mean([t["density"] for t in _trials(results, next(iter(variants)))]) if results else np.nan
+    density = np.mean([t["density"] for v in variants for t in _trials(results, v)]) if results else np.nan
     notes = [
         f"Simulated fMRI (Smith et al. 2011), one subject per simulation, {len(p['simulations'])} of 28: number 4 has "
         "2,450 links and is left out for its cost, number 21 is a copy of number 1. Of each the first "

@@ -7,7 +7,6 @@ are squares.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -18,7 +17,6 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.errors import ParameterError
 from condcs._core.settings import current_settings, one_blas_thread
-from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import linear_predictor_divergence
 from condcs.causal._influence_measures import Baseline, ConditionalCS, Form, KernelGranger
 from condcs.causal._predictive_choice import DenseGrams, base_bandwidths, chosen_levels
@@ -119,20 +117,30 @@ def _batch_scores(
     own = {key: np.zeros((len(starts), 2, window)) for key in keys}
     blocks = [slice(i, i + _STARTS_PER_TASK) for i in range(0, len(starts), _STARTS_PER_TASK)]
     with ThreadPoolExecutor(current_settings().n_threads) as threads:
-        for first, bands in _bands(problem, bandwidths, links, levels, window):
+        for first in range(1 - window, window, BAND):
+            grams = _BandGrams(problem, bandwidths, first, min(BAND, window - first))
+            K1, K1L, K2 = dict[Any, FloatArray](), dict[Any, FloatArray](), dict[Any, FloatArray]()
+            for link, key in zip(links, keys, strict=True):
+                level = key[-1]
+                if key not in K1:
+                    condition = grams.condition(link)
+                    K1[key], K1L[key] = _narrowed(condition, level), _narrowed(condition * grams.target(link), level)
+                if (link.source, level) not in K2:
+                    K2[link.source, level] = _narrowed(grams.source(link), level)
 
-            def joint_part(task: tuple[int, slice], first: int = first, bands: Bands = bands) -> None:
+            def add_joint(
+                task: tuple[int, slice], first: int = first, K1: Any = K1, K1L: Any = K1L, K2: Any = K2
+            ) -> None:
                 index, block = task
-                K1, K1L = bands.condition[keys[index]]
-                K2 = bands.source[links[index].source, keys[index][2]]
-                window_sums(K1, K1L, K2, starts[block], window, first, joint[index, block])
+                key, of_source = keys[index], K2[links[index].source, keys[index][-1]]
+                window_sums(K1[key], K1L[key], of_source, starts[block], window, first, joint[index, block])
 
-            def own_part(task: tuple[Any, slice], first: int = first, bands: Bands = bands) -> None:
+            def add_own(task: tuple[Any, slice], first: int = first, K1: Any = K1, K1L: Any = K1L) -> None:
                 key, block = task
-                own_window_sums(*bands.condition[key], starts[block], window, first, own[key][block])
+                own_window_sums(K1[key], K1L[key], starts[block], window, first, own[key][block])
 
-            list(threads.map(own_part, [(key, block) for key in own for block in blocks]))
-            list(threads.map(joint_part, [(i, block) for i in range(len(links)) for block in blocks]))
+            list(threads.map(add_own, [(key, block) for key in own for block in blocks]))
+            list(threads.map(add_joint, [(i, block) for i in range(len(links)) for block in blocks]))
     return np.stack(
         [
             linear_predictor_divergence(own[key][:, 0], own[key][:, 1], sums[:, 0], sums[:, 1], form)
@@ -141,49 +149,19 @@ def _batch_scores(
     )
 
 
-class Bands:
-    """One band of all kernels: `condition[target, given, level]` = (K1, K1 L) and `source[series, level]` = K2."""
+class _BandGrams(DenseGrams):
+    """One band of Gram matrices: K[a, a + first + k] at [a, k]."""
 
-    def __init__(self) -> None:
-        self.condition: dict[Any, tuple[FloatArray, FloatArray]] = {}
-        self.source: dict[Any, FloatArray] = {}
+    def __init__(self, problem: CausalProblem, bandwidths: FloatArray, first: int, diagonals: int) -> None:
+        super().__init__(problem, bandwidths, problem.rows)
+        self._first, self._diagonals = first, diagonals
 
+    def exponents(self, values: FloatArray, scale: float) -> FloatArray:
+        from condcs.causal._gram_loops import band_exponents
 
-def _bands(
-    problem: CausalProblem, bandwidths: FloatArray, links: Any, levels: Any, window: int
-) -> Iterator[tuple[int, Bands]]:
-    """Yield (first diagonal, bands of all kernels that the links need)."""
-    from condcs.causal._gram_loops import band_exponents
-
-    e = problem.embedding
-    for first in range(1 - window, window, BAND):
-        diagonals = min(BAND, window - first)
-        kept: dict[Any, FloatArray] = {}
-
-        def past(
-            v: int, steps: tuple[int, ...], first: int = first, diagonals: int = diagonals, kept: Any = kept
-        ) -> FloatArray:
-            if (v, steps) not in kept:
-                values = problem.past(v, steps)
-                gram = np.empty((len(values), diagonals))
-                band_exponents(values, 1 / (2 * bandwidths[v] ** 2), first, gram)
-                exp_in_place(gram)
-                kept[v, steps] = gram
-            return np.asarray(kept[v, steps])
-
-        bands = Bands()
-        for link, level in zip(links, levels, strict=True):
-            level = int(level)
-            if (link.source, level) not in bands.source:
-                bands.source[link.source, level] = _narrowed(past(link.source, e.source_steps), level)
-            key = (link.target, link.given, level)
-            if key not in bands.condition:
-                K1 = past(link.target, e.own_steps)
-                for z in link.given:
-                    K1 = K1 * past(z, e.source_steps)
-                K1L = K1 * past(link.target, (0,))
-                bands.condition[key] = _narrowed(K1, level), _narrowed(K1L, level)
-        yield first, bands
+        made = np.empty((len(values), self._diagonals))
+        band_exponents(values, scale, self._first, made)
+        return made
 
 
 def _narrowed(K: FloatArray, level: int) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -106,19 +107,11 @@ class CausalGraph(ByValue):
 
     def to_frame(self) -> Any:
         """Return the rows as a pandas DataFrame."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise _missing("to_frame", "pandas", "condcs[cli]") from error
-        return pandas.DataFrame(self.rows())
+        return _partner("to_frame", "pandas", "condcs[cli]").DataFrame(self.rows())
 
     def to_networkx(self, alpha: float = 0.05, *, adjusted: bool = True) -> Any:
         """Return the significant links as a networkx DiGraph; edges carry score, pvalue and pvalue_adjusted."""
-        try:
-            import networkx
-        except ImportError as error:
-            raise _missing("to_networkx", "networkx", "condcs[causal]") from error
-        graph = networkx.DiGraph()
+        graph = _partner("to_networkx", "networkx", "condcs[causal]").DiGraph()
         graph.add_nodes_from(self.names)
         links = set(self.links(alpha, adjusted=adjusted))
         for row in self.rows():
@@ -174,7 +167,7 @@ class CausalGraph(ByValue):
 
     def embedding_words(self) -> str:
         """Say lag and order, for each target if they differ."""
-        words = [f"lag {e.lag}, order {e.order_x}" for e in self.embeddings]
+        words = [e.words() for e in self.embeddings]
         if len(set(words)) == 1:
             return words[0]
         return "; ".join(f"{name}: {own}" for name, own in zip(self.names, words, strict=True))
@@ -286,11 +279,9 @@ def _graph(
 
     count = len(names)
     links = [link for problem in problems for link in problem.links]
-    complete = np.zeros((count, count), np.int64)
-    for problem in problems:
-        for link in problem.links:
-            complete[link.source, link.target] = problem.rows
     sources, targets = (np.array([link[k] for link in links]) for k in (0, 1))
+    complete = np.zeros((count, count), np.int64)
+    complete[sources, targets] = [problem.rows for problem in problems for _ in problem.links]
 
     def matrix(values: FloatArray) -> FloatArray:
         made = np.full((count, count, *values.shape[1:]), np.nan)
@@ -318,10 +309,13 @@ def _graph(
     )
 
 
-def _missing(method: str, partner: str, target: str) -> MissingPartnerError:
-    return MissingPartnerError(
-        f"`{method}` needs {partner}, which is not installed. Install it with: pip install '{target}'"
-    )
+def _partner(method: str, name: str, extra: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingPartnerError(
+            f"`{method}` needs {name}, which is not installed. Install it with: pip install '{extra}'"
+        ) from error
 
 
 def pvalue_words(p: float) -> str:
@@ -373,6 +367,8 @@ def draw_links(axis: Any, names: Any, found: Any, *, strengths: Any = None, colo
 
 def draw_matrix(axis: Any, names: Any, scores: Any, found: Any) -> None:
     """Draw scores as shades; significant links get a frame."""
+    from matplotlib.patches import Rectangle
+
     shown = axis.imshow(
         np.where(np.isfinite(scores), scores, np.nan), cmap="Blues", vmin=0 if np.nanmin(scores) >= 0 else None
     )
@@ -388,13 +384,7 @@ def draw_matrix(axis: Any, names: Any, scores: Any, found: Any) -> None:
             colour = "white" if scores[i, j] > middle else INK
             axis.text(j, i, f"{scores[i, j]:.{digits}f}", ha="center", va="center", fontsize=8, color=colour)
     for i, j in np.argwhere(found):
-        axis.add_patch(_frame(j - 0.5, i - 0.5))
+        axis.add_patch(Rectangle((j - 0.47, i - 0.47), 0.94, 0.94, fill=False, ec="#dd6b20", lw=1.8))
     axis.set_title("scores; framed: significant", fontsize=10)
     axis.tick_params(length=0)
     axis.spines[:].set_color(PALE)
-
-
-def _frame(x: float, y: float) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((x + 0.03, y + 0.03), 0.94, 0.94, fill=False, ec="#dd6b20", lw=1.8)

@@ -315,9 +315,9 @@ def run_link_tests(
     chosen = check_measure(measure)
     by_residuals = isinstance(chosen, ConditionalCS)
     surrogates: Surrogates | None = None
-    if null == "auto":
-        null = "auto" if by_residuals else "windows"
-    elif null == "signs" and not by_residuals:
+    if null == "auto" and not by_residuals:
+        null = "windows"
+    if null == "signs" and not by_residuals:
         raise ParameterError(
             f'`null`="signs" must go with measure="conditional_cs", got {chosen.name!r}: it is a test of its own. Pass '
             'null="windows".'
@@ -472,25 +472,20 @@ def _by_signs(
         left = conditions.left(link.target, tuple(sorted({*values, *of_source})))
         pvalues[place] = widened(found, variance_inflation(problem, link, left))
         advance(1)
-    nothing, scores = np.empty((len(pvalues), 0)), scorer.on_everything()
-    return LinkTests(
-        scores,
-        -np.log10(pvalues),
-        nothing,
-        pvalues,
-        scorer.bandwidths,
-        scorer.measure.name,
-        "signs",
-        problem.rows,
-        None,
-    )
+    return _in_closed_form(scorer, "signs", scorer.on_everything(), -np.log10(pvalues), pvalues)
 
 
 def _analytic(scorer: Scorer) -> LinkTests:
     found = np.array([f_test(*scorer.problem.parts(link)) for link in scorer.problem.links])
     check_numbers(found[:, 1], "for the series as given")
-    nothing, (scores, pvalues) = np.empty((len(found), 0)), found.T
-    return LinkTests(scores, scores, nothing, pvalues, None, scorer.measure.name, "analytic", scorer.problem.rows, None)
+    return _in_closed_form(scorer, "analytic", found[:, 0], *found.T)
+
+
+def _in_closed_form(
+    scorer: Scorer, null: str, scores: FloatArray, statistics: FloatArray, pvalues: FloatArray
+) -> LinkTests:
+    nothing, rows = np.empty((len(pvalues), 0)), scorer.problem.rows
+    return LinkTests(scores, statistics, nothing, pvalues, scorer.bandwidths, scorer.measure.name, null, rows, None)
 
 
 def _finished(

@@ -274,7 +274,7 @@ class EmbeddingSearch:
             raise ShapeError(
                 f"the series must be at least {FEWEST_ROWS + reach} long, without gaps, to choose among lags up to "
                 f"{lags[-1]} and orders up to {orders[-1]}, got {len(self.variables[0])} times, {problem.rows} of them "
-                "with a complete past. Use a longer series, or pass an `Embedding`."
+                "with a complete past. Use longer series, or say which lag and order to use."
             )
         key = problem.times.tobytes()
         if key not in self._grams:
@@ -340,13 +340,18 @@ class DenseGrams:
     def past(self, v: int, steps: tuple[int, ...]) -> FloatArray:
         """Gram matrix of the values of a series so many steps before the targets."""
         if (v, steps) not in self._pasts:
-            gram = np.zeros((self.rows, self.rows))
-            for column in self.problem.past(v, steps)[: self.rows].T:
-                gram -= (column[:, None] - column) ** 2
-            gram *= 2.0**self._level / (2 * self._bandwidths[v] ** 2)
+            scale = 2.0**self._level / (2 * self._bandwidths[v] ** 2)
+            gram = self.exponents(self.problem.past(v, steps)[: self.rows], scale)
             exp_in_place(gram)
             self._pasts[v, steps] = gram
         return self._pasts[v, steps]
+
+    def exponents(self, values: FloatArray, scale: float) -> FloatArray:
+        """Squared distances between rows, times -scale."""
+        made = np.zeros((len(values), len(values)))
+        for column in values.T:
+            made -= (column[:, None] - column) ** 2
+        return made * scale
 
     def target(self, link: Link) -> FloatArray:
         """Gram matrix of the targets."""

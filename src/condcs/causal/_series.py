@@ -335,6 +335,10 @@ class Embedding:
         """Number of past values of the target."""
         return self.order[1] if isinstance(self.order, tuple) else self.order
 
+    def words(self) -> str:
+        """Say lag and order in a few words."""
+        return f"lag {self.lag}, order {self.order_x}"
+
     @property
     def own_steps(self) -> tuple[int, ...]:
         """How many steps before the target its own past values lie."""
@@ -363,8 +367,8 @@ def check_embedding(given: Any, length: int) -> Embedding:
     embedding: Embedding = Embedding(int(given)) if is_order else given
     if length - embedding.reach < FEWEST_ROWS:
         raise ShapeError(
-            f"the series must be at least {FEWEST_ROWS + embedding.reach} long for {embedding}, which looks "
-            f"{embedding.reach} step(s) back, got {length}. Use a longer series, or fewer or shorter lags."
+            f"the series must have at least {FEWEST_ROWS + embedding.reach} times, {FEWEST_ROWS} of them with a past "
+            f"of {embedding.words()}, got {length}. Use longer series, or fewer or shorter lags."
         )
     return embedding
 
@@ -427,7 +431,7 @@ def check_rows(problem: CausalProblem) -> None:
         link = problem.links[0]
         source, target = (problem.series[v].name for v in link[:2])
         raise ShapeError(
-            f"`{source}` and `{target}` must have at least {FEWEST_ROWS} times with a complete past for "
-            f"{problem.embedding}, got {problem.rows} of {len(problem.series[0]):,} because of missing values. Use "
-            "fewer or shorter lags, or leave out the series with most gaps."
+            f"`{source}` and `{target}` must have at least {FEWEST_ROWS} times with a complete past of "
+            f"{problem.embedding.words()}, got {problem.rows} of {len(problem.series[0]):,} because of missing values. "
+            "Use fewer or shorter lags, or leave out the series with most gaps."
         )

@@ -39,21 +39,7 @@ _MOST_TEXTS = 100
 
 @dataclass(frozen=True)
 class SeriesOptions:
-    """Where the series of a file are.
-
-    Attributes
-    ----------
-    layout : {"columns", "rows", "long"}
-        A series per column (rows are times), per row, or one value per row with the `id` of its series.
-    columns : tuple of str
-        Patterns of the series to use; empty means all.
-    time, id, value : str, optional
-        Columns of times, which must increase within a series; of names of series; of values in a long table.
-    files : FileOptions
-        How the table is read.
-    drop_missing : bool
-        Whether times with missing values are left out; else they are an error.
-    """
+    """Where the series of a file are: the options of ``condcs causal``; without patterns in `columns`, all are used."""
 
     layout: SeriesLayout = "columns"
     columns: tuple[str, ...] = ()
@@ -110,25 +96,7 @@ class SeriesTable:
 
 @dataclass(frozen=True)
 class CausalOptions:
-    """What to do with the series.
-
-    Attributes
-    ----------
-    series : SeriesOptions
-        Where the series are, and how the file is read.
-    lag, order : int or "auto"
-        Embedding.
-    measure, null : str
-        As in `condcs.causal.causal_graph`.
-    conditional, ranks : bool
-        Likewise.
-    alpha : float
-        Level of the links that are marked and drawn, for adjusted p-values.
-    resamples, seed : int
-        Surrogates and seed.
-    jobs : int, optional
-        Threads.
-    """
+    """What to do with the series: the options of ``condcs causal``, where they are explained."""
 
     series: SeriesOptions = field(default_factory=SeriesOptions)
     lag: int | Literal["auto"] = "auto"
@@ -287,16 +255,20 @@ def read_series_table(path: str, options: SeriesOptions) -> SeriesTable:
 def _with_found_columns(path: str, options: SeriesOptions) -> SeriesOptions:
     """Take the first column of dates for the times; where a row is a series, a first column of words for their names.
 
-    Only if nothing is said about times and columns, and not from a pipe, which can be read once only.
+    Only if nothing is said about them, and not from a pipe, which can be read once only. A column that --columns leaves
+    out by name does not tell the times.
     """
-    if not Path(path).is_file() or options.columns or options.time or (options.layout == "rows" and options.id):
+    if not Path(path).is_file() or options.time or (options.layout == "rows" and options.id):
         return options
     with open_table(path, options.files) as table:
+        left_out = [pattern for pattern in options.columns if pattern.startswith("!")]
+        of_series = options.layout != "columns" or options.id is not None or not left_out
+        possible = table.names if of_series else select_columns("--columns", left_out, table.names, table.title)
         first = next((row for batch in table.batches(list(range(len(table.names)))) for row in batch), ())
         words = [
             (name, cell)
             for name, cell in zip(table.names, first, strict=False)
-            if not is_missing(cell) and not reads(as_number, cell, options.files.decimal)
+            if name in possible and not is_missing(cell) and not reads(as_number, cell, options.files.decimal)
         ]
         if options.layout == "rows":
             return replace(options, id=words[0][0]) if words and words[0][0] == table.names[0] else options
@@ -315,6 +287,17 @@ def _checked(table: SeriesTable, options: SeriesOptions) -> SeriesTable:
         raise DataError(
             f"{table.title} must have more times than series, got {rows} times of {columns} series. If a series is one "
             f"of its {other}, pass --layout {other}; else choose some series with --columns."
+        )
+    constant = [
+        name
+        for name, column in zip(table.names, table.values.T, strict=True)
+        if len(np.unique(column[np.isfinite(column)])) == 1
+    ]
+    if constant:
+        without = " ".join(f"--columns {shlex.quote(f'!{name}')}" for name in constant)
+        raise DataError(
+            f"{table.title} must hold series that vary, got one value throughout {', '.join(map(repr, constant))}. A "
+            f"constant neither drives nor is driven: leave it out with {without}."
         )
     if any(table.missing) and not options.drop_missing:
         raise DataError(
@@ -347,7 +330,7 @@ def _from_array(path: Path, options: SeriesOptions) -> tuple[str, list[str], Flo
         raise DataError(f"{path} must hold numbers of shape (times, series), got {X.dtype} of shape {X.shape}.")
     values = np.asarray(X.T if options.layout == "rows" and names is None else X, np.float64)
     names = names or [f"x{i + 1}" for i in range(values.shape[1])]
-    kept = select_columns("--columns", options.columns, names, str(path)) if options.columns else names
+    kept = _chosen(options, names, str(path))
     return path.name, kept, values[:, [names.index(name) for name in kept]]
 
 
@@ -355,10 +338,7 @@ def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
     decimal = options.files.decimal
     with open_table(path, options.files) as table:
         time = _column(table, "time", options.time)
-        names = [name for name in table.names if name != options.time]
-        chosen = _limited(
-            select_columns("--columns", options.columns, names, table.title) if options.columns else names
-        )
+        chosen = _limited([name for name in _chosen(options, table.names, table.title) if name != options.time])
         found = {name: place for place, name in enumerate(table.names)}
         series = [_Series(name, decimal) for name in chosen]
         times: list[float] = []
@@ -370,7 +350,8 @@ def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
         title = table.title
     refuse_columns([(one.name, one.fault(table)) for one in series if one.odd])
     columns = {one.name: one.values() for one in series}
-    counters = [] if options.columns else [name for name, cells in columns.items() if _counts(cells)]
+    named = any(not pattern.startswith("!") for pattern in options.columns)
+    counters = [] if named else [name for name, cells in columns.items() if _counts(cells)]
     clock = counters.pop(0) if counters and not times else None
     kept = [name for name in chosen if name not in (clock, *counters)]
     values = np.column_stack([columns[name] for name in kept]) if kept else np.empty((0, 0))
@@ -412,7 +393,7 @@ def _from_rows(path: str, options: SeriesOptions) -> SeriesTable:
                 series.append(_Series(name, decimal, kind="row"))
                 series[-1].take(list(row[: len(cells)]), [line] * len(cells))
         title = table.title
-    chosen = _limited(select_columns("--columns", options.columns, names, title) if options.columns else names)
+    chosen = _limited(_chosen(options, names, title))
     kept = [one for one in series if one.name in chosen]
     refuse_columns([(one.name, one.fault(table)) for one in kept if one.odd])
     values = np.column_stack([one.values() for one in kept]) if kept else np.empty((0, 0))
@@ -445,7 +426,7 @@ def _from_long_table(path: str, options: SeriesOptions) -> SeriesTable:
                 moments[name].append(_later(row[1], moments[name], at, table, decimal))
                 series[name].take([row[2]], [line])
         title = table.title
-    chosen = select_columns("--columns", options.columns, list(series), title) if options.columns else list(series)
+    chosen = _chosen(options, list(series), title)
     refuse_columns([(name, series[name].fault(table)) for name in chosen if series[name].odd])
     times = np.unique(np.concatenate([[], *(moments[name] for name in chosen)]))
     values = np.full((len(times), len(chosen)), np.nan)
@@ -463,6 +444,10 @@ def _column(table: Table, option: str, name: str | None) -> list[int]:
         known = ", ".join(table.names[:12])
         raise ParameterError(f"`--{option}` must be a column of {table.title}, got {name!r}. It has: {known}.")
     return [table.names.index(name)]
+
+
+def _chosen(options: SeriesOptions, names: Sequence[str], title: str) -> list[str]:
+    return select_columns("--columns", options.columns, names, title) if options.columns else list(names)
 
 
 def _limited(names: list[str]) -> list[str]:
