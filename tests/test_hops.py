@@ -17,15 +17,23 @@ def tool():
     return module
 
 
-def test_a_divergence_is_five_calls_and_eight_files_away(tool):
-    """Public function, checked inputs, masses, formula."""
-    calls, files = tool.GOALS["conditional_cs"]
+@pytest.mark.parametrize(
+    ("name", "start", "on_the_way"),
+    [
+        ("conditional_cs", "_measures/conditional.py", {"_measures/formulas.py", "_kernels/row_sums.py"}),
+        ("conditional_test", "_inference/conditional_tests.py", {"_inference/views.py", "_inference/resampling.py"}),
+        ("compare", "comparison/_comparing.py", {"comparison/_steps.py", "_inference/explain.py"}),
+    ],
+)
+def test_the_way_is_no_longer_than_its_goal(tool, name, start, on_the_way):
+    """Public function, checked inputs, masses, formula; a test adds a null, and `compare` tables and regions."""
+    calls, files = tool.GOALS[name]
     with condcs.config_context(n_threads=1):
-        found = tool.hops(tool.calls()["conditional_cs"])
-    assert found.chain[0] == "_measures/conditional.py:conditional_cs"
+        found = tool.hops(tool.calls()[name])
+    assert found.chain[0] == f"{start}:{name}"
     assert len(found.chain) <= calls
     assert len(found.files) <= files
-    assert {"_measures/formulas.py", "_kernels/row_sums.py"} <= set(found.files)
+    assert on_the_way <= set(found.files)
 
 
 def test_what_is_counted_and_what_is_not(tool):

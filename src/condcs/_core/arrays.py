@@ -147,12 +147,6 @@ def backend_of(*arrays: Any) -> Backend:
     return Backend(name, array_api_compat.array_namespace(*present))
 
 
-def as_numpy(array: Array) -> Array:
-    """Take tensors to numpy, where no gradients are needed. Everything else, None included, is left as it is."""
-    backend = backend_of(array)
-    return array if backend.name == "numpy" else backend.to_numpy(array)
-
-
 def log_weights(backend: Backend, weights: Array) -> Array:
     """Log of sample weights; minus infinity for 0, with zero gradient there."""
     xp = backend.xp

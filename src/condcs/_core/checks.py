@@ -11,13 +11,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from condcs._core.arrays import AnyArray, Array, Backend, as_numpy, backend_of
+from condcs._core.arrays import AnyArray, Array, Backend, backend_of
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
 
 Choice = TypeVar("Choice", bound=str)
 
 Parts = Sequence[tuple[str, Any]]
 """The arguments that hold one variable of each group, with their names: ``[("xp", xp), ("xq", xq)]``."""
+
+
+def as_numpy(array: Array) -> Array:
+    """Take tensors to numpy, where no gradients are needed. Everything else, None included, is left as it is."""
+    backend = backend_of(array)
+    return array if backend.name == "numpy" else backend.to_numpy(array)
 
 
 def numpy_parts(**arrays: Any) -> Parts:

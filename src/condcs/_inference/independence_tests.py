@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import Array, FloatArray, IntArray, RealArray, as_numpy, ranked
-from condcs._core.checks import Groups, Parts, Variable, check_choice, check_integer, check_same_rows
+from condcs._core.arrays import Array, FloatArray, IntArray, RealArray, ranked
+from condcs._core.checks import Groups, Parts, Variable, as_numpy, check_choice, check_integer, check_same_rows
 from condcs._core.errors import ParameterError, public
 from condcs._core.progress import RESAMPLES_REMEDY, progress_bar, report_done
 from condcs._core.settings import current_settings

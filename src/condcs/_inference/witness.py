@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import NUMPY, Array, ByValue, FloatArray, IntArray, LabelArray, as_numpy, backend_of, logsumexp
-from condcs._core.checks import Groups, check_choice, check_integer, check_rng
+from condcs._core.arrays import NUMPY, Array, ByValue, FloatArray, IntArray, LabelArray, backend_of, logsumexp
+from condcs._core.checks import Groups, as_numpy, check_choice, check_integer, check_rng
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, public, warn_caller
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference import anchors
