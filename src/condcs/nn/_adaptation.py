@@ -147,8 +147,6 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Options of the method's loss, e.g. ``{"bandwidth": 1.0}``; see `METHODS`.
     warmup : int
         Epochs without the discrepancy.
-    ramp : int
-        Epochs over which the weight then grows linearly to its value; with 0 it has its value at once.
     epochs : int
         Epochs in all.
     batch_size : int
@@ -199,7 +197,6 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight: float = 1.0,
         loss_options: Mapping[str, Any] | None = None,
         warmup: int = 10,
-        ramp: int = 0,
         epochs: int = 60,
         batch_size: int = 64,
         learning_rate: float = 1e-2,
@@ -212,7 +209,6 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.weight = weight
         self.loss_options = loss_options
         self.warmup = warmup
-        self.ramp = ramp
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -317,7 +313,6 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         check_integer("epochs", self.epochs, 1)
         check_integer("warmup", self.warmup, 0)
-        check_integer("ramp", self.ramp, 0)
         check_integer("batch_size", self.batch_size, 2)
         check_integer("random_state", self.random_state, 0)
         check_positive("learning_rate", self.learning_rate)
@@ -431,10 +426,8 @@ class Training:
 
     def _weight(self) -> float:
         """Return the weight of the discrepancy at this epoch."""
-        adapter, since = self.adapter, self.epoch - self.adapter.warmup
-        if self.discrepancy is None or since < 0:
-            return 0.0
-        return float(adapter.weight) * (min(1.0, (since + 1) / adapter.ramp) if adapter.ramp else 1.0)
+        warming_up = self.discrepancy is None or self.epoch < self.adapter.warmup
+        return 0.0 if warming_up else float(self.adapter.weight)
 
     def _one_epoch(self) -> dict[str, float]:
         module, batch = self.adapter.module_, self.adapter.batch_size
@@ -488,7 +481,7 @@ class Training:
 
     def _keep_if_best(self, record: Mapping[str, float]) -> None:
         adapter = self.adapter
-        first = min(adapter.warmup + max(0, adapter.ramp - 1), adapter.epochs - 1) + 1
+        first = min(adapter.warmup, adapter.epochs - 1) + 1
         if adapter.stopping.monitor == "last" or (self.discrepancy is not None and self.epoch < first):
             return
         value = record["held_out_objective" if adapter.stopping.monitor == "objective" else "held_out"]
