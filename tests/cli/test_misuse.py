@@ -47,6 +47,11 @@ MISUSES = [
     (["--hurry"], "No such option"),
     (["compare", "march.csv"], "Missing option"),
     (["compare", "march.csv", "--y", "price"], "two tables must be named, or one table and its --group"),
+    (
+        ["compare", "march.csv", "changed.csv", "--y", "price", "--group", "area"],
+        "Leave out --group, or the second table",
+    ),
+    (["compare", "march.csv", "absent.csv", "--y", "nothing"], "absent.csv could not be read"),
     (["compare", "march.csv", "changed.csv"], "--y"),
     (["compare", "march.csv", "absent.csv", "--y", "price"], "absent.csv"),
     (["compare", "march.csv", "folder", "--y", "price"], "folder"),

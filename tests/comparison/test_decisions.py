@@ -8,7 +8,7 @@ import pytest
 
 import condcs
 from condcs import Limits, TableOptions
-from condcs._core.errors import CondcsError
+from condcs._core.errors import CondcsError, ParameterError
 from condcs.comparison._comparing import MOST_ROWS, rows_within
 
 QUICK = {"n_resamples": 39, "n_jobs": 1}
@@ -58,6 +58,13 @@ def test_a_change_in_a_region_was_lost_in_the_mean_over_all_inputs():
     undecided = condcs.compare(before, now, tolerance=1.0, **OPTIONS)
     assert undecided.decision == "undecided"
     assert "where area > 0.8" in undecided.verdict
+
+
+def test_a_tolerance_in_percentage_points_was_taken_for_a_share():
+    dear = [table.assign(price=table.price > 0) for table in (month(0), month(1))]
+    with pytest.raises(ParameterError, match=r"`tolerance` must be a share below 1 for labels, as 'price' .* got 20"):
+        condcs.compare(*dear, tolerance=20, **OPTIONS)
+    assert "the share of price = True differs by at most" in condcs.compare(*dear, tolerance=0.9, **OPTIONS).verdict
 
 
 def test_overlap_that_is_too_large_to_matter():

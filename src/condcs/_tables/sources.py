@@ -184,15 +184,28 @@ def open_table(source: str | Table, files: FileOptions, *, any_bytes: bool = Fal
     return nullcontext(_Marked(source, files.gaps) if files.gaps else source)
 
 
+def check_path(source: str | Table) -> None:
+    """Raise an error if a file is absent: of two tables, before the first one is read."""
+    if isinstance(source, str) and source != "-":
+        with _finding(source):
+            Path(source).stat()
+
+
 @contextmanager
-def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
-    title = "standard input" if path == "-" else path
+def _finding(title: str) -> Iterator[None]:
     try:
-        stream = _raw_stream(path, title)
+        yield
     except OSError as error:
         raise DataError(
             f"{title} could not be read: {error.strerror or error}. Check the path and its permissions."
         ) from error
+
+
+@contextmanager
+def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
+    title = "standard input" if path == "-" else path
+    with _finding(title):
+        stream = _raw_stream(path, title)
     try:
         table = _table(stream, path, title, files, any_bytes)
         yield _Marked(table, files.gaps) if files.gaps else table

@@ -170,6 +170,7 @@ def compare(
         options = replace(options, y=[*options.y, column])
     run.tell("reading")
     pair, losses = read_with_losses(both, options, source)
+    _check_tolerance(limits, pair)
     found = compare_pair(pair, run, alpha=alpha, losses=losses, limits=limits)
     if tables.max_rows is not None or not (pair.reference.sampled or pair.current.sampled):
         return found
@@ -178,6 +179,14 @@ def compare(
         "`time_budget`, or set `max_rows`, to compare more."
     )
     return replace(found, notes=(said, *found.notes))
+
+
+def _check_tolerance(limits: Limits, pair: Pair) -> None:
+    if limits.tolerance is not None and limits.tolerance >= 1 and all(column.is_category for column in pair.y):
+        raise ParameterError(
+            f"`tolerance` must be a share below 1 for labels, as {pair.y[0].name!r} holds, got {limits.tolerance:g}. "
+            "Pass e.g. tolerance=0.05 for 5 percentage points."
+        )
 
 
 def given_tables(tables: TableOptions | None) -> TableOptions:
