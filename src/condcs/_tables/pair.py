@@ -322,9 +322,10 @@ def check_gaps(
     """
     empty = [name for name, count in zip(names, sample.gaps_by_column, strict=True) if count == sample.seen]
     if empty and sample.gaps == sample.seen > 0:
+        more = f" and {len(empty) - _SHOWN} more" if len(empty) > _SHOWN else ""
         raise DataError(
-            f"{title} must hold values in each column compared, got none at all in {', '.join(map(repr, empty[:_SHOWN]))}"
-            f"{f' and {len(empty) - _SHOWN} more' if len(empty) > _SHOWN else ''}. Leave inputs without values out with "
+            f"{title} must hold values in each column compared, got none at all in "
+            f"{', '.join(map(repr, empty[:_SHOWN]))}{more}. Leave inputs without values out with "
             f"x={','.join(f'!{name}' for name in empty)!r}; for `y`, name another column."
         )
     if sample.gaps and options.missing == "error":
@@ -478,8 +479,8 @@ def _check_labels(responses: Sequence[Derived]) -> None:
         if column.is_category and not set(p) & set(q):
             before, now = (repr(column.labels[int(values[0])]) for values in (p, q))
             raise OverlapError(
-                f"column {column.name!r} of `y` has no label in common between the two tables (e.g. {before} and {now}),"
-                " so that nothing can be compared. Write the labels alike in both, or name another column."
+                f"column {column.name!r} of `y` has no label in common between the two tables (e.g. {before} and "
+                f"{now}): there is nothing to compare. Write the labels alike in both, or name another column."
             )
 
 

@@ -185,9 +185,8 @@ def effect_words(column: Column, effect: Effect, sides: tuple[str, str] = BEFORE
     if spread is not None and _sure(spread.change):
         more = "more" if spread.change.value > 0 else "less"
         before, now = alike(spread.before, spread.now, length=spread.change.high - spread.change.low)
-        found.append(
-            f"{'it' if found else column.name} scatters {more} (standard deviation {before} {sides[0]}, {now} {sides[1]})"
-        )
+        deviation = f"standard deviation {before} {sides[0]}, {now} {sides[1]}"
+        found.append(f"{'it' if found else column.name} scatters {more} ({deviation})")
     return found
 
 
