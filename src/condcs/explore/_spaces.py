@@ -178,7 +178,8 @@ def state_range(space: Any, encoder: Encoder | None) -> tuple[FloatArray, FloatA
         return np.zeros(dim), np.ones(dim)
     if not isinstance(space, gymnasium().spaces.Box) or len(space.shape) != 1:
         raise ParameterError(
-            f"the observation space must be a box of one dimension, got {space}. Pass an `encoder`, e.g. "
+            f"the observation space must be a box of one dimension, got {space}. Wrap the environment in "
+            "`gymnasium.wrappers.FlattenObservation`, or pass an `encoder`, for images e.g. "
             "`condcs.explore.RandomFeatures(environment.observation_space.shape, 8)`."
         )
     return unit_range(space.low, space.high)
