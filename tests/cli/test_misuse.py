@@ -118,7 +118,12 @@ MISUSES = [
     (["reproduce", "all", "--out", "nowhere/deep"], "`--out` must lie in a folder, but nowhere does not exist"),
     (["watch", "absent.csv", "--y", "price"], "absent.csv"),
     ([*WATCH, "--window", "2"], "--window"),
-    ([*WATCH, "--run-length", "0"], "`--run-length` must be a positive"),
+    (
+        [*WATCH, "--run-length", "0"],
+        "`--run-length` must be a positive, finite number, got 0.0. Pass e.g. --run-length 10000",
+    ),
+    ([*WATCH, "--report", "nowhere/page.html"], "`--report` must lie in a folder, but nowhere does not exist"),
+    ([*WATCH, "--state", "nowhere/state.npz"], "`--state` must lie in a folder, but nowhere does not exist"),
     ([*COMPARE, "--dask", "nowhere"], "`--dask` must"),
 ]
 

@@ -141,8 +141,10 @@ class Column:
         try:
             return np.array([math.nan if cell is None else self._read(cell) for cell in cells], np.float64)
         except ValueError as error:
+            bad = next(cell for cell in cells if cell is not None and not reads(self._read, cell))
             raise DataError(
-                f"{title} must hold a {self.kind} in every cell of column {self.name!r}, as before. {error}."
+                f"{title} must hold a {self.kind} in every cell of column {self.name!r}, as the reference does, got "
+                f"{bad!r}."
             ) from error
 
     def _read(self, cell: Any) -> float:
