@@ -316,7 +316,7 @@ def places_of(table: Table, names: Sequence[str]) -> list[int]:
 def check_gaps(
     title: str, names: Sequence[str], sample: Sample, options: ReadOptions, *, as_values: bool = True
 ) -> None:
-    """Raise an error if there are gaps that were not spoken of, or a column of nothing but gaps in their place.
+    """Raise an error if there are gaps without an option that allows them, or a column of nothing but gaps.
 
     `as_values` tells whether gaps could be values.
     """
