@@ -9,7 +9,12 @@ import pytest
 import condcs
 from condcs import Limits, TableOptions
 from condcs._core.errors import CondcsError, ParameterError
+from condcs._inference.effects import Effect
+from condcs._inference.loss_split import LossChange
+from condcs._inference.results import Estimate
+from condcs._tables.kinds import Column
 from condcs.comparison._comparing import MOST_ROWS, rows_within
+from condcs.comparison._wording import effect_words
 
 QUICK = {"n_resamples": 39, "n_jobs": 1}
 
@@ -227,3 +232,17 @@ def test_tables_that_hardly_overlap_read_as_no_evidence_first():
     assert found.verdict.startswith("The two tables have hardly any inputs in common, so that little can be said")
     assert "for the same inputs  " not in str(found)
     assert all(-1 <= end <= 1 for end in (*found.effects[0].average, *found.effects[0].size))
+
+
+def test_parts_of_a_loss_were_rounded_each_in_its_own_way_and_did_not_add_up():
+    """154 + 163 + 596 = 913; by their own intervals the second would be written as 200, and the sum as 950."""
+    parts = Estimate(154, -330, 620), Estimate(163, -440, 760), Estimate(596, 310, 880)
+    found = LossChange(Estimate(913, 710, 1100), *parts, before=330, now=1243)
+    assert [value for _, value, *_ in found.rows] == ["+150", "+160", "+600", "+910"]
+    assert "inputs that are new                              +160  (-440 to +760)" in str(found)
+
+
+def test_shares_of_three_labels_were_said_to_go_up_and_down_from_place_to_place():
+    column = Column("kind", "category", ("a", "b", "c"))
+    effect = Effect("kind", Estimate(0.5, 0.4, 0.6), None, None, 0.1, 0.2)
+    assert effect_words(column, effect) == ["shares of kind differ by about 50 points (40 to 60)"]

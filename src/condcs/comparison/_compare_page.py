@@ -201,7 +201,8 @@ def _inputs(page: Page, found: Comparison) -> None:
             for one, column in shown[:_MOST_INPUTS]
         ],
         caption="Share of the change of the relation that involves each input, and how the input itself is "
-        "distributed in both tables.",
+        "distributed in both tables. Shares need not add up to 100%: a change can be the same at all inputs, or "
+        "involve several of them.",
     )
 
 

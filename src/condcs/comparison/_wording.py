@@ -11,7 +11,6 @@ import numpy as np
 from condcs._core.printable import alike, harmless
 from condcs._inference.effects import Effect
 from condcs._inference.explain import interval_of, level_words, show_p
-from condcs._inference.loss_split import PARTS
 from condcs._inference.results import Estimate
 from condcs._tables.kinds import Column, describe_columns
 from condcs._tables.pair import Account
@@ -179,7 +178,7 @@ def effect_words(column: Column, effect: Effect, sides: tuple[str, str] = BEFORE
         value, low, high = _amounts(column, *size)
         found.append(
             f"{_what(column)} differ{'' if _is_plural(column) else 's'} by about {value}{_unit(column)} "
-            f"({low} to {high}), up in some places and down in others"
+            f"({low} to {high})" + ("" if _is_plural(column) else ", up in some places and down in others")
         )
     spread = effect.spread
     if spread is not None and _sure(spread.change):
@@ -280,9 +279,7 @@ def loss_parts(found: Comparison) -> Lines:
     """Say why the mean loss changed."""
     loss = found.loss_change
     assert loss is not None
-    named = [(PARTS[name], part) for name, part in loss.parts.items()]
-    written = [(words, *alike(*part, signed=True)) for words, part in [*named, ("together", loss.total)]]
-    rows = tuple((words, value, f"{low} to {high}") for words, value, low, high in written)
+    rows = tuple((words, value, f"{low} to {high}") for words, value, low, high in loss.rows)
     return Lines(("the mean loss changed because of", "by", "95% interval"), rows, frozenset({"by"}))
 
 
