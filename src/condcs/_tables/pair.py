@@ -276,8 +276,7 @@ def choose_columns(options: ReadOptions, table: Table, aside: Sequence[str] = ()
     cluster = select_one("cluster", options.cluster, table.names, table.title)
     apart = [*aside, *(name for name in (weights, cluster) if name is not None)]
     x, y = choose_x_and_y(options.x, options.y, table.names, table.title, apart)
-    asked_for = {name.strip() for part in options.x for name in (part, *part.split(","))}
-    return Wanted(x, y, asked_for & frozenset(x), weights, cluster)
+    return Wanted(x, y, frozenset(_split(options.x, table.names)) & frozenset(x), weights, cluster)
 
 
 def read_sample(
@@ -559,9 +558,17 @@ def choose_x_and_y(
 
 
 def _split(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Split patterns at commas, but not within the name of a column that holds some."""
     parts: list[str] = []
+    known = {*names, *(f"!{name}" for name in names)}
     for pattern in patterns:
-        parts += [pattern] if pattern in names else [part.strip() for part in pattern.split(",") if part.strip()]
+        pieces = pattern.split(",")
+        while pieces:
+            runs = ((count, ",".join(pieces[:count])) for count in range(len(pieces), 0, -1))
+            named = ((count, part) for count, run in runs for part in (run, run.strip()) if part in known)
+            count, part = next(named, (1, pieces[0].strip()))
+            parts += [part] if part else []
+            pieces = pieces[count:]
     return parts
 
 
