@@ -246,3 +246,17 @@ def test_shares_of_three_labels_were_said_to_go_up_and_down_from_place_to_place(
     column = Column("kind", "category", ("a", "b", "c"))
     effect = Effect("kind", Estimate(0.5, 0.4, 0.6), None, None, 0.1, 0.2)
     assert effect_words(column, effect) == ["shares of kind differ by about 50 points (40 to 60)"]
+
+
+def test_a_model_without_names_of_columns_was_asked_for_patterns_of_them():
+    class Plain:
+        def predict(self, table):
+            assert list(table.columns) == ["area"]
+            return table.area
+
+    tables = month(0), month(1, shift=0.3)
+    losses = [
+        condcs.compare(*tables, y="price", x=x, prediction=Plain(), **QUICK).loss_change
+        for x in ("area", "are*", "!district,!sold,!guess")
+    ]
+    assert losses[0].total == losses[1].total == losses[2].total

@@ -19,7 +19,7 @@ from condcs._core.errors import DataError, ParameterError, public
 from condcs._core.printable import harmless
 from condcs._core.settings import one_blas_thread
 from condcs._tables.in_memory import TableInMemory, as_table, column_patterns
-from condcs._tables.pair import Pair, ReadOptions, read_pair
+from condcs._tables.pair import Pair, ReadOptions, choose_x_and_y, read_pair
 from condcs._tables.sources import Columns, TableOptions
 from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._steps import (
@@ -387,8 +387,11 @@ def _predicted(name: str, table: Any, model: Any, y: Any, x: Any) -> Any:
         )
     features = getattr(model, "feature_names_in_", None)
     if features is None:
-        wanted = [x] if isinstance(x, str) else x
-        features = [c for c in table.columns if c not in _names(y)] if wanted is None else _names(wanted)
+        known = TableInMemory(name, [(key, table[key]) for key in table.columns])
+        wanted, response = column_patterns("x", x, known), column_patterns("y", y, known)
+        inputs, _ = choose_x_and_y(wanted, response, known.names, name)
+        keys = dict(zip(known.names, table.columns, strict=True))
+        features = [keys[column] for column in inputs]
     lacking = [c for c in features if c not in table.columns]
     if lacking:
         raise DataError(
@@ -396,11 +399,6 @@ def _predicted(name: str, table: Any, model: Any, y: Any, x: Any) -> Any:
             f"{', '.join(map(repr, lacking[:5]))}. Pass the tables with all of them."
         )
     return table.assign(**{PREDICTED: np.asarray(model.predict(table[list(features)]))})
-
-
-def _names(columns: Any) -> list[Any]:
-    given: Sequence[Any] = [columns] if isinstance(columns, str | int) else list(columns)
-    return [part for each in given for part in (each.split(",") if isinstance(each, str) else [each])]
 
 
 def split_off(pair: Pair, source: LossColumn) -> tuple[Pair, Losses]:
