@@ -58,6 +58,10 @@ CASES = {
     "one series": (lambda: causal_graph(X), "at least two columns"),
     "rows for columns": (lambda: causal_graph(TABLE.T), "pass `series.T`"),
     "three axes": (lambda: causal_score(X.reshape(10, 5, 2), Y), "`x` must have one or two dimensions"),
+    "words in a frame": (
+        lambda: causal_graph(pytest.importorskip("pandas").DataFrame({"a": X, "b": Y, "kind": "u"})),
+        "`series` must hold numbers only, got DataFrame with others in 'kind'",
+    ),
     "words": (lambda: causal_score(["a"] * 100, Y), "`x` must hold numbers only"),
     "none": (lambda: causal_graph(None), "`series` must be an array, got NoneType"),
     "one series by name": (lambda: causal_graph({"a": X}), "`series` must hold at least two series, got 1"),

@@ -121,6 +121,13 @@ def test_which_words_a_comparison_is_given(folder):
     assert not {"--x", "--tolerance"} & set((folder / "words.txt").read_text(encoding="utf-8").splitlines())
 
 
+def test_options_on_several_lines_were_cut_off_after_the_first(folder):
+    done = run_step(COMPARE, folder, {**GIVEN, "options": "--resamples 39\n--jobs 1\n"}, stand_in(0))
+    assert done.returncode == 0, done.stderr
+    words = (folder / "words.txt").read_text(encoding="utf-8").splitlines()
+    assert words[-4:] == ["--resamples", "39", "--jobs", "1"]
+
+
 def test_inputs_cannot_become_commands(folder):
     """They are variables of the shell, and no step has them in its text."""
     nasty = "$(touch hit); `touch hit` \" '; touch hit #"

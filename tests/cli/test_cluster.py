@@ -12,6 +12,7 @@ pytest.importorskip("matplotlib")
 from typer.testing import CliRunner
 
 from condcs._core.errors import CondcsError, DataError, ShapeError
+from condcs._tables.sources import FileOptions
 from condcs.cli.app import app
 from condcs.cli.series_files import SeriesOptions, read_series
 
@@ -237,8 +238,8 @@ def test_a_class_at_the_end_of_rows_of_different_lengths_is_noticed(tmp_path):
 def test_a_bare_table_that_is_long_and_narrow_is_read_by_rows_with_a_hint(tmp_path):
     X, _ = oscillators(n=4)
     np.savetxt(tmp_path / "a.csv", X.T, delimiter=",")
-    assert "one per row (or --arrangement columns)" in read_series(tmp_path / "a.csv").summary()
-    columns = read_series(tmp_path / "a.csv", SeriesOptions(arrangement="columns"))
+    assert "one per row (or --layout columns)" in read_series(tmp_path / "a.csv").summary()
+    columns = read_series(tmp_path / "a.csv", SeriesOptions(layout="columns"))
     assert len(columns.X) == 4
 
 
@@ -402,3 +403,45 @@ def test_errors_end_in_a_plain_message(tmp_path):
         assert words in " ".join((done.output + done.stderr).split())
         assert "Traceback" not in done.output + done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_word_per_series_of_a_long_table_is_its_class_without_being_named(tmp_path):
+    """As in a table with a series per row; words that change within a series are no classes."""
+    rows = [f"s{i},{t},{np.sin(i + t):.3f},{'ill' if i % 2 else 'well'}" for i in range(4) for t in range(20)]
+    (tmp_path / "a.csv").write_text("\n".join(["subject,t,value,diagnosis", *rows]), encoding="utf-8")
+    found = read_series(tmp_path / "a.csv")
+    assert found.labels.tolist() == ["well", "ill", "well", "ill"]
+    assert "classes in 'diagnosis' (or --labels none)" in found.summary()
+    (tmp_path / "b.csv").write_text("\n".join(["subject,t,value,diagnosis", *rows, "s0,20,1,ill"]), encoding="utf-8")
+    with pytest.raises(DataError, match="got 'well' in line 2, 'diagnosis'"):
+        read_series(tmp_path / "b.csv")
+
+
+def test_decimal_commas_and_marks_of_gaps_are_read_if_they_are_named(tmp_path):
+    """Without titles too: rows of numbers that are not read would look like a line of titles."""
+    values = np.sin(np.arange(60)).reshape(3, 20).round(3)
+    lines = [";".join(f"{v:.3f}".replace(".", ",") for v in row) for row in values]
+    lines[1] = lines[1].replace(lines[1].split(";")[4], "n.d.")
+    (tmp_path / "a.csv").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(DataError, match="Pass --decimal , for decimal commas"):
+        read_series(tmp_path / "a.csv", SeriesOptions(layout="rows"))
+    files = FileOptions(decimal=",", gaps="n.d.")
+    found = read_series(tmp_path / "a.csv", SeriesOptions(files=files))
+    np.testing.assert_array_equal(found.X[0][0], values[0])
+    assert np.isnan(found.X[1][0]).nonzero()[0].tolist() == [4]
+
+
+def test_a_file_in_a_folder_that_is_no_series_is_named_with_the_remedy(tmp_path):
+    for name in "abc":
+        np.savetxt(tmp_path / f"{name}.csv", np.sin(np.arange(20.0)))
+    (tmp_path / "README.txt").write_text("hello\nworld\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"If README\.txt is not a series, move it out of the folder"):
+        read_series(tmp_path)
+
+
+def test_series_of_different_lengths_in_one_array_were_an_error_of_memory_maps(tmp_path):
+    ragged = np.empty(3, dtype=object)
+    ragged[:] = [np.arange(5.0), np.arange(6.0), np.arange(7.0)]
+    np.save(tmp_path / "a.npy", ragged, allow_pickle=True)
+    with pytest.raises(DataError, match=r"it holds Python objects\. Save it again with np\.savez\(path, \*series\)"):
+        read_series(tmp_path / "a.npy")

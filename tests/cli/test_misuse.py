@@ -47,6 +47,11 @@ MISUSES = [
     (["--hurry"], "No such option"),
     (["compare", "march.csv"], "Missing option"),
     (["compare", "march.csv", "--y", "price"], "two tables must be named, or one table and its --group"),
+    (
+        ["compare", "march.csv", "changed.csv", "--y", "price", "--group", "area"],
+        "Leave out --group, or the second table",
+    ),
+    (["compare", "march.csv", "absent.csv", "--y", "nothing"], "absent.csv could not be read"),
     (["compare", "march.csv", "changed.csv"], "--y"),
     (["compare", "march.csv", "absent.csv", "--y", "price"], "absent.csv"),
     (["compare", "march.csv", "folder", "--y", "price"], "folder"),
@@ -75,7 +80,10 @@ MISUSES = [
     (["cluster", "waves.csv", "--k", "1"], "--k"),
     (["cluster", "waves.csv", "--k", "99"], "`--k` must be an integer from"),
     (["cluster", "gaps.npz", "--k", "9"], "--k"),
-    ([*CLUSTER, "--arrangement", "heap"], "`--arrangement` must be one of"),
+    ([*CLUSTER, "--layout", "heap"], "`--layout` must be one of"),
+    ([*CLUSTER, "--layout", "ntc"], "`--layout` must be auto, rows, columns, long for a table"),
+    ([*CLUSTER, "--layout", "columns", "--labels", "1"], "waves.csv was read with a series per column"),
+    (["cluster", "nowhere", "--k", "2"], "`FILE` must be an existing file or folder"),
     ([*CLUSTER, "--id", "who"], "`--id` must be the title of a column"),
     ([*CLUSTER, "--measure", "euclid"], "`--measure` must be one of"),
     ([*CLUSTER, "--method", "ward"], "`--method` must be one of"),
@@ -110,7 +118,12 @@ MISUSES = [
     (["reproduce", "all", "--out", "nowhere/deep"], "`--out` must lie in a folder, but nowhere does not exist"),
     (["watch", "absent.csv", "--y", "price"], "absent.csv"),
     ([*WATCH, "--window", "2"], "--window"),
-    ([*WATCH, "--run-length", "0"], "`--run-length` must be a positive"),
+    (
+        [*WATCH, "--run-length", "0"],
+        "`--run-length` must be a positive, finite number, got 0.0. Pass e.g. --run-length 10000",
+    ),
+    ([*WATCH, "--report", "nowhere/page.html"], "`--report` must lie in a folder, but nowhere does not exist"),
+    ([*WATCH, "--state", "nowhere/state.npz"], "`--state` must lie in a folder, but nowhere does not exist"),
     ([*COMPARE, "--dask", "nowhere"], "`--dask` must"),
 ]
 

@@ -37,7 +37,7 @@ def decimal_commas(values):
     [
         (
             decimal_commas,
-            r"except for 80 of 80 cells, the first '\d+,\d+' in line 2 of .*p\.csv.*decimal=','",
+            r"numbers that cannot be read in 80 of 80 cells, the first '\d+,\d+' in line 2 of .*p\.csv.*decimal=','",
         ),
         (
             lambda v: ["?" if i == 5 else f"{x:.2f}" for i, x in enumerate(v)],

@@ -304,12 +304,16 @@ def rows_in(state):
     [
         ([], b"", "standard input is empty"),
         ([], b"area,price\n1,2\n", "lacks 'district'"),
-        ([], b"area,district,price\nbig,north,1\n", "must hold a number in every cell of column 'area'"),
+        (
+            [],
+            b"area,district,price\nbig,north,1\n",
+            "a number in every cell of column 'area', as the reference does, got 'big'",
+        ),
         (["--after-alarm", "stop"], b"a\n", "--after-alarm"),
         (["--state", __file__], b"a\n", "must be a complete state that condcs watch wrote"),
         (["--state", str(Path(__file__).parent)], b"a\n", "must be a file"),
         (["--y", "prize"], b"a\n", "Did you mean 'price'?"),
-        (["--state", "/dev/null/x.npz"], as_csv(house_prices(20, 1)), "could not be written"),
+        (["--state", "/dev/null/x.npz"], as_csv(house_prices(20, 1)), "must lie in a folder, but /dev/null is not one"),
     ],
 )
 def test_errors_end_with_two(reference, words, given, message):

@@ -239,6 +239,7 @@ GOOD = {"x": np.arange(30.0), "y": np.arange(30.0) ** 2}
         ({"x": 5, "y": np.zeros(30)}, {}, "must hold columns of values, got int for 'x'"),
         ({"x": np.array(5.0), "y": np.zeros(30)}, {}, r"one-dimensional columns, got shape \(\) for 'x'"),
         ({"x": [[1]] * 30, "y": GOOD["y"]}, {}, r"numbers or text in column 'x', got a list in row 1\. Flatten it"),
+        ({"x": [b"u"] * 30, "y": GOOD["y"]}, {}, r"column 'x', got bytes in row 1\. Decode them"),
         (pd.DataFrame(np.zeros((30, 2)), columns=["x", "x"]), {}, "must name each column once, got 'x'"),
         ({}, {}, "`y` must name columns of reference"),
         ({"x": [], "y": []}, {}, "must have at least 10 rows to compare, got 0 rows"),

@@ -53,6 +53,12 @@ def test_the_month_that_differs_is_named(found):
         found["7"]
 
 
+def test_groups_of_no_order_were_said_to_be_before_and_now(found):
+    assert " before" not in str(found)
+    assert "mean price, where month is 1 → here" in str(found)
+    assert found[11] is found["11"]
+
+
 def test_each_pair_is_what_compare_finds(table, found):
     first, last = (table[table.month == m] for m in (1, 11))
     alone = condcs.compare(first, last, y="price", x="area,district", **QUICK)

@@ -8,8 +8,13 @@ import pytest
 
 import condcs
 from condcs import Limits, TableOptions
-from condcs._core.errors import CondcsError
+from condcs._core.errors import CondcsError, ParameterError
+from condcs._inference.effects import Effect
+from condcs._inference.loss_split import LossChange
+from condcs._inference.results import Estimate
+from condcs._tables.kinds import Column
 from condcs.comparison._comparing import MOST_ROWS, rows_within
+from condcs.comparison._wording import effect_words
 
 QUICK = {"n_resamples": 39, "n_jobs": 1}
 
@@ -58,6 +63,13 @@ def test_a_change_in_a_region_was_lost_in_the_mean_over_all_inputs():
     undecided = condcs.compare(before, now, tolerance=1.0, **OPTIONS)
     assert undecided.decision == "undecided"
     assert "where area > 0.8" in undecided.verdict
+
+
+def test_a_tolerance_in_percentage_points_was_taken_for_a_share():
+    dear = [table.assign(price=table.price > 0) for table in (month(0), month(1))]
+    with pytest.raises(ParameterError, match=r"`tolerance` must be a share below 1 for labels, as 'price' .* got 20"):
+        condcs.compare(*dear, tolerance=20, **OPTIONS)
+    assert "the share of price = True differs by at most" in condcs.compare(*dear, tolerance=0.9, **OPTIONS).verdict
 
 
 def test_overlap_that_is_too_large_to_matter():
@@ -220,3 +232,31 @@ def test_tables_that_hardly_overlap_read_as_no_evidence_first():
     assert found.verdict.startswith("The two tables have hardly any inputs in common, so that little can be said")
     assert "for the same inputs  " not in str(found)
     assert all(-1 <= end <= 1 for end in (*found.effects[0].average, *found.effects[0].size))
+
+
+def test_parts_of_a_loss_were_rounded_each_in_its_own_way_and_did_not_add_up():
+    """154 + 163 + 596 = 913; by their own intervals the second would be written as 200, and the sum as 950."""
+    parts = Estimate(154, -330, 620), Estimate(163, -440, 760), Estimate(596, 310, 880)
+    found = LossChange(Estimate(913, 710, 1100), *parts, before=330, now=1243)
+    assert [value for _, value, *_ in found.rows] == ["+150", "+160", "+600", "+910"]
+    assert "inputs that are new                              +160  (-440 to +760)" in str(found)
+
+
+def test_shares_of_three_labels_were_said_to_go_up_and_down_from_place_to_place():
+    column = Column("kind", "category", ("a", "b", "c"))
+    effect = Effect("kind", Estimate(0.5, 0.4, 0.6), None, None, 0.1, 0.2)
+    assert effect_words(column, effect) == ["shares of kind differ by about 50 points (40 to 60)"]
+
+
+def test_a_model_without_names_of_columns_was_asked_for_patterns_of_them():
+    class Plain:
+        def predict(self, table):
+            assert list(table.columns) == ["area"]
+            return table.area
+
+    tables = month(0), month(1, shift=0.3)
+    losses = [
+        condcs.compare(*tables, y="price", x=x, prediction=Plain(), **QUICK).loss_change
+        for x in ("area", "are*", "!district,!sold,!guess")
+    ]
+    assert losses[0].total == losses[1].total == losses[2].total

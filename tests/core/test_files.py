@@ -88,7 +88,10 @@ def test_no_space_is_found_out_before_it_is_used(tmp_path):
 
 
 def test_error_names_what_could_not_be_written(tmp_path):
-    with pytest.raises(WriteError, match=r"`--out` could not be written: .*name another place"), writing("`--out`"):
+    with (
+        pytest.raises(WriteError, match=r"`--out` could not be written: .*Create its folder first"),
+        writing("`--out`"),
+    ):
         (tmp_path / "absent" / "file").write_text("")
 
 

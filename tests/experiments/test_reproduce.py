@@ -95,7 +95,7 @@ def test_a_file_on_the_way_to_out_was_said_not_to_exist(tmp_path, name):
     done = reproduce(name, "--quick", "--trials", 1, "--jobs", 1, "--out", tmp_path / "file" / "results")
     assert done.exit_code == 2
     words = " ".join(done.stderr.split())
-    assert words == f"`--out` must lie in a folder, but {tmp_path / 'file'} is a file. Name another place."
+    assert words == f"`--out` must lie in a folder, but {tmp_path / 'file'} is not one. Name another place."
 
 
 COMMAND = [sys.executable, "-c", "from condcs.cli import main; main()", "reproduce", "table3", "--quick"]

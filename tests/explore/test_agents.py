@@ -123,7 +123,7 @@ def test_images_through_an_encoder():
     ("observations", "actions", "words"),
     [
         (spaces.Discrete(4), spaces.Discrete(2), "observation space must be a box of one dimension, got Discrete"),
-        (spaces.Box(0, 1, (4, 4)), spaces.Discrete(2), "Pass an `encoder`"),
+        (spaces.Box(0, 1, (4, 4)), spaces.Discrete(2), "FlattenObservation`, or pass an `encoder`"),
         (spaces.Box(-np.inf, np.inf, (2,)), spaces.Discrete(2), "must have finite bounds"),
         (BOX, spaces.MultiDiscrete([2, 2]), "action space must be discrete, or a bounded box"),
         (BOX, spaces.Box(-np.inf, np.inf, (1,)), "action space must be discrete, or a bounded box"),

@@ -209,6 +209,7 @@ def test_vectorised_pushes_every_transition_once(mode):
         ({"form": "surprise", "measure": "joint_mmd"}, "must go with measure"),
         ({"measure": "joint_mmd"}, '`form`="local" must go with measure'),
         ({"weight": math.nan}, "`weight` must be a finite number"),
+        ({"weight": "much"}, "`weight` must be a finite number, got 'much'"),
     ],
 )
 def test_bad_arguments(arguments, words):

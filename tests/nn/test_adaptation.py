@@ -213,6 +213,8 @@ BAD = {
     ),
     "shapes": ({}, (XS, YS, XT[:, :2]), ShapeError, "must have the same shape but for the number of rows"),
     "labels": ({}, (XS, YS[:3], XT), ShapeError, "`y` must have one label per row"),
+    "numbers as labels": ({}, (XS, XS[:, 0], XT), DataError, "`y` must hold labels of classes, got numbers such as"),
+    "too few to hold out": ({}, (XS[:3], np.array([0, 1, 1]), XT), DataError, r"rows to hold out .*monitor='last'"),
     "one class": ({}, (XS, 0 * YS, XT), DataError, "`y` must hold at least two classes"),
     "NaN": ({}, (XS * np.nan, YS, XT), DataError, "`X` must be finite"),
     "strings": ({}, (XS.astype(str), YS, XT), DataError, "`X` must hold numbers"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import io
+import pickle
 import sys
 import tracemalloc
 
@@ -114,6 +115,26 @@ def test_the_encoding_can_be_named(tmp_path):
     assert rows_of(path, encoding="latin-1")[0] == ("näme", "b")
     path.write_bytes("a,b\n1,2\n".encode("utf-16"))
     assert rows_of(path, encoding="utf-16")[0] == ("a", "b")
+
+
+def test_a_column_whose_name_holds_a_comma_could_not_be_left_out():
+    """Several exceptions in one text too: so they are written in our own messages."""
+    names = ["area", "city, zone", " rooms", "y"]
+    assert select_columns("x", ["!city, zone"], names, "t") == ["area", " rooms", "y"]
+    assert select_columns("x", ["!y,!city, zone, !area"], names, "t") == [" rooms"]
+    assert select_columns("x", ["city, zone,area"], names, "t") == ["city, zone", "area"]
+    assert select_columns("x", ["area, rooms"], names, "t") == ["area", " rooms"]
+    with pytest.raises(ParameterError, match="got 'city'"):
+        select_columns("x", ["city,area"], names, "t")
+
+
+def test_an_array_of_objects_and_a_pickle_were_taken_for_text(tmp_path):
+    (tmp_path / "a.json").write_text('[{"a": 1, "b": 2}]', encoding="utf-8")
+    with pytest.raises(DataError, match=r"one JSON object per line, got an array\. .*lines=True"):
+        rows_of(tmp_path / "a.json")
+    (tmp_path / "a.pkl").write_bytes(pickle.dumps({"a": [1, 2]}, protocol=5))
+    with pytest.raises(DataError, match="got a Python pickle"):
+        rows_of(tmp_path / "a.pkl")
 
 
 def test_a_file_that_is_absent_or_a_folder(tmp_path):

@@ -78,6 +78,18 @@ def test_a_column_of_gaps_alone_is_left_out():
     assert pair.notes == ("Column 'b' has the same value in all rows and was left out.",)
 
 
+@pytest.mark.parametrize("missing", ["error", "drop"])
+def test_a_column_without_any_value_was_blamed_on_the_number_of_rows(missing):
+    full, empty = frame(seed=1, note="u"), frame(seed=2, note=None)
+    with pytest.raises(DataError, match=r"current .* got none at all in 'note'. Leave inputs .* out with x='!note'"):
+        pair_of(full, empty, missing=missing)
+
+
+def test_a_response_without_any_value_is_named_whatever_gaps_are():
+    with pytest.raises(DataError, match=r"reference .* got none at all in 'y'.*for `y`, name another"):
+        pair_of(frame().assign(y=None), frame(), missing="as-value")
+
+
 def test_a_column_that_the_current_table_lacks_altogether_is_named():
     reference, current = frame(seed=1, b=np.arange(60.0) % 7), frame(seed=2, b=[None] * 60)
     with pytest.raises(OverlapError, match=r"column 'b' has no value in common .*x='!b'"):
@@ -255,6 +267,19 @@ def test_types_that_differ_are_named():
         pair_of(frame(c=stamps("2024-01-01")), numbers)
 
 
+def test_a_table_of_dates_and_words_shows_a_word():
+    dates = stamps("2024-01-01").strftime("%Y-%m-%d")
+    mixed = np.where(np.arange(60) % 2, "01/02/2024", dates + "T00:30")
+    with pytest.raises(DataError, match=r"and text \('01/02/2024' in row 2 of current"):
+        pair_of(frame(c=dates), frame(c=mixed))
+
+
+def test_labels_of_y_that_have_nothing_in_common_are_named():
+    reference, current = frame(seed=1, y=np.resize(["u", "v"], 60)), frame(seed=2, y=np.resize(["U", "V"], 60))
+    with pytest.raises(OverlapError, match=r"'y' of `y` has no label in common .*\(e.g. 'u' and 'U'\)"):
+        pair_of(reference, current)
+
+
 def test_labels_beyond_the_most_are_merged_and_that_is_said():
     """Labels 0 to 29, each as often as its number says: the frequent ones stay."""
     labels = [f"city {i:02d}" for i in range(30) for _ in range(i + 2)]
@@ -280,6 +305,8 @@ def test_free_text_and_identifiers_are_refused_with_the_remedy():
         DataError, match=r"'c' holds text that hardly repeats .*an identifier, leave it out with x='!c'"
     ):
         pair_of(frame(c=ids), frame(c=ids))
+    with pytest.raises(DataError, match=r"an identifier, name another column as `y`; else"):
+        pair_of(frame(y=ids), frame(y=ids))
 
 
 def test_a_running_number_is_no_input_unless_it_is_named():

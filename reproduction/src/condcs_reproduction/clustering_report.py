@@ -32,7 +32,7 @@ METHODS = {"spectral": "spectral clustering", "k_medoids": "k-medoids"}
 PAPER_WINDOWS = {"univariate": (10, 15, 20), "multivariate": (1,)}
 """The windows that the paper says it chose among; our grids have others too."""
 
-_UNKNOWN = "many starts all end below it; the paper does not give its widths and scaling"
+_UNKNOWN = "many starts all end below it; the paper does not give its bandwidths and scaling"
 
 REASONS = {
     "ecg5000": _UNKNOWN,

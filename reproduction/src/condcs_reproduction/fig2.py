@@ -170,7 +170,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         f"Test RMSE (100,000 $; degrees), mean of the last {p['last']} epochs ± standard error over seeds; "
         f"{p['epochs']['california']} and {p['epochs']['mnist']} epochs, batches of {p['batch']}.",
         "Both losses start from the same weights and see the same batches; inputs of California housing and all "
-        f"targets are standardised. Widths from the training set: {p['scale_x']} medians on x, {p['scale_y']} on y.",
+        f"targets are standardised. Bandwidths of the training set: {p['scale_x']} medians on x, {p['scale_y']} on y.",
         "Better or worse: the mean difference over seeds exceeds twice its standard error; else equal. Neither learns: "
         "no loss is 3% below the spread of the test targets.",
         "The paper trains with SGD at 1e-3 and sigmoid units: from standard initial weights that takes far more epochs "

@@ -122,7 +122,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
             },
         }
     notes = [
-        f"Windows of K = {p['order']} days, widths {p['factor']:g} times each pair's median distances; "
+        f"Windows of K = {p['order']} days, bandwidths {p['factor']:g} times each pair's median distances; "
         f"{p['share']:.0%} of the pairs are joined; two communities by spectral clustering of the network's "
         "largest component; a place outside of it joins the place that is most like it.",
         "Names and coordinates are derived from the source's network of distances; see its SOURCE file.",

@@ -121,7 +121,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         f"{p['n']} samples per set, {p['n_features']} inputs, {p['n_resamples']} permutations, level {p['level']}; "
         f"trials per cell: {', '.join(counts)}.",
         *(f"{MEASURES[m]}: {count} permutations only, each is expensive." for m, count in p["fewer_resamples"].items()),
-        "Widths: the pooled median distance of x and of y, on data as they are.",
+        "Bandwidths: the pooled median distance of x and of y, on data as they are.",
         "KL and von Neumann are not symmetric; the paper does not say which way it takes them. Here: the larger of "
         "D(row; column) and D(column; row), and for KL y in units of its pooled standard deviation (k = 3). D(d; e) "
         "alone is negative as a rule (logistic noise has the heavier tails) and never rejects, D(e; d) does.",

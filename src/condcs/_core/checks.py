@@ -221,10 +221,12 @@ def check_alpha(alpha: Any) -> float:
     return float(alpha)
 
 
-def check_positive(name: str, value: Any) -> float:
+def check_positive(name: str, value: Any, example: float = 0.1) -> float:
     """Check that an option is a positive, finite number."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(float(value)) or float(value) <= 0:
-        raise ParameterError(f"`{name}` must be a positive, finite number, got {value!r}. Pass e.g. {name}=0.1.")
+        raise ParameterError(
+            f"`{name}` must be a positive, finite number, got {value!r}. Pass e.g. {name}={example:g}."
+        )
     return float(value)
 
 

@@ -36,6 +36,10 @@ class OverlapError(CondcsError):
     """The two samples have no common support, so that the conditionals cannot be compared."""
 
 
+class MissingPartnerError(CondcsError, ImportError):
+    """An optional package is required and not installed."""
+
+
 class CondcsWarning(UserWarning):
     """Base of all warnings of condcs."""
 
@@ -102,5 +106,12 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
                 error.caller = caller  # type: ignore[attr-defined]
                 error.args = (f"{caller}: {error.args[0]}", *error.args[1:])
             raise
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "matplotlib":
+                raise
+            raise MissingPartnerError(
+                f"{function.__name__}: matplotlib must be installed for pictures and pages. Install it with: "
+                "pip install 'condcs[cli]'"
+            ) from error
 
     return wrapper

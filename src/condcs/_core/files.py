@@ -50,10 +50,9 @@ def writing(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise WriteError(
-            f"{what} could not be written: {error.strerror or error}. "
-            "Free some space, or name another place that you may write to."
-        ) from error
+        absent = isinstance(error, FileNotFoundError)
+        remedy = "Create its folder first" if absent else "Free some space, or name another place that you may write to"
+        raise WriteError(f"{what} could not be written: {error.strerror or error}. {remedy}.") from error
 
 
 @contextmanager

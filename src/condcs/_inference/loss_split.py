@@ -70,14 +70,18 @@ class LossChange:
 
     def __str__(self) -> str:
         """Table of the parts."""
-        rows = [(PARTS[name], part) for name, part in self.parts.items()]
-        rows.append(("together", self.total))
-        width = max(len(words) for words, _ in rows)
+        width = max(len(words) for words, *_ in self.rows)
         lines = ["mean loss: {} before, {} now".format(*self.levels)]
-        for words, part in rows:
-            value, low, high = alike(*part, signed=True)
-            lines.append(f"{words:<{width}}  {value:>10}  ({low} to {high})")
+        lines += [f"{words:<{width}}  {value:>10}  ({low} to {high})" for words, value, low, high in self.rows]
         return "\n".join(lines)
+
+    @property
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Each part and their sum, in words: name, estimate, and the ends of its interval, all rounded alike."""
+        named = [*((PARTS[name], part) for name, part in self.parts.items()), ("together", self.total)]
+        # One precision for all of them: numbers that add up should be seen to do so.
+        length = self.total.high - self.total.low
+        return [(words, *alike(*part, length=length, signed=True)) for words, part in named]  # type: ignore[misc]
 
     @property
     def levels(self) -> list[str]:

@@ -91,8 +91,8 @@ class TestResult(ByValue):
         clusters of rows, ``clusters``: how many each sample has. With more than 10,000 rows, ``anchors``: how many rows
         stood for all in sums over pairs of rows, the divergence included.
     details : dict
-        Anything else that was used or found: with ``bandwidth="aggregate"`` the multiples of the median widths, and the
-        value and p-value at each.
+        Anything else that was used or found: with ``bandwidth="aggregate"`` the multiples of the median bandwidths, and
+        the value and p-value at each.
     """
 
     __test__ = False  # not a test case, whatever pytest makes of the name

@@ -117,15 +117,15 @@ def witness(
         probability, so that with 0.95 one point in twenty is expected above it by chance. If they agree at all points,
         it stays below `simultaneous_band` at all of them with this probability.
     null : {"propensity", "permutation", "local"}
-        How labels are redrawn for the bands, as in `conditional_test`. Widths stay as they are.
+        How labels are redrawn for the bands, as in `conditional_test`. Bandwidths stay as they are.
     propensity : classifier or array, optional
         For null="propensity", as in `conditional_test`.
     adjust : bool
-        Whether y is taken without its regression on x (on the pool, without labels), as in `conditional_test`. As it
-        is, a steep relation and a shift of x look like a difference within the width of "here".
+        Whether the regression of y on x (on the pool, without labels) is subtracted first, as in `conditional_test`.
+        Without that, a steep relation and a shift of x within one bandwidth look like a difference.
     bandwidth_x : float, sequence of float, or {"silverman", "scott", "median"}
-        Width of "here". The default is narrower than the median rule of the divergences, which would smooth the
-        places away.
+        Bandwidth of the neighbourhood of each point. The default is narrower than the median rule of the divergences,
+        which would smooth local differences away.
     bandwidth_y, kernel_x, kernel_y, weights_p, weights_q
         As in `conditional_cs`.
     rng : int, Generator or None

@@ -219,7 +219,7 @@ def warn_of_absent(count: int, n: int) -> None:
     """Say how many of n rows have a category that another group does not have."""
     if count > 0:
         warn_caller(
-            f"{count} of {n} rows have an x that does not occur in some other sample; they add nothing to the "
+            f"{count} of {n} rows have labels in x that another sample does not have; they add nothing to the "
             "comparison with it.",
             OverlapWarning,
         )

@@ -65,9 +65,11 @@ class TableInMemory:
             if isinstance(cell, float | str | int):
                 continue
             if hasattr(cell, "__len__"):
+                got = "bytes" if isinstance(cell, bytes) else f"a {type(cell).__name__}"
+                remedy = "Decode them" if isinstance(cell, bytes) else "Flatten it"
                 raise DataError(
-                    f"{self.title} must hold numbers or text in column {self.names[place]!r}, got a "
-                    f"{type(cell).__name__} in row {start + row + 1:,}. Flatten it, or leave the column out of `x`."
+                    f"{self.title} must hold numbers or text in column {self.names[place]!r}, got {got} in row "
+                    f"{start + row + 1:,}. {remedy}, or leave the column out of `x`."
                 )
             cells[row] = None if is_missing_value(cell) else cell.item() if isinstance(cell, np.generic) else cell
         return cells

@@ -141,8 +141,10 @@ class Column:
         try:
             return np.array([math.nan if cell is None else self._read(cell) for cell in cells], np.float64)
         except ValueError as error:
+            bad = next(cell for cell in cells if cell is not None and not reads(self._read, cell))
             raise DataError(
-                f"{title} must hold a {self.kind} in every cell of column {self.name!r}, as before. {error}."
+                f"{title} must hold a {self.kind} in every cell of column {self.name!r}, as the reference does, got "
+                f"{bad!r}."
             ) from error
 
     def _read(self, cell: Any) -> float:
@@ -342,7 +344,7 @@ def tell_kind(
             _refuse_other_dates(name, counts)
             note = _not_numbers(name, samples, odd, counts.total(), category=category, decimal=decimal, where=where)
     if len(counts) > 2 and all(len(each) > each.total() / _FEWEST_REPEATS for each in found if each):
-        raise DataError(_hardly_repeats(name, counts))
+        raise DataError(_hardly_repeats(name, counts, response=response))
     labels, codes, merged = _merged(name, counts)
     if has_gaps and GAP_LABEL not in codes:
         codes[GAP_LABEL] = len(labels)
@@ -364,10 +366,12 @@ def _not_numbers(
     first = f"the first {odd[0][2]!r}{where(*odd[0][:2])}"
     texts = Counter(label_of(cell) for _, _, cell in odd)
     if category is False or meant_as_numbers(texts, total):
+        unread = len(odd) > total / 2 and all(map(written_otherwise, texts))
+        holds = "numbers that cannot be read in" if unread else "numbers, except for"
         rule, otherwise = (
             (f"`number` must name columns of numbers, but {name!r} has other values in", "leave it out of `number`")
             if category is False
-            else (f"column {name!r} holds numbers, except for", f"pass category={name!r} if it is a category")
+            else (f"column {name!r} holds {holds}", f"pass category={name!r} if it is a category")
         )
         raise DataError(
             f"{rule} {len(odd):,} of {total:,} cells, {first}. "
@@ -387,7 +391,8 @@ def _check_alike(name: str, samples: Sequence[Cells], decimal: Decimal, where: W
         rows = [(row, cell) for row, cell in enumerate(cells) if cell is not None]
         if rows:
             numbers = all(reads(as_number, cell, decimal) for _, cell in rows)
-            row, cell = rows[0]
+            # Of dates and words together, a word: a date would not show why they are text.
+            row, cell = next((rc for rc in rows if not numbers and not are_dates([rc[1:]])), rows[0])
             words = "truth values" if isinstance(cell, bool) else "text"
             kind = "numbers" if numbers else "dates" if are_dates([cells]) else words
             types.setdefault(kind, f"{kind} ({cell!r}{where(place, row)})")
@@ -410,12 +415,12 @@ def _refuse_other_dates(name: str, counts: Mapping[str, int]) -> None:
         )
 
 
-def _hardly_repeats(name: str, counts: Mapping[str, int]) -> str:
+def _hardly_repeats(name: str, counts: Mapping[str, int], *, response: bool) -> str:
     """Say why a column of text cannot be used, and what to do instead."""
     total, first = sum(counts.values()), next(iter(counts))
     shown = first if len(first) <= _LONGEST_SHOWN else f"{first[: _LONGEST_SHOWN - 1]}…"
     found = f"({len(counts):,} different values in {total:,} rows, e.g. {shown!r})"
-    without = f"leave it out with x={f'!{name}'!r}"
+    without = "name another column as `y`" if response else f"leave it out with x={f'!{name}'!r}"
     if sum(len(text.split()) * count for text, count in counts.items()) / total >= _WORDS_OF_A_TEXT:
         return (
             f"column {name!r} holds free text {found}, of which nothing could be compared. Turn it into numbers or "

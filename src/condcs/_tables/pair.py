@@ -26,7 +26,7 @@ from condcs._tables.kinds import (
     separates_thousands,
     tell_kind,
 )
-from condcs._tables.sources import FEWEST_ROWS, Batch, FileOptions, Missing, Row, Table, open_table
+from condcs._tables.sources import FEWEST_ROWS, Batch, FileOptions, Missing, Row, Table, check_path, open_table
 
 _MEGABYTE = 1 << 20
 _SHOWN = 5
@@ -256,6 +256,8 @@ def read_pair(reference: str | Table, current: str | Table, options: ReadOptions
     """Read two tables; the columns of the first decide, and the second must have them too."""
     if reference == current == "-":
         raise ParameterError("only one of the two tables can come from standard input. Name a file for the other.")
+    for source in (reference, current):
+        check_path(source)
     samples: list[tuple[Table, Sample]] = []
     wanted = Wanted([], [], frozenset())
     for place, source in enumerate((reference, current)):
@@ -274,8 +276,7 @@ def choose_columns(options: ReadOptions, table: Table, aside: Sequence[str] = ()
     cluster = select_one("cluster", options.cluster, table.names, table.title)
     apart = [*aside, *(name for name in (weights, cluster) if name is not None)]
     x, y = choose_x_and_y(options.x, options.y, table.names, table.title, apart)
-    asked_for = {name.strip() for part in options.x for name in (part, *part.split(","))}
-    return Wanted(x, y, asked_for & frozenset(x), weights, cluster)
+    return Wanted(x, y, frozenset(_split(options.x, table.names)) & frozenset(x), weights, cluster)
 
 
 def read_sample(
@@ -314,7 +315,18 @@ def places_of(table: Table, names: Sequence[str]) -> list[int]:
 def check_gaps(
     title: str, names: Sequence[str], sample: Sample, options: ReadOptions, *, as_values: bool = True
 ) -> None:
-    """Raise an error if there are gaps that were not spoken of; `as_values` tells whether they could be values."""
+    """Raise an error if there are gaps without an option that allows them, or a column of nothing but gaps.
+
+    `as_values` tells whether gaps could be values.
+    """
+    empty = [name for name, count in zip(names, sample.gaps_by_column, strict=True) if count == sample.seen]
+    if empty and sample.gaps == sample.seen > 0:
+        more = f" and {len(empty) - _SHOWN} more" if len(empty) > _SHOWN else ""
+        raise DataError(
+            f"{title} must hold values in each column compared, got none at all in "
+            f"{', '.join(map(repr, empty[:_SHOWN]))}{more}. Leave inputs without values out with "
+            f"x={','.join(f'!{name}' for name in empty)!r}; for `y`, name another column."
+        )
     if sample.gaps and options.missing == "error":
         worst = sorted(zip(names, sample.gaps_by_column, strict=True), key=lambda pair: -pair[1])
         told = ", ".join(f"{name!r} ({count:,})" for name, count in worst[:_SHOWN] if count)
@@ -371,6 +383,7 @@ def make_pair(wanted: Wanted, told: Sequence[Column], reference: Encoded, curren
             " ".join(["every column of `x` has the same value in all rows: there is nothing to condition on.", *notes])
         )
     _check_overlap(inputs)
+    _check_labels(responses)
     xp, xq = (np.column_stack([derived.values[table] for derived in inputs]) for table in (0, 1))
     yp, yq = (np.column_stack([derived.values[table] for derived in responses]) for table in (0, 1))
     return Pair(
@@ -459,6 +472,17 @@ def _check_overlap(inputs: Sequence[Derived]) -> None:
         )
 
 
+def _check_labels(responses: Sequence[Derived]) -> None:
+    """Raise an error if the labels of a response in the two tables have nothing in common."""
+    for column, (p, q) in ((derived.column, derived.values) for derived in responses):
+        if column.is_category and not set(p) & set(q):
+            before, now = (repr(column.labels[int(values[0])]) for values in (p, q))
+            raise OverlapError(
+                f"column {column.name!r} of `y` has no label in common between the two tables (e.g. {before} and "
+                f"{now}): there is nothing to compare. Write the labels alike in both, or name another column."
+            )
+
+
 MOST_COLUMNS = 500
 """Columns of x; with more, neither the nulls nor distances have a meaning that samples of this size could carry."""
 
@@ -534,9 +558,17 @@ def choose_x_and_y(
 
 
 def _split(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Split patterns at commas, but not within the name of a column that holds some."""
     parts: list[str] = []
+    known = {*names, *(f"!{name}" for name in names)}
     for pattern in patterns:
-        parts += [pattern] if pattern in names else [part.strip() for part in pattern.split(",") if part.strip()]
+        pieces = pattern.split(",")
+        while pieces:
+            runs = ((count, ",".join(pieces[:count])) for count in range(len(pieces), 0, -1))
+            named = ((count, part) for count, run in runs for part in (run, run.strip()) if part in known)
+            count, part = next(named, (1, pieces[0].strip()))
+            parts += [part] if part else []
+            pieces = pieces[count:]
     return parts
 
 

@@ -43,6 +43,8 @@ _ZIP = b"PK\x03\x04"
 _FOREIGN = {
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "an old Excel file (.xls), or one with a password",
     b"%PDF": "a PDF document",
+    b"\x80\x04\x95": "a Python pickle",
+    b"\x80\x05\x95": "a Python pickle",
     b"\x93NUMPY": "a numpy array",
     b"\x89HDF": "an HDF5 file",
     b"SQLite f": "an SQLite database",
@@ -184,15 +186,28 @@ def open_table(source: str | Table, files: FileOptions, *, any_bytes: bool = Fal
     return nullcontext(_Marked(source, files.gaps) if files.gaps else source)
 
 
+def check_path(source: str | Table) -> None:
+    """Raise an error if a file is absent: of two tables, before the first one is read."""
+    if isinstance(source, str) and source != "-":
+        with _finding(source):
+            Path(source).stat()
+
+
 @contextmanager
-def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
-    title = "standard input" if path == "-" else path
+def _finding(title: str) -> Iterator[None]:
     try:
-        stream = _raw_stream(path, title)
+        yield
     except OSError as error:
         raise DataError(
             f"{title} could not be read: {error.strerror or error}. Check the path and its permissions."
         ) from error
+
+
+@contextmanager
+def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
+    title = "standard input" if path == "-" else path
+    with _finding(title):
+        stream = _raw_stream(path, title)
     try:
         table = _table(stream, path, title, files, any_bytes)
         yield _Marked(table, files.gaps) if files.gaps else table
@@ -272,6 +287,11 @@ def _check_kind(head: bytes, title: str, form: str | None) -> None:
 
 def _form(name: str, head: bytes) -> str:
     ending = _ENDINGS.get(Path(name).suffix.lower())
+    if Path(name).suffix.lower() == ".json" and head.lstrip().startswith(b"["):
+        raise DataError(
+            f"{name} must hold one JSON object per line, got an array. Write it as lines, e.g. with pandas "
+            "to_json(path, orient='records', lines=True)."
+        )
     if head.startswith(_ZIP):
         return "xlsx"
     if head.startswith(_PARQUET):

@@ -128,7 +128,7 @@ class DynamicsMonitor(gymnasium.Wrapper):
         observed, acted = env.observation_space, env.action_space
         if not isinstance(acted, spaces.Discrete):
             raise ParameterError(f"the action space must be discrete, got {acted}. Discretise it with a wrapper first.")
-        self.expected_run_length = check_positive("expected_run_length", expected_run_length)
+        self.expected_run_length = check_positive("expected_run_length", expected_run_length, 10_000)
         self.check_every = check_integer("check_every", check_every, 1)
         # A child: an environment that is seeded with the same number would draw the very numbers that break ties.
         self._generator = check_rng(rng).spawn(1)[0]

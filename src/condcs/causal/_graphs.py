@@ -12,9 +12,9 @@ import numpy as np
 
 from condcs._core.arrays import Array, BoolArray, ByValue, FloatArray, IntArray
 from condcs._core.checks import check_alpha, check_rng
-from condcs._core.errors import ParameterError, public
+from condcs._core.errors import MissingPartnerError, ParameterError, public
 from condcs._core.settings import config_context
-from condcs.causal._influence_measures import Measure, MissingPartnerError
+from condcs.causal._influence_measures import Measure
 from condcs.causal._link_tests import LinkTests, Null, joined_tests, run_link_tests
 from condcs.causal._predictive_choice import GivenEmbedding, embeddings_of
 from condcs.causal._series import (
@@ -120,6 +120,7 @@ class CausalGraph(ByValue):
                 graph.add_edge(*ends, **row)
         return graph
 
+    @public
     def plot(self, alpha: float = 0.05, *, adjusted: bool = True, axes: Any = None) -> Any:
         """Plot the graph of significant links beside the matrix of scores; return the matplotlib figure."""
         from matplotlib.figure import Figure

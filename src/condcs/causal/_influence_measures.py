@@ -26,7 +26,7 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_choice, check_integer, check_positive
-from condcs._core.errors import BandwidthError, CondcsError
+from condcs._core.errors import BandwidthError
 from condcs._kernels.bandwidths import median_widths
 from condcs._kernels.log_kernels import pivoted_cholesky
 from condcs._kernels.row_sums import exp_in_place
@@ -41,10 +41,6 @@ Score = Callable[[FloatArray, FloatArray, FloatArray], float]
 """``score(target, condition, source)``: larger for a stronger influence."""
 
 _SIGNIFICANCE = 0.05
-
-
-class MissingPartnerError(CondcsError):
-    """An optional library is not installed."""
 
 
 @dataclass(frozen=True)

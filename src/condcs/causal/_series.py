@@ -263,10 +263,20 @@ def _as_floats(argument: str, value: Any) -> FloatArray:
     except CondcsError:
         raise
     except (TypeError, ValueError) as error:
+        got = str(getattr(value, "dtype", type(value).__name__))
+        if hasattr(value, "dtypes") and hasattr(value, "columns"):
+            others = [
+                repr(name) for name, kind in zip(value.columns, value.dtypes, strict=True) if not _is_numeric(kind)
+            ]
+            got += f" with others in {', '.join(others[:5])}" if others else ""
         raise DataError(
-            f"`{argument}` must hold numbers only, got {getattr(value, 'dtype', type(value).__name__)}. Drop columns "
-            "of dates and labels; times belong in the index."
+            f"`{argument}` must hold numbers only, got {got}. Drop columns of dates and labels; times belong in the "
+            "index."
         ) from error
+
+
+def _is_numeric(kind: Any) -> bool:
+    return getattr(kind, "kind", "O") in "fiub"
 
 
 def _check_values(argument: str, values: FloatArray, names: Sequence[str], missing: Missing) -> None:

@@ -195,10 +195,11 @@ def cluster(
     ],
     k: Annotated[str, typer.Option(help="Number of clusters, or auto.")],
     labels: Annotated[str | None, typer.Option(help="Column of known classes: its name or number, or none.")] = None,
-    arrangement: Annotated[
+    layout: Annotated[
         str,
         typer.Option(
-            help="Series of a table: in rows, in columns, or long (a row per series and time); auto: recognised."
+            help="Where a series is in a table: in rows, in columns, or long (a row per series and time); auto: "
+            "recognised. Axes of an array with three: nct (series, channels, times) or ntc."
         ),
     ] = "auto",
     id_: Annotated[
@@ -217,20 +218,21 @@ def cluster(
             help="Standardisation: global (over all series), series (within each) or raw (none); auto: chosen."
         ),
     ] = "auto",
-    layout: Annotated[
-        str, typer.Option(help="Axes of a three-dimensional array: nct (series, channels, times) or ntc.")
-    ] = "nct",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the clustering.")] = 0,
     jobs: Jobs = None,
     dask: Dask = None,
     out: Annotated[Path, typer.Option(help="Folder for labels.csv and clusters.html.")] = Path("condcs-clusters"),
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
+    gaps: Gaps = None,
 ) -> None:
     """Cluster time series by their dynamics; write the labels and an HTML report with figures to a folder.
 
     The settings of the distance are chosen without labels unless they are given.
     """
+    from condcs._tables.sources import FileOptions
     from condcs.cli.cluster_command import ClusterMeasure, ClusterMethod, ClusterOptions, ClusterScaling, run
-    from condcs.cli.series_files import Arrangement, Layout, SeriesOptions
+    from condcs.cli.series_files import Layout, SeriesOptions
 
     options = ClusterOptions(
         k=_number_or_auto(k),
@@ -242,11 +244,11 @@ def cluster(
         seed=seed,
         jobs=jobs,
         reading=SeriesOptions(
-            arrangement=_one_of(Arrangement, "arrangement", arrangement),
+            layout=_one_of(Layout, "layout", layout),
             labels=labels,
             id=id_,
             time=time,
-            layout=_one_of(Layout, "layout", layout),
+            files=FileOptions(None, encoding, cast(Any, decimal), gaps or ()),
         ),
     )
     with on_workers(dask):

@@ -237,8 +237,8 @@ def check_folder(option: str, path: Path) -> None:
 
 
 def _check_writable(option: str, folder: Path) -> None:
-    if folder.is_file():
-        raise ParameterError(f"`{option}` must lie in a folder, but {folder} is a file. Name another place.")
+    if folder.exists() and not folder.is_dir():
+        raise ParameterError(f"`{option}` must lie in a folder, but {folder} is not one. Name another place.")
     if not folder.is_dir():
         raise ParameterError(
             f"`{option}` must lie in a folder, but {folder} does not exist. Create it, or correct the path."

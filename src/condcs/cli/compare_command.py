@@ -54,10 +54,12 @@ def chosen_tables(
 ) -> Compared:
     """Return what compares two tables, or the groups of one; `pairs_only` are options that groups do not have."""
     if (current is None) == (group is None):
-        got = "one table alone" if group is None else "two tables and --group"
-        raise ParameterError(
-            f"two tables must be named, or one table and its --group, got {got}. Name e.g. a second table."
+        got, remedy = (
+            ("one table alone", "Name a second table, or a column as --group")
+            if group is None
+            else ("two tables and --group", "Leave out --group, or the second table")
         )
+        raise ParameterError(f"two tables must be named, or one table and its --group, got {got}. {remedy}.")
     pairs_only = {name: value for name, value in pairs_only.items() if value is not None}
     if group is not None:
         named = [*pairs_only, *(["time_budget"] if options["tables"].time_budget is not None else [])]

@@ -1,4 +1,4 @@
-"""Collections of series from files and folders: tables in any arrangement, arrays, and aeon's format."""
+"""Collections of series from files and folders: tables in any layout, arrays, and aeon's format."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import numpy as np
 
 from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.errors import CondcsError, DataError, ShapeError
-from condcs._tables.kinds import as_day, as_number, is_missing, label_of, reads
+from condcs._tables.kinds import as_day, as_number, gap_marks, is_missing, label_of, reads
 from condcs._tables.sources import FileOptions, open_table
 from condcs.causal._series import grid_places, on_grid
 from condcs.datasets._npz_files import read_array, read_arrays
 
-Layout = Literal["nct", "ntc"]
-"""Axes of an array: n series, c channels, t times."""
+Axes = Literal["nct", "ntc"]
+"""Order of the axes of an array: n series, c channels, t times."""
 
-Arrangement = Literal["auto", "rows", "columns", "long"]
-"""Where the series of a table are: one per row, one per column, or one row per series and time."""
+Layout = Literal["auto", "rows", "columns", "long", "nct", "ntc"]
+"""Where series are: in a table one per row, one per column, or one row per series and time; in an array its axes."""
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt")
 TABLE_ENDINGS = (*TEXT_ENDINGS, ".parquet", ".pq", ".arrow", ".feather", ".jsonl", ".ndjson", ".xlsx")
@@ -45,24 +45,26 @@ class SeriesOptions:
 
     Attributes
     ----------
-    arrangement : {"auto", "rows", "columns", "long"}
-        Where the series of a table are.
+    layout : {"auto", "rows", "columns", "long", "nct", "ntc"}
+        Where the series of a table are, or the order of the axes of an array.
     labels : str, optional
         Column with classes: its name, or its number counted from 1; "none" for no such column.
     id, time : str, optional
         Columns of a long table, or the time column of series in columns.
-    layout : {"nct", "ntc"}
-        Order of the axes of an array.
     files : FileOptions
         How tables are read.
     """
 
-    arrangement: Arrangement = "auto"
+    layout: Layout = "auto"
     labels: str | None = None
     id: str | None = None
     time: str | None = None
-    layout: Layout = "nct"
     files: FileOptions = field(default_factory=FileOptions)
+
+    @property
+    def axes(self) -> Axes:
+        """Order of the axes of an array."""
+        return "ntc" if self.layout == "ntc" else "nct"
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,19 +165,22 @@ def read_series(path: Path, options: SeriesOptions | None = None) -> SeriesFile:
         How they are read.
     """
     options = options or SeriesOptions()
-    if path.is_dir():
-        found = _from_folder(path, options)
-    else:
-        ending = path.suffix.lower()
-        if ending not in ENDINGS:
-            raise DataError(f"`FILE` must be a folder or end in one of {', '.join(ENDINGS)}, got {path.name!r}.")
-        if not path.is_file():
-            raise DataError(f"`FILE` must be an existing file or folder, got {path}. Check the path.")
-        if options.labels is not None and ending not in TABLE_ENDINGS:
-            raise DataError(
-                "`--labels` names a column of a table; arrays and .ts files bring their labels along. Leave it out."
-            )
-        found = _from_file(path, options)
+    if not path.exists():
+        raise DataError(f"`FILE` must be an existing file or folder, got {path}. Check the path.")
+    ending = path.suffix.lower()
+    is_table = ending in TABLE_ENDINGS and not path.is_dir()
+    if ending not in ENDINGS and not path.is_dir():
+        raise DataError(f"`FILE` must be a folder or end in one of {', '.join(ENDINGS)}, got {path.name!r}.")
+    if options.labels not in (None, NO_LABELS) and not is_table:
+        raise DataError(
+            "`--labels` names a column of a table; arrays and .ts files bring their labels along, those of a folder "
+            "are its subfolders. Leave it out."
+        )
+    fitting = ("auto", "rows", "columns", "long") if is_table else ("auto", "nct", "ntc")
+    if options.layout not in fitting:
+        what = "a table" if is_table else "a folder or an array"
+        raise DataError(f"`--layout` must be {', '.join(fitting)} for {what}, got {options.layout!r}. Leave it out.")
+    found = _from_folder(path, options) if path.is_dir() else _from_file(path, options)
     X = found.X
     for i, series in enumerate(X):
         if series.ndim != 2 or 0 in series.shape or np.isnan(series).all():
@@ -192,7 +197,7 @@ def _from_file(path: Path, options: SeriesOptions) -> SeriesFile:
         if ending == ".ts":
             return _from_ts(path)
         if ending in (".npy", ".npz"):
-            return _from_arrays(path, options.layout)
+            return _from_arrays(path, options.axes)
         return _from_table(_cells(path, options), options)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} could not be read: {error}. Check the file.") from error
@@ -203,10 +208,11 @@ def _from_file(path: Path, options: SeriesOptions) -> SeriesFile:
 
 def _cells(path: Path, options: SeriesOptions) -> _Cells:
     """Read a table. Text may lack a header, and its rows may differ in length: series often come like that."""
+    plain = _plain(options.files)
     if path.suffix.lower() not in TEXT_ENDINGS:
         with open_table(str(path), options.files) as table:
             batches = list(table.batches(range(len(table.names))))
-        rows = [row for batch in batches for row in batch]
+        rows: list[Sequence[Any]] = [[plain(cell) for cell in row] for batch in batches for row in batch]
         lines = [line for batch in batches for line in batch.lines]
         return _without_index(_Cells(path.name, table.names, rows, lines), options)
     encoding = "utf-8-sig" if options.files.encoding == "utf-8" else options.files.encoding
@@ -219,12 +225,25 @@ def _cells(path: Path, options: SeriesOptions) -> _Cells:
             separator = " "
         # Strict: a quote that is never closed would otherwise swallow the rest of the file as one cell.
         reader = csv.reader(file, delimiter=separator, strict=True, skipinitialspace=True)
-        kept = [([cell.strip() for cell in row], reader.line_num) for row in reader if any(row)]
+        kept = [([plain(cell.strip()) for cell in row], reader.line_num) for row in reader if any(row)]
     if not kept:
         raise DataError(f"{path} must hold series, got an empty table. Check the file.")
     names = tuple(kept[0][0]) if _is_header(kept[0][0], [row for row, _ in kept[1:6]], options) else None
     kept = kept[1:] if names is not None else kept
     return _without_index(_Cells(path.name, names, [row for row, _ in kept], [line for _, line in kept]), options)
+
+
+def _plain(files: FileOptions) -> Callable[[Any], Any]:
+    """Return what makes a cell empty if it is a mark of a gap, and gives numbers decimal points."""
+    is_gap = gap_marks([files.gaps] if isinstance(files.gaps, str) else files.gaps)
+
+    def plain(cell: Any) -> Any:
+        if is_gap(cell):
+            return ""
+        commas = files.decimal == "," and isinstance(cell, str) and reads(as_number, cell, ",")
+        return cell.replace(",", ".") if commas else cell
+
+    return plain
 
 
 def _without_index(cells: _Cells, options: SeriesOptions) -> _Cells:
@@ -264,15 +283,13 @@ def _counts(row: Sequence[str]) -> bool:
 
 
 def _from_table(cells: _Cells, options: SeriesOptions) -> SeriesFile:
-    arrangement = options.arrangement
-    if arrangement == "auto":
-        arrangement = _arrangement(cells, options)
+    layout = _layout(cells, options) if options.layout == "auto" else options.layout
     readers: dict[str, Callable[[_Cells, SeriesOptions], SeriesFile]]
     readers = {"rows": _rows, "columns": _columns, "long": _long}
-    return readers[arrangement](cells, options)
+    return readers[layout](cells, options)
 
 
-def _arrangement(cells: _Cells, options: SeriesOptions) -> Arrangement:
+def _layout(cells: _Cells, options: SeriesOptions) -> Layout:
     if options.id is not None:
         return "long"
     known = cells.named(_IDS)
@@ -291,7 +308,7 @@ def _rows(cells: _Cells, options: SeriesOptions) -> SeriesFile:
     cells = _aligned(cells)
     label, name, told = _special_columns(cells, options)
     if cells.names is None and label is None and len(cells.rows) > 3 * cells.width:
-        told += " (or --arrangement columns)"
+        told += " (or --layout columns)"
     aside = {c for c in (label, name) if c is not None}
     X = []
     for row, line in zip(cells.rows, cells.lines, strict=True):
@@ -350,6 +367,11 @@ def _coded_column(cells: _Cells) -> int | None:
 
 
 def _columns(cells: _Cells, options: SeriesOptions) -> SeriesFile:
+    if options.labels not in (None, NO_LABELS):
+        raise DataError(
+            f"`--labels` names a column of classes, but {cells.title} was read with a series per column. Leave it out, "
+            "or pass --layout rows, or long with --id."
+        )
     table, places, time = _values_by_time(cells, options)
     names = tuple(cells.names[c] if cells.names else f"column {c + 1}" for c in places)
     told = f", times in {cells.says(time)}" if time is not None else ""
@@ -378,18 +400,22 @@ def _long(cells: _Cells, options: SeriesOptions) -> SeriesFile:
         raise DataError(f"`--id` must name the column of {cells.title} that tells series apart. Pass e.g. --id id.")
     series = cells.place("--id", options.id) if options.id is not None else known
     time = cells.place("--time", options.time) if options.time is not None else cells.named(_TIMES)
-    label = None
+    assert series is not None
+    owners = np.array([label_of(cell) for cell in cells.column(series)])
+    label, noticed = None, ""
     if options.labels is not None and options.labels != NO_LABELS:
         label = cells.place("--labels", options.labels)
     elif options.labels is None:
-        label = cells.named([word for word in _CLASSES if word != "y"])
-    assert series is not None
+        others = (c for c in range(cells.width) if c not in (series, time))
+        words = next((c for c in others if _are_classes(cells.column(c), owners)), None)
+        titled = cells.named([word for word in _CLASSES if word != "y"])
+        label = words if titled is None else titled
+        noticed = "" if label is None else " (or --labels none)"
     values = [c for c in range(cells.width) if c not in (series, time, label)]
     if not values:
         raise DataError(f"{cells.title} must have a column of values beside the series and times. Check its columns.")
     times = _times(cells, time)
     table = np.stack([_column_numbers(cells, c) for c in values])
-    owners = np.array([label_of(cell) for cell in cells.column(series)])
     names = tuple(dict.fromkeys(owners.tolist()))
     own = [owners == name for name in names]
     X = [_in_time(table[:, rows], None if times is None else times[rows]) for rows in own]
@@ -398,8 +424,15 @@ def _long(cells: _Cells, options: SeriesOptions) -> SeriesFile:
         of = dict(zip(owners.tolist(), map(label_of, cells.column(label)), strict=True))
         classes = np.array([of[name] for name in names])
     told = f", times in {cells.says(time)}" if time is not None else ""
-    told += f", classes in {cells.says(label)}" if label is not None else ""
+    told += f", classes in {cells.says(label)}{noticed}" if label is not None else ""
     return SeriesFile(X, classes, names, f"one row per time, series in {cells.says(series)}{told}")
+
+
+def _are_classes(column: Sequence[Any], owners: AnyArray) -> bool:
+    """Whether a column of a long table holds words alone, the same one for all times of a series."""
+    if any(map(_is_value, column)) or all(map(is_missing, column)):
+        return False
+    return len(set(zip(owners.tolist(), map(label_of, column), strict=True))) == len(set(owners.tolist()))
 
 
 def _times(cells: _Cells, time: int | None) -> FloatArray | None:
@@ -439,8 +472,8 @@ def _column_numbers(cells: _Cells, c: int) -> FloatArray:
     bad = next((i for i, cell in enumerate(values) if not _is_number(cell)), None)
     if bad is not None:
         raise DataError(
-            f"{cells.title} must hold numbers, got {values[bad]!r} in line {cells.lines[bad]}, {cells.says(c)}. Name "
-            "columns that hold something else with --labels, --id or --time, or leave them out."
+            f"{cells.title} must hold numbers, got {values[bad]!r} in line {cells.lines[bad]}, {cells.says(c)}. "
+            f"{_remedy(values[bad])}"
         )
     return np.array([np.nan if is_missing(cell) else as_number(cell) for cell in values])
 
@@ -448,11 +481,18 @@ def _column_numbers(cells: _Cells, c: int) -> FloatArray:
 def _numbers(row: Sequence[Any], title: str, line: int) -> FloatArray:
     bad = next((cell for cell in row if not _is_number(cell)), None)
     if bad is not None:
-        raise DataError(
-            f"{title} must hold numbers, got {bad!r} in line {line}. If that column holds classes, name it with "
-            "--labels (its title, or its number counted from 1)."
-        )
+        raise DataError(f"{title} must hold numbers, got {bad!r} in line {line}. {_remedy(bad)}")
     return np.array([np.nan if is_missing(cell) else as_number(cell) for cell in row])
+
+
+def _remedy(cell: Any) -> str:
+    """Say what can be done about a cell that is not a number."""
+    if reads(as_number, cell, ","):
+        return "Pass --decimal , for decimal commas."
+    return (
+        "Name columns that hold something else with --labels, --id or --time (a title, or a number counted from 1), "
+        "texts that mean a missing value with --gaps, or leave the column out of the file."
+    )
 
 
 def _is_number(cell: Any) -> bool:
@@ -491,49 +531,49 @@ def _increases(column: Sequence[Any]) -> bool:
 # --- arrays, folders and .ts ------------------------------------------------------------------------------------------
 
 
-def _from_arrays(path: Path, layout: Layout) -> SeriesFile:
+def _from_arrays(path: Path, axes: Axes) -> SeriesFile:
     if path.suffix.lower() == ".npy":
-        return _from_array(read_array(path), None, None, path.name, layout)
+        return _from_array(read_array(path), None, None, path.name, axes)
     arrays = read_arrays(path)
     if "X" in arrays:
-        return _from_array(arrays["X"], arrays.get("y"), arrays.get("classes"), f"`X` in {path.name}", layout)
+        return _from_array(arrays["X"], arrays.get("y"), arrays.get("classes"), f"`X` in {path.name}", axes)
     if not arrays or any(a.ndim not in (1, 2) or a.dtype.kind not in "fiub" for a in arrays.values()):
         raise DataError(
             f"{path} must hold an array X, or one array per series, got {', '.join(sorted(arrays)) or 'nothing'}. "
             "Save it again, e.g. with np.savez(path, X=X)."
         )
-    X = [_one_series(array, layout) for array in arrays.values()]
+    X = [_one_series(array, axes) for array in arrays.values()]
     return SeriesFile(X, None, tuple(arrays), "one per array of the file")
 
 
-def _from_array(X: AnyArray, y: AnyArray | None, classes: AnyArray | None, title: str, layout: Layout) -> SeriesFile:
+def _from_array(X: AnyArray, y: AnyArray | None, classes: AnyArray | None, title: str, axes: Axes) -> SeriesFile:
     if X.dtype.kind not in "fiub" or X.ndim not in (2, 3) or 0 in X.shape:
         raise ShapeError(
             f"{title} must hold numbers of shape (series, times) or with three axes, got {X.dtype} of shape {X.shape}. "
             "Reshape it."
         )
-    channels, times = (X.shape[1:] if layout == "nct" else X.shape[:0:-1]) if X.ndim == 3 else (1, X.shape[1])
+    channels, times = (X.shape[1:] if axes == "nct" else X.shape[:0:-1]) if X.ndim == 3 else (1, X.shape[1])
     if times < 3 <= channels:
-        other = "ntc" if layout == "nct" else "nct"
+        other = "ntc" if axes == "nct" else "nct"
         raise ShapeError(
             f"{title} must hold at least 3 times, got {times} (and {channels} channels) in shape {X.shape} with "
-            f"--layout {layout}. Pass --layout {other} if the axes are the other way round."
+            f"--layout {axes}. Pass --layout {other} if the axes are the other way round."
         )
     if y is not None and y.shape != (len(X),):
         raise ShapeError(f"`y` beside {title} must hold a label for each of {len(X)} series, got shape {y.shape}.")
     names = classes
     if y is not None and names is not None and names.ndim == 1 and y.dtype.kind in "iu":
         y = names[y] if y.min() >= 0 and y.max() < len(names) else y
-    axes = {"nct": "(series, channels, times)", "ntc": "(series, times, channels)"}[layout]
-    how = f"axes {axes}" if X.ndim == 3 else "axes (series, times)"
-    if X.ndim == 3 and layout == "nct" and X.shape[1] > X.shape[2]:
+    words = {"nct": "(series, channels, times)", "ntc": "(series, times, channels)"}[axes]
+    how = f"axes {words}" if X.ndim == 3 else "axes (series, times)"
+    if X.ndim == 3 and axes == "nct" and X.shape[1] > X.shape[2]:
         how += f", though {X.shape[1]} channels at {X.shape[2]} times is unusual (--layout ntc if it is the reverse)"
-    return SeriesFile([_one_series(series, layout) for series in X], None if y is None else y.astype(str), (), how)
+    return SeriesFile([_one_series(series, axes) for series in X], None if y is None else y.astype(str), (), how)
 
 
-def _one_series(array: AnyArray, layout: Layout) -> FloatArray:
+def _one_series(array: AnyArray, axes: Axes) -> FloatArray:
     values = np.asarray(array, dtype=float)
-    return values[None] if values.ndim == 1 else values if layout == "nct" else values.T
+    return values[None] if values.ndim == 1 else values if axes == "nct" else values.T
 
 
 def _from_folder(path: Path, options: SeriesOptions) -> SeriesFile:
@@ -548,12 +588,14 @@ def _from_folder(path: Path, options: SeriesOptions) -> SeriesFile:
             array = read_array(file)
             if array.ndim not in (1, 2) or array.dtype.kind not in "fiub":
                 raise ShapeError(f"{file} must hold one series, an array with one or two axes, got {array.shape}.")
-            X.append(_one_series(array, options.layout))
+            X.append(_one_series(array, options.axes))
             continue
         try:
             X.append(_trimmed(_values_by_time(_cells(file, options), options)[0]))
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise DataError(f"{file} could not be read: {error}. Check the file.") from error
+        except DataError as error:
+            raise DataError(f"{error} If {file.name} is not a series, move it out of the folder.") from error
     parents = [file.parent.relative_to(path).as_posix() for file in files]
     classes = np.array(parents) if len(set(parents)) > 1 and "." not in parents else None
     how = "one per file" + (", classes are the folders" if classes is not None else "")

@@ -30,7 +30,7 @@ from condcs._core.files import InUseError, atomic_write, locked, remove_parts, s
 from condcs._tables.kinds import Column, is_missing, label_of
 from condcs._tables.pair import ReadOptions, choose_x_and_y, read_sample, tell_columns
 from condcs._tables.sources import Format, Row, RowError, Table, open_table
-from condcs.cli.boundary import CHANGED, in_options
+from condcs.cli.boundary import CHANGED, check_file, in_options
 from condcs.cli.signals import OutputClosed, Stopped, Stops
 from condcs.cli.terminal import Terminal, abandon_output, foreign
 from condcs.drift import AfterAlarm, Alarm, ConditionalDriftDetector
@@ -354,7 +354,10 @@ def run(
     with Stops() as stops:
         watcher: Watcher | None = None
         try:
-            check_positive("run_length", run_length)
+            check_positive("run_length", run_length, 10_000)
+            for option, path in (("--report", report), ("--state", state)):
+                if path is not None:
+                    check_file(option, path)
             with stops.waiting():
                 read = read_reference(reference, options, run_length=run_length, after_alarm=after_alarm)
             with ExitStack() as stack:

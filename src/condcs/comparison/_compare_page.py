@@ -201,7 +201,8 @@ def _inputs(page: Page, found: Comparison) -> None:
             for one, column in shown[:_MOST_INPUTS]
         ],
         caption="Share of the change of the relation that involves each input, and how the input itself is "
-        "distributed in both tables.",
+        "distributed in both tables. Shares need not add up to 100%: a change can be the same at all inputs, or "
+        "involve several of them.",
     )
 
 
@@ -343,7 +344,9 @@ def input_figure(found: Comparison, place: int) -> Any:
         _over_numbers(above, found.places, place)
         _witness_over_numbers(below, found.places.witness, column, place)
     above.set_ylabel(_short(response_title(found.places)))
-    above.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderpad=0)
+    for axes in (above, below):
+        # Above the axes, where they hide no bar and no line.
+        axes.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderpad=0)
     if not pair.y[0].is_category and max(map(abs, above.get_ylim())) >= 1e4:
         above.yaxis.set_major_formatter("{x:,.0f}" if max(map(abs, above.get_ylim())) < 1e7 else "{x:.3g}")
     below.set_xlabel(_short(column.name))
@@ -408,7 +411,6 @@ def _witness_over_numbers(axes: Any, witness: Witness, column: Column, place: in
         axes.plot(*bin_means(x, witness.expected[shown]), color="#6b7280", lw=1.5, ls="--", label="by chance")
     # A few points with hardly a neighbour would flatten everything else.
     axes.set_ylim(bottom=0, top=1.15 * float(np.quantile(values, 0.98)) or None)
-    axes.legend(frameon=False, fontsize=8.5)
     low, high = np.quantile(x, [0.005, 0.995])
     axes.set_xlim((low, high) if low < high else None)
     if column.kind == "date":
@@ -433,7 +435,6 @@ def _witness_by_label(axes: Any, witness: Witness, column: Column, place: int) -
         axes.hlines(chance, at_codes - 0.38, at_codes + 0.38, color="#9aa1ac", lw=2.2, label="by chance")
     _label_ticks(axes, column, codes)
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=8.5)
 
 
 def _label_ticks(axes: Any, column: Column, codes: list[int]) -> None:

@@ -19,7 +19,7 @@ from condcs._core.errors import DataError, ParameterError, public
 from condcs._core.printable import harmless
 from condcs._core.settings import one_blas_thread
 from condcs._tables.in_memory import TableInMemory, as_table, column_patterns
-from condcs._tables.pair import Pair, ReadOptions, read_pair
+from condcs._tables.pair import Pair, ReadOptions, choose_x_and_y, read_pair
 from condcs._tables.sources import Columns, TableOptions
 from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._steps import (
@@ -170,6 +170,7 @@ def compare(
         options = replace(options, y=[*options.y, column])
     run.tell("reading")
     pair, losses = read_with_losses(both, options, source)
+    _check_tolerance(limits, pair)
     found = compare_pair(pair, run, alpha=alpha, losses=losses, limits=limits)
     if tables.max_rows is not None or not (pair.reference.sampled or pair.current.sampled):
         return found
@@ -178,6 +179,14 @@ def compare(
         "`time_budget`, or set `max_rows`, to compare more."
     )
     return replace(found, notes=(said, *found.notes))
+
+
+def _check_tolerance(limits: Limits, pair: Pair) -> None:
+    if limits.tolerance is not None and limits.tolerance >= 1 and all(column.is_category for column in pair.y):
+        raise ParameterError(
+            f"`tolerance` must be a share below 1 for labels, as {pair.y[0].name!r} holds, got {limits.tolerance:g}. "
+            "Pass e.g. tolerance=0.05 for 5 percentage points."
+        )
 
 
 def given_tables(tables: TableOptions | None) -> TableOptions:
@@ -378,8 +387,11 @@ def _predicted(name: str, table: Any, model: Any, y: Any, x: Any) -> Any:
         )
     features = getattr(model, "feature_names_in_", None)
     if features is None:
-        wanted = [x] if isinstance(x, str) else x
-        features = [c for c in table.columns if c not in _names(y)] if wanted is None else _names(wanted)
+        known = TableInMemory(name, [(key, table[key]) for key in table.columns])
+        wanted, response = column_patterns("x", x, known), column_patterns("y", y, known)
+        inputs, _ = choose_x_and_y(wanted, response, known.names, name)
+        keys = dict(zip(known.names, table.columns, strict=True))
+        features = [keys[column] for column in inputs]
     lacking = [c for c in features if c not in table.columns]
     if lacking:
         raise DataError(
@@ -387,11 +399,6 @@ def _predicted(name: str, table: Any, model: Any, y: Any, x: Any) -> Any:
             f"{', '.join(map(repr, lacking[:5]))}. Pass the tables with all of them."
         )
     return table.assign(**{PREDICTED: np.asarray(model.predict(table[list(features)]))})
-
-
-def _names(columns: Any) -> list[Any]:
-    given: Sequence[Any] = [columns] if isinstance(columns, str | int) else list(columns)
-    return [part for each in given for part in (each.split(",") if isinstance(each, str) else [each])]
 
 
 def split_off(pair: Pair, source: LossColumn) -> tuple[Pair, Losses]:

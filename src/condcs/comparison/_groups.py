@@ -28,7 +28,7 @@ from condcs.comparison._comparing import (
 )
 from condcs.comparison._result import Comparison, Reported
 from condcs.comparison._steps import kernels, standardised
-from condcs.comparison._wording import Block, Lines, change_words, effects, overall, variables, where
+from condcs.comparison._wording import BEFORE_AND_NOW, Block, Lines, change_words, effects, overall, variables, where
 from condcs.report._page import Page
 
 SCHEMA = "condcs/compare-groups/1"
@@ -106,7 +106,14 @@ class GroupComparison(ByValue, Reported):
             return f"No evidence that the relation of {y} to the inputs differs by {self.column} {count}."
         return f"The relation of {y} to the inputs differs where {self.column} is {', '.join(self.changed)} {count}."
 
-    def __getitem__(self, name: str) -> Comparison:
+    @property
+    def _sides(self) -> tuple[str, str]:
+        """What a group is compared with, and the group, in sentences."""
+        others = {"rest": "elsewhere", "first": f"where {self.column} is {self.groups[0]}"}
+        return (others[self.against], "here") if self.against in others else BEFORE_AND_NOW
+
+    def __getitem__(self, name: str | int) -> Comparison:
+        name = str(name)
         if name not in self.names:
             known = ", ".join(map(repr, self.names))
             raise ParameterError(f"`name` must be a group that was compared, got {name!r}. They are {known}.")
@@ -127,7 +134,8 @@ class GroupComparison(ByValue, Reported):
     def places(self) -> tuple[str, ...]:
         """For each group that differs, what y does there for the same inputs, and where most clearly."""
         return tuple(
-            f"{self.column} = {name}: for the same inputs, {change_words(self[name])}." for name in self.changed
+            f"{self.column} = {name}: for the same inputs, {change_words(self[name], self._sides)}."
+            for name in self.changed
         )
 
     @property
@@ -151,13 +159,13 @@ class GroupComparison(ByValue, Reported):
                 (
                     name,
                     f"{found.pair.current.used:,}",
-                    "changed" if p <= self.alpha else "no evidence",
+                    "differs" if p <= self.alpha else "no evidence",
                     show_p(p),
                     "shifted" if p_inputs <= self.alpha else "no evidence",
                     f"{before} → {now}",
                 )
             )
-        mean = self.comparisons[0].response[0][0]
+        mean = f"{self.comparisons[0].response[0][0]}, {' → '.join(self._sides)}"
         columns = (self.column, "rows", "relation", "p-value", "inputs", mean)
         return Lines(columns, tuple(rows), frozenset({"rows", "p-value", mean}))
 
@@ -195,7 +203,7 @@ class GroupComparison(ByValue, Reported):
             f"P-values are adjusted for {len(self.names)} groups (Holm), {_AGAINST[self.against]}.",
         )
         for name in self.changed:
-            _about_group(page, f"{self.column} = {name}", self[name])
+            _about_group(page, f"{self.column} = {name}", self[name], self._sides)
         if self.divergences is not None:
             page.section("Between all groups")
             page.table(
@@ -221,9 +229,9 @@ def place_words(region: str) -> str:
     return region if region == "everywhere" else f"where {region}"
 
 
-def _about_group(page: Page, title: str, found: Comparison) -> None:
+def _about_group(page: Page, title: str, found: Comparison, sides: tuple[str, str]) -> None:
     page.section(title)
-    page.text(f"For the same inputs, {change_words(found)}.")
+    page.text(f"For the same inputs, {change_words(found, sides)}.")
     lines = effects(found)
     if lines.rows:
         page.table(lines.columns, lines.rows)

@@ -11,7 +11,6 @@ import numpy as np
 from condcs._core.printable import alike, harmless
 from condcs._inference.effects import Effect
 from condcs._inference.explain import interval_of, level_words, show_p
-from condcs._inference.loss_split import PARTS
 from condcs._inference.results import Estimate
 from condcs._tables.kinds import Column, describe_columns
 from condcs._tables.pair import Account
@@ -160,7 +159,11 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def effect_words(column: Column, effect: Effect) -> list[str]:
+BEFORE_AND_NOW = "before", "now"
+"""The reference and the current table, in sentences."""
+
+
+def effect_words(column: Column, effect: Effect, sides: tuple[str, str] = BEFORE_AND_NOW) -> list[str]:
     """Say what a response does for the same inputs, as far as the intervals are sure of it."""
     found = []
     average, size = effect.average, effect.size
@@ -175,21 +178,20 @@ def effect_words(column: Column, effect: Effect) -> list[str]:
         value, low, high = _amounts(column, *size)
         found.append(
             f"{_what(column)} differ{'' if _is_plural(column) else 's'} by about {value}{_unit(column)} "
-            f"({low} to {high}), up in some places and down in others"
+            f"({low} to {high})" + ("" if _is_plural(column) else ", up in some places and down in others")
         )
     spread = effect.spread
     if spread is not None and _sure(spread.change):
         more = "more" if spread.change.value > 0 else "less"
         before, now = alike(spread.before, spread.now, length=spread.change.high - spread.change.low)
-        found.append(
-            f"{'it' if found else column.name} scatters {more} (standard deviation {before} before, {now} now)"
-        )
+        deviation = f"standard deviation {before} {sides[0]}, {now} {sides[1]}"
+        found.append(f"{'it' if found else column.name} scatters {more} ({deviation})")
     return found
 
 
-def change_words(found: Comparison) -> str:
-    """Say what y does now for the same inputs, and in which region most clearly, unless that is everywhere."""
-    words = [w for c, e in zip(found.pair.y, found.effects, strict=True) for w in effect_words(c, e)]
+def change_words(found: Comparison, sides: tuple[str, str] = BEFORE_AND_NOW) -> str:
+    """Say what y does for the same inputs, and in which region most clearly, unless that is everywhere."""
+    words = [w for c, e in zip(found.pair.y, found.effects, strict=True) for w in effect_words(c, e, sides)]
     y = ", ".join(column.name for column in found.pair.y)
     if _is_apart(found):
         words = [f"{y} is distributed differently, as far as the two have inputs in common"]
@@ -200,7 +202,7 @@ def change_words(found: Comparison) -> str:
     region = found.regions[0]
     change = region.changes[0]
     before, now = level_words(change)
-    return f"{said}, most clearly where {region.words} ({change.words}: {before} before, {now} now)"
+    return f"{said}, most clearly where {region.words} ({change.words}: {before} {sides[0]}, {now} {sides[1]})"
 
 
 def _limit(found: Comparison) -> str:
@@ -217,7 +219,8 @@ def _range(found: Comparison, *, only_most: bool = False) -> str:
             of = _what(column) if column.is_category else f"mean and spread of {column.name}"
             least, most = _amounts(column, low, high)
             least = f"{least} to " if low > 0 and not only_most else "at most "
-            words.append(f"for the same inputs, {of} differ by {least}{most}{_unit(column)}")
+            differ = "differ" if not column.is_category or _is_plural(column) else "differs"
+            words.append(f"for the same inputs, {of} {differ} by {least}{most}{_unit(column)} in root mean square")
         words += [f"where {region.words} by {interval_of(region.changes[0])}" for region in found.regions[:1]]
     if found.limits.min_effect is not None:
         words.append("the overlap is {:.3f} to {:.3f}".format(*found.relation.overlap_interval))
@@ -276,9 +279,7 @@ def loss_parts(found: Comparison) -> Lines:
     """Say why the mean loss changed."""
     loss = found.loss_change
     assert loss is not None
-    named = [(PARTS[name], part) for name, part in loss.parts.items()]
-    written = [(words, *alike(*part, signed=True)) for words, part in [*named, ("together", loss.total)]]
-    rows = tuple((words, value, f"{low} to {high}") for words, value, low, high in written)
+    rows = tuple((words, value, f"{low} to {high}") for words, value, low, high in loss.rows)
     return Lines(("the mean loss changed because of", "by", "95% interval"), rows, frozenset({"by"}))
 
 

@@ -65,5 +65,7 @@ def read_array(path: Path) -> AnyArray:
 
 def _damaged(path: Path, expected: str, remedy: str, error: Exception) -> DataError:
     # On damaged files zipfile, zlib and numpy raise errors of many kinds.
-    words = str(error).splitlines()[0] if str(error) else type(error).__name__
+    words = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    if "object" in words.lower():
+        words, remedy = "it holds Python objects", "np.savez(path, *series) if the arrays differ in length"
     return DataError(f"{path} must be {expected}, but: {words}. Save it again with {remedy}.")

@@ -103,7 +103,7 @@ class ConditionalDriftDetector(Stateful):
         category: Sequence[str] = (),
         rng: int | np.random.Generator | None = 0,
     ) -> None:
-        self.expected_run_length = check_positive("expected_run_length", expected_run_length)
+        self.expected_run_length = check_positive("expected_run_length", expected_run_length, 10_000)
         self.after_alarm = check_choice("after_alarm", after_alarm, ("learn", "keep"))
         self.learning_rows = check_integer("learning_rows", learning_rows, FEWEST_ROWS)
         named = [category] if isinstance(category, str) else list(category)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -40,7 +41,7 @@ class LocalForm:
 
 
 def _check_finite(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not math.isfinite(float(value)):
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise ParameterError(f"`{name}` must be a finite number, got {value!r}. Pass e.g. {name}=1.0.")
 
 

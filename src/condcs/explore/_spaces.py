@@ -10,7 +10,7 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_integer, check_positive, check_rng
-from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
+from condcs._core.errors import DataError, MissingPartnerError, ParameterError, ShapeError
 
 EnvironmentName = Literal["mountain-car", "pendulum", "maze"]
 NAMES: tuple[EnvironmentName, ...] = get_args(EnvironmentName)
@@ -29,10 +29,6 @@ TORQUES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 Encoder = Callable[[Any], Any]
 """A function from an observation to a vector, preferably with entries between 0 and 1."""
-
-
-class MissingPartnerError(CondcsError, ImportError):
-    """An optional package is required and not installed."""
 
 
 def gymnasium() -> Any:
@@ -178,7 +174,8 @@ def state_range(space: Any, encoder: Encoder | None) -> tuple[FloatArray, FloatA
         return np.zeros(dim), np.ones(dim)
     if not isinstance(space, gymnasium().spaces.Box) or len(space.shape) != 1:
         raise ParameterError(
-            f"the observation space must be a box of one dimension, got {space}. Pass an `encoder`, e.g. "
+            f"the observation space must be a box of one dimension, got {space}. Wrap the environment in "
+            "`gymnasium.wrappers.FlattenObservation`, or pass an `encoder`, for images e.g. "
             "`condcs.explore.RandomFeatures(environment.observation_space.shape, 8)`."
         )
     return unit_range(space.low, space.high)

@@ -268,6 +268,11 @@ class DomainAdapter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ShapeError(
                 f"`y` must have one label per row of `X` ({len(source)}), got shape {labels.shape}. Pass a 1-d array."
             )
+        if labels.dtype.kind == "f" and (labels % 1 != 0).any():
+            raise DataError(
+                f"`y` must hold labels of classes, got numbers such as {labels[labels % 1 != 0][0]:.4g}. Pass whole "
+                "numbers or names."
+            )
         self.classes_ = np.unique(labels if classes is None else classes)
         codes = np.searchsorted(self.classes_, labels)
         if not np.isin(labels, self.classes_).all():
@@ -375,6 +380,11 @@ class Training:
         self.classes = len(adapter.classes_)
         device = adapter.device
         held_out = _held_out(codes, adapter.stopping.validation, adapter.random_state)
+        if adapter.stopping.monitor != "last" and not held_out.any():
+            raise DataError(
+                f"`X` must have rows to hold out for the choice of the epoch, two classes of at least two, got "
+                f"{len(source)} in all. Pass more rows, or stopping=Stopping(monitor='last')."
+            )
         self.source, self.target = (torch.as_tensor(a, device=device) for a in (source[~held_out], target))
         self.labels = torch.as_tensor(codes[~held_out], device=device)
         self.held_out = torch.as_tensor(source[held_out], device=device)

@@ -278,7 +278,7 @@ def cluster(
         raise ShapeError(f"`X` must hold at least 3 series, got {n}. Pass more of them.")
     check_choice("method", method, get_args(Method))
     if not (isinstance(k, str) and k == "auto"):
-        k = check_integer("k", k, 2, n, " (the number of series)")
+        k = check_integer("k", k, 2, n, " (the number of series), or 'auto'")
     elif n < 6:
         raise ShapeError(f"`X` must hold at least 6 series for `k` to be chosen, got {n}. Pass k=2.")
     generator = check_rng(rng)
