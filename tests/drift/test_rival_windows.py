@@ -1,4 +1,4 @@
-"""The rivals of `condcs reproduce drift` that compare a window with a reference."""
+"""`condcs reproduce drift`: the rivals that compare a window with a reference, and rows whose inputs alone moved."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from condcs_reproduction.divergence_window import ContextWindow, DivergenceWindow
+from condcs_reproduction.drift import nearest_rows
 
 
 def test_context_mmd_of_a_window():
@@ -46,3 +47,11 @@ def test_windows_notice_a_turned_relation(statistic):
     watch = DivergenceWindow(*rows(300, 1.0), 40, 5000, 20, statistic).fresh()
     assert not watch(*rows(100, 1.0)).any()
     assert watch(*rows(100, -1.0)).any()
+
+
+def test_nearest_rows_are_taken_once():
+    """In units of each column's deviation; the second of two equal inputs gets the next row."""
+    x = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 100.0], [1.0, 100.0]])
+    found, y = nearest_rows((x, np.arange(4.0)), np.array([[0.9, 20.0], [0.9, 20.0], [0.0, 70.0]]))
+    assert y.tolist() == [1, 3, 2]
+    np.testing.assert_array_equal(found, x[[1, 3, 2]])

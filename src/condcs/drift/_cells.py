@@ -27,10 +27,10 @@ PARTS, PAIRED_PARTS = 5, 3
 MOST_PAIRED = 6
 """Columns of numbers up to which every two of them make a family."""
 
-CELL_ROWS, OVERALL_CELL_ROWS = 12, 36
-"""Least number of rows of the reference in a cell, and in one of the family of all rows. An error of the regression
-that is particular to where the stream goes can win bets only until as many rows of the stream are in its cell; but the
-fewer there are, the later a wider spread shows in ranks."""
+CELL_ROWS = 36
+"""Least number of rows of the reference in a cell that was split off. An error of the regression that is particular to
+where the stream goes can win bets only until as many rows of the stream are in its cell; but the fewer there are, the
+less a rank says: of a wider spread, or of a label."""
 
 MOST_CELLS = 64
 """Cells of a family."""
@@ -183,14 +183,13 @@ class Cells(NamedTuple):
     @classmethod
     def of(cls, x: FloatArray, features: FloatArray, regions: IntArray, count: int) -> Cells:
         """Split the rows of each of so many regions, by medians of the columns that make features most alike."""
-        least = -(-len(x) // MOST_CELLS)
+        smallest = max(CELL_ROWS, -(-len(x) // MOST_CELLS))
         nodes: list[tuple[int, float, int]] = [(-1, 0.0, 0)] * count
-        waiting = [(region, np.flatnonzero((regions == region).any(axis=1)), region) for region in range(count)]
+        waiting = [(region, np.flatnonzero((regions == region).any(axis=1))) for region in range(count)]
         several = np.array([len(np.unique(column)) > 2 for column in x.T])
         deviations: list[FloatArray] = []
         while waiting:
-            node, rows, region = waiting.pop()
-            smallest = max(CELL_ROWS if region else OVERALL_CELL_ROWS, least)
+            node, rows = waiting.pop()
             split = _best_split(x[rows], features[rows], smallest) if len(rows) >= 2 * smallest else None
             if split is None:
                 nodes[node] = (-1, 0.0, len(deviations))
@@ -198,7 +197,7 @@ class Cells(NamedTuple):
                 continue
             first = x[rows, split[0]] <= split[1]
             nodes[node] = (*split, len(nodes))
-            waiting += [(len(nodes), rows[first], region), (len(nodes) + 1, rows[~first], region)]
+            waiting += [(len(nodes), rows[first]), (len(nodes) + 1, rows[~first])]
             nodes += [(-1, 0.0, 0)] * 2
         columns, thresholds, children = zip(*nodes, strict=True)
         return cls(
