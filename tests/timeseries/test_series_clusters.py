@@ -93,7 +93,9 @@ def test_five_passes_at_most(rng):
     """Both scalings of the position and of windows of 2, and one of the next; alike, they leave room for others."""
     X = rng.normal(size=(6, 1, 40)).cumsum(axis=2)
     passes = {s._pass for s in _grid(check_collection("X", X, "nct"), "auto", "auto", "auto")}
-    both = {(scaling, position, order) for scaling in ("global", "series") for position, order in ((True, 1), (False, 2))}
+    both = {
+        (scaling, position, order) for scaling in ("global", "series") for position, order in ((True, 1), (False, 2))
+    }
     assert passes == both | {("global", False, 10)}
     alike = (X - X.mean(axis=2, keepdims=True)) / X.std(axis=2, keepdims=True)
     passes = {s._pass for s in _grid(check_collection("X", alike, "nct"), "auto", "auto", "auto")}

@@ -293,9 +293,7 @@ def _masses(X: Any, Y: Any, n: int, m: int, cx: float, cy: float, kernels: Any, 
         masses[0, 1, i] += b
         for f in range(1, len(masses), 2):
             for v in range(2):
-                half, quarter = _add_halved(
-                    kernels[v], count, masses[f, column + v], masses[f + 1, column + v], first
-                )
+                half, quarter = _add_halved(kernels[v], count, masses[f, column + v], masses[f + 1, column + v], first)
                 masses[f, v, i] += half
                 masses[f + 1, v, i] += quarter
         start += count

@@ -3,9 +3,10 @@
 No single setting serves all series: smooth ones want long windows and narrow kernels, short noisy ones the reverse, and
 whether level and spread count is for the data to say. Dynamics, p(next value | window), do not know when something
 happens; series that start together and differ in shape are told apart by p(next value | window, position in time). So a
-grid of windows, bandwidth factors and scalings, with and without the position, is tried. Where two algorithms that look for different things, spectral clustering and k-medoids, find the same
-clusters, the distance has structure in it. The graphs of neighbours under the best settings are then fused into one, or
-k-medoids clusters their votes on which series belong together.
+grid of windows, bandwidth factors and scalings, with and without the position, is tried. Where two algorithms that look
+for different things, spectral clustering and k-medoids, find the same clusters, the distance has structure in it. The
+graphs of neighbours under the best settings are then fused into one, or k-medoids clusters their votes on which series
+belong together.
 """
 
 from __future__ import annotations
@@ -239,10 +240,10 @@ def cluster(
     together. With it, the distance is one of shapes, p(next value | window, position): what happens when. It is not
     tried if `order`, `factor` and `scaling` are all given.
 
-    A pass over the pairs of series serves all factors, and takes 1.3 to 1.7 times as long as a matrix of distances. Five
-    passes are made: the position, then windows of 2, 10, 5 and 1 values, each in both scalings unless these are nearly
-    the same. Marks are found on up to 200 series. Of more than 400, distances are measured between 200 that are drawn,
-    and between all for the five best settings.
+    A pass over the pairs of series serves all factors, and takes 1.3 to 1.7 times as long as a matrix of distances. At
+    most five are made: the position, then windows of 2, 10, 5 and 1 values, each in both scalings unless these are
+    nearly the same. Marks are found on up to 200 series. Of more than 400, distances are measured between 200 that are
+    drawn, and between all for the five best settings.
 
     B. Wang et al.: Similarity network fusion for aggregating data types on a genomic scale. Nature Methods 11 (2014).
 
@@ -409,7 +410,7 @@ def _agreement(a: LabelArray, b: LabelArray) -> float:
     return float((of_a + of_b - of_both - by_chance) / most) if most > 1e-12 else 1.0
 
 
-def _entropy(counts: FloatArray) -> float:
+def _entropy(counts: FloatArray | IntArray) -> float:
     from scipy.special import entr
 
     return float(entr(counts / counts.sum()).sum())
