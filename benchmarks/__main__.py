@@ -35,6 +35,7 @@ PARTS = {
     "inference": inference.main,
     "causal": causal.main,
     "timeseries": timeseries.main,
+    "timeseries-choice": timeseries.choice,
     "nn": nn.main,
     "drift": drift.main,
     "explore": explore.main,

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 import condcs
 from condcs._kernels.compiled import power_of_two
-from condcs.timeseries import ccs_pairwise_distance, embed
+from condcs.timeseries import ccs_pairwise_distance, cluster, embed
 
 THREADS = 2
 REPEATS = 3
@@ -134,3 +134,38 @@ def main() -> None:
         compare(name, order)
     for count in (1_000, 2_000):
         large(count)
+
+
+# Series, channels, time points.
+CHOICES = [(30, 1, 20), (30, 3, 100), (30, 1, 300), (100, 1, 20), (100, 3, 30), (100, 1, 100), (100, 3, 100)]
+CHOICES += [(200, 1, 30), (200, 3, 60), (400, 1, 20), (400, 3, 30), (600, 1, 30), (200, 1, 100), (60, 1, 300)]
+
+
+def autoregressions(count: int, channels: int, length: int) -> np.ndarray:
+    """Two kinds of series, each with a level and a spread of its own, so that both scalings are tried."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((count, channels, length + 50))
+    slope = np.where(np.arange(count) % 2, 0.8, -0.3)[:, None]
+    for t in range(1, X.shape[2]):
+        X[..., t] = slope * X[..., t - 1] + rng.normal(size=(count, channels))
+    level, spread = rng.normal(size=(2, count, channels, 1))
+    return X[..., 50:] * np.exp(0.3 * spread) + level
+
+
+def choice() -> None:
+    """Compare `cluster`, which chooses its settings, with one matrix of distances under the setting that it chose."""
+    print("cluster(X, 2) in matrices of distances with the chosen window and factor (processor time, one thread)")
+    cluster(autoregressions(12, 1, 40), 2, n_jobs=1)
+    for sizes in CHOICES:
+        X = autoregressions(*sizes)
+        found = []
+        ours = min(once(lambda X=X, found=found: found.append(cluster(X, 2, n_jobs=1)))[1] for _ in range(2))
+        chosen = found[0].setting
+        options = {"order": chosen.order, "factor": chosen.factor, "n_jobs": 1}
+        one = min(once(lambda X=X, o=options: ccs_pairwise_distance(X, **o))[1] for _ in range(REPEATS))
+        count, channels, length = sizes
+        print(
+            f"  {count} series of {length} values, {channels} channel(s): {ours / one:5.1f} matrices of "
+            f"{1e3 * one:7.1f} ms, {ours:6.2f} s in all",
+            flush=True,
+        )

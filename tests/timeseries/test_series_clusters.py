@@ -11,9 +11,9 @@ from condcs.timeseries._collection import check_collection, windowed
 from condcs.timeseries._distance_matrix import IN_MEMORY, distance_matrix, make_job
 from condcs.timeseries._series_clusters import (
     FACTORS,
-    ORDERS,
     Setting,
     Trial,
+    _agreement,
     _balance,
     _grid,
     _matrices,
@@ -76,27 +76,39 @@ def test_same_answer_whatever_the_threads(found):
 
 
 @pytest.mark.parametrize(("k", "method"), [(3, "spectral"), ("auto", "k_medoids")])
-def test_much_work_is_done_in_two_rounds(monkeypatch, k, method):
-    """Each of P passes sees sqrt(2 / P) of the series first, and the three best ones see all of them afterwards."""
-    monkeypatch.setattr(_series_clusters, "SMALL_WORK", 0.0)
+@pytest.mark.parametrize("most", [12, 20])
+def test_settings_are_tried_on_drawn_series(monkeypatch, k, method, most):
+    """Of 30 series, 12 are less than half: the others are measured only for the votes. Both ways have all distances."""
+    monkeypatch.setattr(_series_clusters, "MOST_DRAWN", most)
     X, truth = waves(n=10), np.repeat([0, 1, 2], 10)
-    found = cluster(X, k, method=method, factor=0.8, n_jobs=1)
+    found = cluster(X, k, method=method, n_jobs=1)
     assert normalized_mutual_information(truth, found.labels) > 0.9
-    passes = len(found.tried)  # one factor
-    assert passes == 2 * (4 + 2)  # scalings x (windows of 1, 2, 5, 10; of 1 and 10 with the position)
-    few = int(np.ceil(30 * np.sqrt(2 / passes)))
-    assert [trial.n_series for trial in found.tried] == [30] * 3 + [few] * (passes - 3)
-    assert {trial.setting for trial in found.tried[:3]} == set(found.votes)
-    assert len({trial.setting for trial in found.tried}) == passes
+    assert {trial.n_series for trial in found.tried} == {most}
+    assert found.votes == tuple(trial.setting for trial in found.tried[:5])
+    (again,) = _matrices(check_collection("X", X, "nct"), found.votes[:1], 1)
+    assert found.distances == pytest.approx(again, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.slow
-def test_settings_are_tried_on_a_part_of_many_series():
-    X, truth = waves(n=80, length=12), np.repeat([0, 1, 2], 80)
-    found = cluster(X, 3, factor=0.8, n_jobs=1)
-    assert {trial.n_series for trial in found.tried} == {200}
-    assert len(found.labels) == 240
-    assert normalized_mutual_information(truth, found.labels) > 0.9
+def test_five_passes_at_most(rng):
+    """Both scalings of the position and of windows of 2, and one of the next; alike, they leave room for others."""
+    X = rng.normal(size=(6, 1, 40)).cumsum(axis=2)
+    passes = {s._pass for s in _grid(check_collection("X", X, "nct"), "auto", "auto", "auto")}
+    both = {
+        (scaling, position, order) for scaling in ("global", "series") for position, order in ((True, 1), (False, 2))
+    }
+    assert passes == both | {("global", False, 10)}
+    alike = (X - X.mean(axis=2, keepdims=True)) / X.std(axis=2, keepdims=True)
+    passes = {s._pass for s in _grid(check_collection("X", alike, "nct"), "auto", "auto", "auto")}
+    assert passes == {("global", True, 1)} | {("global", False, order) for order in (1, 2, 5, 10)}
+
+
+def test_agreement_is_adjusted_mutual_information(rng):
+    from sklearn.metrics import adjusted_mutual_info_score
+
+    a = np.tile([0, 1, 2], 10)
+    for b in (a, np.zeros(30, int), np.roll(a, 1), np.where(rng.random(30) < 0.5, a, 3), np.arange(30)):
+        _, b = np.unique(b, return_inverse=True)
+        assert _agreement(a, b) == pytest.approx(adjusted_mutual_info_score(a, b), abs=1e-12)
 
 
 def test_it_prints_as_a_summary_not_as_its_matrices(found):
@@ -139,7 +151,6 @@ def test_windows_fit_the_shortest_series_and_its_gaps():
     gappy[::4] = np.nan
     collection = check_collection("X", [long, gappy, long + 1], "nct", "drop")
     assert sorted({s.order for s in _grid(collection, "auto", 1.0, "raw")}) == [1, 2]
-    assert ORDERS[0] == 1
 
 
 def test_scalings_that_are_one_are_tried_once():
@@ -189,7 +200,7 @@ def bumps():
 def test_shapes_are_told_apart_by_the_position_in_time(monkeypatch):
     X, truth = bumps()
     assert normalized_mutual_information(truth, cluster(X, 3, n_jobs=1).labels) == pytest.approx(1.0)
-    monkeypatch.setattr(_series_clusters, "POSITION_ORDERS", ())
+    monkeypatch.setattr(_series_clusters, "WINDOWS", tuple(w for w in _series_clusters.WINDOWS if not w[1]))
     assert normalized_mutual_information(truth, cluster(X, 3, n_jobs=1).labels) < 0.5
 
 

@@ -154,11 +154,7 @@ def _firmness(page: Page, clusters: SeriesClusters) -> None:
 
 def tried_words(clusters: SeriesClusters) -> str:
     """Say how many settings were tried on how many series."""
-    sizes = [trial.n_series for trial in clusters.tried]
-    last = sizes.count(max(sizes))
-    return f"{len(sizes)} settings on {min(sizes)} series" + (
-        f", the best {last} of them on {max(sizes)}" if last < len(sizes) else ""
-    )
+    return f"{len(clusters.tried)} settings on {clusters.tried[0].n_series} series"
 
 
 def _choice(page: Page, clusters: SeriesClusters) -> None:

@@ -349,6 +349,7 @@ def _leading(M: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
 
 def labels_by_affinity(A: FloatArray, k: int, rng: np.random.Generator, starts: int = 10) -> LabelArray:
     """Return the clusters by spectral clustering of an adjacency."""
+    from sklearn import config_context
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
@@ -356,7 +357,8 @@ def labels_by_affinity(A: FloatArray, k: int, rng: np.random.Generator, starts: 
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     rows = vectors / np.where(lengths > 0, lengths, 1.0)
     means = KMeans(k, n_init=starts, random_state=int(rng.integers(2**31)))
-    with warnings.catch_warnings():
+    # For a hundred rows, checks take as long as the means.
+    with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
         # With fewer distinct rows than clusters, there are fewer clusters.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return _labels_in_order(np.asarray(means.fit_predict(rows)))
@@ -369,8 +371,16 @@ def labels_by_medoids(D: FloatArray, k: int, rng: np.random.Generator, starts: i
     a round, for a few rounds a start.
     """
     D = np.ascontiguousarray(D, dtype=np.float64)
-    found = [_fasterpam()(D, rng.choice(len(D), k, replace=False)) for _ in range(starts)]
-    return _labels_in_order(min(found, key=lambda start: float(start[1]))[0])
+    fasterpam, n = _fasterpam(), len(D)
+
+    def start() -> tuple[float, LabelArray]:
+        # Arrays are made here: compiling what makes them takes half a second.
+        nearest = np.zeros(n, np.int64)
+        loss = fasterpam(D, rng.choice(n, k, replace=False), nearest, np.empty((2, n)), np.empty((2, k)))
+        return float(loss), nearest
+
+    found = [start() for _ in range(starts)]
+    return _labels_in_order(min(found, key=lambda one: one[0])[1])
 
 
 @cache
@@ -382,17 +392,16 @@ def _fasterpam() -> Any:
     from condcs._core.compiling import njit
 
     @njit(nogil=True)
-    def fasterpam(D: Any, medoids: Any) -> Any:
-        """Swap medoids, at least two, until no swap lowers the loss; return each row's medoid's place, and the loss.
+    def fasterpam(D: Any, medoids: Any, nearest: Any, distances: Any, costs: Any) -> Any:
+        """Swap medoids, at least two, until no swap lowers the loss, which is returned; `nearest`: each row's medoid.
 
         All k swaps with one candidate are weighed in one pass, by each row's nearest and second medoid, and one that
         pays is made at once.
         """
         n, k = len(D), len(medoids)
-        nearest = np.zeros(n, np.int64)
-        first, second = np.empty(n), np.empty(n)
+        first, second = distances[0], distances[1]
         # What taking each medoid away costs, and what a candidate then saves.
-        removal, change = np.empty(k), np.empty(k)
+        removal, change = costs[0], costs[1]
         loss, before, unchanged, candidate, swapped = np.inf, np.inf, 0, 0, True
         while unchanged < n:
             if swapped:
@@ -433,7 +442,7 @@ def _fasterpam() -> Any:
                 unchanged, swapped = 0, True
             unchanged += 1
             candidate = (candidate + 1) % n
-        return nearest, loss
+        return loss
 
     return fasterpam
 

@@ -238,17 +238,25 @@ def _triangle(square: Any, n: int, out: Any) -> None:
 # Inlined, because of a function that stands alone, a first run and one that loads the cache may use different copies:
 # the compiler may reorder sums, and does not do it alike in each.
 @inner(forceinline=True, fastmath={"contract", "reassoc", "nsz"})
-def _add_halved(row: Any, count: int, column: Any, first: int) -> float:
-    """Turn a row of kernel values into those of half the bandwidth, their fourth powers; add them up as `_masses`."""
-    total = 0.0
+def _add_halved(row: Any, count: int, halved: Any, quartered: Any, first: int) -> Any:
+    """Turn a row of kernel values into those of a quarter of the bandwidth, adding up them and those of half of it.
+
+    At half the bandwidth, they are fourth powers. Two at a time: what takes time is to read and write the sums.
+    """
+    half, quarter = 0.0, 0.0
     for j in range(count):
         value = max(row[uintp(j)], _SMALLEST_ROOT)
         value *= value
         value *= value
+        half += value
+        halved[uintp(first + j)] += value
+        value = max(value, _SMALLEST_ROOT)
+        value *= value
+        value *= value
         row[uintp(j)] = value
-        total += value
-        column[uintp(first + j)] += value
-    return total
+        quarter += value
+        quartered[uintp(first + j)] += value
+    return half, quarter
 
 
 @inner(forceinline=True, fastmath={"contract", "reassoc", "nsz"})
@@ -256,7 +264,8 @@ def _masses(X: Any, Y: Any, n: int, m: int, cx: float, cy: float, kernels: Any, 
     """Kernel masses of n windows over m others, and of those over the n: each cell is visited once.
 
     With an `m` of 0, those of n windows over one another; their distances are triangles. ``masses[f]`` holds, at the
-    f-th halving of the bandwidths, A and B of the rows, and in its last two lines those of the columns.
+    f-th halving of the bandwidths, A and B of the rows, and in its last two lines those of the columns; halvings come
+    in pairs.
     """
     k, kl = kernels[0], kernels[1]
     width, column = _padded(m), masses.shape[1] - 2
@@ -282,9 +291,11 @@ def _masses(X: Any, Y: Any, n: int, m: int, cx: float, cy: float, kernels: Any, 
             b_column[uintp(first + j)] += value
         masses[0, 0, i] += a
         masses[0, 1, i] += b
-        for f in range(1, len(masses)):
-            masses[f, 0, i] += _add_halved(k, count, masses[f, column], first)
-            masses[f, 1, i] += _add_halved(kl, count, masses[f, column + 1], first)
+        for f in range(1, len(masses), 2):
+            for v in range(2):
+                half, quarter = _add_halved(kernels[v], count, masses[f, column + v], masses[f + 1, column + v], first)
+                masses[f, v, i] += half
+                masses[f + 1, v, i] += quarter
         start += count
 
 
@@ -417,19 +428,19 @@ def block_divergences(
     room = _Room(np.empty(longest * stride), np.empty((order + 2) * stride), np.empty(cells), np.empty((2, cells)))
     X, Y = room.pair[0], room.pair[1]
     pair_bandwidths = bandwidths[0] == 0.0
-    grouped = 2 if channels > 1 else 1
+    grouped, levels = 2 if channels > 1 else 1, n_factors // 2 * 2 + 1
     kept = count if pair_bandwidths else 0
     own = _Own(
         np.empty((count, channels * stride if wide is None else 0)),
         np.empty((2, max(1, kept), size)),
         np.empty((grouped, kept, size)),
         np.empty((grouped, kept, GROUP_ENDS), np.int64),
-        np.empty((count, n_factors, 2, stride + LANES)),
+        np.empty((count, levels, 2, stride + LANES)),
         np.empty((count, n_factors)),
     )
     # Kernel values between one window and all others.
     kernels = np.empty((2, stride + LANES))
-    masses = np.empty((1, n_factors, 4, stride))[0]
+    masses = np.empty((1, levels, 4, stride))[0]
     candidates = np.empty((2 * n_max**2 + 2 * n_max + 512) if pair_bandwidths else 0)
     squares, crossed = np.array([bandwidths[0] ** 2, bandwidths[1] ** 2]), np.empty(2)
     if wide is None:

@@ -3,10 +3,10 @@
 No single setting serves all series: smooth ones want long windows and narrow kernels, short noisy ones the reverse, and
 whether level and spread count is for the data to say. Dynamics, p(next value | window), do not know when something
 happens; series that start together and differ in shape are told apart by p(next value | window, position in time). So a
-grid of windows, bandwidth factors and scalings, with and without the position, is tried, most of it on a part of the
-series only. Where two algorithms that look for different things, spectral clustering and k-medoids, find the same
-clusters, the distance has structure in it. The graphs of neighbours under the best settings are then fused into one, or
-k-medoids clusters their votes on which series belong together.
+grid of windows, bandwidth factors and scalings, with and without the position, is tried. Where two algorithms that look
+for different things, spectral clustering and k-medoids, find the same clusters, the distance has structure in it. The
+graphs of neighbours under the best settings are then fused into one, or k-medoids clusters their votes on which series
+belong together.
 """
 
 from __future__ import annotations
@@ -47,8 +47,12 @@ Scaling = Literal["global", "series", "raw"]
 
 Auto = Literal["auto"]
 
-ORDERS = (1, 2, 5, 10, 20, 40)
-"""Windows that are tried, up to a third of the shortest series."""
+WINDOWS = ((1, True), (2, False), (10, False), (5, False), (1, False))
+"""Windows that are tried, up to a third of the shortest series, and whether with the position in time as one more
+channel; the most useful ones first."""
+
+MOST_PASSES = 5
+"""Passes over the pairs of series: windows times scalings."""
 
 FACTORS = (1.6, 0.8, 0.4, 0.2, 0.1)
 """Bandwidth factors that are tried; each is half of the one before, so that one pass over the pairs serves them all."""
@@ -56,23 +60,8 @@ FACTORS = (1.6, 0.8, 0.4, 0.2, 0.1)
 SCALINGS: tuple[Scaling, ...] = ("global", "series")
 """Scalings that are tried. For one channel, "raw" gives the same distances as "global"."""
 
-POSITION_ORDERS = (1, 10)
-"""Windows that are tried with the position in time as one more channel too; it tells most of what a window would."""
-
-SMALL_WORK = 3e8
-"""Up to so many distances between windows, some seconds of work, all settings are tried on all series."""
-
 MOST_DRAWN = 200
 """Series on which settings are tried, of as many or more."""
-
-FEWEST_DRAWN = 8
-"""Series on which settings are tried in the first of two rounds, of as many or more."""
-
-FIRST_ROUND = 2.0
-"""Time that the first round may take, in passes over all series: the more passes, the fewer series are drawn."""
-
-FINALISTS = 3
-"""Passes that the second round makes over all series."""
 
 VOTES = 5
 """Settings that vote, each by two algorithms, and whose neighbourhoods are fused."""
@@ -153,8 +142,7 @@ class SeriesClusters(ByValue):
     votes : tuple of Setting
         The settings that voted; one if it was given.
     tried : tuple of Trial
-        All settings that were tried, best first, those of the second round before the others; empty if the setting
-        was given.
+        All settings that were tried, best first; empty if the setting was given.
     together : array, shape (n, n)
         Share of the votes that put two series into one cluster.
     firmness : float
@@ -213,14 +201,12 @@ def cluster(
 ) -> SeriesClusters:
     """Cluster time series by their dynamics; what is not given is chosen without labels.
 
-    Windows of 1, 2, 5, 10, 20 and 40 values (up to a third of the shortest series), bandwidth factors from 0.1 to
-    1.6 and two scalings are tried, windows of 1 and 10 values also with the position in time as one more channel
-    (see Notes). A setting's mark is the adjusted mutual information of spectral clustering and k-medoids under its
-    distances, times the balance of their cluster sizes. Unless there are few or short series, a first round tries
-    everything on a part of them, and a second one the three best windows on all. The five best settings decide:
-    spectral clustering works on their graphs of neighbours, fused into one (similarity network fusion), and
-    k-medoids on the share of their ten clusterings, by both algorithms, in which two series are together. If
-    `order`, `factor` and `scaling` are all given, the distances are clustered as they are.
+    Windows of 2, 10, 5 and 1 values (up to a third of the shortest series), one value with the position in time as one
+    more channel (see Notes), two scalings, and bandwidth factors from 0.1 to 1.6 are tried. A setting's mark is the
+    adjusted mutual information of spectral clustering and k-medoids under its distances, times the balance of their
+    cluster sizes. The five best settings decide: spectral clustering works on their graphs of neighbours, fused into
+    one (similarity network fusion), and k-medoids on the share of their ten clusterings, by both algorithms, in which
+    two series are together. If `order`, `factor` and `scaling` are all given, the distances are clustered as they are.
 
     Parameters
     ----------
@@ -254,10 +240,10 @@ def cluster(
     together. With it, the distance is one of shapes, p(next value | window, position): what happens when. It is not
     tried if `order`, `factor` and `scaling` are all given.
 
-    A pass over the pairs of series serves all factors, and takes 1.3 to 1.7 times as long as a matrix of distances. Of
-    two rounds, the first takes about as long as two passes over all series: with P passes to make, it sees a share of
-    sqrt(2 / P) of them, at least 8 and at most 200. The second makes three passes over all; marks are found on up to
-    200. Where all passes together visit less than 3e8 pairs of windows, they are made over all series at once.
+    A pass over the pairs of series serves all factors, and takes 1.3 to 1.7 times as long as a matrix of distances. At
+    most five are made: the position, then windows of 2, 10, 5 and 1 values, each in both scalings unless these are
+    nearly the same. Marks are found on up to 200 series. Of more than 400, distances are measured between 200 that are
+    drawn, and between all for the five best settings.
 
     B. Wang et al.: Similarity network fusion for aggregating data types on a genomic scale. Nature Methods 11 (2014).
 
@@ -290,54 +276,19 @@ def cluster(
         if len(grid) == 1 and k != "auto":
             (D,) = _matrices(collection, grid, n_jobs)
             return _result([D], grid, (), k, method, seed, {})
-        choice = _chosen(collection, grid, k, generator.permutation(n)[:MOST_DRAWN], n_jobs, seed)
-        lacking = [vote for vote in choice.votes if vote not in choice.known]
-        known = choice.known | dict(zip(lacking, _matrices(collection, lacking, n_jobs), strict=True))
-    number, k_marks = (choice.best_k, choice.k_marks) if k == "auto" else (int(k), {})
-    matrices = [known[vote] for vote in choice.votes]
-    return _result(matrices, choice.votes, choice.tried, number, method, seed, k_marks)
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """What was chosen, with the marks of numbers of clusters, and distances between all series that are known now."""
-
-    tried: tuple[Trial, ...]
-    votes: list[Setting]
-    best_k: int
-    k_marks: dict[int, float]
-    known: dict[Setting, FloatArray]
-
-
-def _chosen(
-    collection: Collection, grid: list[Setting], k: int | Auto, drawn: IntArray, n_jobs: int | None, seed: int
-) -> _Choice:
-    """Try all settings on the drawn series; if that is much work, on some of them, and on all only the best passes."""
-    n, n_passes = collection.count, len({setting._pass for setting in grid})
-    few, most_passes = np.sort(drawn), n_passes
-    if n_passes * (len(drawn) * collection.lengths.mean()) ** 2 / 2 > SMALL_WORK:
-        share, most_passes = min(1.0, np.sqrt(FIRST_ROUND / n_passes)), FINALISTS
-        few = np.sort(drawn[: max(FEWEST_DRAWN, int(np.ceil(share * n)))])
-    first = dict(zip(grid, _matrices(collection.chosen(few), grid, n_jobs), strict=True))
-    trials = {number: _trials(first, number, seed) for number in _numbers(k, len(few))}
-    marks: dict[Any, list[float]] = {}
-    for trial in (trial for tried in trials.values() for trial in tried):
-        marks.setdefault(trial.setting._pass, []).append(trial.mark)
-    passes = sorted(marks, key=lambda one: -round(float(np.mean(marks[one])), 9))[:most_passes]
-    known = first if len(few) == n else {}
-    last = {number: [t for t in tried if t.setting._pass in passes] for number, tried in trials.items()}
-    if len(few) < len(drawn):
-        finalists = [setting for setting in grid if setting._pass in passes]
-        known = dict(zip(finalists, _matrices(collection, finalists, n_jobs), strict=True))
-        seen = np.ix_(np.sort(drawn), np.sort(drawn))
-        on_more = {setting: D[seen] for setting, D in known.items()}
-        last = {number: _trials(on_more, number, seed) for number in _numbers(k, len(drawn))}
-    k_marks = {number: float(np.mean([t.mark for t in tried[:VOTES]])) for number, tried in last.items()}
-    # The larger of equally good numbers: fewer clusters agree more easily.
-    best = max(k_marks, key=lambda number: (round(k_marks[number], 12), number))
-    others = [t for t in trials[min(best, max(trials))] if t.setting._pass not in passes]
-    votes = [trial.setting for trial in last[best][:VOTES]]
-    return _Choice((*last[best], *others), votes, best, k_marks, known)
+        drawn = np.sort(generator.permutation(n)[:MOST_DRAWN])
+        # Of more series, the distances of the drawn ones and then those of the votes take less time than all.
+        whole = n <= 2 * MOST_DRAWN
+        known = dict(zip(grid, _matrices(collection if whole else collection.chosen(drawn), grid, n_jobs), strict=True))
+        seen = {setting: D[np.ix_(drawn, drawn)] if whole else D for setting, D in known.items()}
+        trials = {number: _trials(seen, number, seed) for number in _numbers(k, len(drawn))}
+        k_marks = {number: float(np.mean([t.mark for t in tried[:VOTES]])) for number, tried in trials.items()}
+        # The larger of equally good numbers: fewer clusters agree more easily.
+        best = max(k_marks, key=lambda number: (round(k_marks[number], 12), number))
+        votes = [trial.setting for trial in trials[best][:VOTES]]
+        matrices = [known[vote] for vote in votes] if whole else _matrices(collection, votes, n_jobs)
+    number, k_marks = (best, k_marks) if k == "auto" else (int(k), {})
+    return _result(matrices, votes, trials[best], number, method, seed, k_marks)
 
 
 def _numbers(k: int | Auto, n: int) -> Sequence[int]:
@@ -348,13 +299,13 @@ def _numbers(k: int | Auto, n: int) -> Sequence[int]:
 def _grid(collection: Collection, order: Any, factor: Any, scaling: Any) -> list[Setting]:
     """Return the settings to try: what was given is kept."""
     shortest = int(collection.lengths.min())
-    orders: Sequence[int]
     if isinstance(order, str):
         check_choice("order", order, get_args(Auto))
-        fitting = [o for o in ORDERS if 3 * o <= shortest and _fits(collection, o)]
-        orders = fitting or [1]
+        fitting = [(o, placed) for o, placed in WINDOWS if 3 * o <= shortest and _fits(collection, o)]
+        windows = fitting or [(1, False)]
     else:
-        orders = [check_integer("order", order, 1)]
+        order = check_integer("order", order, 1)
+        windows = [(order, False), (order, True)]
     if isinstance(factor, str):
         check_choice("factor", factor, get_args(Auto))
         factors: Sequence[float] = FACTORS
@@ -364,15 +315,10 @@ def _grid(collection: Collection, order: Any, factor: Any, scaling: Any) -> list
     scalings: Sequence[Scaling] = [scaling]
     if scaling == "auto":
         scalings = SCALINGS[:1] if _alike(collection) else SCALINGS
-    alone = len(orders) * len(factors) * len(scalings) == 1
-    placed = [] if alone else [o for o in orders if o in POSITION_ORDERS or len(orders) == 1]
-    return [
-        Setting(o, f, s, position)
-        for position, windows in ((False, orders), (True, placed))
-        for s in scalings
-        for o in windows
-        for f in factors
-    ]
+    if not isinstance(order, str) and len(factors) * len(scalings) == 1:
+        windows = windows[:1]
+    passes = [(position, s, o) for o, position in windows for s in scalings][:MOST_PASSES]
+    return [Setting(o, f, s, position) for position, s, o in sorted(passes) for f in factors]
 
 
 def _fits(collection: Collection, order: int) -> bool:
@@ -437,12 +383,10 @@ def _matrices(collection: Collection, settings: Sequence[Setting], n_jobs: int |
 
 def _trials(known: dict[Setting, FloatArray], k: int, seed: int) -> list[Trial]:
     """Try every setting for k clusters; best first."""
-    from sklearn.metrics import adjusted_mutual_info_score
-
     tried = []
     for setting, D in known.items():
         a, b = _both(D, k, seed)
-        agreement = float(adjusted_mutual_info_score(a, b))
+        agreement = _agreement(a, b)
         tried.append(Trial(setting, agreement, min(_balance(a, k), _balance(b, k)), len(D)))
     return sorted(tried, key=lambda trial: -round(trial.mark, 9))
 
@@ -454,10 +398,26 @@ def _both(D: FloatArray, k: int, seed: int) -> tuple[LabelArray, LabelArray]:
     )
 
 
+def _agreement(a: LabelArray, b: LabelArray) -> float:
+    """Return the adjusted mutual information; scikit-learn's own function mostly checks its input."""
+    from sklearn.metrics.cluster import expected_mutual_information
+
+    counts = np.zeros((a.max() + 1, b.max() + 1))
+    np.add.at(counts, (a, b), 1.0)
+    of_a, of_b, of_both = (_entropy(part) for part in (counts.sum(axis=1), counts.sum(axis=0), counts))
+    by_chance = expected_mutual_information(counts, len(a)) if counts.size > 1 else 0.0
+    most = (of_a + of_b) / 2 - by_chance
+    return float((of_a + of_b - of_both - by_chance) / most) if most > 1e-12 else 1.0
+
+
+def _entropy(counts: FloatArray | IntArray) -> float:
+    from scipy.special import entr
+
+    return float(entr(counts / counts.sum()).sum())
+
+
 def _balance(labels: LabelArray, k: int) -> float:
-    shares = np.bincount(labels) / len(labels)
-    shares = shares[shares > 0]
-    return float(-(shares * np.log(shares)).sum() / np.log(k))
+    return float(_entropy(np.bincount(labels)) / np.log(k))
 
 
 def _result(
@@ -470,8 +430,6 @@ def _result(
     k_marks: dict[int, float],
 ) -> SeriesClusters:
     """Cluster the fused graphs or the votes, or the distances if there is only one setting."""
-    from sklearn.metrics import adjusted_mutual_info_score
-
     D = matrices[0]
     ballots = [labels for matrix in matrices for labels in _both(matrix, k, seed)]
     together = np.mean([ballot[:, None] == ballot for ballot in ballots], axis=0)
@@ -481,7 +439,7 @@ def _result(
         labels = labels_by_affinity(A, k, check_rng(seed))
     else:
         labels = labels_by_medoids(1.0 - together if vote else D, k, check_rng(seed))
-    firmness = float(np.mean([adjusted_mutual_info_score(labels, ballot) for ballot in ballots]))
+    firmness = float(np.mean([_agreement(labels, ballot) for ballot in ballots]))
     return SeriesClusters(
         labels,
         medoids_of(D, labels),
