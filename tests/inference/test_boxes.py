@@ -90,7 +90,7 @@ def test_a_fit_to_redrawn_labels_can_be_taken_from_the_functions(clustered):
     found = _under_redrawn(ground, functions, 7, np.random.default_rng(5))
     labels = ground.propensity.draw(7, np.random.default_rng(5))
     surprises = [
-        ground.propensity.surprises(ground.labels[None], observed=True)(slice(None))[0],
+        ground.propensity.surprises(ground.labels[None])(slice(None))[0],
         ground.propensity.surprises(labels)(slice(None))[0],
     ]
     expected = functions.T @ np.hstack(surprises)

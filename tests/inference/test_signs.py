@@ -17,6 +17,9 @@ def _confounded(kind, rng, n=150):
     elif kind == "sum of ten":
         z = rng.normal(size=(n, 10))
         common = z.sum(axis=1) / np.sqrt(10)
+    elif kind == "largest of four":
+        z = rng.normal(size=(n, 4))
+        common = 2.5 * z.max(axis=1)
     else:
         z = rng.normal(size=(n, 1))
         common = np.sin(3 * z[:, 0])
@@ -25,7 +28,7 @@ def _confounded(kind, rng, n=150):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["products and squares", "sum of ten", "wave"])
+@pytest.mark.parametrize("kind", ["products and squares", "sum of ten", "largest of four", "wave"])
 def test_nonlinear_confounding_by_many_variables_keeps_the_level(kind):
     rejected = 0
     for seed in range(100):
@@ -102,7 +105,7 @@ def test_what_regressions_use_up_is_missing_from_the_signs_of_the_data(monkeypat
     rng = np.random.default_rng(0)
     smoother = Smoother(rng.normal(size=(54, 4)), (False,) * 4)
     smoother.designs = smoother.designs[:1]
-    assert len(smoother.designs[0].spectrum) == 16
+    assert len(smoother.designs[0].spectrum) == 17
     squares = []
     for _ in range(1000):
         x, y = (adjusted_response(rng.normal(size=(54, 1)), (False,), smoother) for _ in range(2))

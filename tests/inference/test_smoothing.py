@@ -47,6 +47,8 @@ def test_design_keeps_the_inner_products_of_its_functions():
         (1, lambda x: np.sin(8 * x[:, 0]), 0.1),
         (2, lambda x: x[:, 0] * x[:, 1], 0.1),
         (5, lambda x: np.abs(x[:, 0]) + x[:, 1], 0.35),
+        (3, lambda x: np.sin(5 * x[:, 0]), 0.4),
+        (6, lambda x: np.linalg.norm(x, axis=1), 0.03),
     ],
 )
 def test_smooth_functions_of_x_are_found(columns, function, left):
@@ -84,6 +86,30 @@ def test_few_columns_of_many_are_found(columns):
     # What all of the targets have in common beside a twentieth of the variance of their noise.
     common = [values.var() - 0.25 / 20 for values in left]
     assert common[1] < 0.6 * common[0]
+
+
+def test_residuals_of_the_first_fit_have_a_tenth_of_the_penalty_where_there_is_no_other_defence(monkeypatch):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 2))
+    y = x[:, :1] * x[:, 1:] + rng.normal(size=(60, 1))
+    for single in (False, True):
+        smoother = Smoother(x, [False, False], single=single)
+        smoother.designs = smoother.designs[1:2]
+        penalties = 10.0 ** np.arange(-3.0, 4.01)
+        errors, lefts = [], []
+        for penalty in penalties:
+            predict = _ridge(smoother.designs[0].functions, y[:, 0], penalty)
+            lefts.append(y[:, 0] - predict(smoother.designs[0].functions))
+            monkeypatch.setattr("condcs._inference.smoothing._PENALTIES", np.array([penalty]))
+            monkeypatch.setattr("condcs._inference.smoothing.MOST_FREEDOM", 1.0)
+            again = Smoother(x, [False, False])
+            again.designs = again.designs[1:2]
+            errors.append(np.sum(again.residuals(y)[1] ** 2))
+        best = int(np.argmin(errors))
+        assert 0 < best < 6
+        monkeypatch.setattr("condcs._inference.smoothing._PENALTIES", penalties)
+        np.testing.assert_allclose(smoother.residuals(y)[0][:, 0], lefts[best], atol=1e-9)
+        np.testing.assert_allclose(smoother.first_residuals(y)[0][:, 0], lefts[best - single], atol=1e-9)
 
 
 def test_slopes_that_differ_by_category_are_found():

@@ -148,13 +148,13 @@ class Propensity:
         drawn = independent_draws(self.probabilities, rng)(count)
         return drawn if self.units is None else drawn[:, self.units]
 
-    def surprises(self, labels: LabelArray, *, observed: bool = False) -> Surprises:
+    def surprises(self, labels: LabelArray, *, all_alike: bool = False) -> Surprises:
         """Return a function from rows to indicators of the labels (P x n) minus their probabilities.
 
         It is a function because all surprises of many rows at once would take too much memory. With two samples the
         second's says all. Probabilities that were fitted to the observed labels are fitted to redrawn ones too, to
-        first order: what the fit uses up is then missing from both alike. With `observed` they are taken as they are
-        for all labels.
+        first order: what the fit uses up is then missing from both alike. With `all_alike` the labels that it was
+        fitted to take that step as well, which leaves them what the penalty has kept from the fit.
         """
         groups = range(1, 2) if self.probabilities.shape[1] == 2 else range(self.probabilities.shape[1])
         own = labels if self.units is None else labels[:, np.unique(self.units, return_index=True)[1]]
@@ -163,10 +163,9 @@ class Propensity:
             # Turned as bytes: of numbers, that would take as long as all else here.
             return np.asarray((np.ascontiguousarray(own[:, units].T) == group) - self.probabilities[units, group, None])
 
-        refitted = () if observed else self._fits
         with one_blas_thread():
-            shifts = [fit.shift(partial(change, group=g)) for fit, g in zip(refitted, groups, strict=False)]
-        if self._fitted_to is not None:
+            shifts = [fit.shift(partial(change, group=g)) for fit, g in zip(self._fits, groups, strict=False)]
+        if self._fitted_to is not None and not all_alike:
             same = (own == self._fitted_to).all(axis=1)
             for shift in shifts:
                 shift[:, same] = 0.0
@@ -175,7 +174,7 @@ class Propensity:
             units = rows if self.units is None else self.units[rows]
             found = [change(units, group) for group in groups]
             with one_blas_thread():
-                for surprise, fit, shift in zip(found, refitted, shifts, strict=False):
+                for surprise, fit, shift in zip(found, self._fits, shifts, strict=False):
                     surprise -= fit.moved(units, shift)
             return found
 
@@ -373,9 +372,9 @@ def _balance(draft: Propensity, designs: list[Design], labels: LabelArray, rng: 
     """P-value of the observed imbalance of x: of all functions of each design, combined over the designs."""
     if not any(len(design.spectrum) for design in designs):
         return 1.0  # x is the same in all rows, so that nothing can be out of balance
-    # Without new fits to the redrawn labels: what a fit leaves in the directions that it has used up is next to
-    # nothing, and beside that a little would look like much.
-    surprises = draft.surprises(np.vstack([labels[None], draft.draw(_CHECKS, rng)]), observed=True)
+    # All labels take one more step of the fit. Without it, redrawn samples would be out of balance in the directions
+    # that the fit has used up, and what it does not explain would hide behind that.
+    surprises = draft.surprises(np.vstack([labels[None], draft.draw(_CHECKS, rng)]), all_alike=True)
 
     def imbalance(rows: slice) -> FloatArray:
         """Sum each function (of all designs) times the surprises of each sample and draw."""

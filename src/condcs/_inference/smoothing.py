@@ -1,9 +1,9 @@
 r"""Regression on x without a choice of model: several designs, ridge penalties, and leave-one-out to choose among them.
 
-A design is a set of functions of x: splines of every column; these and the products of columns; Gaussian bumps of
-several bandwidths. A column with heavy tails counts by its normal scores, beside a line in its own units. Every target
-is regressed on each of them with each of several ridge penalties, and the fit with the smallest leave-one-out error is
-kept, which linear smoothers give in closed form.
+A design is a set of functions of x: splines of every column, and the length of x; these and the products of columns;
+Gaussian bumps of several bandwidths. A column with heavy tails counts by its normal scores, beside a line in its own
+units. Every target is regressed on each of them with each of several ridge penalties, and the fit with the smallest
+leave-one-out error is kept, which linear smoothers give in closed form.
 
 Above 10,000 rows the functions are held in single precision (all sums are in double), and fits, made of all rows, are
 compared by their errors on 20,000 rows.
@@ -33,7 +33,7 @@ BANDWIDTHS = (1.0, 0.35, 0.12)
 """Bandwidths of the bumps, in units of the median distance between rows. The narrowest one is for a single column."""
 
 _PENALTIES = 10.0 ** np.arange(-3.0, 4.01)
-_KNOTS, _ROWS_PER_KNOT = 8, 8
+_KNOTS_OF_ONE, _ROWS_PER_KNOT = 8, 8
 _FEW_VALUES = 8
 """Columns of numbers with no more distinct values than this also get an indicator for each: no room for a spline."""
 _HEAVY = 5.0
@@ -124,11 +124,16 @@ class Smoother:
         Cluster 0, 1, ... of each row. Fits are then compared by their errors with a whole cluster left out: rows that
         belong together would otherwise vouch for one another.
     single : bool, default False
-        Whether there are designs of each column by itself, and finer splines of all columns, too. Where few of many
-        columns matter, these leave less of their influence: for tests that have no other line of defence.
+        For tests that have no other line of defence. There are designs of each column by itself, and finer splines of
+        all columns, too: where few of many columns matter, these leave less of their influence. And `first_residuals`
+        are those of a fit with the next smaller penalty.
     """
 
     landmarks = LANDMARKS
+    knots = 12
+    """Most knots of a column's splines, if there are several columns: three waves along one of them are followed."""
+    with_length = True
+    """Whether the length of x and its square are among the functions."""
 
     def __init__(
         self, x: FloatArray, categorical: Sequence[bool], clusters: IntArray | None = None, *, single: bool = False
@@ -139,7 +144,7 @@ class Smoother:
         self.numbers = np.where(self._heavy, in_deviations(normal_scores(raw)), raw) if self._heavy.any() else raw
         self._raw = raw[:, self._heavy]
         self.categories = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in x[:, flags].T]
-        self.rows = len(x)
+        self.rows, self._single = len(x), single
         large = self.rows > anchors.EXACT_ROWS
         self._dtype = np.dtype(np.float32 if large else np.float64)
         self.judged: slice | IntArray = slice(None)
@@ -162,6 +167,19 @@ class Smoother:
 
     def residuals(self, targets: RealArray) -> tuple[RealArray, RealArray]:
         """Return what the best regression of each column leaves, and the same with each row left out of the fit."""
+        return self._residuals(targets, 0)
+
+    def first_residuals(self, targets: RealArray) -> tuple[RealArray, RealArray]:
+        """Return the same of variables as they are, before any function of them is looked at.
+
+        The best penalty balances bias against variance. Where residuals are multiplied with those of another variable
+        and the same penalty is wrong for both, their biases go together and look like dependence, while their variances
+        do not: a smaller penalty is safer.
+        """
+        return self._residuals(targets, 1) if self._single else self.residuals(targets)
+
+    def _residuals(self, targets: RealArray, finer: int) -> tuple[RealArray, RealArray]:
+        """Return residuals with a penalty that comes so many places before the best."""
         n = self.rows
         targets = targets - targets.mean(axis=0)
         seen = targets[self.judged]
@@ -178,7 +196,7 @@ class Smoother:
                     error = np.einsum("ij,ij->j", here, here)
                     better = np.flatnonzero(error < GAIN * smallest)
                     smallest[better] = error[better]
-                    fits |= dict.fromkeys(better.tolist(), (d, k))
+                    fits |= dict.fromkeys(better.tolist(), (d, max(k - finer, 0)))
         left, deleted = targets.astype(self._dtype), (targets * (n / (n - 1))).astype(self._dtype)
         for d, k in set(fits.values()):
             columns = [column for column, fit in fits.items() if fit == (d, k)]
@@ -223,9 +241,15 @@ class Smoother:
         x, n = self.numbers.astype(self._dtype, copy=False), self.rows
         raw = self._raw.astype(self._dtype, copy=False)
         indicators = [block[:, 1:].astype(self._dtype, copy=False) for block in self.indicators]
-        count = int(np.clip(n // (_ROWS_PER_KNOT * max(x.shape[1], 1)), 3, _KNOTS))
+        # A single column has narrow bumps besides.
+        most = min(self.knots, _KNOTS_OF_ONE) if x.shape[1] == 1 else self.knots
+        count = int(np.clip(n // (_ROWS_PER_KNOT * max(x.shape[1], 1)), 3, most))
         splines = [block.astype(self._dtype, copy=False) for block in self._splines(count) if block.shape[1]]
         additive = [*([x, raw] if x.shape[1] else []), *splines, *indicators]
+        if self.with_length and x.shape[1] > 1:
+            # Where all columns spread together, no sum of functions of single columns follows.
+            squared = (x**2).sum(axis=1, keepdims=True)
+            additive += [np.sqrt(squared), squared]
         place = np.concatenate([np.arange(x.shape[1]), np.flatnonzero(self._heavy)])
         linear = np.hstack([x, raw])
         blocks: list[RealArray] = [linear[:, place == j] for j in range(x.shape[1])] + indicators
@@ -243,7 +267,7 @@ class Smoother:
 
     def _single_columns(self) -> Iterator[tuple[str, RealArray]]:
         """Splines of each column, and of all columns, with as many knots as a single column may have."""
-        blocks = self._splines(int(np.clip(self.rows // _ROWS_PER_KNOT, 3, _KNOTS)))
+        blocks = self._splines(int(np.clip(self.rows // _ROWS_PER_KNOT, 3, self.knots)))
         linear = self.numbers.T[:, :, None]
         own = [in_deviations(np.hstack(pair)).astype(self._dtype) for pair in zip(linear, blocks, strict=True)]
         yield from ((f"column {j + 1}", block) for j, block in enumerate(own))

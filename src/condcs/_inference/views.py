@@ -129,7 +129,7 @@ def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother)
     # Two categories have one indicator between them.
     indicators = [block[:, 1:] if block.shape[1] == 2 else block for block in indicators]
     one_hot = np.hstack([np.zeros((len(y), 0)), *indicators])
-    both = smoother.residuals(np.hstack([numbers, scores, one_hot]))
+    both = smoother.first_residuals(np.hstack([numbers, scores, one_hot]))
     left, deleted = (np.split(found, [count, 2 * count], axis=1) for found in both)
     nothing = _nothing(left[0], numbers)
     # The null hypothesis is the same for any increasing function of y; heavy tails are better seen through ranks.
