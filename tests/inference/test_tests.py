@@ -343,3 +343,27 @@ def test_how_far_an_outlier_is_does_not_decide_the_test():
     assert far.statistic == pytest.approx(near.statistic, abs=1e-9)
     assert far.null_distribution == pytest.approx(near.null_distribution, abs=1e-9)
     assert far.pvalue == near.pvalue
+
+
+def test_a_result_prints_as_a_summary():
+    """What the test says, and how far it can be trusted, instead of all fields in one line."""
+    result = condcs.TestResult(
+        3.04,
+        0.08,
+        np.zeros(99),
+        "conditional_cs",
+        "propensity",
+        (1200, 200),
+        divergence=0.0372,
+        diagnostics={"balance_pvalue": 0.95, "effective_rows": 398.96},
+        details={"views": ("mean", "shape"), "pvalues": (0.05, 0.04)},
+        _divergences=np.full(99, 0.0153),
+    )
+    assert str(result).splitlines() == [
+        "p-value 0.08: 1,200 + 200 rows, null 'propensity', 99 resamples",
+        "conditional_cs 0.0372, by chance 0.0153",
+        "p-values of single views: shape 0.04, mean 0.05",
+        "overlap in x worth 399 rows, check of balance p = 0.95",
+    ]
+    plain = condcs.TestResult(1.0, 0.5, np.zeros(0), "conditional_cs", "signs", (4,))
+    assert str(plain) == "p-value 0.5: 4 rows, null 'signs', in closed form"

@@ -110,6 +110,21 @@ class TestResult(ByValue):
     _divergences: FloatArray | None = field(default=None, repr=False, compare=False)
     _resample: Callable[[np.random.Generator, int], FloatArray] | None = field(default=None, repr=False, compare=False)
 
+    def __str__(self) -> str:
+        """Return the outcome in a few lines; `repr` has all of it."""
+        rows = " + ".join(f"{size:,}" for size in self.sizes)
+        draws = f"{self.n_resamples:,} resamples" if self.n_resamples else "in closed form"
+        lines = [f"p-value {self.pvalue:.3g}: {rows} rows, null {self.null!r}, {draws}"]
+        if np.isfinite(self.divergence):
+            lines.append(f"{self.measure} {self.divergence:.3g}, by chance {self.divergence_by_chance:.3g}")
+        if {"views", "pvalues"} <= self.details.keys():
+            views = sorted(zip(self.details["pvalues"], self.details["views"], strict=True))
+            lines.append("p-values of single views: " + ", ".join(f"{view} {p:.3g}" for p, view in views))
+        if "balance_pvalue" in self.diagnostics:
+            effective, balance = self.diagnostics["effective_rows"], self.diagnostics["balance_pvalue"]
+            lines.append(f"overlap in x worth {effective:,.0f} rows, check of balance p = {balance:.3g}")
+        return "\n".join(lines)
+
     @property
     def n_resamples(self) -> int:
         """Number of resamples."""
