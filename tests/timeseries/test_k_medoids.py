@@ -31,7 +31,8 @@ def test_best_of_all_choices_of_medoids(k, seed):
 def test_no_swap_lowers_the_loss():
     D, k = distances(80, 3), 5
     medoids = np.arange(k)
-    nearest, loss = _fasterpam()(D, medoids)
+    nearest = np.zeros(len(D), np.int64)
+    loss = _fasterpam()(D, medoids, nearest, np.empty((2, len(D))), np.empty((2, k)))
     assert loss == pytest.approx(loss_of(D, medoids), rel=1e-12)
     assert (nearest == D[medoids].argmin(axis=0)).all()
     for place in range(k):
