@@ -496,7 +496,7 @@ def _explained(x: FloatArray, box: Box, s: FloatArray, v: FloatArray) -> float:
 
 
 def deviation(values: FloatArray) -> float:
-    """Return the standard deviation, of numbers whose squares are none as well."""
+    """Return the standard deviation, also of numbers whose squares would overflow."""
     top = largest_size(values)
     return float(np.std(values / top)) * top
 
