@@ -102,7 +102,7 @@ def test_a_header_alone_was_an_unexpected_error(tmp_path):
     (tmp_path / "header.csv").write_text("a,b\n")
     done = causal(tmp_path / "header.csv", "--out", tmp_path / "page.html")
     assert done.exit_code == 2
-    assert "got 2 series and 0 time(s)" in " ".join(done.stderr.split())
+    assert "got 2 series and 0 times" in " ".join(done.stderr.split())
 
 
 def test_automatic_order_is_chosen_on_ranks_where_ranks_are_tested(tmp_path):

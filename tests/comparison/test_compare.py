@@ -234,7 +234,7 @@ GOOD = {"x": np.arange(30.0), "y": np.arange(30.0) ** 2}
         (pd.Series([1.0, 2.0]), {}, "`reference` must be a table .* got Series"),
         (Planned(), {}, "`reference` must be a table whose rows are known, got Planned.*its method `collect`"),
         ({"x": np.zeros((30, 2)), "y": np.zeros(30)}, {}, r"one-dimensional columns, got shape \(30, 2\) for 'x'"),
-        ({"x": np.zeros(20), "y": np.zeros(30)}, {}, "columns of one length, got 30 rows of 'y' and 20 of the first"),
+        ({"x": np.zeros(20), "y": np.zeros(30)}, {}, "columns of one length, got 20 cells in the first and 30 in 'y'"),
         ({"x": "text", "y": np.zeros(30)}, {}, "must hold columns of values, got str for 'x'"),
         ({"x": 5, "y": np.zeros(30)}, {}, "must hold columns of values, got int for 'x'"),
         ({"x": np.array(5.0), "y": np.zeros(30)}, {}, r"one-dimensional columns, got shape \(\) for 'x'"),

@@ -145,7 +145,7 @@ def test_small_groups_and_rows_without_a_group_are_said(table, monkeypatch):
         condcs.compare_groups(odd, group="month", y="price")
     made = condcs.compare_groups(odd, group="month", y="price", tables=TableOptions(missing="drop"))
     assert made["notes"] == (
-        "3 rows without a value in 'month' were left out.",
+        "Left out for lack of a value in 'month': 3 rows.",
         "Groups of fewer than 10 rows were left out: 'test'.",
     )
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import condcs
+from condcs._inference.propensities import Propensity, warn_if_unreliable
 from condcs._inference.resampling import _chances, combined_evidence
 from condcs._inference.smoothing import Smoother
 from condcs._inference.views import (
@@ -177,6 +178,15 @@ def test_samples_that_hardly_overlap_warn():
     with pytest.warns(OverlapWarning, match="hardly overlap in x"):
         result = condcs.conditional_test(xp, xp[:, 0], xq, xq[:, 0] + rng.normal(size=100), n_resamples=99, rng=0)
     assert result.diagnostics["effective_rows"] < 30
+
+
+def test_an_overlap_worth_one_row_is_told_in_the_singular():
+    """Twenty rows that are of one sample almost surely: 20 p (1 - p) / (1/4) = 1 for p (1 - p) = 1/80."""
+    p = (1 - np.sqrt(0.95)) / 2
+    of_first = np.repeat([p, 1 - p], 10)
+    one_row = Propensity(np.column_stack([of_first, 1 - of_first]), "given", 1.0)
+    with pytest.warns(OverlapWarning, match=r"20 rows tell as much about p\(y\|x\) as 1 row of samples"):
+        warn_if_unreliable(one_row)
 
 
 def _only_x_changes(kind, rng, n=100):

@@ -332,7 +332,7 @@ def test_a_function_that_vanishes():
     K = np.maximum(0, 1 - abs(a - b)[..., 0].astype(float) / 0.5)
     alone = int((~(K @ indicator() > 0).all(axis=1)).sum())
     assert 0 < alone < N + M
-    with pytest.warns(OverlapWarning, match=f"^{alone} of {N + M} rows"):
+    with pytest.warns(OverlapWarning, match=f"^in {alone} of {N + M} rows"):
         found = condcs.conditional_cs(x, YP, xq, YQ, kernel_x=triangle, bandwidth_y=0.8)
     assert found == pytest.approx(dense_conditional_cs(K, L_GAUSSIAN), rel=1e-11)
 

@@ -191,7 +191,7 @@ EYE = np.eye(2)
         ({"weights_q": [1.0, np.inf]}, DataError, r"`weights_q` must be finite"),
         ({"means_q": np.zeros((2, 3))}, ShapeError, r"`means_p` and `means_q` must have the same number of columns"),
         ({"means_q": np.full((2, 2), np.nan)}, DataError, r"`means_q` must be finite"),
-        ({"means_p": np.zeros((0, 2))}, ShapeError, r"`means_p` must have at least 1 rows"),
+        ({"means_p": np.zeros((0, 2))}, ShapeError, r"`means_p` must have at least 1 row,"),
     ],
 )
 def test_bad_parameters_are_named(change, error, message):

@@ -212,7 +212,7 @@ def test_regularization_must_be_positive(regularization):
     [
         ([0.0, 1.0], ShapeError, r"mcmd: `xp` and `at` must have the same number of columns"),
         (np.zeros((2, 3)), ShapeError, r"mcmd: `xp` and `at` must have the same number of columns"),
-        (np.zeros((0, 2)), ShapeError, r"mcmd: `at` must have at least 1 rows"),
+        (np.zeros((0, 2)), ShapeError, r"mcmd: `at` must have at least 1 row,"),
         (np.array([[0.0, np.nan]]), DataError, r"mcmd: `at` must be finite"),
         (None, DataError, r"mcmd: `at` must be an array, got None"),
         (np.zeros((1, 1, 2)), ShapeError, r"mcmd: `at` must have one or two dimensions"),

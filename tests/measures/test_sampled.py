@@ -153,7 +153,7 @@ def test_categories_of_one_sample_alone_add_nothing():
     rng = np.random.default_rng(1)
     yp, yq = rng.normal(size=(2, 2000))
     cp, cq = rng.integers(0, 3, 2000), rng.integers(1, 5, 2000)
-    with pytest.warns(OverlapWarning, match=r"\d+ of 4000 rows") as told:
+    with pytest.warns(OverlapWarning, match=r"\d+ of 4,000 rows") as told:
         found = condcs.conditional_cs(cp, yp, cq, yq, kernel_x="delta", method=COARSE)
     with pytest.warns(OverlapWarning) as as_told:
         exact = condcs.conditional_cs(cp, yp, cq, yq, kernel_x="delta")
@@ -169,9 +169,9 @@ def test_labels_of_one_sample_alone_are_counted_by_rows_not_by_kinds():
     yp, yq = np.arange(30) % 2, np.arange(20) % 2
     weights = {"weights_p": np.where(np.arange(30) < 28, 1.0, 0.0), "weights_q": np.ones(20)}
     labels = {"kernel_x": "delta", "kernel_y": "delta", "method": "sampled"}
-    with pytest.warns(OverlapWarning, match="^7 of 50 rows"):
+    with pytest.warns(OverlapWarning, match="^in 7 of 50 rows"):
         condcs.conditional_cs(xp, yp, xq, yq, **labels)
-    with pytest.warns(OverlapWarning, match="^5 of 50 rows"):
+    with pytest.warns(OverlapWarning, match="^in 5 of 50 rows"):
         condcs.conditional_cs(xp, yp, xq, yq, **labels, **weights)
 
 

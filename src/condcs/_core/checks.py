@@ -13,6 +13,7 @@ import numpy as np
 
 from condcs._core.arrays import AnyArray, Array, Backend, backend_of
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
+from condcs._core.printable import counted
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -476,9 +477,9 @@ def _columns_differ(first: str, first_shape: Any, name: str, shape: Any) -> str:
 
 
 def _too_few_rows(name: str, shape: tuple[int, ...], min_rows: int) -> str:
-    got = "no rows" if shape[0] == 0 else f"{shape[0]} row{'s' if shape[0] > 1 else ''}"
+    least, got = counted(min_rows, "row"), counted(shape[0], "row") if shape[0] else "no rows"
     hint = f" If `{name}` holds one feature per row, pass `{name}.T`." if shape[1] > shape[0] else ""
-    return f"`{name}` must have at least {min_rows} rows, got {got} (shape {shape}). Collect more observations.{hint}"
+    return f"`{name}` must have at least {least}, got {got} (shape {shape}). Collect more observations.{hint}"
 
 
 def _not_finite(parts: Parts, tables: list[Any], names: tuple[str, ...], backend: Backend) -> str:

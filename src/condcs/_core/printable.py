@@ -23,6 +23,17 @@ def harmless(text: str, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def counted(count: int, noun: str) -> str:
+    """Write how many there are of something.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2500, "row")
+    ('1 row', '2,500 rows')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def alike(*values: float, length: float | None = None, signed: bool = False) -> list[str]:
     """Write numbers that belong together, rounded alike: to two digits of the length between them, or three.
 

@@ -19,6 +19,7 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray, LabelArray, RealArray
 from condcs._core.checks import label_type
 from condcs._core.errors import BalanceWarning, DataError, OverlapWarning, ParameterError, ShapeError, warn_caller
+from condcs._core.printable import counted
 from condcs._core.settings import one_blas_thread
 from condcs._inference.anchors import over_rows, total
 from condcs._inference.resampling import combined_evidence
@@ -257,11 +258,11 @@ def warn_if_unreliable(propensity: Propensity) -> None:
         )
     count, clustered = len(propensity.probabilities), propensity.units is not None
     if propensity.effective_rows < min(_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP * count):
-        where, units = ("x and in the size of clusters", "clusters") if clustered else ("x", "rows")
+        where, unit = ("x and in the size of clusters", "cluster") if clustered else ("x", "row")
         warn_caller(
-            f"the samples hardly overlap in {where}: the {count:,} {units} tell as much about p(y|x) as "
-            f"{propensity.effective_rows:.0f} {units} of samples that overlap fully. A large p-value then says little. "
-            "Compare the samples where both have rows, or with fewer inputs.",
+            f"the samples hardly overlap in {where}: {counted(count, unit)} tell as much about p(y|x) as "
+            f"{counted(round(propensity.effective_rows), unit)} of samples that overlap fully. A large p-value then "
+            "says little. Compare the samples where both have rows, or with fewer inputs.",
             OverlapWarning,
         )
 

@@ -12,6 +12,7 @@ import numpy as np
 from condcs._core.arrays import ByValue, FloatArray
 from condcs._core.checks import check_integer, check_rng
 from condcs._core.errors import ParameterError, public
+from condcs._core.printable import counted
 
 
 class ConfidenceInterval(NamedTuple):
@@ -113,7 +114,7 @@ class TestResult(ByValue):
     def __str__(self) -> str:
         """Return the outcome in a few lines; `repr` has all of it."""
         rows = " + ".join(f"{size:,}" for size in self.sizes)
-        draws = f"{self.n_resamples:,} resamples" if self.n_resamples else "in closed form"
+        draws = counted(self.n_resamples, "resample") if self.n_resamples else "in closed form"
         lines = [f"p-value {self.pvalue:.3g}: {rows} rows, null {self.null!r}, {draws}"]
         if np.isfinite(self.divergence):
             lines.append(f"{self.measure} {self.divergence:.3g}, by chance {self.divergence_by_chance:.3g}")
@@ -122,7 +123,7 @@ class TestResult(ByValue):
             lines.append("p-values of single views: " + ", ".join(f"{view} {p:.3g}" for p, view in views))
         if "balance_pvalue" in self.diagnostics:
             effective, balance = self.diagnostics["effective_rows"], self.diagnostics["balance_pvalue"]
-            lines.append(f"overlap in x worth {effective:,.0f} rows, check of balance p = {balance:.3g}")
+            lines.append(f"overlap in x worth {counted(round(effective), 'row')}, check of balance p = {balance:.3g}")
         return "\n".join(lines)
 
     @property

@@ -14,6 +14,7 @@ import numpy as np
 from condcs._core.arrays import NUMPY, Array, ByValue, FloatArray, IntArray, LabelArray, backend_of, logsumexp
 from condcs._core.checks import Groups, as_numpy, check_choice, check_integer, check_rng
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, public, warn_caller
+from condcs._core.printable import counted
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference import anchors
 from condcs._inference.nulls import NULLS, Draw, label_sampler
@@ -282,8 +283,8 @@ class LocalDivergence:
             )
         if absent.any():
             warn_caller(
-                f"{int(absent.sum())} of {len(values)} points have an x that does not occur in both samples; "
-                "there is nothing to compare there, and the witness is NaN.",
+                f"at {int(absent.sum()):,} of {counted(len(values), 'point')} x does not occur in both samples; there "
+                "is nothing to compare, and the witness is NaN.",
                 OverlapWarning,
             )
         return values

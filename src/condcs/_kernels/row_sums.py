@@ -22,6 +22,7 @@ import numpy as np
 from condcs._core.arrays import Array, Backend, FloatArray, IntArray, RealArray, log_weights, logsumexp
 from condcs._core.checks import Groups
 from condcs._core.errors import OverlapWarning, warn_caller
+from condcs._core.printable import counted
 from condcs._core.settings import current_settings
 from condcs._kernels.log_kernels import EXACT_EXPONENT, Condensed, Expanded, LogKernel, Rows, product
 from condcs._parallel.spreading import on_threads
@@ -219,8 +220,8 @@ def warn_of_absent(count: int, n: int) -> None:
     """Say how many of n rows have a category that another group does not have."""
     if count > 0:
         warn_caller(
-            f"{count} of {n} rows have labels in x that another sample does not have; they add nothing to the "
-            "comparison with it.",
+            f"in {count:,} of {counted(n, 'row')} x is a label that another sample does not have; such rows add "
+            "nothing to the comparison with it.",
             OverlapWarning,
         )
 

@@ -107,8 +107,8 @@ def _mixture(inputs: Inputs, side: str, means: Array, covariances: Any, weights:
     values = _as_floats(inputs, name, weights)
     if values.shape != (k,):
         raise ShapeError(
-            f"`{name}` must hold one weight per component, shape ({k},) for the {k} rows of `means_{side}`, got shape "
-            f"{tuple(values.shape)}. Pass a 1-d array of {k} weights."
+            f"`{name}` must hold one weight per component, shape ({k},) to go with `means_{side}` ({k}, {d}), got "
+            f"shape {tuple(values.shape)}. Pass a 1-d array."
         )
     if not inputs.backend.is_traced(values) and not bool(xp.all(values > 0)):
         raise DataError(

@@ -9,6 +9,7 @@ import numpy as np
 
 from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.errors import DataError
+from condcs._core.printable import counted
 from condcs._tables.kinds import Column, Derived, as_day, as_number, derive_inputs, is_missing, label_of, reads
 from condcs._tables.pair import (
     Account,
@@ -106,7 +107,7 @@ def read_groups(source: str | Table, group: Sequence[str], options: ReadOptions)
     notes = []
     without = found.pop(None, None)
     if without is not None and without.seen:
-        notes.append(f"{without.seen:,} rows without a value in {column!r} were left out.")
+        notes.append(f"Left out for lack of a value in {column!r}: {counted(without.seen, 'row')}.")
     order = _ordered([label for label in found if label is not None])
     small = [label for label in order if len(found[label].rows) < FEWEST_ROWS]
     groups = [label for label in order if label not in small]

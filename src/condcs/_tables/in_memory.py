@@ -32,8 +32,8 @@ class TableInMemory:
             _check_column(title, name, column)
             if len(column) != len(self):
                 raise ShapeError(
-                    f"{title} must hold columns of one length, got {len(column):,} rows of {name!r} and {len(self):,} "
-                    "of the first. Rows are observations."
+                    f"{title} must hold columns of one length, got {len(self):,} cells in the first and "
+                    f"{len(column):,} in {name!r}. Rows are observations."
                 )
 
     def __len__(self) -> int:

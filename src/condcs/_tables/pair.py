@@ -14,6 +14,7 @@ import numpy as np
 
 from condcs._core.arrays import ByValue, FloatArray, IntArray
 from condcs._core.errors import DataError, OverlapError, ParameterError
+from condcs._core.printable import counted
 from condcs._tables.kinds import (
     Column,
     Decimal,
@@ -291,9 +292,7 @@ def read_sample(
     sample = sample_rows(batches, len(names), most=options.max_rows, memory=memory, seed=seed, may_lack=may_lack or 0)
     check_gaps(table.title, names, sample, options, as_values=may_lack is not None)
     if len(sample.rows) < FEWEST_ROWS:
-        whole = f"{sample.seen:,} row{'' if sample.seen == 1 else 's'}" + (
-            f", {sample.gaps:,} of them with missing values" if sample.gaps else ""
-        )
+        whole = counted(sample.seen, "row") + (f", {sample.gaps:,} with missing values" if sample.gaps else "")
         raise DataError(f"{table.title} must have at least {FEWEST_ROWS} rows to compare, got {whole}. Collect more.")
     return sample
 
@@ -333,7 +332,7 @@ def check_gaps(
         as_value = "let gaps count as values with tables=TableOptions(missing='as-value'), "
         raise DataError(
             f"{title} must have no missing or infinite values in the columns compared, got {sample.gaps:,} of "
-            f"{sample.seen:,} rows with one: {told}. Drop such rows with tables=TableOptions(missing='drop'), "
+            f"{counted(sample.seen, 'row')} with one: {told}. Drop such rows with tables=TableOptions(missing='drop'), "
             f"{as_value if as_values else ''}or fill them in first."
         )
 

@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol, TextIO, cast, get_args
 
 from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import DataError
+from condcs._core.printable import counted
 from condcs._tables.kinds import Decimal, gap_marks
 
 Format = Literal["csv", "jsonl", "parquet", "arrow", "xlsx"]
@@ -410,8 +411,8 @@ class CsvTable:
             if row:
                 if len(row) != width:
                     raise RowError(
-                        f"{self.title} must have {width} cells in every row, got {len(row)} in line {start}. "
-                        "Quote cells that hold the separator, or correct the line."
+                        f"{self.title} must have {counted(width, 'cell')} in every row, got {len(row)} in line {start}."
+                        " Quote cells that hold the separator, or correct the line."
                     )
                 yield start, [row[c] for c in columns], self._lines.characters
             start = self._lines.number + 1

@@ -13,6 +13,7 @@ import numpy as np
 from condcs._core.arrays import Array, BoolArray, ByValue, FloatArray, IntArray
 from condcs._core.checks import check_alpha, check_rng
 from condcs._core.errors import MissingPartnerError, ParameterError, public
+from condcs._core.printable import counted
 from condcs._core.settings import config_context
 from condcs.causal._influence_measures import Measure
 from condcs.causal._link_tests import LinkTests, Null, joined_tests, run_link_tests
@@ -164,7 +165,7 @@ class CausalGraph(ByValue):
         """Say how links were tested, and on how much."""
         drawn = self.null_distributions.shape[-1]
         more = " and more" if " and " in self.null else ""
-        return f"{self.null} null on {self.window:,} rows{more}" + (f", {drawn:,} resamples" if drawn else "")
+        return f"{self.null} null on {self.window:,} rows{more}" + (f", {counted(drawn, 'resample')}" if drawn else "")
 
     def embedding_words(self) -> str:
         """Say lag and order, for each target if they differ."""

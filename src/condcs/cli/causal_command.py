@@ -17,6 +17,7 @@ from rich.table import Table as PrintedTable
 from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_alpha, check_integer
 from condcs._core.errors import DataError, ParameterError
+from condcs._core.printable import counted
 from condcs._tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, reads, remedy
 from condcs._tables.pair import MOST_COLUMNS, refuse_columns, select_columns
 from condcs._tables.sources import FileOptions, Table, open_table
@@ -76,11 +77,10 @@ class SeriesTable:
             verbs = ("counts", "is") if len(self.counters) == 1 else ("count", "are")
             words += f"; {', '.join(map(repr, self.counters))} only {verbs[0]} them and {verbs[1]} left out"
         if self.holes:
-            many = "hole" if self.holes == 1 else "holes"
-            words += f"; {self.holes:,} {many} in time, {self.absent:,} times absent"
+            words += f"; {counted(self.holes, 'hole')} in time, {counted(self.absent, 'time')} absent"
         lacking = int(np.isnan(self.values).sum()) - self.absent * len(self.names) - sum(self.missing)
         if lacking:
-            words += f"; {lacking:,} times absent of some of the series"
+            words += f"; {counted(lacking, 'time')} absent of some of the series"
         if any(self.missing):
             words += f"; {self.missing_words()}"
         return words + "."
@@ -91,7 +91,7 @@ class SeriesTable:
         place = (
             f"{'most ' if np.count_nonzero(self.missing) > 1 else ''}in {self.names[int(np.argmax(self.missing))]!r}"
         )
-        return f"{count:,} missing {'value' if count == 1 else 'values'}, {place}"
+        return f"{counted(count, 'missing value')}, {place}"
 
 
 @dataclass(frozen=True)
@@ -280,13 +280,13 @@ def _checked(table: SeriesTable, options: SeriesOptions) -> SeriesTable:
     if columns < 2 or not rows:
         raise DataError(
             f"{table.title} must hold at least two series of numbers and a row per time, got {columns} series and "
-            f"{rows} time(s). Give a table with a header and one series per column, or see --layout."
+            f"{counted(rows, 'time')}. Give a table with a header and one series per column, or see --layout."
         )
     if rows <= columns:
         other = "columns" if options.layout == "rows" else "rows"
         raise DataError(
-            f"{table.title} must have more times than series, got {rows} times of {columns} series. If a series is one "
-            f"of its {other}, pass --layout {other}; else choose some series with --columns."
+            f"{table.title} must have more times than series, got {counted(rows, 'time')} of {columns} series. If a "
+            f"series is one of its {other}, pass --layout {other}; else choose some series with --columns."
         )
     constant = [
         name

@@ -13,6 +13,7 @@ import numpy as np
 
 from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.errors import CondcsError, DataError, ShapeError
+from condcs._core.printable import counted
 from condcs._tables.kinds import as_day, as_number, gap_marks, is_missing, label_of, reads
 from condcs._tables.sources import FileOptions, open_table
 from condcs.causal._series import grid_places, on_grid
@@ -109,7 +110,7 @@ class SeriesFile:
         if self.channels > 1:
             words += f", {self.channels:,} channels"
         gaps = sum(int(np.isnan(series).sum()) for series in self.X)
-        parts = [words, self.how, f"{gaps:,} value{'s' * (gaps > 1)} missing" if gaps else ""]
+        parts = [words, self.how, f"{counted(gaps, 'value')} missing" if gaps else ""]
         return "; ".join(part for part in parts if part)
 
 

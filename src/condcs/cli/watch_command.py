@@ -27,6 +27,7 @@ import typer
 from condcs._core.checks import check_positive
 from condcs._core.errors import CondcsError, CondcsWarning, DataError
 from condcs._core.files import InUseError, atomic_write, locked, remove_parts, sealed, unsealed, writing
+from condcs._core.printable import counted
 from condcs._tables.kinds import Column, is_missing, label_of
 from condcs._tables.pair import ReadOptions, choose_x_and_y, read_sample, tell_columns
 from condcs._tables.sources import Format, Row, RowError, Table, open_table
@@ -399,9 +400,8 @@ def _account(watcher: Watcher) -> str:
     if len(parts) > 1:
         parts = [", ".join(parts[:-1]), parts[-1]]
     left = f", {' and '.join(parts)} dropped" if parts else ""
-    unknown = f" {outside:,} rows with inputs unlike those of the reference were not watched." if outside else ""
-    alarms = "1 alarm" if watcher.alarms == 1 else f"{watcher.alarms:,} alarms"
-    return f"{watcher.rows:,} rows{left}, {alarms}.{unknown}"
+    unknown = f" Not watched: {counted(outside, 'row')} with inputs unlike those of the reference." if outside else ""
+    return f"{counted(watcher.rows, 'row')}{left}, {counted(watcher.alarms, 'alarm')}.{unknown}"
 
 
 def _begin(

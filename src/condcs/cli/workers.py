@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from condcs._core.printable import counted
 from condcs._parallel.dask_cluster import dask_cluster
 from condcs.cli.terminal import Terminal, foreign
 
@@ -36,7 +37,7 @@ def on_workers(address: str | None) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(_no_messages_of_dask())
         workers = stack.enter_context(dask_cluster(address))
-        threads = "1 thread" if workers.count == 1 else f"{workers.count} threads"
+        threads = counted(workers.count, "thread")
         Terminal(stderr=True).print(f"[dim]{threads} of Dask workers at {foreign(address)}[/dim]")
         yield
 

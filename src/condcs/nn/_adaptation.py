@@ -429,8 +429,8 @@ class Training:
         adapter.best_epoch_ = self.epoch if adapter.stopping.monitor == "last" else self.best_epoch
         if self.collapsed:
             warn_caller(
-                f"{self.collapsed} batches had features without any spread, so that no bandwidth could be found; they "
-                "were not aligned. Pass a number as bandwidth, or a smaller weight or learning rate.",
+                f"features had no spread in {self.collapsed:,} of the batches, so that no bandwidth could be found; "
+                "these were not aligned. Pass a number as bandwidth, or a smaller weight or learning rate.",
                 CondcsWarning,
             )
 

@@ -20,6 +20,7 @@ from torch import Tensor
 from condcs._core.arrays import Backend, log_weights
 from condcs._core.checks import check_choice
 from condcs._core.errors import BandwidthError, DataError, ParameterError, ShapeError
+from condcs._core.printable import counted
 from condcs._kernels.bandwidths import median_widths
 from condcs._kernels.log_kernels import EXACT_EXPONENT
 from condcs._measures.formulas import conditional_terms, pooled_terms
@@ -306,12 +307,13 @@ def _check_sizes(name: str, table: Tensor, rows: int | None, columns: int | None
         raise ShapeError(f"`{name}` must have at least one column, got shape {tuple(table.shape)}. Pass the features.")
     if rows is not None and table.shape[0] != rows:
         raise ShapeError(
-            f"`{name}` must have {rows} rows, one for each row of the other argument, got {table.shape[0]}. "
+            f"`{name}` must have {counted(rows, 'row')}, one for each row of the other argument, got {table.shape[0]}. "
             "Row i of one belongs to row i of the other."
         )
     if columns is not None and table.shape[1] != columns:
         raise ShapeError(
-            f"`{name}` must have {columns} columns like the other sample, got {table.shape[1]}. Rows are observations."
+            f"`{name}` must have {counted(columns, 'column')} like the other sample, got {table.shape[1]}. "
+            "Rows are observations."
         )
 
 

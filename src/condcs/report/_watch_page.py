@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import FloatArray
+from condcs._core.printable import counted
 from condcs.drift import Alarm
 from condcs.report._page import Page, drawing
 
@@ -88,7 +89,7 @@ def watch_page(
         page.section("The stream")
         page.figure(
             draw_stream(history, alarms, float(about["run_length"])),
-            f"Residuals and evidence by row, with {len(alarms)} {'alarm' if len(alarms) == 1 else 'alarms'}.",
+            f"Residuals and evidence by row, with {counted(len(alarms), 'alarm')}.",
             "Above: mean residual of the first response, in units of its spread at the same inputs, with two standard "
             "errors. Below: evidence for a change; an alarm is raised at the dashed line. Red lines are alarms, red "
             "areas the ranges in which the changes began; in grey areas a new reference was learned.",
