@@ -1,11 +1,14 @@
 """The tests as a user meets them: results, seeds, options, bad input."""
 
+import warnings
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 import condcs
-from condcs._core.errors import CondcsError, ParameterError, ShapeError
+from condcs._core.errors import BandwidthWarning, CondcsError, ParameterError, ShapeError
 from condcs._inference.nulls import local_permutations
 from condcs._measures.registry import MEASURES
 
@@ -367,3 +370,27 @@ def test_a_result_prints_as_a_summary():
     ]
     plain = condcs.TestResult(1.0, 0.5, np.zeros(0), "conditional_cs", "signs", (4,))
     assert str(plain) == "p-value 0.5: 4 rows, null 'signs', in closed form"
+
+
+@pytest.mark.parametrize(
+    "call", [partial(condcs.conditional_test, n_resamples=19, rng=0), condcs.witness], ids=["test", "witness"]
+)
+@pytest.mark.parametrize("what", ["constant response", "ties in x", "ties in both"])
+def test_a_bandwidth_was_warned_of_twice(call, what):
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(2, 80, 1))
+    if what != "constant response":
+        x = (x > 1.3).astype(float)
+    y = np.ones_like(y) if what == "constant response" else (y > 1.3) * 1.0 if what == "ties in both" else y
+    with pytest.warns(BandwidthWarning) as told:
+        call(x[:40], y[:40], x[40:], y[40:], bandwidth_x="median")
+    assert len(told) == len({str(warning.message) for warning in told}) == (2 if what == "ties in both" else 1)
+
+
+def test_a_rule_for_the_response_warned_of_ties_that_the_regression_on_x_had_removed():
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(80, 1)), (rng.normal(size=80) > 1.3) * 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        condcs.conditional_test(x[:40], y[:40], x[40:], y[40:], n_resamples=19, rng=0)
+        condcs.witness(x[:40], y[:40], x[40:], y[40:])

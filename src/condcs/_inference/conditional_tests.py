@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -40,6 +40,8 @@ from condcs._inference.views import (
     Contrasts,
     Response,
     adjusted_response,
+    after_adjustment,
+    before_adjustment,
     sample_contrasts,
     view_weights,
 )
@@ -51,6 +53,7 @@ from condcs._inference.weights_and_clusters import (
     with_common_unit,
 )
 from condcs._kernels.row_sums import warn_of_absent
+from condcs._measures.inputs import ConditionalProblem
 from condcs._parallel.spreading import Shared, on_threads
 
 Null = Literal["propensity", "permutation", "local"]
@@ -291,7 +294,8 @@ def _every_view(
     rng: np.random.Generator,
 ) -> EveryView:
     """Adjust the response for x, estimate P(sample | x), and make the views of both."""
-    pool = tested.pool(x_parts, y_parts, rows.weights)
+    kernels = before_adjustment(tested.options) if tested.measure.gram else tested.options
+    pool = replace(tested, options=kernels).pool(x_parts, y_parts, rows.weights)
     _warn_of_absent_labels(pool)
     x, y = pooled_variables(pool)
     values, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))
@@ -322,6 +326,8 @@ def _every_view(
         known = Smoother(inputs, (*x.labels, False), clusters)
         found = chosen_propensity(propensity, inputs, known, clusters, pool.labels, len(pool.sizes), rng)
     if not all(y.labels):
+        if isinstance(pool.problem, ConditionalProblem):
+            tested = replace(tested, options=after_adjustment(tested.options, pool.problem.x))
         pool = tested.pool(x_parts, _split(response.adjusted, y_parts, y.sizes), rows.weights)
     contrasts = weighted_units(sample_contrasts(response, smoother, found.of_rows), weights, clusters)
     return EveryView(anchored_pool(pool.with_weights(weights), rng), contrasts, found, anchors)

@@ -27,10 +27,11 @@ expected varies less; what is tames functions with heavy tails.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,7 @@ from condcs._inference.propensities import Surprises
 from condcs._inference.smoothing import Smoother, in_deviations, median_square, normal_scores, squared_distances
 from condcs._kernels.log_kernels import pivoted_cholesky
 from condcs._kernels.row_sums import exp_in_place
+from condcs._measures.inputs import KernelVariable
 
 WEIGHTS = {"linear": 6.0, "spread": 2.0, "shape": 2.0, "amplitude": 0.5, "spread along x": 0.5}
 """How much a view counts in the combination, 1 if not said. Changes of the spread and of the shape are seen by one view
@@ -106,6 +108,17 @@ def view_weights(names: Sequence[str]) -> FloatArray:
     mean = np.array([name == "mean" for name in names])
     weights[mean] = MEAN_SHARE / (1 - MEAN_SHARE) * weights[~mean].sum()
     return weights
+
+
+def before_adjustment(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of kernels for a response that is still to be adjusted: a rule looks at what is left of it."""
+    by_rule = isinstance(options.get("bandwidth_y", "median"), str)
+    return {**options, "bandwidth_y": 1.0} if by_rule else {**options}
+
+
+def after_adjustment(options: Mapping[str, Any], x: KernelVariable) -> dict[str, Any]:
+    """Return options of kernels for an adjusted response: x keeps the bandwidths that it has."""
+    return {**options} if x.widths is None else {**options, "bandwidth_x": np.nan_to_num(x.widths, nan=1.0)}
 
 
 def adjusted_values(y: FloatArray, labels: Sequence[bool], smoother: Smoother) -> FloatArray | None:

@@ -21,7 +21,7 @@ from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.propensities import chosen_propensity
 from condcs._inference.results import check_level
 from condcs._inference.smoothing import Smoother
-from condcs._inference.views import adjusted_values
+from condcs._inference.views import adjusted_values, after_adjustment, before_adjustment
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, LogKernel, pivoted_cholesky
 from condcs._measures.inputs import conditional_problem, kernel_with_points
@@ -167,7 +167,8 @@ def witness(
         "bandwidth_y": bandwidth_y,
     }
     weight_parts = [("weights_p", weights_p), ("weights_q", weights_q)]
-    problem = conditional_problem(x_parts, [("yp", yp), ("yq", yq)], weight_parts, **options)
+    first = before_adjustment(options) if adjust else options
+    problem = conditional_problem(x_parts, [("yp", yp), ("yq", yq)], weight_parts, **first)
     variable, kernel, n = problem.x.variable, problem.x.kernel, problem.groups.n
     values = np.asarray(variable.values, np.float64)
     labels = np.repeat(np.arange(2), problem.groups.sizes)
@@ -177,7 +178,7 @@ def witness(
         adjusted = adjusted_values(np.asarray(y.values, np.float64), y.labels, smoother)
         if adjusted is not None:
             y_parts = [("yp", adjusted[labels == 0]), ("yq", adjusted[labels == 1])]
-            problem = conditional_problem(x_parts, y_parts, weight_parts, **options)
+            problem = conditional_problem(x_parts, y_parts, weight_parts, **after_adjustment(options, problem.x))
     points = np.arange(n)
     if at is not None:
         variable, kernel = kernel_with_points(problem, [*x_parts, ("at", at)])
