@@ -3,6 +3,7 @@
 from unittest import SkipTest
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
@@ -11,6 +12,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import condcs
 from condcs.adapters import ConditionalShiftTest
 from condcs.datasets import make_local_shift
+from condcs.exceptions import DataError
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -96,3 +98,31 @@ def test_a_propensity_of_ones_own():
         data.xp, data.yp, data.xq, data.yq, propensity=model, bandwidth="median", n_resamples=39, rng=0
     )
     assert monitor.test(data.xq, data.yq.ravel()).pvalue == theirs.pvalue
+
+
+@pytest.mark.parametrize("kind", ["text", "category", "date"])
+def test_text_among_the_inputs_was_a_message_of_scikit_learn_or_named_arguments_of_another_function(kind):
+    rng = np.random.default_rng(0)
+    good = pd.DataFrame({"age": rng.normal(size=20), "town": rng.normal(size=20)})
+    text = pd.Series(rng.choice(["Rome", "Oslo"], 20))
+    towns = {
+        "text": text,
+        "category": text.astype("category"),
+        "date": pd.Series(pd.date_range("2026-01-01", periods=20)),
+    }
+    y, monitor = good["age"], ConditionalShiftTest(n_resamples=9).fit(good, good["age"])
+    for call in (ConditionalShiftTest().fit, monitor.test, monitor.score):
+        with pytest.raises(
+            DataError, match=rf"^{call.__name__}: `X` must hold numbers, got labels in column 'town' .*Enc"
+        ):
+            call(good.assign(town=towns[kind]), y)
+
+
+def test_labels_and_numbers_must_not_be_mixed():
+    X, y = labelled(30, 1)
+    with pytest.raises(
+        DataError, match=r"^test: `y` must hold labels like those of the reference \(e.g. no\), got numb"
+    ):
+        ConditionalShiftTest().fit(X, y).test(X, X[:, 0])
+    with pytest.raises(DataError, match=r"^test: `y` must hold numbers, got labels in column 'y' \(e.g. '(yes|no)'\)"):
+        ConditionalShiftTest().fit(X, X[:, 0]).test(X, y)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.exceptions import DTypePromotionError
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condcs._core.arrays import Array
-from condcs._core.errors import ParameterError
+from condcs._core.errors import DataError, ParameterError, public
 from condcs._inference.conditional_tests import Null, conditional_test
 from condcs._inference.results import TestResult
+from condcs._measures.inputs import Inputs
 from condcs._measures.registry import MeasureName, measure_named
 
 
@@ -88,13 +90,14 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         return tags
 
+    @public
     def fit(self, X: Array, y: Array) -> ConditionalShiftTest:
         """Keep the reference sample."""
         self.classes_ = np.unique(np.asarray(y)) if _holds_labels(y) else None
-        y = self._codes(y)
-        self.X_, self.y_ = validate_data(self, X, y, multi_output=True, y_numeric=True, ensure_min_samples=2)
+        self.X_, self.y_ = self._validated(X, y, ensure_min_samples=2)
         return self
 
+    @public
     def test(self, X: Array, y: Array) -> TestResult:
         """Test the null hypothesis that p(y|X) is that of the reference sample."""
         X, y = self._checked(X, y)
@@ -121,6 +124,7 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
         """Return whether the test rejects the hypothesis that the relation is unchanged, at level `alpha`."""
         return bool(self.test(X, y).pvalue <= self.alpha)
 
+    @public
     def score(self, X: Array, y: Array) -> float:
         """Return minus the divergence from the reference sample: higher is more similar. Nothing is resampled."""
         X, y = self._checked(X, y)
@@ -133,8 +137,21 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Array, y: Array) -> tuple[Any, Any]:
         check_is_fitted(self)
-        y = self._codes(y)
-        checked: tuple[Any, Any] = validate_data(self, X, y, reset=False, multi_output=True, y_numeric=True)
+        return self._validated(X, y, reset=False)
+
+    def _validated(self, X: Array, y: Array, **options: Any) -> tuple[Any, Any]:
+        """Check both as scikit-learn does; where it cannot read text or dates, say which column holds them."""
+        codes = self._codes(y)
+        try:
+            checked: tuple[Any, Any] = validate_data(self, X, codes, multi_output=True, y_numeric=True, **options)
+        except (ValueError, DTypePromotionError):
+            _check_numbers("X", X)
+            _check_numbers("y", codes)
+            raise
+        # Categories of pandas, and labels as y, are let through as they are.
+        if any(values.dtype.kind in "OUS" for values in checked):
+            _check_numbers("X", X)
+            _check_numbers("y", codes)
         return checked
 
     def _codes(self, y: Array) -> Array:
@@ -147,9 +164,21 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
                 "measure='conditional_cs'."
             )
         labels = np.asarray(y)
+        if self.classes_.dtype.kind != "b" and not _holds_labels(y):
+            raise DataError(
+                f"`y` must hold labels like those of the reference (e.g. {self.classes_.flat[0]!s}), got numbers. Pass "
+                "labels, or fit the reference with numbers."
+            )
         known = [*self.classes_, *np.setdiff1d(labels, self.classes_)]
         places = {label: float(place) for place, label in enumerate(known)}
         return np.vectorize(places.__getitem__, otypes=[float])(labels)
+
+
+def _check_numbers(name: str, given: Any) -> None:
+    """Name the column of an argument that holds text or dates, if there is one."""
+    values = np.asarray(given)
+    if values.ndim and values.dtype.kind in "OUSM":
+        Inputs.of(given).numbers([(name, given)], stem=name, min_rows=1)
 
 
 def _holds_labels(y: Any) -> bool:
