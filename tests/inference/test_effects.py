@@ -61,6 +61,15 @@ def test_where_nothing_changed_the_lower_bound_is_zero():
     assert above <= 5
 
 
+@pytest.mark.parametrize("shift", [0.0, 0.5])
+def test_a_root_mean_square_was_below_the_average_change(shift):
+    for seed in range(5):
+        rng = np.random.default_rng([8, seed])
+        xp, xq = samples(rng, 60)
+        found = effect_of(xp, xp[:, 0] + rng.normal(size=60), xq, xq[:, 0] + rng.normal(size=60) + shift)
+        assert abs(found.average.value) <= found.size.value <= found.size.high
+
+
 def test_a_change_without_a_mean_is_a_change_all_the_same():
     """A slope that turns: on average nothing, in root mean square its size; here sqrt(2) at the least in each input."""
     rng = np.random.default_rng(3)

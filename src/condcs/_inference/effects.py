@@ -379,7 +379,8 @@ class Effect:
     name : str
         The response.
     size : Estimate
-        Root mean square of the difference between the means of y given x: in units of y, or in shares for labels.
+        Root mean square of the difference between the means of y given x: in units of y, or in shares for labels;
+        not less than the size of `average`.
     average : Estimate, optional
         Mean of that difference, with its sign; none for labels of more than two kinds.
     spread : Spread, optional
@@ -457,7 +458,8 @@ def measure_effect(
         error = float((means.redrawn[2] - means.redrawn[1]).std())
         average = in_units(around(mean, z * error), unit)
         low = max(low, abs(mean) - stricter * error)
-        value = max(value, np.sqrt(max(mean**2 - error**2, 0.0)))
+        # No root mean square is below its mean: nor is the estimate of it, though chance adds to that of the mean.
+        value, high = max(value, abs(mean)), max(high, abs(mean))
     high = max(high, low)
     spread = None
     if numeric:
