@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -16,6 +17,7 @@ pytest.importorskip("matplotlib")
 from typer.testing import CliRunner
 
 from condcs.cli.app import app
+from condcs_reproduction import fig3, table1, table7, table9
 from condcs_reproduction.series_clustering import is_present
 
 NEEDS_DATA = {"table4": "robot_lp2", "table5": "robot_lp2", "table8": "coffee", "fig9": "temperature"}
@@ -30,6 +32,12 @@ def reproduce(*arguments):
 def results(tmp_path_factory):
     """One folder for the quick versions: fig4 and table5 show the trials of other tables, which need not run again."""
     return tmp_path_factory.mktemp("results")
+
+
+def test_labels_speak_of_bandwidths():
+    """They said widths, of kernels."""
+    shown = [*table1.DETECTORS, *fig3.VARIANTS, *table7.VARIANTS, *table9.ROWS.values()]
+    assert not [words for words in shown if re.search(r"\bwidth", words)]
 
 
 def test_without_a_name_all_are_listed():

@@ -24,7 +24,7 @@ STEPS = 20_000
 """Longest run."""
 
 SPACING = 0.1
-"""Distance of neighbouring cells as the kernel sees it: one kernel width."""
+"""Distance of neighbouring cells as the kernel sees it: one bandwidth."""
 
 NOWHERE = -1.0
 

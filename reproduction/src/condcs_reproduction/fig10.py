@@ -78,8 +78,8 @@ def summarise(experiment: Experiment, results: Results) -> Report:
     notes = [
         f"Subjects {p['subjects'][0]} (source) and {p['subjects'][1]} (target) of the covariances of table7; alpha "
         f"{p['alpha']:g}, {p['epochs']} epochs, Adam {p['learning_rate']:g}. Divergences of the last layer, rows of "
-        "length 1, width 1, all rows; mean ± standard error over seeds. Target labels only colour the picture and give "
-        "the accuracy.",
+        "length 1, bandwidth 1, all rows; mean ± standard error over seeds. Target labels only colour the picture and "
+        "give the accuracy.",
         "The upper picture is the paper's framework; its figure has no numbers.",
     ]
     return Report(

@@ -21,7 +21,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "(CS)², corrected": {},
     "(CS)², corrected, one window": {"n_windows": 1},
     "(CS)², as printed": {"form": "paper", "n_windows": 1},
-    "(CS)², corrected, median width": {"bandwidth": "median", "n_windows": 1},
+    "(CS)², corrected, median bandwidth": {"bandwidth": "median", "n_windows": 1},
     "(CS)², corrected, given the others": {"conditional": True},
     "linear Granger": {"measure": "linear_granger", "n_windows": 1},
     "kernel Granger": {"measure": "kernel_granger", "n_windows": 1},
@@ -52,7 +52,12 @@ PAPER = {
     variant: 1.0
     for variant in VARIANTS
     if variant
-    not in ("(CS)², defaults", "linear Granger", "(CS)², corrected, median width", "(CS)², corrected, given the others")
+    not in (
+        "(CS)², defaults",
+        "linear Granger",
+        "(CS)², corrected, median bandwidth",
+        "(CS)², corrected, given the others",
+    )
 }
 """The text: KGC, TE and (CS)² detect all direct links; the false-positive rates stand in a picture only."""
 

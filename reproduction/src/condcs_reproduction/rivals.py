@@ -104,7 +104,7 @@ def rcit(a: FloatArray, b: FloatArray, given: FloatArray, rng: np.random.Generat
 
 
 def kci(a: FloatArray, b: FloatArray, given: FloatArray, rng: np.random.Generator) -> float:
-    """Kernel conditional independence test (Zhang, Peters, Janzing, Schölkopf 2011), its widths and ridge.
+    """Kernel conditional independence test (Zhang, Peters, Janzing, Schölkopf 2011), its bandwidths and ridge.
 
     The trace of the product of two Gram matrices that were residualised on `given`; a gamma distribution with the mean
     and the variance of the weighted sum of chi-squared variables, whose weights are the eigenvalues of their entrywise
@@ -277,7 +277,7 @@ def _bumps(x: FloatArray, centres: FloatArray, width: float) -> FloatArray:
 
 
 def _fourier(values: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
-    """Random Fourier features of a Gaussian kernel with the median width of at most 500 rows; standardised."""
+    """Random Fourier features of a Gaussian kernel with the median bandwidth of at most 500 rows; standardised."""
     # Spread over all rows: the first ones are of one sample.
     distances = pdist(values[:: -(-len(values) // 500)])
     width = np.median(distances[distances > 0])

@@ -29,13 +29,13 @@ only for bounded x: faithfulness is judged there."""
 
 DETECTORS = {
     "conditional KL": ("conditional_kl", None),
-    "conditional MMD, median widths": ("conditional_mmd", "median"),
-    "conditional MMD, Silverman widths": ("conditional_mmd", "silverman"),
+    "conditional MMD, median bandwidths": ("conditional_mmd", "median"),
+    "conditional MMD, Silverman bandwidths": ("conditional_mmd", "silverman"),
     "conditional Bregman": ("conditional_bregman", None),
-    "conditional CS, median widths": ("conditional_cs", "median"),
-    "conditional CS, Silverman widths": ("conditional_cs", "silverman"),
+    "conditional CS, median bandwidths": ("conditional_cs", "median"),
+    "conditional CS, Silverman bandwidths": ("conditional_cs", "silverman"),
 }
-"""Measures and width rules whose power to see a change is measured."""
+"""Measures and bandwidth rules whose power to see a change is measured."""
 
 PAPER: dict[str, dict[str, Any]] = {
     "conditional_kl": {"cost": "kN log N", "n": 1, "d": None, "gradient": "no", "faithful": "yes"},
@@ -76,7 +76,7 @@ def _time(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     yp, yq = rng.normal(size=(2, sizes["n"], 1))
     measure = measure_named(arguments["measure"])
     measure(xp[:20], yp[:20], xq[:20], yq[:20])  # compiles and loads what is compiled and loaded once
-    # The width is part of none of the costs compared, and its own cost is the same for all.
+    # The bandwidth is part of none of the costs compared, and its own cost is the same for all.
     options = {"bandwidth_x": math.sqrt(2 * sizes["d"]), "bandwidth_y": math.sqrt(2)} if measure.gram else {}
     times = []
     for _ in range(parameters["timing_tries"]):
@@ -200,7 +200,7 @@ def _faithful_cell(experiment: Experiment, results: Results, measure: str) -> Ce
             worst[rule or ""] = min(r for r in rates if r is not None)
     if not worst:
         return MISSING
-    # Faithful is what sees every change at some width: a kernel wider than the detail hides it.
+    # Faithful is what sees every change at some bandwidth: a kernel wider than the detail hides it.
     rule = max(worst, key=lambda r: worst[r])
     ours = "yes" if worst[rule] >= experiment.parameters["seen_from"] else "no"
     paper = PAPER[measure]["faithful"]
@@ -235,7 +235,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         "mean and variance; share of seeds with D above 95% of its values on unchanged pairs.",
         "Unbounded x: the conditional CS divergence integrates over all x, and narrow kernels leave it to lone rows of "
         "the tails. Faithfulness is judged on bounded x.",
-        f"Sees all changes: every detection rate is at least {p['seen_from']}, at one of the width rules. That is "
+        f"Sees all changes: every detection rate is at least {p['seen_from']}, at one of the bandwidth rules. That is "
         "what finite samples can show of faithfulness, not a proof.",
     ]
     columns = ["growth in n", "growth in d", "gradient", "sees all changes"]
@@ -274,7 +274,7 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
         hatch = "////" if rule == "silverman" else None
         style = {"color": colours[measure], "hatch": hatch, "edgecolor": "white", "linewidth": 0}
         axes[2].bar(np.arange(3) + (k - 2.5) * width, rates, width * 0.92, **style)
-    axes[2].bar([0], [0], color="#a0aec0", hatch="////", edgecolor="white", label="Silverman widths")
+    axes[2].bar([0], [0], color="#a0aec0", hatch="////", edgecolor="white", label="Silverman bandwidths")
     axes[2].legend(loc="lower left", bbox_to_anchor=(0, 0.99), frameon=False, fontsize=8)
     axes[2].axhline(0.05, color="black", lw=0.8, ls=":")
     axes[2].set_xticks(range(3), CHANGES)

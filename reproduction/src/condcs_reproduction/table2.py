@@ -89,7 +89,7 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
 
 
 def _widths(measure: str) -> dict[str, Any]:
-    """Return the paper's widths, the median distance over the columns as they are."""
+    """Return the paper's bandwidths, the median distance over the columns as they are."""
     return {"bandwidth": "joint_median"} if measure_named(measure).gram else {}
 
 

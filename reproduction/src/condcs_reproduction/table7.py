@@ -27,7 +27,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "DAN, last layer": {"method": "dan", "loss_options": {"layers": "last"}},
     "DJP-MMD, as described": {"method": "djp_mmd", "loss_options": {"form": "paper"}},
     "CS, p(z) alone": {"method": "cs", "loss_options": {"conditional": 0.0}},
-    "CS, adaptive width": {"method": "cs", "loss_options": {"bandwidth": "mean", "normalize": False}},
+    "CS, adaptive bandwidth": {"method": "cs", "loss_options": {"bandwidth": "mean", "normalize": False}},
 }
 """Other readings and parts of the methods; on the covariances only."""
 

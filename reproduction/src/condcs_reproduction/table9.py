@@ -20,7 +20,7 @@ ROWS = {
     "learning_rate": "learning rate α",
     "epsilon": "ε of Q-learning",
     "rollout_steps": "steps between updates of MaxEnt's density",
-    "bandwidth": "kernel width",
+    "bandwidth": "bandwidth",
     "buffer": "transitions in the buffer",
     "initial_value": "initial value of DTG and the control",
     "merge_radius": "merge radius of the dictionary",
@@ -38,7 +38,7 @@ PAPER = {
     "buffer": 2000,
     "initial_value": 0.0,
 }
-"""Table 9, and the appendix for width, buffer and initial value. The text has ε = 0.5 for mountain car and maze."""
+"""Table 9, and the appendix for bandwidth, buffer and initial value. The text has ε = 0.5 for mountain car and maze."""
 
 _SOURCE = {"epsilon": "q-learning", "rollout_steps": "maxent", "bins": "maxent"}
 
@@ -70,7 +70,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         "The paper prints one set for all environments, and ε = 0.5 in the text where its table has 0.1. Those in "
         "force are the ones with which its step counts were met (`condcs reproduce table6`); what the algorithm does "
         "as printed, from the initial value 0, is shown by `python -m benchmarks explore`.",
-        "States are scaled to the unit range (cells of the maze lie one kernel width apart), actions are -1, 0, 1, "
+        "States are scaled to the unit range (cells of the maze lie one bandwidth apart), actions are -1, 0, 1, "
         "torques from -1 to 1, and unit vectors.",
     ]
     grid = Grid("Hyper-parameters", "hyper-parameter", ENVIRONMENTS, cells)

@@ -15,6 +15,7 @@ import numpy as np
 from condcs._core.arrays import NUMPY, FloatArray, IntArray
 from condcs._core.checks import Groups, Variable, check_options
 from condcs._core.errors import DataError, ParameterError, ShapeError, public
+from condcs._core.printable import counted
 from condcs._kernels.bandwidths import Bandwidth, median_rows
 from condcs._kernels.log_kernels import KernelOption, check_kernel, log_kernel
 from condcs._kernels.row_chunks import RowChunk, RowKernels, rounded_centre
@@ -491,7 +492,9 @@ def _table(columns: list[Any]) -> Any:
 
 def _common_length(name: str, arrays: tuple[Any, ...], reader: _Reader) -> int:
     if len(arrays) - len(reader.variables) not in (0, 1):
-        raise ShapeError(f"`{name}` must be {reader.expected}, got {len(arrays)} entries. Put the arrays in one tuple.")
+        raise ShapeError(
+            f"`{name}` must be {reader.expected}, got {counted(len(arrays), 'array')}. Put them in a tuple."
+        )
     lengths = [a.shape[0] for a in arrays]
     if any(np.isnan(n) for n in lengths):
         raise ShapeError(
