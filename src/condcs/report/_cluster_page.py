@@ -119,7 +119,11 @@ def cluster_page(found: Clustering, command: str) -> Page:
         "Series of each cluster over time",
         f"Up to {MOST_LINES} series of each cluster; the most central one is black.{few}",
     )
-    page.table(["cluster", "series"], found.members(), "Which series belong together; labels.csv has a line for each")
+    page.table(
+        ["cluster", "series"],
+        found.members(),
+        "Which series belong together, the surest first; labels.csv has them all",
+    )
     page.section("Distances")
     sampled = f" {MOST_SHOWN} of {len(found.X):,} series are shown." if len(found.X) > MOST_SHOWN else ""
     page.figure(
@@ -168,7 +172,7 @@ def _choice(page: Page, clusters: SeriesClusters) -> None:
     page.figure(
         draw_choice(clusters.tried, clusters.votes),
         "Mark of each setting, by window, scaling and bandwidth factor, with and without the position in time",
-        "Marks; 1 is perfect agreement on clusters of equal size.",
+        "Marks of the settings that were tried; 1 is perfect agreement on clusters of equal size.",
     )
     if clusters.k_marks:
         page.table(
@@ -199,7 +203,8 @@ def draw_choice(tried: Sequence[Trial], votes: Sequence[Setting]) -> Any:
             if (trial.setting.position, trial.setting.scaling) == (position, scaling):
                 marks[orders.index(trial.setting.order), factors.index(trial.setting.factor)] = trial.mark
         axis.imshow(marks, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
-        for (row, column), mark in np.ndenumerate(marks):
+        for row, column in np.argwhere(np.isfinite(marks)):
+            mark = marks[row, column]
             axis.text(
                 column, row, f"{mark:.2f}", ha="center", va="center", fontsize=8,
                 color="white" if mark > 0.55 else "#1a202c",
@@ -303,7 +308,7 @@ def draw_series(X: list[FloatArray], labels: LabelArray, medoids: IntArray) -> A
             axis.plot(X[medoid][channel], color="#1a202c", lw=1.4)
             axis.tick_params(labelsize=7, length=2)
             if channel == 0:
-                axis.set_title(f"cluster {int(c) + 1}: {len(members)}", fontsize=9)
+                axis.set_title(f"cluster {int(c) + 1}: {len(members):,} series", fontsize=9)
             if channels > 1 and place % columns == 0:
                 axis.set_ylabel(f"channel {channel + 1}", fontsize=8)
     return figure
