@@ -1,10 +1,12 @@
 """Verdicts and the forms of a report."""
 
 import dataclasses
+import io
 import json
 
 import pytest
 
+from condcs_reproduction import table2
 from condcs_reproduction.report import Cell, Grid, Report, judged, rate_error
 
 REPORT = Report(
@@ -35,6 +37,20 @@ def test_markdown_shows_ours_and_the_papers():
     assert "| r | 0.50 (0.52) ✓ | – |" in text
     assert "1 of 1 cells agree" in text
     assert text.endswith("- A note.\n")
+
+
+def test_rounding_left_minus_nothing():
+    assert str(Cell(-0.0004, -0.001)) == "0.00 (0.00)"
+    assert str(Cell(-0.004, digits=3)) == "-0.004"
+
+
+def test_the_names_of_rows_of_squares_were_cut_off():
+    """The picture is drawn twice, as PNG and as SVG; the layout of squares moved in between."""
+    figure = pytest.importorskip("matplotlib.figure").Figure(layout="constrained")
+    table2.draw(table2.EXPERIMENT, {}, figure)
+    for _ in range(2):
+        figure.savefig(io.BytesIO(), format="svg")
+        assert figure.get_tightbbox().x0 >= 0
 
 
 def test_what_the_paper_lacks_does_not_count_as_its_result():

@@ -485,6 +485,10 @@ def summarise(experiment: Experiment, results: Results) -> Report:
     return Report(experiment.title, grids, notes, beyond_paper=True)
 
 
+_MARKERS = "os^vD<>pP*Xh"
+"""Marks of the methods: names beside the points would cover one another."""
+
+
 def draw(experiment: Experiment, results: Results, figure: Any) -> None:
     """Draw mean AUPRC against seconds, a panel for each system and size."""
     p = experiment.parameters
@@ -498,15 +502,15 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
                 if trials:
                     quality, seconds = (float(np.mean([t[q] for t in trials])) for q in ("auprc", "seconds"))
                     ours = method.endswith("condcs")
-                    axis.plot(seconds, quality, "o", ms=8, color="#dd6b20" if ours else "#2b6cb0")
-                    axis.annotate(
-                        method, (seconds, quality), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=7.5
-                    )
+                    style = {"marker": _MARKERS[list(METHODS).index(method)], "color": "#dd6b20" if ours else "#2b6cb0"}
+                    axis.plot(seconds, quality, ls="", ms=8, alpha=0.8, label=method, **style)
             axis.set_xscale("log")
-            axis.margins(x=0.25, y=0.2)
+            axis.margins(0.12)
             axis.set(title=f"{SYSTEMS[system]}, {size}", xlabel="seconds of a graph", ylabel="mean AUPRC")
             axis.spines[["top", "right"]].set_visible(False)
             axis.grid(alpha=0.25)
+    named = {label: mark for axis in panels.flat for mark, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
 
 
 EXPERIMENT = Experiment(

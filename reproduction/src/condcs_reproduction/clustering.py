@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import FloatArray, LabelArray
+from condcs._core.printable import counted
 from condcs.timeseries._baseline_distances import SETTINGS, baseline_pairwise_distance
 from condcs.timeseries._clustering import (
     adjusted_rand_index,
@@ -367,9 +368,9 @@ def _dynamics_or_shape(results: Results, names: list[str], methods: list[str], t
     wins = [f"{titles[n]} ({g:+.2f})" for n, g in gaps.items() if g >= 0.05]
     losses = [f"{titles[n]} ({g:+.2f})" for n, g in gaps.items() if g <= -0.05]
     return [
-        f"Dynamics against shape (the better of two algorithms, against the best of {len(shapes)} measures of shape, "
-        f"differences of at least 0.05): dynamics win on {', '.join(wins) or 'none'}; shape wins on "
-        f"{', '.join(losses) or 'none'}."
+        "Dynamics against shape (the better of two algorithms, against the best of "
+        f"{counted(len(shapes), 'measure')} of shape, differences of at least 0.05): dynamics win on "
+        f"{', '.join(wins) or 'none'}; shape wins on {', '.join(losses) or 'none'}."
     ]
 
 

@@ -67,7 +67,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
     for place, claim in enumerate(CLAIMS):
         worst = float(found[:, place].max())
         verdict = judged(worst, experiment.paper[claim], spread=0.0, tolerance=experiment.tolerance)
-        cells[claim] = {"largest relative deviation": Cell(worst, experiment.paper[claim], verdict, digits=12)}
+        cells[claim] = {"largest relative deviation": Cell(f"{worst:.0e}", f"{experiment.paper[claim]:g}", verdict)}
     grid = Grid("Weights of the similarities in the cross term", "claim", ["largest relative deviation"], cells)
     notes = [
         f"Weights are differences of the cross term of Prop. 2 when one similarity L_ij is raised; deviations up to "

@@ -209,6 +209,7 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
                 axis.plot(epochs, np.mean(curves, axis=0), color=colours[loss], lw=2.2, label=loss)
             axis.set_title(f"{about['title']}, {optimiser}", fontsize=10)
             axis.set_xlabel("epoch")
+            axis.locator_params(axis="x", integer=True)
             axis.grid(alpha=0.25)
             axis.spines[["top", "right"]].set_visible(False)
         axes[i, 0].set_ylabel(f"test RMSE ({about['unit']})")

@@ -167,7 +167,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         Grid(title, "method", KINDS[s], {v: _row(experiment, results, s, v) for v in p["variants"]})
         for s, title in SYSTEMS.items()
     ]
-    total = {s: {k: len(pairs) for k, pairs in kinds(s).items()} for s in SYSTEMS}
+    total = {s: ", ".join(f"{len(pairs)} {kind}" for kind, pairs in kinds(s).items()) for s in SYSTEMS}
     notes = [
         f"Share of links with p ≤ {p['alpha']:g} (raw), and their number, over the realisations; series of {p['n']:,} "
         f"after a burn-in, windows of half the series, offsets of at least half a window, {p['n_resamples']} "
@@ -176,10 +176,10 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         "prediction, and the null by how noisy it is (these systems are all but deterministic: windows). There, in the "
         "second row and in that given the others, scores are averaged over 5 windows; all other methods look at one "
         "window, as the paper's Algorithm 1 has it.",
-        f"Links per realisation: Hénon {total['henon']}, NLVAR3 {total['nlvar3']}.",
+        f"Pairs in a realisation: Hénon {total['henon']}; NLVAR3 {total['nlvar3']}.",
         "Direct links should be found, the reverse and other anticausal ones in at most 5%. An indirect link (x1 -> "
         "x3) is a true influence; only conditioning on the series between can tell it from a direct one.",
-        "Bandwidth of (CS)²: the predictive rule (condcs.causal._predictive_choice), which knows nothing of the graph.",
+        "Bandwidth of (CS)²: the one that predicts best, as in causal_graph, which knows nothing of the graph.",
         "As printed, Prop. 4 drops an integral: any dependence between two series looks significant, also against the "
         "direction of the influence.",
         "The paper says in words that KGC, TE and (CS)² find all direct links; its false-positive rates stand in a "

@@ -165,7 +165,7 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
                 continue
             colour = "#2b6cb0" if method == "monitor" else "#718096"
             axis.plot(taken, np.full(len(taken), y), "|", ms=8, color=colour, alpha=0.4)
-            axis.plot(taken.mean(), y, "o", color=colour)
+            axis.plot(taken.mean(), y, "o", color=colour, clip_on=False)
         axis.set(title=task, xlabel="steps until recovery", xlim=(0, None))
         axis.spines[["top", "right", "left"]].set_visible(False)
         axis.grid(axis="x", alpha=0.25)

@@ -58,7 +58,8 @@ class Cell:
     def _shown(self, value: float | str | None) -> str:
         if value is None:
             return "–"
-        return value if isinstance(value, str) else f"{value:.{self.digits}f}"
+        # 0 is added: no number is written as minus nothing.
+        return value if isinstance(value, str) else f"{round(value, self.digits) + 0.0:.{self.digits}f}"
 
 
 MISSING = Cell(None)

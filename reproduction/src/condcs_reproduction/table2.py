@@ -135,6 +135,7 @@ def draw(experiment: Experiment, results: Results, figure: Any) -> None:
     """Ours over the paper's as heat maps, one column per measure."""
     measures = experiment.parameters["measures"]
     figure.set_size_inches(2.7 * len(measures) + 0.9, 5.5)
+    figure.set_layout_engine("compressed")  # the panels are squares
     axes = figure.subplots(2, len(measures), squeeze=False)
     image = None
     for column, measure in enumerate(measures):

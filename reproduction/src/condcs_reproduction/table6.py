@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import FloatArray
+from condcs._core.printable import counted
 from condcs.explore._spaces import NAMES
 from condcs_reproduction.exploration_rollouts import METHODS as ALL_METHODS
 from condcs_reproduction.exploration_rollouts import PaperSettings, paper_settings
@@ -119,7 +120,7 @@ def summarise(experiment: Experiment, results: Results) -> Report:
             if environment in UNCAPPED:
                 lost = sum(not r["reached"] for r in runs)
                 taken = np.array([r["steps"] for r in runs], dtype=float)
-                detail = f"{lost} runs ended at the limit" if lost else ""
+                detail = f"{counted(lost, 'run')} ended at the limit" if lost else ""
                 uncapped[label][environment] = mean_cell(experiment, taken, steps, detail)
         if "maze" in uncapped[label]:
             del uncapped[label]["maze"]

@@ -110,6 +110,6 @@ def draw_curves(
         if len(points) > 1:
             axis.plot(*points.T, "o-", ms=4.5, lw=1.6, color=colour, label=method)
     plain = curve(results, {**parameters, "weights": {}}, PLAIN, quantities)
-    axis.plot(*plain.T, "*", ms=14, color="black", ls="", label="plain", zorder=5)
+    axis.plot(*plain.T, "*", ms=14, color="black", ls="", label="plain", zorder=5, clip_on=False)
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
