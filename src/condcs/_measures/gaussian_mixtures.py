@@ -9,6 +9,7 @@ import numpy as np
 
 from condcs._core.arrays import Array, Backend, RealArray, logsumexp
 from condcs._core.errors import DataError, ShapeError, public
+from condcs._core.printable import counted
 from condcs._measures.inputs import Inputs
 
 
@@ -108,7 +109,7 @@ def _mixture(inputs: Inputs, side: str, means: Array, covariances: Any, weights:
     if values.shape != (k,):
         raise ShapeError(
             f"`{name}` must hold one weight per component, shape ({k},) to go with `means_{side}` ({k}, {d}), got "
-            f"shape {tuple(values.shape)}. Pass a 1-d array."
+            f"shape {tuple(values.shape)}. Pass a 1-d array of {counted(k, 'weight')}."
         )
     if not inputs.backend.is_traced(values) and not bool(xp.all(values > 0)):
         raise DataError(
