@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 _LEAST_LENGTH, _LARGEST = 1e-6, 1e12
 
@@ -32,6 +33,18 @@ def counted(count: int, noun: str) -> str:
     ('1 row', '2,500 rows')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(words: Sequence[str], most: int, joint: str = "and") -> str:
+    """Write words in a row, and how many more there are.
+
+    Examples
+    --------
+    >>> listed(["area", "rooms", "age"], 2)
+    'area, rooms and 1 more'
+    """
+    more = f" {joint} {len(words) - most:,} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
 
 
 def alike(*values: float, length: float | None = None, signed: bool = False) -> list[str]:

@@ -21,7 +21,7 @@ from condcs._core.checks import (
     numpy_parts,
 )
 from condcs._core.errors import ParameterError, public
-from condcs._core.printable import alike
+from condcs._core.printable import alike, listed
 from condcs._inference.propensities import warn_if_unreliable
 from condcs._inference.regions import (
     Bound,
@@ -157,9 +157,8 @@ class ColumnWords:
 
 def label_words(name: str, labels: Sequence[str]) -> str:
     """Write that a column has one of some labels."""
-    more = f" or {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
-    listed = ", ".join(labels[:_MOST_NAMED]) + more
-    return f"{name} = {listed}" if len(labels) == 1 else f"{name} in {{{listed}}}"
+    named = listed(labels, _MOST_NAMED, "or")
+    return f"{name} = {named}" if len(labels) == 1 else f"{name} in {{{named}}}"
 
 
 def level_words(change: Change) -> tuple[str, str]:

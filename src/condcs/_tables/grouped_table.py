@@ -9,7 +9,7 @@ import numpy as np
 
 from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.errors import DataError
-from condcs._core.printable import counted
+from condcs._core.printable import counted, listed
 from condcs._tables.kinds import Column, Derived, as_day, as_number, derive_inputs, is_missing, label_of, reads
 from condcs._tables.pair import (
     Account,
@@ -112,7 +112,7 @@ def read_groups(source: str | Table, group: Sequence[str], options: ReadOptions)
     small = [label for label in order if len(found[label].rows) < FEWEST_ROWS]
     groups = [label for label in order if label not in small]
     if small:
-        notes.append(f"Groups of fewer than {FEWEST_ROWS} rows were left out: {_listed(small)}.")
+        notes.append(f"Groups of fewer than {FEWEST_ROWS} rows were left out: {listed([*map(repr, small)], 8)}.")
     if len(groups) < 2:
         raise DataError(
             f"`group` must name a column with at least two groups of {FEWEST_ROWS} rows or more, got "
@@ -161,8 +161,3 @@ def _ordered(labels: list[str]) -> list[str]:
         if all(reads(read, label) for label in labels):
             return sorted(labels, key=read)
     return labels
-
-
-def _listed(labels: Sequence[str], most: int = 8) -> str:
-    more = f" and {len(labels) - most} more" if len(labels) > most else ""
-    return ", ".join(map(repr, labels[:most])) + more

@@ -14,7 +14,7 @@ import numpy as np
 
 from condcs._core.arrays import ByValue, FloatArray, IntArray
 from condcs._core.errors import DataError, OverlapError, ParameterError
-from condcs._core.printable import counted
+from condcs._core.printable import counted, listed
 from condcs._tables.kinds import (
     Column,
     Decimal,
@@ -303,10 +303,9 @@ def places_of(table: Table, names: Sequence[str]) -> list[int]:
     missing = [name for name in names if name not in found]
     if missing:
         # One message for all: a table of another shape would otherwise be mended name by name.
-        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
         raise DataError(
-            f"{table.title} must have the columns of the reference, but lacks "
-            f"{', '.join(map(repr, missing[:_SHOWN]))}{more}. Name the columns to compare with `x`."
+            f"{table.title} must have the columns of the reference, but lacks {listed([*map(repr, missing)], _SHOWN)}. "
+            "Name the columns to compare with `x`."
         )
     return [found[name] for name in names]
 
@@ -320,10 +319,9 @@ def check_gaps(
     """
     empty = [name for name, count in zip(names, sample.gaps_by_column, strict=True) if count == sample.seen]
     if empty and sample.gaps == sample.seen > 0:
-        more = f" and {len(empty) - _SHOWN} more" if len(empty) > _SHOWN else ""
         raise DataError(
             f"{title} must hold values in each column compared, got none at all in "
-            f"{', '.join(map(repr, empty[:_SHOWN]))}{more}. Leave inputs without values out with "
+            f"{listed([*map(repr, empty)], _SHOWN)}. Leave inputs without values out with "
             f"x={','.join(f'!{name}' for name in empty)!r}; for `y`, name another column."
         )
     if sample.gaps and options.missing == "error":
@@ -575,5 +573,4 @@ def _remedy(wanted: str, names: Sequence[str]) -> str:
     close = get_close_matches(wanted, names, n=1)
     if close:
         return f"Did you mean {close[0]!r}?"
-    shown = ", ".join(repr(name) for name in names[:_NAMES_SHOWN])
-    return f"Its columns are {shown}{f' and {len(names) - _NAMES_SHOWN:,} more' if len(names) > _NAMES_SHOWN else ''}."
+    return f"Its columns are {listed([*map(repr, names)], _NAMES_SHOWN)}."

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, TextIO, cast, get_args
 
 from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import DataError
-from condcs._core.printable import counted
+from condcs._core.printable import counted, listed
 from condcs._tables.kinds import Decimal, gap_marks
 
 Format = Literal["csv", "jsonl", "parquet", "arrow", "xlsx"]
@@ -492,11 +492,8 @@ def check_names(names: Sequence[str], title: str) -> tuple[str, ...]:
     named = tuple(name or f"column {number}" for number, name in enumerate(names, start=1))
     twice = [name for name, count in Counter(named).items() if count > 1]
     if twice:
-        more = f" and {len(twice) - 5:,} more" if len(twice) > 5 else ""
-        raise DataError(
-            f"{title} must name each column once, got {', '.join(map(repr, twice[:5]))}{more} more than once. Rename "
-            "them."
-        )
+        shown = listed([*map(repr, twice)], 5)
+        raise DataError(f"{title} must name each column once, got {shown} more than once. Rename them.")
     return named
 
 

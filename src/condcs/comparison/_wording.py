@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from condcs._core.printable import alike, harmless
+from condcs._core.printable import alike, harmless, listed
 from condcs._inference.effects import Effect
 from condcs._inference.explain import interval_of, level_words, show_p
 from condcs._inference.results import Estimate
@@ -42,9 +42,7 @@ def account_words(account: Account, seed: int) -> str:
 
 def column_words(columns: tuple[Column, ...], most: int = 8) -> str:
     """Name columns and their kinds."""
-    shown = describe_columns(columns)
-    more = f" and {len(shown) - most} more" if len(shown) > most else ""
-    return ", ".join(shown[:most]) + more
+    return listed(describe_columns(columns), most)
 
 
 def show(column: Column, value: float) -> str:

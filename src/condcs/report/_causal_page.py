@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from condcs._core.arrays import FloatArray
+from condcs._core.printable import counted
 from condcs.causal._graphs import BLUE, draw_links, draw_matrix, plain, pvalue_words
 from condcs.report._page import Page, drawing
 
@@ -22,7 +23,7 @@ def causal_page(
     """Return the page: links in a table, the graph, the matrix of scores, the series, and what was done."""
     found, links = graph.adjacency(alpha), graph.links(alpha)
     named = [f"{source} drives {target}" for source, target in links[:MOST_NAMED]]
-    others = [f"{len(links) - MOST_NAMED} more links"] if len(links) > MOST_NAMED else []
+    others = [counted(len(links) - MOST_NAMED, "more link")] if len(links) > MOST_NAMED else []
     words = "No series drives another" if not links else ", ".join([*named, *others])
     page = Page(
         f"What drives what in {title}",

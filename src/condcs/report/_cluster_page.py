@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import AnyArray, FloatArray, IntArray, LabelArray
+from condcs._core.printable import listed
 from condcs.report._page import Page, drawing
 from condcs.timeseries._clustering import adjusted_rand_index, normalized_mutual_information
 from condcs.timeseries._series_clusters import SeriesClusters, Setting, Trial
@@ -65,9 +66,7 @@ class Clustering:
         for c in np.unique(self.clusters.labels):
             inside = np.flatnonzero(self.clusters.labels == c)
             inside = inside[np.argsort(-self.clusters.support[inside], kind="stable")]
-            named = ", ".join(self.name(int(i)) for i in inside[:MOST_NAMED])
-            more = f" and {len(inside) - MOST_NAMED:,} more" if len(inside) > MOST_NAMED else ""
-            lines.append([int(c) + 1, named + more])
+            lines.append([int(c) + 1, listed([self.name(int(i)) for i in inside], MOST_NAMED)])
         return lines
 
     def agreement(self) -> dict[str, float]:
