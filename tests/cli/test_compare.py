@@ -88,7 +88,7 @@ def test_a_new_category_is_said(tables, tmp_path):
     found = run(tables / "march.csv", tmp_path / "moon.csv", "--y", "price", "--x", "area,district", "--json", *QUICK)
     notes = json.loads(found.stdout)["notes"]
     assert len(notes) == 1
-    assert notes[0].startswith("in 5 of 320 rows x is a label that another sample does not have")
+    assert notes[0].startswith("in 5 of 320 rows x has a label that another sample does not have")
 
 
 @pytest.mark.parametrize(

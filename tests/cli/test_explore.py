@@ -63,3 +63,11 @@ def test_mistakes_are_plain_messages(arguments, words, tmp_path):
     assert words in " ".join((done.output + done.stderr).split())
     assert "Traceback" not in done.output
     assert not (tmp_path / "page.html").exists()
+
+
+def test_names_of_methods_were_cut_in_narrow_terminals(monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "80")
+    options = ("--rows", 6, "--method", "random", "--seeds", 1, "--steps", 50)
+    shown = run("maze", *options, "--out", tmp_path / "page.html")
+    assert "Random" in shown.output
+    assert "…" not in shown.output

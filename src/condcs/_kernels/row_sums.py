@@ -220,7 +220,7 @@ def warn_of_absent(count: int, n: int) -> None:
     """Say how many of n rows have a category that another group does not have."""
     if count > 0:
         warn_caller(
-            f"in {count:,} of {counted(n, 'row')} x is a label that another sample does not have; such rows add "
+            f"in {count:,} of {counted(n, 'row')} x has a label that another sample does not have; such rows add "
             "nothing to the comparison with it.",
             OverlapWarning,
         )

@@ -28,7 +28,8 @@ def run(options: ExploreOptions, *, out: Path, command: str) -> None:
 
 
 def _table(options: ExploreOptions, found: Found) -> Table:
-    table = Table(title=f"{options.environment}, {options.steps:,} steps per run", title_justify="left", box=None)
+    title = f"{options.environment}, {options.steps:,} steps per run"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for i, column in enumerate(COLUMNS):
         table.add_column(column, justify="left" if i == 0 else "right", style="cyan" if i == 0 else None)
     for row in rows_of(options, found):
