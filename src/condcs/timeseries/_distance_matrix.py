@@ -107,7 +107,7 @@ class Job:
     factor : float
         Multiplies the bandwidths.
     n_factors : int
-        If more than 1, `block` returns as many blocks, each with half the factor of the one before.
+        If more than 1, up to 5: `block` returns as many blocks, each with half the factor of the one before.
     compiled, wide, gaps : bool
         Whether the engine computes it, whether by matrix products, and whether windows are left out of any series.
     """
@@ -297,7 +297,7 @@ def median_bandwidth(values: FloatArray) -> tuple[float, int]:
 
 _SECONDS_PER_BLOCK = (0.25, 0.005)
 _MAX_SIDE = 512
-_BLOCKS_PER_WORKER = 4
+_MIN_BLOCKS = 8
 _SECONDS_WORTH_A_THREAD = 0.005
 
 _FLUSH_SECONDS = 5.0
@@ -359,14 +359,12 @@ class Block:
 
 
 def block_side(job: Job, a: Windowed, b: Windowed, n_workers: int) -> int:
-    """Choose how many series a side of a block has: a fraction of a second of work, and blocks for every worker.
+    """Choose how many series a side of a block has: a fraction of a second of work, and a block for every worker.
 
-    What concerns one series alone is computed again for every block.
+    A single worker has large blocks: what concerns one series alone is computed again for each of them.
     """
     longest, shortest = (math.sqrt(seconds / job.seconds(a, b)) for seconds in _SECONDS_PER_BLOCK)
-    # Half of the blocks or all of them are computed.
-    blocks = math.sqrt(2 * _BLOCKS_PER_WORKER * n_workers) if n_workers > 1 else 1
-    side = math.ceil(max(a.count, b.count) / blocks)
+    side = math.ceil(max(a.count, b.count) / (_MIN_BLOCKS if n_workers > 1 else 1))
     return int(max(1, min(max(side, shortest), longest, _MAX_SIDE)))
 
 

@@ -237,7 +237,7 @@ def _triangle(square: Any, row_step: int, n: int, out: Any) -> None:
 
 
 @inner(forceinline=True, fastmath={"contract"})
-def _fourth_power(value: float) -> float:
+def _fourth_power(value: Any) -> Any:
     # What is added to the square is lost in it, unless the sum will be found again in the log domain.
     square = value * value + _SMALLEST_SQUARE
     return square * square
@@ -424,8 +424,8 @@ def block_divergences(
     bandwidths : two floats
         Bandwidths of the kernels; 0 means the median distance of the windows of each pair.
     factor : float
-        Multiplies the bandwidths. ``out[f]`` has half the factor of ``out[f - 1]``, for up to five: the exponentials are
-        shared.
+        Multiplies the bandwidths. ``out[f]``, of up to five, has half the factor of ``out[f - 1]``: the exponentials
+        are shared.
     logarithmic : bool
         Log contrast (conditional CS), or linear contrast (conditional Euclidean).
     wide : True or None
