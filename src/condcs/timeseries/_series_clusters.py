@@ -21,7 +21,7 @@ import numpy as np
 from condcs._core.arrays import ByValue, FloatArray, IntArray, LabelArray
 from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.errors import BandwidthWarning, ShapeError, public
-from condcs._core.settings import one_thread
+from condcs._core.settings import one_blas_thread
 from condcs.timeseries._clustering import (
     Method,
     check_distances,
@@ -386,11 +386,9 @@ def _matrices(collection: Collection, settings: Sequence[Setting], n_jobs: int |
 
 def _trials(known: dict[Setting, FloatArray], k: int, seed: int) -> list[Trial]:
     """Try every setting for k clusters; best first."""
-    import scipy.linalg  # noqa: F401 (only threads of what is loaded can be limited)
-
     tried = []
     # For a few hundred series, more threads take twice the processor time.
-    with one_thread():
+    with one_blas_thread():
         for setting, D in known.items():
             a, b = _both(D, k, seed)
             agreement = _agreement(a, b)
