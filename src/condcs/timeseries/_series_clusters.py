@@ -241,7 +241,7 @@ def cluster(
     together. With it, the distance is one of shapes, p(next value | window, position): what happens when. It is not
     tried if `order`, `factor` and `scaling` are all given.
 
-    A pass over the pairs of series serves all factors, and takes 1.3 to 1.7 times as long as a matrix of distances. At
+    A pass over the pairs of series serves all factors, and takes 1.3 to 1.5 times as long as a matrix of distances. At
     most five are made: the position, then windows of 2, 10, 5 and 1 values, each in both scalings unless these are
     nearly the same. Marks are found on up to 200 series. Of more than 400, distances are measured between 200 that are
     drawn, and between all for the five best settings.
