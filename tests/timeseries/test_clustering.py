@@ -7,6 +7,7 @@ import pytest
 
 from condcs._core.errors import DataError, ParameterError, ShapeError
 from condcs.timeseries._clustering import (
+    _labels_by_means,
     adjusted_rand_index,
     choose_scale,
     cluster_distances,
@@ -86,6 +87,30 @@ def test_nmi_by_hand():
 def test_ari_by_hand():
     """Pairs together in both 1, in one 2 and 1, of 6: (1 - 2/6) / ((2 + 1) / 2 - 2/6)."""
     assert adjusted_rand_index([0, 0, 1, 1], [0, 0, 1, 2]) == pytest.approx((1 - 2 / 6) / (1.5 - 2 / 6))
+
+
+def test_silhouette_is_scikit_learns(rng):
+    from sklearn.metrics import silhouette_score
+
+    points, labels = rng.normal(size=(40, 2)), np.append(rng.integers(0, 4, 39), 7)
+    D = np.linalg.norm(points[:, None] - points, axis=2)
+    assert silhouette(D, labels) == pytest.approx(silhouette_score(D, labels, metric="precomputed"), rel=1e-12)
+    assert silhouette(np.zeros((4, 4)), [0, 0, 1, 1]) == 0.0
+
+
+@pytest.mark.parametrize("k", [2, 3, 7])
+def test_means_are_scikit_learns_from_the_same_starts(rng, k):
+    from sklearn.cluster import KMeans
+
+    rows = rng.normal(size=(90, 3)) + 2.0 * np.eye(3)[rng.integers(0, 3, 90)]
+    seed = int(np.random.default_rng(5).integers(2**31))
+    theirs = KMeans(k, n_init=4, tol=0, random_state=seed).fit(rows).labels_
+    assert adjusted_rand_index(theirs, _labels_by_means(rows, k, np.random.default_rng(5), 4)) == 1.0
+
+
+def test_means_of_fewer_distinct_rows_than_clusters():
+    rows = np.repeat([[0.0, 1.0], [1.0, 0.0]], 4, axis=0)
+    assert _labels_by_means(rows, 3, np.random.default_rng(0), 4).tolist() == [0] * 4 + [1] * 4
 
 
 def test_silhouette_by_hand():

@@ -38,7 +38,7 @@ def many_blocks(monkeypatch):
 
 @pytest.mark.parametrize("side", [1, 3, 7, 64])
 def test_blocks_make_no_difference(X, D, monkeypatch, side):
-    monkeypatch.setattr(_distance_matrix, "block_side", lambda job, a, b: side)
+    monkeypatch.setattr(_distance_matrix, "block_side", lambda job, a, b, n_workers: side)
     assert np.array_equal(ccs_pairwise_distance(X, **SETTINGS), D)
     Y = X[:5, :, :31]
     assert np.array_equal(
@@ -50,7 +50,7 @@ def test_blocks_make_no_difference_to_wide_frames(monkeypatch):
     W = np.random.default_rng(6).normal(size=(7, 15, 60)).cumsum(axis=1)
     matrices = []
     for side in (1, 3, 8):
-        monkeypatch.setattr(_distance_matrix, "block_side", lambda job, a, b, side=side: side)
+        monkeypatch.setattr(_distance_matrix, "block_side", lambda job, a, b, n_workers, side=side: side)
         matrices.append(ccs_pairwise_distance(W, order=1, layout="ntc"))
     assert np.array_equal(matrices[0], matrices[1])
     assert np.array_equal(matrices[0], matrices[2])

@@ -32,7 +32,7 @@ def test_no_swap_lowers_the_loss():
     D, k = distances(80, 3), 5
     medoids = np.arange(k)
     nearest = np.zeros(len(D), np.int64)
-    loss = _fasterpam()(D, medoids, nearest, np.empty((2, len(D))), np.empty((2, k)))
+    loss = _fasterpam()(D, medoids, nearest, np.empty((2, len(D))), np.empty((3, k)))
     assert loss == pytest.approx(loss_of(D, medoids), rel=1e-12)
     assert (nearest == D[medoids].argmin(axis=0)).all()
     for place in range(k):

@@ -40,8 +40,9 @@ def found():
 def test_factors_of_one_pass_are_those_of_a_pass_each(rng, shape):
     """Fourth powers of the kernel values are the kernel values at half the bandwidth, also where they underflow."""
     channels, length, order = shape
-    X = rng.normal(size=(7, channels, length))
-    X[0, :, 3] += 50.0  # far from all others: its masses underflow at small factors
+    X = rng.normal(size=(40, channels, length))
+    # Ever farther from all others: its masses become small and underflow at small factors.
+    X[:, :, 3] += np.linspace(0.0, 50.0, len(X))[:, None]
     sides = [windowed("X", check_collection("X", X, "nct"), order)]
     job, sides, _ = make_job("conditional_cs", "pair-median", 1.6, {}, sides, n_factors=5)
     D, _ = distance_matrix(job, sides[0], None, n_jobs=1, output=IN_MEMORY)

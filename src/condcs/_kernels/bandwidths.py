@@ -136,12 +136,10 @@ def median_widths(values: FloatArray, *, joint: bool = False) -> tuple[FloatArra
     """
     values = values[_median_rows(len(values))]
     columns = values.shape[1]
-    if joint and columns > 1:
+    if joint or columns == 1:
         width, percentile = _median_distance(values)
         return np.full(columns, width), percentile
-    units, percentiles, peaks = _column_medians(values)
-    if columns == 1:
-        return units, int(percentiles[0])
+    units, _, peaks = _column_medians(values)
     constant = units <= _ROUNDING * peaks
     if constant.any():
         # The size of a constant column stands for the spread that it has not: it then adds nothing to any distance.
@@ -178,6 +176,9 @@ def _column_medians(values: FloatArray) -> tuple[FloatArray, IntArray, FloatArra
 
 def _median_distance(values: FloatArray) -> tuple[float, int]:
     """Square root of the median squared distance over all pairs of rows, and which percentile it is; 0 if all are 0."""
+    if values.shape[1] == 1:
+        widths, percentiles, _ = _column_medians(values)
+        return float(widths[0]), int(percentiles[0])
     from condcs._kernels.compiled import squared_distances
     from condcs._kernels.compiled_medians import median
 

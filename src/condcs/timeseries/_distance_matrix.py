@@ -29,7 +29,7 @@ from condcs._core.progress import progress_bar
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._kernels.bandwidths import median_distance, median_rows
 from condcs._measures.registry import MEASURES, Measure
-from condcs._parallel.spreading import active_workers, spread
+from condcs._parallel.spreading import Workers, active_workers, spread
 from condcs.timeseries._collection import Windowed
 
 # --- a measure and its settings ---------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Job:
     factor : float
         Multiplies the bandwidths.
     n_factors : int
-        If more than 1, `block` returns as many blocks, each with half the factor of the one before.
+        If more than 1, up to 5: `block` returns as many blocks, each with half the factor of the one before.
     compiled, wide, gaps : bool
         Whether the engine computes it, whether by matrix products, and whether windows are left out of any series.
     """
@@ -358,10 +358,13 @@ class Block:
         return self.row, self.column, values, fallbacks
 
 
-def block_side(job: Job, a: Windowed, b: Windowed) -> int:
-    """Choose how many series a side of a block has: a fraction of a second of work, and a block for every worker."""
+def block_side(job: Job, a: Windowed, b: Windowed, n_workers: int) -> int:
+    """Choose how many series a side of a block has: a fraction of a second of work, and a block for every worker.
+
+    A single worker has large blocks: what concerns one series alone is computed again for each of them.
+    """
     longest, shortest = (math.sqrt(seconds / job.seconds(a, b)) for seconds in _SECONDS_PER_BLOCK)
-    side = math.ceil(max(a.count, b.count) / _MIN_BLOCKS)
+    side = math.ceil(max(a.count, b.count) / (_MIN_BLOCKS if n_workers > 1 else 1))
     return int(max(1, min(max(side, shortest), longest, _MAX_SIDE)))
 
 
@@ -375,7 +378,10 @@ def distance_matrix(
 ) -> tuple[RealArray, Fallbacks]:
     """Compute all pairs of a, or of a with b."""
     other = a if b is None else b
-    side = block_side(job, a, other)
+    # For a few milliseconds of work this thread is enough.
+    alone = a.count * other.count * job.seconds(a, other) < _SECONDS_WORTH_A_THREAD
+    workers, n_workers = (None, 1) if alone else _workers(n_jobs)
+    side = block_side(job, a, other, n_workers)
     shape = (a.count, other.count)
     with ExitStack() as stack:
         kept = None
@@ -390,7 +396,7 @@ def distance_matrix(
             blocks = (block for block in blocks if not kept.is_done(block[0] // side, block[1] // side))
         total = a.count * (a.count - 1) // 2 if b is None and job.symmetric else shape[0] * shape[1]
         fallbacks = Fallbacks()
-        computed = _computed(job, a, other, b is None, side, blocks, n_jobs)
+        computed = _computed(job, a, other, b is None, side, blocks, workers, n_workers)
         advance = stack.enter_context(progress_bar(total, output.progress, "distances"))
         stack.enter_context(one_blas_thread() if job.wide else nullcontext())
         for row, column, values, fell_back in computed:
@@ -419,34 +425,48 @@ def _blocks(job: Job, a: Windowed, b: Windowed | None, side: int) -> Iterator[tu
             yield row, column
 
 
+def _workers(n_jobs: int | None) -> tuple[Workers | None, int]:
+    """Return the workers of a cluster, if there is one, and the number of them or of those that joblib starts."""
+    workers = active_workers(n_jobs)
+    if workers is not None and workers.client is not None:
+        return workers, workers.count
+    from joblib import effective_n_jobs
+    from joblib.parallel import get_active_backend
+
+    # What an enclosing joblib.parallel_config says; else all cores.
+    wanted = n_jobs or get_active_backend()[1] or current_settings().n_threads
+    return None, effective_n_jobs(wanted)
+
+
 def _computed(
-    job: Job, a: Windowed, b: Windowed, same: bool, side: int, blocks: Iterator[tuple[int, int]], n_jobs: int | None
+    job: Job,
+    a: Windowed,
+    b: Windowed,
+    same: bool,
+    side: int,
+    blocks: Iterator[tuple[int, int]],
+    cluster: Workers | None,
+    n_workers: int,
 ) -> Iterator[tuple[int, int, FloatArray, Fallbacks]]:
-    """Run the blocks in this thread if there are few of them, else with joblib's active backend; in any order."""
+    """Run the blocks in this thread, with joblib's active backend or on a cluster; in any order."""
 
     def task(row: int, column: int) -> Block:
         rows, columns = a.part(row, min(row + side, a.count)), b.part(column, min(column + side, b.count))
         return Block(job, row, column, rows, columns, same and row == column)
 
-    if a.count * b.count * job.seconds(a, b) < _SECONDS_WORTH_A_THREAD:
-        for row, column in blocks:
-            yield task(row, column).run()
-        return
-    workers = active_workers(n_jobs)
-    if workers is not None and workers.client is not None:
+    if cluster is not None:
         # Few at a time: blocks hold the series that they need.
         calls = ((task(row, column),) for row, column in blocks)
-        for _, done in spread(Block.run, calls, workers, ahead=4):
+        for _, done in spread(Block.run, calls, cluster, ahead=4):
             yield done
-        return
-    from joblib import Parallel, delayed
-    from joblib.parallel import get_active_backend
+    elif n_workers == 1:
+        for row, column in blocks:
+            yield task(row, column).run()
+    else:
+        from joblib import Parallel, delayed
 
-    if n_jobs is None:
-        # What an enclosing joblib.parallel_config says; else all cores.
-        n_jobs = get_active_backend()[1] or current_settings().n_threads
-    parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered", batch_size=1)
-    yield from parallel(delayed(Block.run)(task(row, column)) for row, column in blocks)
+        parallel = Parallel(n_jobs=n_workers, prefer="threads", return_as="generator_unordered", batch_size=1)
+        yield from parallel(delayed(Block.run)(task(row, column)) for row, column in blocks)
 
 
 class MatrixStore:

@@ -29,10 +29,9 @@ _FAR = 1e150
 _FAR_SQUARED = 1e300
 # Below this share of the squared norms, |a|^2 + |b|^2 - 2ab has lost two digits: the distance is summed directly.
 _CANCELLED = 1e-2
-# Sums above this hold no digits lost to gradual underflow.
-_SAFE_SUM = 1e-290
-# A power is not raised to the fourth below this: the result would be below the smallest one.
-_SMALLEST_ROOT = 2.0 ** (SMALLEST_EXPONENT / 4)
+# Powers are not smaller than 2^-1020, and exact to the last digit above this.
+_SAFE_SUM = 1e-274
+_SMALLEST_SQUARE = 2.0 ** (SMALLEST_EXPONENT / 2)
 
 
 class Series(NamedTuple):
@@ -68,10 +67,10 @@ def _padded(n: int) -> int:
 
 @inner()
 def _triangle_size(n: int) -> int:
-    """Room for the pairs i < j of n windows, row by row, each row padded."""
+    """Room for the pairs i > j of n windows, row by row, each row padded."""
     total = 0
-    for i in range(n - 1):
-        total += _padded(n - 1 - i)
+    for i in range(1, n):
+        total += _padded(i)
     return total
 
 
@@ -181,11 +180,12 @@ def _keep(full: Any, first: int, full_width: int, rows: Any, columns: Any, out: 
 @inner()
 def _pair_distances(
     a: Any, a_frames: Any, a_windows: Any, b: Any, b_frames: Any, b_windows: Any,
-    order: int, wide: Any, gaps: Any, room: Any,
-) -> None:  # fmt: skip
-    """Squared distances between the windows of two series, ``room.pair[0]``, and between the frames after them.
+    order: int, wide: Any, gaps: Any, copied: bool, room: Any,
+) -> Any:  # fmt: skip
+    """Return the squared distances between the windows of two series, and between the frames after them.
 
-    Both come row by row, each row padded. `a` and `b` are packed frames, not used if `wide`.
+    Both come row by row, each row padded, in ``room.pair``. Unless `copied`, the second are part of those between all
+    frames; how far apart their rows are is returned too. `a` and `b` are packed frames, not used if `wide`.
     """
     s, X, Y = room.frames, room.pair[0], room.pair[1]
     n, m = a_frames.shape[0] - order, b_frames.shape[0] - order
@@ -214,68 +214,74 @@ def _pair_distances(
     if gaps is not None:
         _keep(sums, 0, width, a_windows, b_windows, X)
         _keep(s, order * stride + order, stride, a_windows, b_windows, Y)
-    else:
-        for i in range(n):
-            _copy(s, (order + i) * stride + order, Y, i * width, width)
+        return X, Y, _padded(b_windows.size)
+    if not copied:
+        return X, s[order * stride + order :], stride
+    for i in range(n):
+        _copy(s, (order + i) * stride + order, Y, i * width, width)
+    return X, Y, width
 
 
 @inner()
-def _triangle(square: Any, n: int, out: Any) -> None:
-    """Copy the cells above the diagonal, row by row, each row padded."""
-    width = _padded(n)
+def _triangle(square: Any, row_step: int, n: int, out: Any) -> None:
+    """Copy the cells below the diagonal, row by row, each row padded."""
     start = 0
-    for i in range(n - 1):
-        count = n - 1 - i
-        _copy(square, i * width + i + 1, out, start, count)
-        for j in range(count, _padded(count)):
+    for i in range(1, n):
+        _copy(square, i * row_step, out, start, i)
+        for j in range(i, _padded(i)):
             out[uintp(start + j)] = _FAR_SQUARED
-        start += _padded(count)
+        start += _padded(i)
 
 
 # --- kernel masses ----------------------------------------------------------------------------------------------------
 
 
+@inner(forceinline=True, fastmath={"contract"})
+def _fourth_power(value: Any) -> Any:
+    # What is added to the square is lost in it, unless the sum will be found again in the log domain.
+    square = value * value + _SMALLEST_SQUARE
+    return square * square
+
+
 # Inlined, because of a function that stands alone, a first run and one that loads the cache may use different copies:
 # the compiler may reorder sums, and does not do it alike in each.
 @inner(forceinline=True, fastmath={"contract", "reassoc", "nsz"})
-def _add_halved(row: Any, count: int, halved: Any, quartered: Any, first: int) -> Any:
-    """Turn a row of kernel values into those of a quarter of the bandwidth, adding up them and those of half of it.
-
-    At half the bandwidth, they are fourth powers. Two at a time: what takes time is to read and write the sums.
-    """
-    half, quarter = 0.0, 0.0
+def _add_halved(row: Any, count: int, once: Any, twice: Any, thrice: Any, four_times: Any) -> Any:
+    """Add up a row of kernel values at four halvings of the bandwidth, each of which makes them fourth powers."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
     for j in range(count):
-        value = max(row[uintp(j)], _SMALLEST_ROOT)
-        value *= value
-        value *= value
-        half += value
-        halved[uintp(first + j)] += value
-        value = max(value, _SMALLEST_ROOT)
-        value *= value
-        value *= value
-        row[uintp(j)] = value
-        quarter += value
-        quartered[uintp(first + j)] += value
-    return half, quarter
+        value = _fourth_power(row[uintp(j)])
+        a += value
+        once[uintp(j)] += value
+        value = _fourth_power(value)
+        b += value
+        twice[uintp(j)] += value
+        value = _fourth_power(value)
+        c += value
+        thrice[uintp(j)] += value
+        value = _fourth_power(value)
+        d += value
+        four_times[uintp(j)] += value
+    return a, b, c, d
 
 
 @inner(forceinline=True, fastmath={"contract", "reassoc", "nsz"})
-def _masses(X: Any, Y: Any, n: int, m: int, cx: float, cy: float, kernels: Any, masses: Any) -> None:
+def _masses(X: Any, Y: Any, y_step: int, n: int, m: int, cx: float, cy: float, kernels: Any, masses: Any) -> None:
     """Kernel masses of n windows over m others, and of those over the n: each cell is visited once.
 
     With an `m` of 0, those of n windows over one another; their distances are triangles. ``masses[f]`` holds, at the
-    f-th halving of the bandwidths, A and B of the rows, and in its last two lines those of the columns; halvings come
-    in pairs.
+    f-th halving of the bandwidths, A and B of the rows, and in its last two lines those of the columns; there are four
+    halvings or none. `y_step`: from a row of Y to the next.
     """
     k, kl = kernels[0], kernels[1]
     width, column = _padded(m), masses.shape[1] - 2
     a_column, b_column = masses[0, column], masses[0, column + 1]
     # A window of the same series counts itself.
-    masses[:, :, : max(n, width)] = 0.0 if m > 0 else 1.0
+    masses[:] = 0.0 if m > 0 else 1.0
     sx, sy = LOG2_E * cx, LOG2_E * cy
-    start = 0
-    for i in range(n if m > 0 else n - 1):
-        count, first = (width, 0) if m > 0 else (_padded(n - 1 - i), i + 1)
+    start, y_start = 0, 0
+    for i in range(0 if m > 0 else 1, n):
+        count = width if m > 0 else _padded(i)
         # One loop for each exponential: both in one need more registers than there are. Sums in the same loop: a second
         # one takes a tenth of the time.
         a, b = 0.0, 0.0
@@ -283,54 +289,66 @@ def _masses(X: Any, Y: Any, n: int, m: int, cx: float, cy: float, kernels: Any, 
             value = power_of_two(sx * X[uintp(start + j)])
             k[uintp(j)] = value
             a += value
-            a_column[uintp(first + j)] += value
+            a_column[uintp(j)] += value
         for j in range(count):
-            value = power_of_two(sx * X[uintp(start + j)] + sy * Y[uintp(start + j)])
+            value = power_of_two(sx * X[uintp(start + j)] + sy * Y[uintp(y_start + j)])
             kl[uintp(j)] = value
             b += value
-            b_column[uintp(first + j)] += value
+            b_column[uintp(j)] += value
         masses[0, 0, i] += a
         masses[0, 1, i] += b
-        for f in range(1, len(masses), 2):
+        if len(masses) > 1:
             for v in range(2):
-                half, quarter = _add_halved(kernels[v], count, masses[f, column + v], masses[f + 1, column + v], first)
-                masses[f, v, i] += half
-                masses[f + 1, v, i] += quarter
+                at = column + v
+                of = masses[1, at], masses[2, at], masses[3, at], masses[4, at]
+                once, twice, thrice, four_times = _add_halved(kernels[v], count, *of)
+                masses[1, v, i] += once
+                masses[2, v, i] += twice
+                masses[3, v, i] += thrice
+                masses[4, v, i] += four_times
         start += count
+        y_start += y_step if m > 0 else count
+
+
+@inner(forceinline=True, fastmath={"contract", "reassoc", "nsz"})
+def _ratios(own: Any, a: Any, b: Any, n: int) -> Any:
+    """Sum over windows of B / (own A * A), and how many of the masses underflow."""
+    lost, total = 0, 0.0
+    for i in range(n):
+        lost += (a[i] < _SAFE_SUM) | (b[i] < _SAFE_SUM)
+        total += b[i] / (own[i] * a[i])
+    return total, lost
 
 
 @inner()
 def _log_interaction(
-    own: Any, a: Any, b: Any, n: int, X: Any, Y: Any, row_step: int, step: int, count: int, cx: float, cy: float
+    own: Any, a: Any, b: Any, n: int, X: Any, x_steps: Any, Y: Any, y_steps: Any, count: int, cx: float, cy: float
 ) -> Any:
     """Log of the sum over windows of B / (own A * A); masses that underflow are computed again in the log domain.
 
     There B / A is an average over Y with weights by X in units of the largest, not the difference of log B and log A:
     far away both are so large that Y is lost in them.
     """
-    lowest, total = 1.0, 0.0
-    for i in range(n):
-        lowest = min(lowest, min(a[i], b[i]))
-        total += b[i] / (own[i] * a[i])
-    if lowest >= _SAFE_SUM:
+    total, lost = _ratios(own, a, b, n)
+    if lost == 0:
         return math.log(total)
     highest, total = -np.inf, 0.0
     for i in range(n):
-        start = i * row_step
         if min(a[i], b[i]) >= _SAFE_SUM:
             term = math.log(b[i] / a[i])
         else:
-            nearest = X[start]
+            x_start, y_start = i * x_steps[0], i * y_steps[0]
+            nearest = X[x_start]
             for k in range(1, count):
-                nearest = min(nearest, X[start + k * step])
+                nearest = min(nearest, X[x_start + k * x_steps[1]])
             peak, mass, weighted = -np.inf, 0.0, 0.0
             for k in range(count):
-                at = start + k * step
-                peak = max(peak, cx * (X[at] - nearest) + cy * Y[at])
-                mass += math.exp(cx * (X[at] - nearest))
+                exponent = cx * (X[x_start + k * x_steps[1]] - nearest)
+                peak = max(peak, exponent + cy * Y[y_start + k * y_steps[1]])
+                mass += math.exp(exponent)
             for k in range(count):
-                at = start + k * step
-                weighted += math.exp(cx * (X[at] - nearest) + cy * Y[at] - peak)
+                exponent = cx * (X[x_start + k * x_steps[1]] - nearest)
+                weighted += math.exp(exponent + cy * Y[y_start + k * y_steps[1]] - peak)
             term = peak + math.log(weighted) - math.log(mass)
         term -= math.log(own[i])
         if term > highest:
@@ -406,7 +424,8 @@ def block_divergences(
     bandwidths : two floats
         Bandwidths of the kernels; 0 means the median distance of the windows of each pair.
     factor : float
-        Multiplies the bandwidths. ``out[f]`` has half the factor of ``out[f - 1]``: the exponentials are shared.
+        Multiplies the bandwidths. ``out[f]``, of up to five, has half the factor of ``out[f - 1]``: the exponentials
+        are shared.
     logarithmic : bool
         Log contrast (conditional CS), or linear contrast (conditional Euclidean).
     wide : True or None
@@ -424,45 +443,52 @@ def block_divergences(
     for i in range(count):
         longest = max(longest, series.starts[i + 1] - series.starts[i])
     n_max = longest - order
-    stride, cells, size = order + _padded(n_max), n_max * _padded(n_max), _triangle_size(n_max)
+    line = _padded(n_max)
+    stride, cells, size = order + line, n_max * line, _triangle_size(n_max)
     room = _Room(np.empty(longest * stride), np.empty((order + 2) * stride), np.empty(cells), np.empty((2, cells)))
-    X, Y = room.pair[0], room.pair[1]
     pair_bandwidths = bandwidths[0] == 0.0
-    grouped, levels = 2 if channels > 1 else 1, n_factors // 2 * 2 + 1
+    grouped, levels = 2 if channels > 1 else 1, 5 if n_factors > 1 else 1
     kept = count if pair_bandwidths else 0
     own = _Own(
         np.empty((count, channels * stride if wide is None else 0)),
         np.empty((2, max(1, kept), size)),
         np.empty((grouped, kept, size)),
         np.empty((grouped, kept, GROUP_ENDS), np.int64),
-        np.empty((count, levels, 2, stride + LANES)),
+        np.empty((count, levels, 2, line)),
         np.empty((count, n_factors)),
     )
     # Kernel values between one window and all others.
-    kernels = np.empty((2, stride + LANES))
-    masses = np.empty((1, levels, 4, stride))[0]
+    kernels = np.empty((2, line))
+    masses = np.empty((1, levels, 4, line))[0]
     candidates = np.empty((2 * n_max**2 + 2 * n_max + 512) if pair_bandwidths else 0)
     squares, crossed = np.array([bandwidths[0] ** 2, bandwidths[1] ** 2]), np.empty(2)
     if wide is None:
         for i in range(count):
             _pack(_one(series, i)[0], order, own.packed[i])
     # First each series with itself, then the pairs. Known bandwidths give the masses of a series over itself at once.
+    row, column = 0, -1
     for task in range(count + rows * columns):
         i, j = task, task
         if task >= count:
-            i, j = (task - count) // columns, (task - count) % columns + count - columns
+            # Divisions took a twentieth of the time of short series.
+            row, column = (row, column + 1) if column + 1 < columns else (row + 1, 0)
+            i, j = row, column + count - columns
             if i >= j:
                 continue
         p_frames, p_windows = _one(series, i)
         q_frames, q_windows = _one(series, j)
         n, m = p_windows.size, q_windows.size
         width = _padded(m)
-        _pair_distances(own.packed[i], p_frames, p_windows, own.packed[j], q_frames, q_windows, order, wide, gaps, room)
+        # The median over several channels goes through the distances of the successors, in one piece.
+        copied = pair_bandwidths and channels > 1
+        X, Y, y_step = _pair_distances(
+            own.packed[i], p_frames, p_windows, own.packed[j], q_frames, q_windows, order, wide, gaps, copied, room
+        )
         if i == j:
             place, used = i if pair_bandwidths else 0, _triangle_size(n)
             # Loops over x and y: what is called in two places may be compiled twice.
             for v in range(2):
-                _triangle(room.pair[v], n, own.inside[v, place])
+                _triangle(X if v == 0 else Y, width if v == 0 else y_step, n, own.inside[v, place])
                 if pair_bandwidths and v < grouped:
                     group(own.inside[v, i, :used], own.grouped[v, i], own.ends[v, i])
             if pair_bandwidths:
@@ -491,13 +517,10 @@ def block_divergences(
             x, y, others, into = own.inside[0, place], own.inside[1, place], 0, own.masses[at]
             if step == 2:
                 x, y, windows, others, into = X, Y, n, m, masses
-            _masses(x, y, windows, others, cx, cy, kernels, into)
+            _masses(x, y, y_step, windows, others, cx, cy, kernels, into)
             if step < 2:
                 for f in range(n_factors):
-                    total = 0.0
-                    for t in range(windows):
-                        total += into[f, 1, t] / (into[f, 0, t] * into[f, 0, t])
-                    own.totals[at, f] = total
+                    own.totals[at, f] = _ratios(into[f, 0], into[f, 0], into[f, 1], windows)[0]
         if i == j:
             continue
         for f in range(n_factors):
@@ -505,12 +528,11 @@ def block_divergences(
             p, q = own.totals[i, f], own.totals[j, f]
             for side in range(2):
                 at, count_own, count_other = (i, n, m) if side == 0 else (j, m, n)
-                row_step, step = (width, 1) if side == 0 else (1, width)
+                x_steps, y_steps = ((width, 1), (y_step, 1)) if side == 0 else ((1, width), (1, y_step))
                 crossed[side] = _log_interaction(
-                    own.masses[at, f, 0], of[2 * side], of[2 * side + 1], count_own, X, Y, row_step, step, count_other,
-                    fx, fy,
+                    own.masses[at, f, 0], of[2 * side], of[2 * side + 1], count_own, X, x_steps, Y, y_steps,
+                    count_other, fx, fy,
                 )  # fmt: skip
-            column = j - (count - columns)
             if logarithmic:
                 out[f, i, column] = math.log(p) + math.log(q) - crossed[0] - crossed[1]
             else:
