@@ -25,6 +25,12 @@ condcs.bandwidth([0.0], rule="mode")
 condcs.nn.CSLoss(reduction="max")
 condcs.pairwise([[0.0], [1.0]], measure="euclidean")
 condcs.chunked_divergence("p", "q", measure="conditional_kl")
+condcs.cs([0.0], [0.0], bandwidth="mode")
+condcs.conditional_test([0.0], [0.0], [0.0], [0.0], measure="euclidean")
+condcs.independence_test([0.0], [0.0], measure="euclidean")
+condcs.PermutedMeasure(bandwidth_x="mode")
+condcs.explore.make_labyrinth
+condcs.adapters.SklearnTest
 """
 
 
@@ -52,4 +58,10 @@ def test_names_have_types_and_wrong_ones_are_errors(tmp_path):
     assert 'error: Argument "reduction" to "CSLoss" has incompatible type' in lines["14"]
     assert 'error: Argument "measure" to "pairwise" has incompatible type' in lines["15"]
     assert 'error: Argument "measure" to "chunked_divergence" has incompatible type' in lines["16"]
+    assert 'error: Argument "bandwidth" to "cs" has incompatible type' in lines["17"]
+    assert 'error: Argument "measure" to "conditional_test" has incompatible type' in lines["18"]
+    assert 'error: Argument "measure" to "independence_test" has incompatible type' in lines["19"]
+    assert 'error: Argument "bandwidth_x" to "PermutedMeasure" has incompatible type' in lines["20"]
+    assert 'has no attribute "make_labyrinth"' in lines["21"]
+    assert 'has no attribute "SklearnTest"' in lines["22"]
     assert done.returncode == 1

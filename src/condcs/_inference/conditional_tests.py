@@ -54,6 +54,7 @@ from condcs._inference.weights_and_clusters import (
 )
 from condcs._kernels.row_sums import warn_of_absent
 from condcs._measures.inputs import ConditionalProblem
+from condcs._measures.registry import MeasureName
 from condcs._parallel.spreading import Shared, on_threads
 
 Null = Literal["propensity", "permutation", "local"]
@@ -70,7 +71,7 @@ def conditional_test(
     xq: Array | None = None,
     yq: Array | None = None,
     *,
-    measure: str = "conditional_cs",
+    measure: MeasureName = "conditional_cs",
     views: Views | None = None,
     null: Null = "propensity",
     propensity: Any = None,
@@ -204,7 +205,7 @@ def two_sample_test(
     yp: Array,
     yq: Array,
     *,
-    measure: str = "cs",
+    measure: MeasureName = "cs",
     n_resamples: int = 500,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,

@@ -45,7 +45,7 @@ from condcs._kernels.log_kernels import Kernel, LogKernel, product
 from condcs._kernels.row_sums import exp_in_place, row_sums
 from condcs._measures.formulas import PredictorForm, linear_predictor_divergence
 from condcs._measures.inputs import Inputs, KernelVariable
-from condcs._measures.registry import Measure, measure_named
+from condcs._measures.registry import Measure, MeasureName, measure_named
 from condcs._parallel.spreading import Shared
 
 IndependenceNull = Literal["signs", "local", "permutation", "surrogate"]
@@ -104,11 +104,11 @@ class PermutedMeasure:
         Further options of another measure, e.g. ``{"k": 5}`` of conditional_kl.
     """
 
-    name: str = "conditional_cs"
+    name: MeasureName = "conditional_cs"
     form: Literal["corrected", "paper"] = "corrected"
     adjust: bool = True
     neighbours: int = 5
-    bandwidth_x: Bandwidth = "aggregate"
+    bandwidth_x: Bandwidth | Literal["aggregate"] = "aggregate"
     bandwidth_y: Bandwidth = "median"
     bandwidth_given: Bandwidth = "median"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -119,9 +119,9 @@ class PermutedMeasure:
         return self.name == "conditional_cs"
 
     @property
-    def aggregate(self) -> bool:
-        """Whether x is looked at in more than one way."""
-        return isinstance(self.bandwidth_x, str) and self.bandwidth_x == "aggregate"
+    def one_bandwidth_x(self) -> Bandwidth | None:
+        """The bandwidth on x; None if x is looked at in more than one way."""
+        return None if isinstance(self.bandwidth_x, str) and self.bandwidth_x == "aggregate" else self.bandwidth_x
 
     def checked(self) -> Measure:
         """Return the registered measure; refuse options that it does not have."""
@@ -149,7 +149,7 @@ def independence_test(
     y: Array,
     *,
     given: Array | None = None,
-    measure: str | PermutedMeasure | None = None,
+    measure: MeasureName | PermutedMeasure | None = None,
     null: IndependenceNull | None = None,
     kernel_x: Kernel = "gaussian",
     kernel_y: Kernel = "gaussian",
@@ -251,12 +251,12 @@ def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling
     elif null == "local":
         null = "permutation"
     response = inputs.kernel_variable(y_parts, "_y", kernel_y, single.bandwidth_y, response=True)
-    if single.aggregate and single.by_prop_4 and kernel_x in _OF_NUMBERS:
+    width = single.one_bandwidth_x
+    if width is None and single.by_prop_4 and kernel_x in _OF_NUMBERS:
         views = _ranked_views(inputs, x_parts, kernel_x, regression)
     else:
         seen = [("x", x if regression is None else _adjusted(inputs, x_parts, kernel_x, regression))]
-        width = "median" if single.aggregate else single.bandwidth_x
-        views = {"values": View(inputs.kernel_variable(seen, "_x", kernel_x, width))}
+        views = {"values": View(inputs.kernel_variable(seen, "_x", kernel_x, "median" if width is None else width))}
     second = next(iter(views.values())).variable
     check_same_rows(response.variable, y_parts, second.variable, x_parts)
     if first is not None:
@@ -374,7 +374,8 @@ def _ranked_views(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoo
         if columns > 1:
             return View(variable)
         steps = np.arange(2 * n - 1) / (2 * n)
-        by_distance = inputs.kernel_variable([(name, steps[:, None])], "_x", kernel, variable.widths).kernel
+        same = width if variable.widths is None else variable.widths
+        by_distance = inputs.kernel_variable([(name, steps[:, None])], "_x", kernel, same).kernel
         places = np.rint(2 * n * ranks[:, 0] - 1).astype(np.int32)
         return View(variable, places, np.exp(by_distance.block(slice(0, 1), slice(0, 2 * n - 1))[0]))
 

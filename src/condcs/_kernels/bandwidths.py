@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
@@ -12,11 +12,19 @@ from condcs._core.arrays import Array, Backend, FloatArray, IntArray, backend_of
 from condcs._core.checks import Variable, check_choice, check_variable, float_type
 from condcs._core.errors import BandwidthError, BandwidthWarning, ShapeError, public, warn_caller
 
-Bandwidth = float | str | Sequence[float] | Array
-"""A positive number, one per column, or the name of a rule."""
-
 Rule = Literal["median", "joint_median", "silverman", "scott"]
 RULES = get_args(Rule)
+
+
+class _Numbers(Protocol):
+    """An array of any library, but no string: in a union with `Any` a type checker would pass every word for a rule."""
+
+    @property
+    def shape(self) -> Any: ...
+
+
+Bandwidth = float | Rule | Sequence[float] | _Numbers
+"""A positive number, one per column, or the name of a rule."""
 
 MEDIAN_ROWS = 2_000
 """Up to this many pooled rows the median distance is exact; above, it is that of a subsample of this size."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from condcs.adapters._aeon import AeonDistance
@@ -49,15 +49,17 @@ __all__ = [
     "eegnet_network",
 ]
 
+# Hidden from type checkers, which would take any name for one that it knows.
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'condcs.adapters' has no attribute {name!r}")
-    module, target = _HOMES[name]
-    try:
-        return getattr(import_module(f"condcs.adapters.{module}"), name)
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if not target or missing == "condcs":
-            raise
-        raise ImportError(f"{name} needs {missing}: pip install '{target}'", name=missing) from error
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'condcs.adapters' has no attribute {name!r}")
+        module, target = _HOMES[name]
+        try:
+            return getattr(import_module(f"condcs.adapters.{module}"), name)
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            if not target or missing == "condcs":
+                raise
+            raise ImportError(f"{name} needs {missing}: pip install '{target}'", name=missing) from error

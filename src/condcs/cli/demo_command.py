@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from rich.table import Table
@@ -16,7 +16,7 @@ from condcs.cli.terminal import Terminal, foreign
 from condcs.datasets import LocalShift, make_local_shift
 
 # The relation bends within a unit of x: kernels as wide as the median distance would smooth the change away.
-RULE = "silverman"
+RULE: Final = "silverman"
 
 ENDINGS = (".png", ".svg", ".pdf")
 

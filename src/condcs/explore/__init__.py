@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from condcs.explore._agents import (
@@ -67,11 +67,13 @@ __all__ = [
     "register_environments",
 ]
 
+# Hidden from type checkers, which would take any name for one that it knows.
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"condcs.explore.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'condcs.explore' has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        if name in _HOMES:
+            return getattr(import_module(f"condcs.explore.{_HOMES[name]}"), name)
+        raise AttributeError(f"module 'condcs.explore' has no attribute {name!r}")
 
 
 # `gymnasium.make("condcs.explore:condcs/Maze-v0")` imports this module and expects the environment to be there.
