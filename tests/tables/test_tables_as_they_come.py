@@ -96,6 +96,32 @@ def test_a_column_that_the_current_table_lacks_altogether_is_named():
         pair_of(reference, current, missing="as-value")
 
 
+def test_another_unit_was_called_a_running_number():
+    with pytest.raises(
+        OverlapError, match=r"\('a': 1 to 2, then 1e\+06 to 2e\+06\).* If the units differ, convert one"
+    ):
+        pair_of(frame(seed=1, a=np.linspace(1, 2, 60)), frame(seed=2, a=np.linspace(1e6, 2e6, 60)))
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+
+def test_rows_entered_twice_were_taken_for_evidence_without_a_word():
+    """Each row of the reference twice: the test then rejects most true hypotheses."""
+    twice = pd.concat([frame(seed=1).assign(note="u")] * 2)
+    twice.loc[5, "a"] = np.nan
+    pair = pair_of(twice, frame(seed=2).assign(note="u"), missing="as-value")
+    assert "60 of 120 rows of reference (DataFrame) repeat other rows exactly." in " ".join(pair.notes)
+
+
+def test_equal_rows_are_expected_of_labels_and_few_numbers():
+    """Twelve different rows at most: 60 rows cannot all differ. Nor is anything said of rows that clusters explain."""
+    coarse = frame(a=np.arange(60) % 4, y=np.arange(60) % 3)
+    assert not pair_of(coarse, coarse).notes
+    twice = pd.concat([frame(seed=1, who=[*map(str, range(60))])] * 2)
+    assert not pair_of(twice, twice, cluster=["who"]).notes
+
+
 # --- dates ------------------------------------------------------------------------------------------------------------
 
 

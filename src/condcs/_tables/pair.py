@@ -31,6 +31,8 @@ from condcs._tables.sources import FEWEST_ROWS, Batch, FileOptions, Missing, Row
 
 _MEGABYTE = 1 << 20
 _SHOWN = 5
+_FEWEST_COPIES = 0.05
+"""Part of a table's rows that must repeat others for a note; with fewer of them p-values hardly change."""
 
 _ROW_OVERHEAD = 120
 """Bytes of a row beside its cells, its key included."""
@@ -364,7 +366,7 @@ def make_pair(wanted: Wanted, told: Sequence[Column], reference: Encoded, curren
     """Return two tables as the arrays that are compared."""
     values = list(zip(reference.columns, current.columns, strict=True))
     inputs, said = derive_inputs(told[: len(wanted.x)], values, wanted.named)
-    notes = [*current.notes, *said]
+    notes = [*current.notes, *said, *_copies(reference), *_copies(current)]
     faults, responses = [], []
     for place in range(len(wanted.x), len(told)):
         column = told[place]
@@ -453,19 +455,39 @@ def _weights(cells: Sequence[Any], table: Table, sample: Sample, options: ReadOp
     return values
 
 
+def _copies(table: Encoded) -> list[str]:
+    """Return a note on rows that repeat others, unless equal rows are to be expected or clusters say what they are."""
+    rows = np.column_stack(table.columns)
+    n, most_values = len(rows), max(len(np.unique(column)) for column in table.columns)
+    if table.clusters is not None or most_values == n:
+        return []
+    # By their bytes: gaps are then equal to one another.
+    different = len(np.unique(np.ascontiguousarray(rows).view(f"V{rows.itemsize * rows.shape[1]}")))
+    # Some column tells nearly all different rows apart, so that chance alone makes no two of them equal.
+    if n - different < _FEWEST_COPIES * n or most_values < 0.9 * different:
+        return []
+    return [
+        f"{n - different:,} of {counted(n, 'row')} of {table.account.title} repeat other rows exactly. If they are "
+        "copies and not observations of their own, p-values are too small: remove them first."
+    ]
+
+
 def _check_overlap(inputs: Sequence[Derived]) -> None:
-    apart = []
+    apart, ranges = [], []
     for derived in inputs:
         p, q = derived.values
         column = derived.column
         if not set(p) & set(q) if column.is_category else float(p.max()) < q.min() or float(q.max()) < p.min():
             apart.append(column.source or column.name)
+            if column.kind == "number":
+                ranges.append(f"{column.name!r}: {p.min():.4g} to {p.max():.4g}, then {q.min():.4g} to {q.max():.4g}")
     if apart:
         have = f"column {apart[0]!r} has" if len(apart) == 1 else f"columns {', '.join(map(repr, apart))} have"
+        found = f" ({'; '.join(ranges)})" if ranges else ""
         raise OverlapError(
-            f"{have} no value in common between the two tables, so no rows with equal inputs can be compared. Leave "
-            f"{'it' if len(apart) == 1 else 'them'} out with x={','.join(f'!{name}' for name in apart)!r} (a date or "
-            "a running number is not an input)."
+            f"{have} no value in common between the two tables{found}, so no rows with equal inputs can be compared. "
+            f"If the units differ, convert one of the tables; otherwise leave {'it' if len(apart) == 1 else 'them'} "
+            f"out with x={','.join(f'!{name}' for name in apart)!r}."
         )
 
 
