@@ -56,6 +56,7 @@ MISUSES = [
     (["compare", "march.csv", "absent.csv", "--y", "price"], "absent.csv"),
     (["compare", "march.csv", "folder", "--y", "price"], "folder"),
     ([*COMPARE[:-1], "prize"], "Did you mean 'price'?"),
+    (["comapre", "march.csv"], "No such command 'comapre'. Did you mean 'compare'? See "),
     ([*COMPARE, "--x", "price"], "price"),
     ([*COMPARE, "--x", "nothing"], "nothing"),
     ([*COMPARE, "--category", "nothing"], "nothing"),

@@ -204,7 +204,8 @@ def _tell_usage(error: Any) -> int:
             typer.echo(message)
         return FAILED
     more = f" See {ctx.command_path} --help." if ctx is not None else ""
-    _print_error(f"{message.rstrip('. ')}.{more}")
+    sentence = message.rstrip(". ")
+    _print_error(f"{sentence}{'' if sentence.endswith('?') else '.'}{more}")
     return FAILED
 
 
