@@ -89,16 +89,16 @@ def conditional_test(
 
     The null hypothesis: p(y|x) = q(y|x) wherever both samples have rows. How x itself is distributed may differ.
 
-    Two estimates guard the level, and either may be imperfect as long as the other is good. The response is adjusted
-    for x: its regression on x is subtracted, found on the pool without looking at labels. And the labels are redrawn
-    from an estimate of P(sample | x), which is made richer until the imbalance of x in the data is a typical one among
-    the redrawn samples, a check that does not look at y. Several views, each sharp for another kind of change, are
-    evaluated on the same redrawn labels and combined in one p-value.
+    The level is protected by two estimates, of which only one needs to be good. First, the response is adjusted for x:
+    its regression on x, fitted to the pooled rows without their labels, is subtracted. Second, the labels are redrawn
+    from an estimate of P(sample | x), which is refined until the imbalance of x in the data is typical of the redrawn
+    samples; this check does not use y. Several views, each sensitive to a different kind of change, are evaluated on
+    the same redrawn labels and combined in one p-value.
 
-    Up to 10,000 pooled rows all pairs of rows are visited: cost O(n^2 (d + P)), memory O(n P). Above, sums over pairs
-    are those over pairs of one of m = 1,000 anchor rows and any row, and the divergence is found from a low rank of all
-    rows, corrected at anchor rows: cost O(n m (d + P)). Anchors are drawn without a look at y or at the labels and
-    are the same for all resamples, a part of the statistic, so that the test stays as valid as it is.
+    Up to 10,000 pooled rows all pairs of rows are used: cost O(n^2 (d + P)), memory O(n P). Above, sums over pairs are
+    restricted to pairs with one of m = 1,000 anchor rows, and the divergence comes from a low-rank approximation that
+    is corrected at the anchor rows: cost O(n m (d + P)). Anchors are drawn without using y or the labels, and are the
+    same for all resamples. They are part of the statistic, so that the validity of the test is not affected.
 
     Parameters
     ----------
@@ -123,9 +123,9 @@ def conditional_test(
     weights_p, weights_q : array, optional
         A non-negative weight per row, such as survey weights; both or neither, each sample in a unit of its own.
         Weights count as fixed given x: a row keeps its weight when its label is redrawn, and labels are redrawn from
-        P(sample | x, weight). So weights must not depend on y, and the test can tell something only where both samples
-        have rows of like weights at like x. Weights that only make the x of one sample look like that of the other are
-        not needed: the test does not depend on how x is distributed.
+        P(sample | x, weight). So weights must not depend on y, and the test has power only where both samples have
+        rows with similar weights at similar x. Weights that only make the x of one sample look like that of the other
+        are not needed: the test does not depend on how x is distributed.
     clusters_p, clusters_q : array, optional
         The cluster that each row belongs to, if rows depend on one another, such as several rows of a customer: names
         or numbers. Labels are then redrawn by cluster, from P(sample | x of the cluster), and the regression of y on x
@@ -161,7 +161,7 @@ def conditional_test(
     BalanceWarning
         If no estimate of P(sample | x) passes the check of balance: the p-value may then be too small.
     OverlapWarning
-        If the samples hardly overlap in x: few rows can then tell anything.
+        If the samples hardly overlap in x: few rows are then informative.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def conditional_test(
         raise ParameterError(f'`propensity` must be None with null={null!r}. Pass null="propensity" to use it.')
     if views == "all" and (null != "propensity" or tested.aggregated):
         raise ParameterError(
-            '`views`="all" must go with null="propensity" and a bandwidth of its own, got '
+            '`views`="all" must be used with null="propensity" and without bandwidth="aggregate", got '
             + (f"null={null!r}" if null != "propensity" else 'bandwidth="aggregate"')
             + '. Leave `views` out, or pass views="measure".'
         )

@@ -242,8 +242,8 @@ def explain(
 
     Notes
     -----
-    What y did in a region is said for the same inputs: a shift of x inside the region is not part of it. Its 95%
-    intervals are made longer for every bound, because bounds were placed where the difference is large.
+    What y did in a region is reported for the same inputs: a shift of x inside the region is not part of it. Its 95%
+    intervals are longer for every bound, because bounds were placed where the difference is large.
 
     Examples
     --------

@@ -88,16 +88,16 @@ class PermutedMeasure:
         Form of Prop. 4.
     adjust : bool
         Whether the kernel regressions of y and of x on z are subtracted first. Given z they are constants, so the null
-        hypothesis stays what it is, and the test sees more: kernels need not be wide enough for what z explains.
-        Labels are left alone.
+        hypothesis is the same, and the test has more power, because kernels need not cover the variation that z
+        explains. Labels are not adjusted.
     neighbours : int
         For null="local": how many nearest neighbours x is drawn from.
     bandwidth_x : {"aggregate"}, float, array or rule
         "aggregate" looks at x in two ways and combines them in one p-value (the larger studentised value, on the same
-        permutations): its ranks at a quarter of their median distance, and at their median distance the ranks of what
-        its regression on z leaves (with `adjust`; else its ranks). On ranks no row lies far from all others: the
-        divergence weighs all values of x alike, so rows in the tails would drown the rest. A number or another rule
-        looks at the values themselves. Another measure takes "aggregate" as "median"; so do labels.
+        permutations): its ranks at a quarter of their median distance, and at their median distance the ranks of its
+        residuals from the regression on z (with `adjust`; else its ranks). Ranks are used because the divergence gives
+        all values of x the same weight, so that a few rows in the tails would dominate. With a number or another rule
+        the values themselves are used. For other measures, and for labels, "aggregate" means "median".
     bandwidth_y, bandwidth_given
         As in `conditional_cs_predictors`. Another measure sees each variable in units of its bandwidth.
     options : mapping
@@ -137,8 +137,8 @@ class PermutedMeasure:
             if name not in known:
                 listed = ", ".join(sorted(known)) or "none"
                 raise ParameterError(
-                    f"`{name}` must be an option of {self.name!r} in this test. Its options are: {listed}; widths are "
-                    "given as bandwidth_x, bandwidth_y and bandwidth_given."
+                    f"`{name}` must be an option of {self.name!r} in this test. Its options are: {listed}; bandwidths "
+                    "are given as bandwidth_x, bandwidth_y and bandwidth_given."
                 )
         return measure
 
@@ -177,10 +177,10 @@ def independence_test(
     given : array, shape (n, d_z), optional
         The conditioning variable z. Without it plain independence is tested, with full permutations.
     measure : str or PermutedMeasure, optional
-        A single measure in the place of the views, by name or with its options, such as "conditional_cs", the paper's.
+        A single measure instead of the views, by name or with its options, such as "conditional_cs", the paper's.
     null : {"signs", "local", "permutation", "surrogate"}, optional
-        "signs" is described above: valid as far as one of the two regressions on z is good, or both fairly. The others
-        are for a single measure. "local" permutes x among neighbours in z: valid as far as p(x|z) hardly changes among
+        "signs" is described above: valid if one of the two regressions on z is accurate, or both fairly so. The others
+        are for a single measure. "local" permutes x among neighbours in z: valid if p(x|z) hardly changes among
         them. "permutation" ignores z: valid only if x is independent of z. "surrogate" shifts x circularly in time by a
         random offset: for rows in time order of a stationary series whose memory is short. By default "signs" with
         `given` and no `measure`, "local" with both, "permutation" without `given`.
@@ -363,8 +363,8 @@ def _signed(contrasts: Contrasts, anchors: IntArray | None) -> Callable[[IntArra
 def _ranked_views(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoother | None) -> dict[str, View]:
     """Return the two ways in which ``bandwidth_x="aggregate"`` looks at x.
 
-    A narrow kernel sees what waves, a wide one what leans. The wide one looks at what a regression on z leaves: that
-    lays bare what hardly varies given z, but it would blur waves.
+    A narrow kernel detects dependence that oscillates along x, a wide one a trend. The wide one is applied to the
+    residuals of the regression on z, in which small variation given z is visible, but oscillations are blurred.
     """
     name = parts[0][0]
 

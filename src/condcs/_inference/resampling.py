@@ -107,7 +107,7 @@ def relabelled_values(
 ) -> FloatArray:
     """Return the values of each statistic, first those of the labels as given, then those of redrawn labels.
 
-    The labels as given head the first batch: what is compared comes of one computation.
+    The labels as given are the first column of the first batch: statistic and null come from one computation.
     """
     rows = sum(pool.sizes)
     batch = _ANCHORED_BATCH if anchors is not None else _BATCH if rows <= _FEW_ROWS else _SMALL_BATCH
@@ -275,8 +275,8 @@ def check_numbers(values: FloatArray, where: str) -> None:
     bad = values[~np.isfinite(values)]
     if len(bad):
         raise DataError(
-            f"the statistic must be a finite number, got {bad[0]} {where}. That comes of a sample without spread in "
-            "some column, or of values whose squares overflow or underflow. Drop constant columns, bring the data to "
+            f"the statistic must be a finite number, got {bad[0]} {where}. The cause is a column that is constant "
+            "in a sample, or values whose squares overflow or underflow. Drop constant columns, bring the data to "
             "a common scale (divide by the standard deviation), or use another measure."
         )
 

@@ -398,7 +398,7 @@ class ChunkedRows:
 def _changed(group: int) -> DataError:
     return DataError(
         f"`{_SAMPLES[group]}` must yield the same chunks each time it is read, got different ones. Pass a function "
-        "that makes the iterator anew from the same data or seed; if the data change, write them to Parquet first."
+        "that creates a new iterator over the same data each time; if the data change, write them to Parquet first."
     )
 
 

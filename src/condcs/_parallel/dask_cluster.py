@@ -27,8 +27,8 @@ class ClusterError(CondcsError):
 def dask_cluster(address: str) -> Iterator[Workers]:
     """Use the workers of a Dask cluster within a ``with`` block, as ``joblib.parallel_config(backend="dask")`` does.
 
-    The address is that of the scheduler, e.g. ``"tcp://127.0.0.1:8786"``; a `ClusterError` says that nobody answers
-    there, or that the workers do not have this version of condcs.
+    The address is that of the scheduler, e.g. ``"tcp://127.0.0.1:8786"``; a `ClusterError` is raised if there is
+    none at that address, or if its workers do not have this version of condcs.
     """
     from joblib import parallel_config
 

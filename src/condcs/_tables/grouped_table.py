@@ -93,12 +93,14 @@ def read_groups(source: str | Table, group: Sequence[str], options: ReadOptions)
     """Read a table and sample the rows of each of its groups.
 
     Groups are in the order of their numbers or dates, other names in that of their first rows. Groups of fewer than
-    `FEWEST_ROWS` rows are left out, and that is said.
+    `FEWEST_ROWS` rows are left out, with a note.
     """
     with open_table(source, options.files) as table:
         column = select_one("group", group, table.names, table.title)
         if column is None:
-            raise DataError(f"`group` must name a column of {table.title}, got none. Name the one that parts its rows.")
+            raise DataError(
+                f"`group` must name a column of {table.title}, got none. Name the column that holds the groups."
+            )
         wanted = choose_columns(options, table, [column])
         samplers = _sampled(table, [*wanted.names, column], options, len(wanted.x))
     names = [*wanted.names, column]

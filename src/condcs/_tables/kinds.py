@@ -504,7 +504,7 @@ def date_parts(column: Column, values: Sequence[FloatArray]) -> tuple[list[Deriv
     """Return a date as its trend and those cycles that each table covers; gaps are in the middle of each.
 
     Tables of different times, such as two months, have no trend that could be compared: they are then compared by hour
-    and weekday alone, and that is said.
+    and weekday alone, with a note.
     """
     present = [v[~np.isnan(v)] for v in values]
     made: list[Derived] = []

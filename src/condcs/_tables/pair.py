@@ -1,4 +1,4 @@
-"""Two tables as the four arrays that condcs compares, with an account of every row on the way."""
+"""Two tables as the four arrays that condcs compares, with an account of every row."""
 
 from __future__ import annotations
 
@@ -450,7 +450,7 @@ def _weights(cells: Sequence[Any], table: Table, sample: Sample, options: ReadOp
         if values[row] <= 0:
             raise DataError(
                 f"`weights` must name a column of positive numbers, got {cell!r} in {table.unit} "
-                f"{sample.lines[row]:,} of {table.title}. Leave rows that count for nothing out of the table."
+                f"{sample.lines[row]:,} of {table.title}. Remove rows without weight from the table."
             )
     return values
 

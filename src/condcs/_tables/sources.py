@@ -106,15 +106,15 @@ class TableOptions(FileOptions):
     category, number : str, int or sequence of them
         Columns of numbers that are labels, and responses of two values that are numbers.
     weights : str or int, optional
-        Column of positive weights of the rows; it is no input.
+        Column of positive weights of the rows; it is not an input.
     cluster : str or int, optional
-        Column that says which rows belong together (a customer, a day): labels are redrawn by cluster. It is no input.
+        Column with the cluster of each row (a customer, a day): labels are redrawn by cluster. It is not an input.
     max_rows : int, optional
         Rows of each table that are compared; of longer ones a uniform sample. By default as many as `time_budget`
         allows for, and 2,000 of each group.
     time_budget : float, optional
-        Seconds of processor time that the comparison of two tables may take, about; 60 by default. What that means for
-        the rows is said.
+        Approximate processor time for the comparison of two tables, in seconds; 60 by default. A note says how many
+        rows were compared.
 
     Examples
     --------
@@ -503,6 +503,6 @@ def check_characters(text: str, title: str, line: int) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise RowError(
-            f"{title} must be text, got half of a character (U+{ord(text[error.start]):04X}) in line {line}. Correct "
+            f"{title} must be text, got an unpaired surrogate (U+{ord(text[error.start]):04X}) in line {line}. Correct "
             "the line, or name its `encoding`."
         ) from error

@@ -24,15 +24,15 @@ class TigramiteTest(CondIndTest):  # type: ignore[misc]
 
     The null hypothesis is that X is independent of Y given Z. Columns are replaced by their ranks, so that no outlier
     outweighs a whole region. The value of the test, by which tigramite ranks links, is -log10 of its p-value.
-    Pass ``max_conds_px=0`` to ``run_pcmciplus``: where the causes of a cause all but determine it, given these nothing
-    is left of it.
+    Pass ``max_conds_px=0`` to ``run_pcmciplus``: if the causes of a cause nearly determine it, a test that conditions
+    on them has no power.
 
     Parameters
     ----------
     significance : {"analytic", "shuffle_test"}
-        "analytic" computes p-values in closed form, as small as the evidence has it, and keeps the regressions of each
-        conditioning set for the tests that share it. "shuffle_test" compares with `sig_samples` random signs: slower,
-        and no p-value is below 1 / (1 + sig_samples), which leaves little for a correction for many tests.
+        "analytic" computes p-values in closed form, not limited by a number of resamples, and keeps the regressions of
+        each conditioning set for the tests that share it. "shuffle_test" compares with `sig_samples` random signs: it
+        is slower, and no p-value is below 1 / (1 + sig_samples), too coarse for a correction for many tests.
     sig_samples : int
         Resamples of each "shuffle_test".
     rng : int

@@ -157,7 +157,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~])")
 def as_junit(found: Found) -> str:
     """Return JUnit XML: a suite whose tests are the inputs, the relation and its regions, or the groups of a table.
 
-    What fails is what ends the command with 1: a changed relation. That the inputs shifted is said and is no failure.
+    A test fails if the command would exit with 1: if the relation changed. Shifted inputs are reported, but no failure.
     """
     tests = _of_pair(found) if isinstance(found, Comparison) else _of_groups(found)
     failures = sum(failure is not None for _, failure, _ in tests)

@@ -33,7 +33,7 @@ def run(*, rows: int, seed: int, out: Path) -> None:
     console.print(
         f"\n[bold]Two samples of {rows} rows each.[/bold] y follows x in the same way in both, except where ", end=""
     )
-    console.print(f"{low:g} ≤ x ≤ {high:g}; x itself leans the other way.\n")
+    console.print(f"{low:g} ≤ x ≤ {high:g}; the distribution of x differs everywhere.\n")
     table = Table(box=None, pad_edge=False)
     table.add_column("what is compared", style="cyan")
     table.add_column("with the change", justify="right")

@@ -31,46 +31,46 @@ from condcs.comparison._wording import (
 from condcs.report._page import Page, drawing
 
 _METHOD = """
-Two questions are asked apart. Are the inputs distributed as before? And, for the same inputs, is the response
+Two questions are tested separately. Are the inputs distributed as before? And, for the same inputs, is the response
 distributed as before? Only the second is about the relation: a model of y can stay right when the inputs shift, and
-go wrong when they do not.
+become wrong when they do not.
 
-The first is a two-sample test in which rows are assigned to the two tables at random, which is exact. The second is
-about what is left of the response when its regression on the inputs is subtracted, a regression that does not know
-which row is from which table. Rows are assigned to the two tables with the probability that their inputs have of coming
-from each, an estimate that is made richer until it explains how the inputs differ. So a shift of the inputs alone is no
-evidence against the relation.
+The first is a two-sample test in which rows are assigned to the two tables at random, which is exact. The second uses
+the residuals of a regression of the response on the inputs, fitted to both tables together. Rows are assigned to the
+two tables with the estimated probability that a row with these inputs comes from each; the estimate is refined until it
+explains how the inputs differ. So a shift of the inputs alone is not evidence for a change of the relation.
 
-The first looks at the Cauchy-Schwarz divergence at several bandwidths, at each input and at pairs of inputs; the second
-at several kinds of change: of the mean, of how strongly the response follows the inputs, of the influence of single
-inputs and of pairs, of the spread, of the shape, in some places only, and at the conditional Cauchy-Schwarz divergence
-(Yu et al., TPAMI 2025). Each p-value is valid for all views together.
+The first test combines the Cauchy-Schwarz divergence at several bandwidths with tests of each input and of pairs of
+inputs; the second combines several kinds of change: of the mean, of how strongly the response follows the inputs, of
+the influence of single inputs and of pairs, of the spread, of the shape, in some regions only, and the conditional
+Cauchy-Schwarz divergence (Yu et al., TPAMI 2025). Each p-value is valid for all views together.
 
-How large the change is was measured over the inputs that both tables have (with a density proportional to pq/(p + q)):
-in each table y is regressed on the inputs, every row left out of its own fit, and what chance adds is allowed for. The
-lower bound of the root mean square holds for changes of any form, the upper one for those that smooth functions of the
-inputs can follow.
+The size of the change is estimated over the inputs that both tables have (with a density proportional to pq/(p + q)):
+in each table y is regressed on the inputs, with every row left out of its own fit, and the part that chance contributes
+is subtracted. The lower bound of the root mean square is valid for changes of any form, the upper bound for changes
+that are smooth functions of the inputs.
 """
 
 _OVERLAP = """
 Overlap compares whole distributions: 1 if they are the same, 0 if they have nothing in common. It is the cosine between
-the two, exp(-D/2) with D the Cauchy-Schwarz divergence of the inputs at the most telling bandwidth, and of the response
-without its regression on the inputs; what samples of this size lose by chance is not counted.
+the two, exp(-D/2) with D the Cauchy-Schwarz divergence of the inputs at the most significant bandwidth, and of the
+residuals of the response; the mean of D under the null hypothesis is subtracted first.
 """
 
 _LOSS = """
-The change of the mean loss is the sum of three parts. Inputs moved: rows that both tables have became more or less
-frequent. New inputs: rows that the reference has not, or hardly. Relation: for the same inputs the loss is another one.
-Only the last says that the model has become wrong; the first two, that it is used where it always was worse, or better.
+The change of the mean loss is the sum of three parts. Inputs moved: inputs of both tables became more or less
+frequent. New inputs: inputs that hardly occur in the reference. Relation: for the same inputs, the loss is different.
+Only the last part means that the model has become wrong; the first two mean that it is used where it was always worse,
+or better.
 """
 
 _ASSUMPTIONS = (
     "Rows are independent of one another. Repeated measurements of the same thing make p-values too small.",
     "The response given the inputs, or the probability of the table given the inputs, is a smooth function of the "
     "inputs. No test of a conditional relation is valid without some such assumption.",
-    "Where only one table has rows, nothing can be compared, and nothing is said.",
-    "Regions that are listed were tested on rows that had no part in finding them. Where none is listed a change is "
-    "not excluded, and where exactly a region ends is an estimate.",
+    "Where only one table has rows, nothing can be compared, and the answer does not apply.",
+    "Regions that are listed were tested on rows that were not used to find them. If none is listed, a change is not "
+    "excluded; where exactly a region ends is an estimate.",
     "A p-value above the level means that these samples do not show a change, not that there is none.",
 )
 
