@@ -221,7 +221,7 @@ class StateFile:
 
 def read_reference(path: str, options: ReadOptions, *, run_length: float, after_alarm: AfterAlarm) -> Reference:
     """Read the reference, and describe what a detector on it depends on."""
-    with open_table(path, options.files) as table:
+    with open_table(path, options) as table:
         x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
         sample = read_sample(table, [*x, *y], options, 0)
         title = table.title
@@ -460,14 +460,14 @@ def _watch(
     with ExitStack() as stack:
         with stops.waiting():
             # A wrong byte is a matter of one row, not the end of a watch.
-            table = stack.enter_context(open_table("-", replace(options.files, format=form), any_bytes=True))
+            table = stack.enter_context(open_table("-", replace(options, format=form), any_bytes=True))
         for row, cells in enumerate(_rows(table, watcher.names, stops), start=1):
             with nullcontext() if file is None else file.between_rows():
                 try:
                     watcher.see(cells, table.title)
                     used += 1
                 except DataError as error:
-                    if not (isinstance(error, Gap) and options.drop_missing):
+                    if not (isinstance(error, Gap) and options.missing == "drop"):
                         notes.left_out(row, in_options(str(error), OPTIONS))
                 _tell(watcher, output)
     if row and not used and notes.first_bad:
