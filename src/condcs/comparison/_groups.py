@@ -224,11 +224,6 @@ class GroupComparison(ByValue, Reported):
         return page
 
 
-def place_words(region: str) -> str:
-    """Return a region as a place in a sentence: "where area > 100", or "everywhere"."""
-    return region if region == "everywhere" else f"where {region}"
-
-
 def _about_group(page: Page, title: str, found: Comparison, sides: tuple[str, str]) -> None:
     page.section(title)
     page.text(f"For the same inputs, {change_words(found, sides)}.")
