@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from condcs._core.errors import DataError
 from condcs._tables.kinds import as_number, tell_kind
 from condcs._tables.pair import ReadOptions, read_pair
-from condcs._tables.sources import FileOptions
 from condcs.cli.app import app
 
 
@@ -59,7 +58,7 @@ def test_a_column_of_numbers_does_not_silently_become_a_category(tmp_path, frame
 
 def test_decimal_commas_are_read_where_they_are_named(tmp_path, frame):
     paths = both(tmp_path, frame.assign(a=decimal_commas(frame["a"]), y=decimal_commas(1000 * frame["y"])))
-    pair = read_pair(*paths, ReadOptions(y=["y"], files=FileOptions(decimal=",")))
+    pair = read_pair(*paths, ReadOptions(y=["y"], decimal=","))
     np.testing.assert_allclose(pair.xp[:, 0], frame["a"])
     assert [column.kind for column in pair.x] == ["number", "number"]
 
@@ -75,8 +74,8 @@ def test_a_point_is_no_decimal_sign_beside_a_decimal_comma(cell):
 def test_marks_of_gaps_are_counted_as_gaps(tmp_path, frame):
     paths = both(tmp_path, frame.assign(a=["?" if i in (3, 7) else x for i, x in enumerate(frame["a"])]))
     with pytest.raises(DataError, match=r"2 of 40 rows with one: 'a' \(2\)"):
-        read_pair(*paths, ReadOptions(y=["y"], files=FileOptions(gaps="?,unknown")))
-    pair = read_pair(*paths, ReadOptions(y=["y"], missing="drop", files=FileOptions(gaps=["?"])))
+        read_pair(*paths, ReadOptions(y=["y"], gaps="?,unknown"))
+    pair = read_pair(*paths, ReadOptions(y=["y"], missing="drop", gaps=["?"]))
     assert (pair.reference.gaps, pair.reference.used) == (2, 38)
     assert pair.x[0].kind == "number"
 
@@ -84,7 +83,7 @@ def test_marks_of_gaps_are_counted_as_gaps(tmp_path, frame):
 def test_typed_numbers_can_be_marks_of_gaps(tmp_path, frame):
     path = tmp_path / "p.jsonl"
     frame.assign(b=[-999 if i == 3 else i for i in range(40)]).to_json(path, orient="records", lines=True)
-    pair = read_pair(str(path), str(path), ReadOptions(y=["y"], missing="drop", files=FileOptions(gaps=["-999"])))
+    pair = read_pair(str(path), str(path), ReadOptions(y=["y"], missing="drop", gaps=["-999"]))
     assert pair.reference.gaps == 1
 
 

@@ -223,6 +223,15 @@ def test_numbers_in_text_are_read_as_told(frames):
     assert ours.pair.xp[0, 0] == round(frames[0].area[0], 2)
 
 
+def test_the_picture_of_whole_numbers_has_a_point_for_each():
+    """Four and five rooms were one point at 4.5."""
+    rng = np.random.default_rng(0)
+    tables = [{"rooms": rng.integers(1, 6, 200), "price": rng.normal(size=200)} for _ in range(2)]
+    above, below = condcs.compare(*tables, y="price", **QUICK).plot("rooms").axes
+    assert [line.get_xdata().tolist() for line in above.lines] == 2 * [[1, 2, 3, 4, 5]]
+    assert all(tick == round(tick) for tick in below.get_xticks())
+
+
 GOOD = {"x": np.arange(30.0), "y": np.arange(30.0) ** 2}
 
 

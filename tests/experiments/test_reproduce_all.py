@@ -54,7 +54,7 @@ def names(monkeypatch):
     def choose(*chosen):
         made = {name: replace(fig1.EXPERIMENT, name=name, trial=TRIALS[name]) for name in chosen}
         monkeypatch.setattr("condcs_reproduction.reproduce_all.experiment_names", lambda: chosen)
-        monkeypatch.setattr("condcs_reproduction.reproduce_all.experiment_named", made.__getitem__)
+        monkeypatch.setattr("condcs_reproduction.reproduce.experiment_named", made.__getitem__)
 
     return choose
 

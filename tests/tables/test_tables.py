@@ -245,7 +245,7 @@ def test_a_table_far_larger_than_the_budget_is_streamed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Pipe())))
     tracemalloc.start()
-    pair = read_pair(str(reference), "-", ReadOptions(x=["x"], y=["y"], max_rows=10**6, files=FileOptions(memory=1)))
+    pair = read_pair(str(reference), "-", ReadOptions(x=["x"], y=["y"], max_rows=10**6, memory=1))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert pair.current.seen == 60_000

@@ -13,7 +13,6 @@ from condcs._tables.cycles import CYCLES
 from condcs._tables.in_memory import as_table
 from condcs._tables.kinds import MOST_LABELS, as_day, describe_columns, tell_kind
 from condcs._tables.pair import ReadOptions, RowSampler, read_pair, together
-from condcs._tables.sources import FileOptions
 
 
 def frame(rows=60, seed=0, **columns):
@@ -267,7 +266,7 @@ def test_decimal_commas_in_one_table_and_points_in_the_other(decimal):
     """Whichever sign is named, the table with the other is read by its own, and that is said."""
     reference, current = frame(seed=1).round(2).astype(str), frame(seed=2).round(2)
     written = pd.DataFrame({name: commas(current[name]) for name in current})
-    pair = pair_of(reference, written, files=FileOptions(decimal=decimal))
+    pair = pair_of(reference, written, decimal=decimal)
     np.testing.assert_allclose(pair.xq[:, 0], current.a)
     np.testing.assert_allclose(pair.yp[:, 0], reference.y.astype(float))
     title, sign = ("current", "commas") if decimal == "." else ("reference", "points")

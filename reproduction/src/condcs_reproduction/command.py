@@ -26,15 +26,14 @@ def reproduce(
 
     Finished trials are stored as they end: after Ctrl-C or a crash, the same command continues where it stopped.
     """
-    from condcs_reproduction.reproduce import list_experiments, reproduce_one
+    from condcs_reproduction.reproduce import Options, list_experiments, reproduce_one
+    from condcs_reproduction.reproduce_all import reproduce_all
 
     if name is None:
-        list_experiments()
-    elif name == "all":
-        from condcs_reproduction.reproduce_all import reproduce_all
-
-        with on_workers(dask):
-            reproduce_all(quick=quick, trials=trials, jobs=jobs, out=out, fresh=fresh, only=only or [])
-    else:
-        with on_workers(dask):
-            reproduce_one(name, quick=quick, trials=trials, jobs=jobs, out=out, fresh=fresh, only=only or [])
+        return list_experiments()
+    options = Options(quick, trials, jobs, out, fresh, only or ())
+    with on_workers(dask):
+        if name == "all":
+            reproduce_all(options)
+        else:
+            reproduce_one(name, options)

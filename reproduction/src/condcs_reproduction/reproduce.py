@@ -6,9 +6,9 @@ import io
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -17,6 +17,7 @@ from rich.table import Table
 from condcs._core.files import atomic_write, writing
 from condcs.cli.boundary import check_folder, tell_stop
 from condcs.cli.terminal import Terminal, foreign
+from condcs_reproduction.index_page import Done
 from condcs_reproduction.registry import experiment_named, experiment_names
 from condcs_reproduction.report import Report
 from condcs_reproduction.runner import Interrupted, run
@@ -42,47 +43,56 @@ def list_experiments() -> None:
     console.print("\nRun one with [bold]condcs reproduce NAME[/bold]; add --quick for a version of seconds.")
 
 
-def reproduce_one(
-    name: str,
-    *,
-    quick: bool,
-    trials: int | None,
-    jobs: int | None,
-    out: Path,
-    fresh: bool,
-    only: list[str],
-) -> None:
+@dataclass(frozen=True)
+class Options:
+    """How experiments are run: the options of the command."""
+
+    quick: bool
+    trials: int | None
+    jobs: int | None
+    out: Path
+    fresh: bool
+    only: Sequence[str]
+
+
+def reproduce_one(name: str, options: Options) -> None:
     """Run an experiment, print its tables and write its files."""
-    console, errors = Terminal(), Terminal(stderr=True)
     start = time.perf_counter()
-    experiment = experiment_named(name).version(quick=quick, trials=trials)
-    check_folder("--out", out)
+    check_folder("--out", options.out)
     try:
-        with shown_progress(experiment, errors) as tell:
-            results, seconds = run(experiment, out, jobs=jobs, fresh=fresh, only=only, progress=tell)
-        report = with_facts(experiment, experiment.summarise(experiment, results), results)
-        folder = out / experiment.folder_name
-        write(experiment, report, results, folder)
+        done = run_and_write(name, options)
     except Interrupted as stopped:
         tell_stop(str(stopped))
-    if quick:
+    console, report = Terminal(), done.report
+    if options.quick:
         console.print(f"\n[yellow]{QUICK}[/yellow]")
-    console.print(f"\n[bold]{foreign(report.title)}[/bold]\n{foreign(experiment.reproduces)}\n")
+    console.print(f"\n[bold]{foreign(report.title)}[/bold]\n{foreign(done.experiment.reproduces)}\n")
     for table in report.to_rich():
         console.print(console.fitted(table))
         console.print()
     console.print(report.conclusion(), markup=False)
     for note in (n for n in report.notes if n != QUICK):
         console.print(f"[dim]- {foreign(note)}[/dim]")
-    spent = f"{time.perf_counter() - start:.0f} s now; {sum(seconds.values()):.0f} s of computing in all stored trials"
-    console.print(f"\nWritten to [bold]{foreign(folder)}[/bold] ({spent}).", soft_wrap=True)
+    spent = f"{time.perf_counter() - start:.0f} s now; {done.seconds:.0f} s of computing in all stored trials"
+    console.print(f"\nWritten to [bold]{foreign(done.folder)}[/bold] ({spent}).", soft_wrap=True)
+
+
+def run_and_write(name: str, options: Options) -> Done:
+    """Run what is missing of an experiment and write its files."""
+    experiment = experiment_named(name).version(quick=options.quick, trials=options.trials)
+    with shown_progress(experiment, Terminal(stderr=True)) as tell:
+        results, seconds = run(
+            experiment, options.out, jobs=options.jobs, fresh=options.fresh, only=options.only, progress=tell
+        )
+    report = with_facts(experiment, experiment.summarise(experiment, results), results)
+    folder = options.out / experiment.folder_name
+    write(experiment, report, results, folder)
+    return Done(experiment, report, folder, sum(seconds.values()))
 
 
 def write(experiment: Experiment, report: Report, results: Results, folder: Path) -> None:
     """Write the report as JSON and Markdown and the figure as PNG and SVG."""
     import matplotlib
-
-    matplotlib.use("Agg")
     from matplotlib.figure import Figure
 
     command = f"Made by `{command_of(experiment)}` on seed {experiment.seed}."

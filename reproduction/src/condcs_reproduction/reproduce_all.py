@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
-from pathlib import Path
 
 import typer
 
@@ -14,32 +12,31 @@ from condcs.cli.boundary import FAILED, check_folder, tell_stop
 from condcs.cli.terminal import Terminal, foreign
 from condcs_reproduction.data import DatasetError
 from condcs_reproduction.index_page import Done, Left, index_page
-from condcs_reproduction.registry import experiment_named, experiment_names
-from condcs_reproduction.reproduce import shown_progress, with_facts, write
-from condcs_reproduction.runner import Interrupted, run
+from condcs_reproduction.registry import experiment_names
+from condcs_reproduction.reproduce import Options, run_and_write
+from condcs_reproduction.runner import Interrupted
 
 INDEX = "index.html"
 
 
-def reproduce_all(
-    *, quick: bool, trials: int | None, jobs: int | None, out: Path, fresh: bool, only: Sequence[str]
-) -> None:
+def reproduce_all(options: Options) -> None:
     """Run what is missing of every experiment; what needs data or packages that are absent is skipped by name.
 
     Ends with 2 if an experiment failed, though the others were run; Ctrl-C keeps what is done.
     """
+    out = options.out
     check_folder("--out", out)
     errors = Terminal(stderr=True)
     start = time.perf_counter()
     outcomes: list[Done | Left] = []
     try:
         for name in experiment_names():
-            outcomes.append(_run_one(name, quick, trials, jobs, out, fresh, only, errors))
+            outcomes.append(_run_one(name, options))
             _tell(outcomes[-1], errors)
-        words = ["condcs", "reproduce", "all", *(["--quick"] if quick else [])]
-        words += [] if trials is None else ["--trials", str(trials)]
+        words = ["condcs", "reproduce", "all", *(["--quick"] if options.quick else [])]
+        words += [] if options.trials is None else ["--trials", str(options.trials)]
         out.mkdir(exist_ok=True)
-        path = index_page(outcomes, shlex.join(words), quick=quick).write(out / INDEX)
+        path = index_page(outcomes, shlex.join(words), quick=options.quick).write(out / INDEX)
     except Interrupted as stopped:
         tell_stop(str(stopped))
     except KeyboardInterrupt:
@@ -54,23 +51,9 @@ def reproduce_all(
         raise typer.Exit(FAILED)
 
 
-def _run_one(
-    name: str,
-    quick: bool,
-    trials: int | None,
-    jobs: int | None,
-    out: Path,
-    fresh: bool,
-    only: Sequence[str],
-    errors: Terminal,
-) -> Done | Left:
+def _run_one(name: str, options: Options) -> Done | Left:
     try:
-        experiment = experiment_named(name).version(quick=quick, trials=trials)
-        with shown_progress(experiment, errors) as tell:
-            results, seconds = run(experiment, out, jobs=jobs, fresh=fresh, only=only, progress=tell)
-        report = with_facts(experiment, experiment.summarise(experiment, results), results)
-        folder = out / experiment.folder_name
-        write(experiment, report, results, folder)
+        return run_and_write(name, options)
     except DatasetError as error:
         return Left(name, str(error), failed=False)
     except ModuleNotFoundError as error:
@@ -81,7 +64,6 @@ def _run_one(
         raise
     except Exception as error:  # one experiment that fails must not cost the others
         return Left(name, f"{type(error).__name__}: {error}", failed=True)
-    return Done(experiment, report, folder, sum(seconds.values()))
 
 
 def _tell(outcome: Done | Left, errors: Terminal) -> None:

@@ -89,13 +89,13 @@ class GroupedTable:
         return Encoded(kept, account, joined([e.weights for e in encoded]), joined([e.clusters for e in encoded]))
 
 
-def read_groups(source: str | Table, group: Sequence[str], options: ReadOptions) -> GroupedTable:
+def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> GroupedTable:
     """Read a table and sample the rows of each of its groups.
 
     Groups are in the order of their numbers or dates, other names in that of their first rows. Groups of fewer than
     `FEWEST_ROWS` rows are left out, with a note.
     """
-    with open_table(source, options.files) as table:
+    with open_table(source, options) as table:
         column = select_one("group", group, table.names, table.title)
         if column is None:
             raise DataError(
@@ -132,7 +132,7 @@ def read_groups(source: str | Table, group: Sequence[str], options: ReadOptions)
 def _sampled(table: Table, names: list[str], options: ReadOptions, inputs: int) -> dict[str | None, RowSampler]:
     """Sample the rows of each group in one pass; the last of the columns names the group."""
     may_lack = inputs if options.missing == "as-value" else 0
-    memory = options.files.memory * _MEGABYTE // MOST_GROUPS
+    memory = options.memory * _MEGABYTE // MOST_GROUPS
     generator = np.random.default_rng((options.seed, 0))
     samplers: dict[str | None, RowSampler] = {}
     for batch in table.batches(places_of(table, names)):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from condcs._core.checks import is_missing_value
 from condcs._core.errors import DataError, ParameterError, ShapeError
-from condcs._tables.sources import Batch, batch_rows, check_names
+from condcs._tables.sources import Batch, batch_rows, check_names, column_name
 
 _LISTING = ("to_pylist", "to_list", "tolist")
 """What turns a column into Python values: of pyarrow, of polars, of numpy and pandas."""
@@ -25,8 +25,7 @@ class TableInMemory:
         self.title = title
         # A list of pairs: pandas allows a name twice, which is told.
         keys, values = zip(*columns, strict=True) if columns else ((), ())
-        self.names = check_names([f"column {key}" if isinstance(key, int) else str(key) for key in keys], title)
-        self._by_key = dict(zip(keys, self.names, strict=True))
+        self.names = check_names([*map(column_name, keys)], title)
         self._columns = [_without_index(column) for column in values]
         for name, column in zip(self.names, self._columns, strict=True):
             _check_column(title, name, column)
@@ -46,13 +45,6 @@ class TableInMemory:
             stop = min(start + most, len(self))
             values = [self._values(c, start, stop) for c in columns]
             yield Batch(zip(*values, strict=True), range(start + 1, stop + 1))
-
-    def name_of(self, key: Any) -> str | None:
-        """Return the name of a column that goes by another key, such as a number; negative ones count from the end."""
-        numbered = list(self._by_key) == list(range(len(self.names)))
-        if numbered and isinstance(key, int) and key < 0:
-            key += len(self.names)
-        return self._by_key.get(key) if isinstance(key, Hashable) else None
 
     def _values(self, place: int, start: int, stop: int) -> list[Any]:
         column = self._columns[place][start:stop]
@@ -101,25 +93,6 @@ def as_table(role: str, value: Any) -> str | TableInMemory:
         f"{f' of shape {tuple(value.shape)}' if hasattr(value, 'shape') else ''}. Pass e.g. a DataFrame with a column "
         "per variable."
     )
-
-
-def column_patterns(option: str, given: Any, table: str | TableInMemory) -> list[str]:
-    """Return names and patterns of columns as text; numbers and other keys become the names of their columns."""
-    if given is None:
-        return []
-    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    patterns = []
-    for item in listed:
-        key = item.item() if isinstance(item, np.generic) else item
-        name = key if isinstance(key, str) else table.name_of(key) if isinstance(table, TableInMemory) else None
-        if name is None:
-            have = f"Its columns are {', '.join(map(repr, table.names[:12]))}." if not isinstance(table, str) else ""
-            title = table if isinstance(table, str) else table.title
-            raise ParameterError(
-                f"`{option}` must name columns of {title}, got {item!r}. {have or 'Pass their names.'}"
-            )
-        patterns.append(name)
-    return patterns
 
 
 def _without_index(column: Any) -> Any:

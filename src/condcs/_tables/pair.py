@@ -27,7 +27,17 @@ from condcs._tables.kinds import (
     separates_thousands,
     tell_kind,
 )
-from condcs._tables.sources import FEWEST_ROWS, Batch, FileOptions, Missing, Row, Table, check_path, open_table
+from condcs._tables.sources import (
+    FEWEST_ROWS,
+    Batch,
+    Columns,
+    Row,
+    Table,
+    TableOptions,
+    check_path,
+    column_name,
+    open_table,
+)
 
 _MEGABYTE = 1 << 20
 _SHOWN = 5
@@ -173,24 +183,13 @@ def _rewritten(row: Sequence[Any], places: Sequence[int], other: str, decimal: s
 
 
 @dataclass(frozen=True)
-class ReadOptions:
-    """Which columns and rows of two tables are wanted, and how they are read."""
+class ReadOptions(TableOptions):
+    """Which columns and rows of tables are wanted, and how they are read."""
 
-    x: Sequence[str] = ()
-    y: Sequence[str] = ()
-    category: Sequence[str] = ()
-    number: Sequence[str] = ()
-    missing: Missing = "error"
+    x: Columns | None = None
+    y: Columns = ()
     max_rows: int = 2000
     seed: int = 0
-    files: FileOptions = field(default_factory=FileOptions)
-    weights: Sequence[str] = ()
-    cluster: Sequence[str] = ()
-
-    @property
-    def drop_missing(self) -> bool:
-        """Whether rows with gaps are left out."""
-        return self.missing == "drop"
 
 
 @dataclass(frozen=True)
@@ -264,7 +263,7 @@ def read_pair(reference: str | Table, current: str | Table, options: ReadOptions
     samples: list[tuple[Table, Sample]] = []
     wanted = Wanted([], [], frozenset())
     for place, source in enumerate((reference, current)):
-        with open_table(source, options.files) as table:
+        with open_table(source, options) as table:
             if place == 0:
                 wanted = choose_columns(options, table)
             may_lack = len(wanted.x) if options.missing == "as-value" else 0
@@ -279,7 +278,7 @@ def choose_columns(options: ReadOptions, table: Table, aside: Sequence[str] = ()
     cluster = select_one("cluster", options.cluster, table.names, table.title)
     apart = [*aside, *(name for name in (weights, cluster) if name is not None)]
     x, y = choose_x_and_y(options.x, options.y, table.names, table.title, apart)
-    return Wanted(x, y, frozenset(_split(options.x, table.names)) & frozenset(x), weights, cluster)
+    return Wanted(x, y, frozenset(_patterns(options.x, table.names)) & frozenset(x), weights, cluster)
 
 
 def read_sample(
@@ -289,7 +288,7 @@ def read_sample(
 
     The first `may_lack` columns may have gaps; None means that gaps cannot be values at all.
     """
-    memory = options.files.memory * _MEGABYTE // 2
+    memory = options.memory * _MEGABYTE // 2
     batches, seed = table.batches(places_of(table, names)), (options.seed, place)
     sample = sample_rows(batches, len(names), most=options.max_rows, memory=memory, seed=seed, may_lack=may_lack or 0)
     check_gaps(table.title, names, sample, options, as_values=may_lack is not None)
@@ -343,7 +342,7 @@ def encode_samples(
     """Find out what the columns are, from all samples together, and return each sample as numbers."""
     compared = [*wanted.x, *wanted.y]
     titles = [table.title for table, _ in samples]
-    made, notes = same_decimals([s for _, s in samples], titles, len(wanted.names), options.files.decimal)
+    made, notes = same_decimals([s for _, s in samples], titles, len(wanted.names), options.decimal)
     samples = [(table, sample) for (table, _), sample in zip(samples, made, strict=True)]
     told = tell_columns(compared, samples, options, responses=set(wanted.y))
     places = {name: place for place, name in enumerate(wanted.names)}
@@ -406,8 +405,12 @@ def tell_columns(
     names: Sequence[str], samples: Sequence[tuple[Table, Sample]], options: ReadOptions, responses: set[str]
 ) -> list[Column]:
     """Find out what the columns are; all that cannot be used are named in one error."""
-    category = set(select_columns("category", options.category, names, "the columns compared"))
-    number = set(select_columns("number", options.number, names, "the columns compared"))
+    category, number = (
+        select_columns(
+            option, [name_of(key, samples[0][0].names) for key in as_keys(given)], names, "the columns compared"
+        )
+        for option, given in (("category", options.category), ("number", options.number))
+    )
 
     def where(place: int, row: int) -> str:
         table, sample = samples[place]
@@ -419,9 +422,7 @@ def tell_columns(
         said = True if name in category else False if name in number else None
         try:
             columns.append(
-                tell_kind(
-                    name, cells, category=said, response=name in responses, decimal=options.files.decimal, where=where
-                )
+                tell_kind(name, cells, category=said, response=name in responses, decimal=options.decimal, where=where)
             )
         except DataError as error:
             faults.append((name, str(error)))
@@ -444,7 +445,7 @@ def _weights(cells: Sequence[Any], table: Table, sample: Sample, options: ReadOp
     values = np.empty(len(cells))
     for row, cell in enumerate(cells):
         try:
-            values[row] = as_number(cell, options.files.decimal)
+            values[row] = as_number(cell, options.decimal)
         except ValueError:
             values[row] = 0.0
         if values[row] <= 0:
@@ -508,16 +509,17 @@ MOST_COLUMNS = 500
 _NAMES_SHOWN = 12
 
 
-def select_columns(option: str, patterns: Sequence[str], names: Sequence[str], title: str) -> list[str]:
+def select_columns(option: str, given: Columns | None, names: Sequence[str], title: str) -> list[str]:
     """Return the columns that patterns name, in the table's order within each pattern.
 
     A pattern is a name, a glob (``area_*``), or either with a leading ``!``, which takes columns away again; several
-    may be separated by commas. A column whose name holds a comma or a star is matched by its whole name first.
+    may be separated by commas. A column whose name holds a comma or a star is matched by its whole name first. The
+    columns of arrays have numbers, negative ones from the end.
     """
     chosen: dict[str, None] = {}
     known = set(names)
     unknown = []
-    for pattern in _split(patterns, names):
+    for pattern in _patterns(given, names):
         without = pattern.startswith("!") and pattern not in known
         wanted = pattern[1:] if without else pattern
         matches = [wanted] if wanted in known else [name for name in names if fnmatchcase(name, wanted)]
@@ -533,15 +535,15 @@ def select_columns(option: str, patterns: Sequence[str], names: Sequence[str], t
     if unknown:
         # All of them in one message: a long list would otherwise be mended name by name.
         remedies = " ".join(dict.fromkeys(_remedy(wanted, names) for wanted in unknown))
-        raise ParameterError(
-            f"`{option}` must name columns of {title}, got {', '.join(map(repr, unknown))}. {remedies}"
-        )
+        keys = {name_of(key, names): key for key in as_keys(given)}
+        got = ", ".join(repr(keys.get(name, name)) for name in unknown)
+        raise ParameterError(f"`{option}` must name columns of {title}, got {got}. {remedies}")
     return list(chosen)
 
 
-def select_one(option: str, patterns: Sequence[str], names: Sequence[str], title: str) -> str | None:
+def select_one(option: str, given: Columns | None, names: Sequence[str], title: str) -> str | None:
     """Return the one column that patterns name, or None where there are none."""
-    chosen = select_columns(option, patterns, names, title)
+    chosen = select_columns(option, given, names, title)
     if len(chosen) > 1:
         raise ParameterError(
             f"`{option}` must name one column of {title}, got {', '.join(map(repr, chosen[:_NAMES_SHOWN]))}. Name one "
@@ -551,7 +553,7 @@ def select_one(option: str, patterns: Sequence[str], names: Sequence[str], title
 
 
 def choose_x_and_y(
-    x: Sequence[str], y: Sequence[str], names: Sequence[str], title: str, aside: Sequence[str] = ()
+    x: Columns | None, y: Columns, names: Sequence[str], title: str, aside: Sequence[str] = ()
 ) -> tuple[list[str], list[str]]:
     """Return the columns of x and of y; x is everything but y, and what stands aside, where it is not given."""
     responses = select_columns("y", y, names, title)
@@ -562,7 +564,7 @@ def choose_x_and_y(
     if not responses:
         raise ParameterError(f"`y` must name a column of {title}, got none. {_remedy('', names)}")
     taken = {*responses, *aside}
-    inputs = [name for name in select_columns("x", x or ["*"], names, title) if name not in taken]
+    inputs = [name for name in select_columns("x", as_keys(x) or ["*"], names, title) if name not in taken]
     if not inputs:
         raise ParameterError(
             f"`x` must leave at least one column beside `y`, got none of the {len(names)} columns of {title}. "
@@ -576,12 +578,26 @@ def choose_x_and_y(
     return inputs, responses
 
 
-def _split(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
+def as_keys(given: Columns | None) -> list[Any]:
+    """Return one or several columns as a list."""
+    if given is None:
+        return []
+    return [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+
+
+def name_of(key: Any, names: Sequence[str]) -> str:
+    """Return the name of a column that goes by a number or another key."""
+    if isinstance(key, int | np.integer) and key < 0 and [*names] == [*map(column_name, range(len(names)))]:
+        key += len(names)
+    return column_name(key)
+
+
+def _patterns(given: Columns | None, names: Sequence[str]) -> list[str]:
     """Split patterns at commas, but not within the name of a column that holds some."""
     parts: list[str] = []
     known = {*names, *(f"!{name}" for name in names)}
-    for pattern in patterns:
-        pieces = pattern.split(",")
+    for key in as_keys(given):
+        pieces = name_of(key, names).split(",")
         while pieces:
             runs = ((count, ",".join(pieces[:count])) for count in range(len(pieces), 0, -1))
             named = ((count, part) for count, run in runs for part in (run, run.strip()) if part in known)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TextIO, cast, get_args
 
+import numpy as np
+
 from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import DataError
 from condcs._core.printable import counted, listed
@@ -485,6 +487,11 @@ class JsonLinesTable:
                 f"{self._lines.number}. Flatten it, or leave the column out of `x`."
             )
         return value
+
+
+def column_name(key: Any) -> str:
+    """Return the name of a column that goes by any key; columns of arrays go by numbers."""
+    return f"column {key}" if isinstance(key, int | np.integer) else str(key)
 
 
 def check_names(names: Sequence[str], title: str) -> tuple[str, ...]:

@@ -18,7 +18,16 @@ Output = Literal["distance", "affinity"]
 _MIN_LENGTH = 3
 
 
-class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _OfSeries(BaseEstimator):  # type: ignore[misc]
+    def __sklearn_tags__(self) -> Any:
+        """Declare that arrays of series may have three dimensions, and missing values if those are dropped."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self.missing == "drop"
+        return tags
+
+
+class SeriesDistances(TransformerMixin, _OfSeries):  # type: ignore[misc]
     """Transform time series into their distances from the series that it was fitted on.
 
     A step before any estimator with ``metric="precomputed"`` (nearest neighbours, DBSCAN, t-SNE), or, with
@@ -81,13 +90,6 @@ class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.output = output
         self.scale = scale
 
-    def __sklearn_tags__(self) -> Any:
-        """Declare that arrays of series may have three dimensions, and missing values if those are dropped."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.input_tags.allow_nan = self.missing == "drop"
-        return tags
-
     def fit(self, X: Any, y: Any = None) -> SeriesDistances:
         """Keep the series, and choose the order and the scale."""
         self._fit(X)
@@ -141,7 +143,7 @@ class SeriesDistances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return {**{name: getattr(self, name) for name in names}, **({"order": self.order_} if with_order else {})}
 
 
-class SeriesClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class SeriesClusterer(ClusterMixin, _OfSeries):  # type: ignore[misc]
     """Cluster time series by their dynamics: `condcs.timeseries.cluster` as a scikit-learn estimator.
 
     Parameters
@@ -193,13 +195,6 @@ class SeriesClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.missing = missing
         self.n_jobs = n_jobs
         self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that arrays of series may have three dimensions, and missing values if those are dropped."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.input_tags.allow_nan = self.missing == "drop"
-        return tags
 
     def fit(self, X: Any, y: Any = None) -> SeriesClusterer:
         """Cluster the series."""

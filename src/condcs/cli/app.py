@@ -394,18 +394,20 @@ def watch(
     that the same command resumes after any interruption. Exit code: 0 = no alarm, 1 = alarms, 2 = error.
     """
     from condcs._tables.pair import ReadOptions
-    from condcs._tables.sources import FileOptions, Format
+    from condcs._tables.sources import Format
     from condcs.cli.watch_command import run
     from condcs.drift import AfterAlarm
 
     options = ReadOptions(
-        x=x or (),
+        x=x,
         y=y,
         category=category or (),
         missing="drop" if drop_missing else "error",
         max_rows=max_rows,
         seed=seed,
-        files=FileOptions(None, encoding, cast(Any, decimal), gaps or ()),
+        encoding=encoding,
+        decimal=cast(Any, decimal),
+        gaps=gaps or (),
     )
     given = None if form is None else _one_of(Format, "format", form)
     run(

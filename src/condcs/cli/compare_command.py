@@ -21,7 +21,7 @@ from condcs.cli.boundary import CHANGED, check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.comparison import _comparing
 from condcs.comparison._comparing import failure_words
-from condcs.comparison._groups import GroupComparison, compare_groups, place_words
+from condcs.comparison._groups import GroupComparison, compare_groups
 from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._wording import Lines, answers, where
 from condcs.report._page import as_json, write_whole
@@ -203,7 +203,8 @@ def _of_pair(found: Comparison) -> list[tuple[str, str | None, str]]:
         places = where(found)
         for number, row in enumerate(places.rows, start=1):
             # Numbered: a name that had the bounds in it would be another test every time.
-            tests.append((f"region {number}", f"The relation changed {place_words(row[0])}.", _record(places, row)))
+            place = row[0] if row[0] == "everywhere" else f"where {row[0]}"
+            tests.append((f"region {number}", f"The relation changed {place}.", _record(places, row)))
     return tests
 
 

@@ -14,6 +14,7 @@ from condcs._inference.witness import Witness
 from condcs.cli.boundary import check_file
 from condcs.cli.terminal import Terminal, foreign
 from condcs.datasets import LocalShift, make_local_shift
+from condcs.report._page import drawing
 
 # The relation bends within a unit of x: kernels as wide as the median distance would smooth the change away.
 RULE: Final = "silverman"
@@ -63,12 +64,7 @@ def run(*, rows: int, seed: int, out: Path) -> None:
 
 def draw_local_shift(data: LocalShift, local: Witness, found: condcs.Explanation, out: Path) -> None:
     """Draw both samples with their conditional means, and below them where the conditionals differ, and the regions."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (axes, below) = plt.subplots(2, 1, figsize=(8, 6), layout="constrained", sharex=True, height_ratios=[3, 2])
+    figure, (axes, below) = drawing(8, 6, 2, 1, sharex=True, height_ratios=[3, 2])
     axes.axvspan(*data.region, color=SHADE, zorder=0, lw=0)
     place: dict[str, Any] = {"ha": "center", "va": "bottom", "transform": axes.get_xaxis_transform()}
     axes.text(float(np.mean(data.region)), 1.01, "p(y|x) differs here", color="#9c4221", fontsize=9, **place)
@@ -81,9 +77,7 @@ def draw_local_shift(data: LocalShift, local: Witness, found: condcs.Explanation
         )
     axes.set(ylabel="y")
     axes.legend(frameon=False, loc="upper left", fontsize=9)
-    axes.spines[["top", "right"]].set_visible(False)
     local.plot(axes=below)
-    below.spines[["top", "right"]].set_visible(False)
     for region in found.regions:
         ends = [end for bound in region.bounds.values() for end in bound if isinstance(end, float) and np.isfinite(end)]
         for end in ends:
@@ -93,7 +87,6 @@ def draw_local_shift(data: LocalShift, local: Witness, found: condcs.Explanation
             below.text(float(np.mean(ends)), 1.01, f"found: {region.words}", color=INK, fontsize=9, **place)
     axes.set_xlim(local.at[0, 0], local.at[-1, 0])
     figure.savefig(out, dpi=150)
-    plt.close(figure)
 
 
 def _conditional_mean(x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:

@@ -221,7 +221,7 @@ class StateFile:
 
 def read_reference(path: str, options: ReadOptions, *, run_length: float, after_alarm: AfterAlarm) -> Reference:
     """Read the reference, and describe what a detector on it depends on."""
-    with open_table(path, options.files) as table:
+    with open_table(path, options) as table:
         x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
         sample = read_sample(table, [*x, *y], options, 0)
         title = table.title
@@ -286,34 +286,6 @@ def _differences(stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
     return found
 
 
-class Output:
-    """Alarms on standard output, as sentences or as JSON."""
-
-    def __init__(self, *, as_machine: bool) -> None:
-        self._as_machine, self._console = as_machine, Terminal()
-
-    def tell(self, found: dict[str, Any]) -> None:
-        """Print an alarm; its reader has it when this returns."""
-        try:
-            # Within the block: rich writes too, if only nothing.
-            sys.stdout.write(json.dumps(found) + "\n" if self._as_machine else self._sentence(found))
-            sys.stdout.flush()
-        except OSError as error:
-            abandon_output()
-            if isinstance(error, BrokenPipeError):
-                raise OutputClosed from None
-            raise CondcsError(
-                f"standard output could not be written: {error.strerror or error}. Make room for it, or send it "
-                "somewhere else."
-            ) from error
-
-    def _sentence(self, found: dict[str, Any]) -> str:
-        start, words = str(Alarm.from_dict(found)).split(": ", 1)
-        with self._console.capture() as capture:
-            self._console.print(f"[bold red]{start}[/bold red]: {foreign(words)}")
-        return str(capture.get())
-
-
 class Notes:
     """Words on standard error beside the alarms; whoever has closed it does not want them."""
 
@@ -363,7 +335,7 @@ def run(
                 read = read_reference(reference, options, run_length=run_length, after_alarm=after_alarm)
             with ExitStack() as stack:
                 watcher, file = _begin(read, state, stops, notes, stack)
-                _watch(watcher, file, options, form, stops, Output(as_machine=as_machine), notes)
+                _watch(watcher, file, options, form, stops, as_machine, notes)
         except Stopped:
             kept = f"; the state is in {state}, and the same command resumes from there" if state is not None else ""
             notes.say(f"Stopped{kept}.", "yellow")
@@ -451,25 +423,25 @@ def _watch(
     options: ReadOptions,
     form: Format | None,
     stops: Stops,
-    output: Output,
+    as_machine: bool,
     notes: Notes,
 ) -> None:
     """Take in all rows of standard input."""
-    _tell(watcher, output)
+    _tell(watcher, as_machine)
     used = row = 0
     with ExitStack() as stack:
         with stops.waiting():
             # A wrong byte is a matter of one row, not the end of a watch.
-            table = stack.enter_context(open_table("-", replace(options.files, format=form), any_bytes=True))
+            table = stack.enter_context(open_table("-", replace(options, format=form), any_bytes=True))
         for row, cells in enumerate(_rows(table, watcher.names, stops), start=1):
             with nullcontext() if file is None else file.between_rows():
                 try:
                     watcher.see(cells, table.title)
                     used += 1
                 except DataError as error:
-                    if not (isinstance(error, Gap) and options.drop_missing):
+                    if not (isinstance(error, Gap) and options.missing == "drop"):
                         notes.left_out(row, in_options(str(error), OPTIONS))
-                _tell(watcher, output)
+                _tell(watcher, as_machine)
     if row and not used and notes.first_bad:
         raise DataError(f"standard input must have rows that can be used, got none in {row:,}. {notes.first_bad}")
 
@@ -497,8 +469,28 @@ def _rows(table: Table, names: list[str], stops: Stops) -> Iterator[Row | RowErr
         yield from batch
 
 
-def _tell(watcher: Watcher, output: Output) -> None:
+def _tell(watcher: Watcher, as_machine: bool) -> None:
     """Print the alarm that has not been printed yet, if there is one; a state says so until it has been."""
-    if watcher.untold is not None:
-        output.tell(watcher.untold)
-        watcher.untold = None
+    if watcher.untold is None:
+        return
+    try:
+        # Within the block: rich writes too, if only nothing.
+        sys.stdout.write(json.dumps(watcher.untold) + "\n" if as_machine else _sentence(watcher.untold))
+        sys.stdout.flush()
+    except OSError as error:
+        abandon_output()
+        if isinstance(error, BrokenPipeError):
+            raise OutputClosed from None
+        raise CondcsError(
+            f"standard output could not be written: {error.strerror or error}. Make room for it, or send it somewhere "
+            "else."
+        ) from error
+    watcher.untold = None
+
+
+def _sentence(found: dict[str, Any]) -> str:
+    start, words = str(Alarm.from_dict(found)).split(": ", 1)
+    console = Terminal()
+    with console.capture() as capture:
+        console.print(f"[bold red]{start}[/bold red]: {foreign(words)}")
+    return str(capture.get())

@@ -9,7 +9,7 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.printable import alike
-from condcs._inference.explain import interval_of, level_words, show_p
+from condcs._inference.explain import show_p
 from condcs._inference.loss_split import LossChange
 from condcs._inference.plots import bin_means
 from condcs._inference.witness import Witness
@@ -27,6 +27,7 @@ from condcs.comparison._wording import (
     overall,
     show,
     unseen,
+    where,
 )
 from condcs.report._page import Page, drawing
 
@@ -50,6 +51,12 @@ in each table y is regressed on the inputs, with every row left out of its own f
 is subtracted. The lower bound of the root mean square is valid for changes of any form, the upper bound for changes
 that are smooth functions of the inputs.
 """
+
+_REGIONS = (
+    "Regions in which the relation changed, found on one half of the rows and tested on the other; p-values are "
+    "adjusted for all regions that were looked at. Before and now are for the same inputs, changes with their 95% "
+    "intervals."
+)
 
 _OVERLAP = """
 Overlap compares whole distributions: 1 if they are the same, 0 if they have nothing in common. It is the cosine between
@@ -139,8 +146,10 @@ def _where(page: Page, found: Comparison) -> None:
             else "The test found no evidence of a change. Chance, and other inputs that shifted, can explain what "
             "differs in the pictures."
         )
+    elif not found.regions:
+        page.text(NOWHERE)
     else:
-        _regions(page, found)
+        _lines(page, where(found), _REGIONS)
     for place in telling_columns(found):
         column, response = places.pair.x[place], response_title(places)
         below = "each dot a row of either table, all inputs considered" if not column.is_category else "on average"
@@ -152,30 +161,6 @@ def _where(page: Page, found: Comparison) -> None:
             caption=f"{response} over {column.name}: mean and {band} of it in both tables. "
             f"Below: how far apart the two relations are there, {below}.",
         )
-
-
-def _regions(page: Page, found: Comparison) -> None:
-    if not found.regions:
-        page.text(NOWHERE)
-        return
-    page.table(
-        ["region", "rows before", "rows now", "what", "before", "now", "change, 95% interval", "p-value"],
-        [
-            [
-                region.words,
-                f"{region.share_p:.0%}",
-                f"{region.share_q:.0%}",
-                change.words,
-                *level_words(change),
-                interval_of(change),
-                show_p(region.p_value),
-            ]
-            for region in found.regions
-            for change in region.changes[:1]
-        ],
-        caption="Regions in which the relation changed, found on one half of the rows and tested on the other; "
-        "p-values are adjusted for all regions that were looked at. Before and now are for the same inputs.",
-    )
 
 
 def _inputs(page: Page, found: Comparison) -> None:
@@ -363,11 +348,11 @@ def response_title(places: Places) -> str:
 def _over_numbers(axes: Any, places: Places, place: int) -> None:
     pair = places.pair
     pooled = np.concatenate([pair.xp, pair.xq])[:, place]
-    edges = np.unique(np.quantile(pooled, np.linspace(0, 1, _BINS + 1)))
+    edges = np.unique(np.quantile(pooled, np.linspace(0, 1, _BINS + 1)[1:-1]))
     shares = pair.y[0].is_category
     for x, y, color, label in zip((pair.xp, pair.xq), places.responses, (BLUE, ORANGE), ("before", "now"), strict=True):
-        bins = np.clip(np.searchsorted(edges, x[:, place], side="right") - 1, 0, len(edges) - 2)
-        rows = [np.flatnonzero(bins == b) for b in range(len(edges) - 1)]
+        bins = np.searchsorted(edges, x[:, place], side="right")
+        rows = [np.flatnonzero(bins == b) for b in range(len(edges) + 1)]
         rows = [r for r in rows if len(r) >= _FEWEST_IN_BIN]
         if not rows:
             continue
@@ -412,13 +397,16 @@ def _witness_over_numbers(axes: Any, witness: Witness, column: Column, place: in
     # A few points with hardly a neighbour would flatten everything else.
     axes.set_ylim(bottom=0, top=1.15 * float(np.quantile(values, 0.98)) or None)
     low, high = np.quantile(x, [0.005, 0.995])
-    axes.set_xlim((low, high) if low < high else None)
+    margin = 0.03 * (high - low)
+    axes.set_xlim((low - margin, high + margin) if margin > 0 else None)
     if column.kind == "date":
         left, right = axes.get_xlim()
         ticks = np.linspace(left, right, 7)[1::2]
         axes.set_xticks(ticks, [show(column, t) for t in ticks], fontsize=8)
     elif column.cycle is not None:
         axes.set_xticks(*column.cycle.ticks(), fontsize=8)
+    elif (x == np.round(x)).all():
+        axes.xaxis.get_major_locator().set_params(integer=True)
 
 
 def _witness_by_label(axes: Any, witness: Witness, column: Column, place: int) -> None:

@@ -18,9 +18,9 @@ from condcs._core.checks import check_alpha, check_integer, check_rng
 from condcs._core.errors import DataError, ParameterError, public
 from condcs._core.printable import harmless
 from condcs._core.settings import one_blas_thread
-from condcs._tables.in_memory import TableInMemory, as_table, column_patterns
-from condcs._tables.pair import Pair, ReadOptions, choose_x_and_y, read_pair
-from condcs._tables.sources import Columns, TableOptions
+from condcs._tables.in_memory import as_table
+from condcs._tables.pair import Pair, ReadOptions, as_keys, choose_x_and_y, name_of, read_pair
+from condcs._tables.sources import Columns, TableOptions, column_name
 from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._steps import (
     Losses,
@@ -163,11 +163,10 @@ def compare(
     both = as_table("reference", reference), as_table("current", current)
     budget = _TIME_BUDGET if tables.time_budget is None else tables.time_budget
     max_rows = rows_within(budget) if tables.max_rows is None else tables.max_rows
-    options = read_options(both[0], x, y, tables, max_rows=max_rows, seed=run.seed)
+    options = ReadOptions(**{**vars(tables), "max_rows": max_rows}, x=x, y=y, seed=run.seed)
     if source is not None:
-        (column,) = column_patterns(source.option, source.column, both[0])
-        source = LossColumn(source.option, column)
-        options = replace(options, y=[*options.y, column])
+        source = replace(source, column=name_of(source.column, getattr(both[0], "names", ())))
+        options = replace(options, y=[*as_keys(y), source.column])
     run.tell("reading")
     pair, losses = read_with_losses(both, options, source)
     _check_tolerance(limits, pair)
@@ -199,15 +198,6 @@ def given_tables(tables: TableOptions | None) -> TableOptions:
             "tables=condcs.TableOptions(missing='drop')."
         )
     return tables
-
-
-def read_options(
-    table: str | TableInMemory, x: Columns | None, y: Columns, tables: TableOptions, *, max_rows: int, seed: int
-) -> ReadOptions:
-    """Return what is to be read, with the columns of a table as names and patterns."""
-    columns = {"x": x, "y": y, **{name: getattr(tables, name) for name in ("category", "number", "weights", "cluster")}}
-    patterns = {option: column_patterns(option, given, table) for option, given in columns.items()}
-    return ReadOptions(**patterns, missing=tables.missing, max_rows=max_rows, seed=seed, files=tables)
 
 
 def compare_pair(
@@ -387,10 +377,8 @@ def _predicted(name: str, table: Any, model: Any, y: Any, x: Any) -> Any:
         )
     features = getattr(model, "feature_names_in_", None)
     if features is None:
-        known = TableInMemory(name, [(key, table[key]) for key in table.columns])
-        wanted, response = column_patterns("x", x, known), column_patterns("y", y, known)
-        inputs, _ = choose_x_and_y(wanted, response, known.names, name)
-        keys = dict(zip(known.names, table.columns, strict=True))
+        keys = {column_name(key): key for key in table.columns}
+        inputs, _ = choose_x_and_y(x, y, list(keys), name)
         features = [keys[column] for column in inputs]
     lacking = [c for c in features if c not in table.columns]
     if lacking:

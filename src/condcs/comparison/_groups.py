@@ -15,7 +15,8 @@ from condcs._core.checks import check_choice
 from condcs._core.errors import DataError, OverlapError, ParameterError, public
 from condcs._inference.explain import holm, show_p
 from condcs._tables.grouped_table import GroupedTable, read_groups
-from condcs._tables.in_memory import as_table, column_patterns
+from condcs._tables.in_memory import as_table
+from condcs._tables.pair import ReadOptions
 from condcs._tables.sources import Columns, TableOptions
 from condcs.comparison._comparing import (
     RESAMPLES,
@@ -24,7 +25,6 @@ from condcs.comparison._comparing import (
     checked_run,
     compare_pair,
     given_tables,
-    read_options,
 )
 from condcs.comparison._result import Comparison, Reported
 from condcs.comparison._steps import kernels, standardised
@@ -224,11 +224,6 @@ class GroupComparison(ByValue, Reported):
         return page
 
 
-def place_words(region: str) -> str:
-    """Return a region as a place in a sentence: "where area > 100", or "everywhere"."""
-    return region if region == "everywhere" else f"where {region}"
-
-
 def _about_group(page: Page, title: str, found: Comparison, sides: tuple[str, str]) -> None:
     page.section(title)
     page.text(f"For the same inputs, {change_words(found, sides)}.")
@@ -318,9 +313,9 @@ def compare_groups(
     check_level(alpha, run.n_resamples)
     source, tell = as_table("table", table), run.tell
     max_rows = _GROUP_ROWS if tables.max_rows is None else tables.max_rows
-    reading = read_options(source, x, y, tables, max_rows=max_rows, seed=run.seed)
+    reading = ReadOptions(**{**vars(tables), "max_rows": max_rows}, x=x, y=y, seed=run.seed)
     tell("reading")
-    groups = read_groups(source, column_patterns("group", group, source), reading)
+    groups = read_groups(source, group, reading)
     pairs = list(_references(range(len(groups.groups)), against))
     if n_resamples is None:
         # Half the level is within reach of the smallest of the adjusted p-values.
