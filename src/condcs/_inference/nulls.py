@@ -73,19 +73,6 @@ class LocalDraws:
     natural variance: with continuous x no other labelling has exactly the same. All chains start from one hub that a
     chain from the observed labels has reached, which makes observed and redrawn labels exchangeable however long the
     chains are (Besag and Clifford 1989). Cost O(10 n d) per draw.
-
-    Parameters
-    ----------
-    x : array, shape (n, d)
-        Inputs.
-    categorical : array of bool, shape (d,)
-        Which columns are labels.
-    labels : array of int, shape (n,)
-        Observed labels, 0 to `count` - 1.
-    count : int
-        Number of groups.
-    rng : Generator
-        Where the randomness comes from.
     """
 
     def __init__(

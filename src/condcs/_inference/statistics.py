@@ -594,11 +594,6 @@ class AnchoredConditional:
     left. How good it is says :math:`\beta`, found once, from the masses of the pool without its labels. Nothing here
     depends on labels but the terms themselves, so that the divergence of the data and those of resamples are values of
     one statistic.
-
-    Parameters
-    ----------
-    pool : MeasuredPool
-        The pool, with anchors; groups may have weights.
     """
 
     def __init__(self, pool: MeasuredPool) -> None:

@@ -227,43 +227,21 @@ _FACTOR_TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class NullBands:
-    """What the divergence at each point is when the conditionals are equal.
+    """What the divergence at each point is when the conditionals are equal."""
 
-    Attributes
-    ----------
-    pointwise : array, shape (r,)
-        Upper quantile at each point by itself.
-    simultaneous : array, shape (r,)
-        What the divergence exceeds at no point, with the probability of the level.
-    mean : array, shape (r,)
-        Its mean.
-    """
-
-    pointwise: FloatArray
-    simultaneous: FloatArray
-    mean: FloatArray
+    pointwise: FloatArray  # r: upper quantile at each point by itself
+    simultaneous: FloatArray  # r: what the divergence exceeds at no point, with the probability of the level
+    mean: FloatArray  # r: its mean
 
 
 @dataclass(frozen=True)
 class LocalDivergence:
-    """Local divergences at points of x.
+    """Local divergences at points of x."""
 
-    Attributes
-    ----------
-    kernel_x : LogKernel
-        Over the pooled rows and the points.
-    points : array of int
-        Where the points lie in `kernel_x`; the pooled rows come first.
-    kernel_y : LogKernel
-        Over the pooled rows.
-    groups : Groups
-        The two groups of the pool.
-    """
-
-    kernel_x: LogKernel
-    points: IntArray
-    kernel_y: LogKernel
-    groups: Groups
+    kernel_x: LogKernel  # over the pooled rows and the points
+    points: IntArray  # where the points lie in `kernel_x`; the pooled rows come first
+    kernel_y: LogKernel  # over the pooled rows
+    groups: Groups  # the two groups of the pool
 
     def values(self) -> FloatArray:
         """Divergence at every point; NaN, and counted in a warning, where a group has no mass.
