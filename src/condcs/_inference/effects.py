@@ -46,15 +46,7 @@ _LEAST_SHARE = 1e-3
 
 
 class Units:
-    """What is drawn, and left out, as a whole: rows, or clusters of them.
-
-    Parameters
-    ----------
-    rows : int
-        How many rows there are.
-    clusters : array of int, shape (rows,), optional
-        Cluster 0, 1, ... of each row.
-    """
+    """What is drawn, and left out, as a whole: rows, or the clusters 0, 1, ... that they belong to."""
 
     def __init__(self, rows: int, clusters: IntArray | None = None) -> None:
         self.means = None if clusters is None else ClusterMeans(clusters)
@@ -84,22 +76,13 @@ class Units:
 
 @dataclass(frozen=True, eq=False)
 class LeftOutFit:
-    """A linear fit at all rows, each unit left out of its own, and what it would be with other weights of the rows.
+    """A linear fit at all rows, each unit left out of its own, and what it would be with other weights of the rows."""
 
-    Attributes
-    ----------
-    values : array, shape (n,)
-        The fit.
-    left, right : array, shape (n, p)
-        If the weights of the rows change by v, the fit changes by ``left @ (right.T @ v)``, to first order.
-    units : Units
-        What is left out as a whole.
-    """
-
-    values: FloatArray
+    values: FloatArray  # n: the fit
+    # n x p: if the weights of the rows change by v, the fit changes by ``left @ (right.T @ v)``, to first order.
     left: FloatArray
     right: FloatArray
-    units: Units
+    units: Units  # what is left out as a whole
 
     def redrawn(self, change: FloatArray) -> FloatArray:
         """Return the fit (n x B) for changes of the weights (n x B), each unit still left out of its own fit."""
@@ -116,27 +99,13 @@ class LeftOutFit:
 
 @dataclass(frozen=True, eq=False)
 class CommonSupport:
-    """Rows of two samples, one after the other, and where both have some.
+    """Rows of two samples, one after the other, and where both have some."""
 
-    Attributes
-    ----------
-    smoother : Smoother
-        For the inputs of all rows.
-    second : array of bool, shape (n,)
-        Which rows are of the second sample.
-    odds : LeftOutFit
-        Log-odds of the second sample at each row's x, if both samples weighed the same.
-    weights : array, shape (n,)
-        Weights of the rows, such that the samples weigh the same; their sum is 1.
-    units : Units
-        What is drawn as a whole; the units of the first sample have the lower numbers.
-    """
-
-    smoother: Smoother
-    second: BoolArray
-    odds: LeftOutFit
-    weights: FloatArray
-    units: Units
+    smoother: Smoother  # for the inputs of all rows
+    second: BoolArray  # n: which rows are of the second sample
+    odds: LeftOutFit  # log-odds of the second sample at each row's x, if both samples weighed the same
+    weights: FloatArray  # n: weights of the rows, such that the samples weigh the same; their sum is 1
+    units: Units  # what is drawn as a whole; the units of the first sample have the lower numbers
 
     def design(self, target: FloatArray) -> Design:
         """Return the functions of x that do best for a target and for its difference between the samples."""
@@ -280,21 +249,11 @@ def _ridge(functions: RealArray, target: FloatArray, own: BoolArray, units: Unit
 
 @dataclass(frozen=True, eq=False)
 class MeansOnSupport:
-    """Means of a column: in the first sample, on the common support by each sample's relation, in the second sample.
+    """Means of a column: in the first sample, on the common support by each sample's relation, in the second sample."""
 
-    Attributes
-    ----------
-    observed : array, shape (4,)
-        The means.
-    redrawn : array, shape (4, B)
-        The same with rows drawn again, and regressions that follow to first order.
-    influence : array, shape (4, units)
-        What each unit adds to the error of the means, to first order.
-    """
-
-    observed: FloatArray
-    redrawn: FloatArray
-    influence: FloatArray
+    observed: FloatArray  # 4
+    redrawn: FloatArray  # 4 x B: the same with rows drawn again, and regressions that follow to first order
+    influence: FloatArray  # 4 x units: what each unit adds to the error of the means, to first order
 
     @classmethod
     def of(
@@ -489,33 +448,16 @@ def measure_effect(
 
 @dataclass(frozen=True, eq=False)
 class _Residuals:
-    """What is left of a response, in the units of the common support: u^2 and its weights add up to 1.
+    """What is left of a response, in the units of the common support: u^2 and its weights add up to 1."""
 
-    Attributes
-    ----------
-    support : CommonSupport
-        The rows.
-    surprises : array, shape (n, 1)
-        Labels minus shares, times the roots of the weights.
-    left : array, shape (n, c)
-        The response minus its regression on the pool, times the roots of the weights.
-    aimed : array, shape (n, c)
-        What rows of other folds say that the change explains of it.
-    explained : array, shape (n, c)
-        The same by all other rows. (Their fits, but not the choice among them, are without the row.)
-    own : array, shape (n, c)
-        The response minus the regression in its own sample.
-    regressions : pair of LeftOutFit
-        Those of the last column.
-    """
-
-    support: CommonSupport
-    surprises: FloatArray
-    left: FloatArray
-    aimed: FloatArray
+    support: CommonSupport  # the rows
+    surprises: FloatArray  # n x 1: labels minus shares, times the roots of the weights
+    left: FloatArray  # n x c: the response minus its regression on the pool, times the roots of the weights
+    aimed: FloatArray  # n x c: what rows of other folds say that the change explains of it
+    # n x c: the same by all other rows. (Their fits, but not the choice among them, are without the row.)
     explained: FloatArray
-    own: FloatArray
-    regressions: tuple[LeftOutFit, LeftOutFit]
+    own: FloatArray  # n x c: the response minus the regression in its own sample
+    regressions: tuple[LeftOutFit, LeftOutFit]  # those of the last column
 
     @classmethod
     def of(cls, support: CommonSupport, columns: FloatArray, rng: np.random.Generator) -> _Residuals:

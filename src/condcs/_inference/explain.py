@@ -130,21 +130,11 @@ class Explanation(ByValue):
 
 @dataclass(frozen=True)
 class ColumnWords:
-    """How one column is called and written.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    labels : mapping from codes to str, or None
-        What codes stand for; None for numbers.
-    interval : function of two numbers
-        Writes low < x <= high.
-    """
+    """How one column is called and written."""
 
     name: str
-    labels: Mapping[float, str] | None
-    interval: Callable[[float, float], str]
+    labels: Mapping[float, str] | None  # what codes stand for; None for numbers
+    interval: Callable[[float, float], str]  # writes low < x <= high
 
     def bound(self, bound: Bound) -> tuple[tuple[float, float] | tuple[str, ...], str]:
         """Return a bound as values and in words."""

@@ -11,8 +11,6 @@ while all rows stay where they are. What each null assumes about that probabilit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 
 import numpy as np
 
@@ -21,6 +19,7 @@ from condcs._core.checks import check_integer, label_type
 from condcs._core.errors import ParameterError
 from condcs._core.settings import current_settings
 from condcs._inference.smoothing import in_deviations
+from condcs._parallel.spreading import on_threads
 
 Draw = Callable[[int], LabelArray]
 """Takes how many draws to make, and returns labels, one draw per row (count x n)."""
@@ -74,19 +73,6 @@ class LocalDraws:
     natural variance: with continuous x no other labelling has exactly the same. All chains start from one hub that a
     chain from the observed labels has reached, which makes observed and redrawn labels exchangeable however long the
     chains are (Besag and Clifford 1989). Cost O(10 n d) per draw.
-
-    Parameters
-    ----------
-    x : array, shape (n, d)
-        Inputs.
-    categorical : array of bool, shape (d,)
-        Which columns are labels.
-    labels : array of int, shape (n,)
-        Observed labels, 0 to `count` - 1.
-    count : int
-        Number of groups.
-    rng : Generator
-        Where the randomness comes from.
     """
 
     def __init__(
@@ -113,26 +99,11 @@ class LocalDraws:
         excess = self._group_sums(start) - self._sums
         seeds = self._rng.integers(0, 2**63, size=count).astype(np.uint64)
         drawn = np.empty((count, n), start.dtype)
-        workers = min(current_settings().n_threads, count)
-
-        def run(part: slice) -> None:
-            swap_chains(
-                start,
-                excess,
-                self._features,
-                self._cells,
-                self._first,
-                self._size,
-                self._members,
-                _PROPOSALS * n,
-                seeds[part],
-                drawn[part],
-            )
-
+        given = start, excess, self._features, self._cells, self._first, self._size, self._members, _PROPOSALS * n
         # Each draw has a seed of its own, so the result does not depend on how draws are spread over threads.
-        ends = [round(count * i / workers) for i in range(workers + 1)]
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(run, (slice(a, b) for a, b in pairwise(ends))))
+        workers = min(current_settings().n_threads, count)
+        parts = zip(np.array_split(seeds, workers), np.array_split(drawn, workers), strict=True)
+        list(on_threads(swap_chains, ((*given, *part) for part in parts), workers))
         return drawn
 
     def _group_sums(self, labels: LabelArray) -> FloatArray:

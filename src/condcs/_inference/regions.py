@@ -93,20 +93,11 @@ class _Found:
 
 
 class BoxSearch:
-    """The search for boxes among rows of x.
+    """The search for boxes among rows of x, whose `categorical` columns are labels coded as numbers.
 
-    Parameters
-    ----------
-    x : array, shape (n, d)
-        Inputs, labels coded as numbers.
-    categorical : sequence of bool
-        Which columns are labels.
-    penalty, second : float
-        Gain that the first bound of a column must bring, and a second one. Cutting off a tail of a column without
-        influence gains something by chance, and there are many columns; that a bounded column has two bounds is
-        likely.
-    least : float
-        Least sum of the weights v in a box.
+    The first bound of a column must bring a gain of `penalty`, and a second one `second`: cutting off a tail of a
+    column without influence gains something by chance, and there are many columns; that a bounded column has two bounds
+    is likely. The weights v in a box add up to `least` at least.
     """
 
     def __init__(
@@ -245,24 +236,12 @@ def _between(low: float, high: float) -> float:
 
 @dataclass(frozen=True)
 class Feature:
-    """A function of a response, minus its regression on x.
+    """A function of a response, minus its regression on x."""
 
-    Attributes
-    ----------
-    kind : {"mean", "spread", "shape", "share"}
-        What it sees.
-    column : int
-        Which response.
-    values : array, shape (n,)
-        With mean 0 and variance 1.
-    label : float
-        For "share", whose share.
-    """
-
-    kind: Kind
-    column: int
-    values: RealArray
-    label: float = 0.0
+    kind: Kind  # what it sees
+    column: int  # which response
+    values: RealArray  # n, with mean 0 and variance 1
+    label: float = 0.0  # for "share", whose share
 
 
 def response_features(y: FloatArray, labels: Sequence[bool], smoother: Smoother) -> list[Feature]:
@@ -328,30 +307,14 @@ def _unit(values: RealArray) -> RealArray:
 
 @dataclass(frozen=True)
 class Ground:
-    """The rows of both samples, and what is known about their labels.
+    """The rows of both samples, and what is known about their labels."""
 
-    Attributes
-    ----------
-    x : array, shape (n, d)
-        Inputs, labels coded as numbers.
-    categorical : tuple of bool
-        Which columns are labels.
-    labels : array of int, shape (n,)
-        Which sample a row is from, 0 or 1.
-    weights : array, shape (n,)
-        How much a row counts: in each sample, the mean is 1.
-    smoother : Smoother
-        For regressions on x.
-    propensity : Propensity
-        P(sample | x).
-    """
-
-    x: FloatArray
-    categorical: tuple[bool, ...]
-    labels: LabelArray
-    weights: FloatArray
-    smoother: Smoother
-    propensity: Propensity
+    x: FloatArray  # n x d: inputs, labels coded as numbers
+    categorical: tuple[bool, ...]  # which columns are labels
+    labels: LabelArray  # n: which sample a row is from, 0 or 1
+    weights: FloatArray  # n: how much a row counts: in each sample, the mean is 1
+    smoother: Smoother  # for regressions on x
+    propensity: Propensity  # P(sample | x)
 
     @classmethod
     def of(
@@ -392,24 +355,12 @@ class Ground:
 
 @dataclass(frozen=True)
 class FoundBox:
-    """A box with a change.
+    """A box with a change."""
 
-    Attributes
-    ----------
-    box : Box
-        Where.
-    feature : Feature
-        The function of y that changed there.
-    p_value : float
-        For all boxes together.
-    beyond : array, shape (n,)
-        The function without the changes in the boxes before it.
-    """
-
-    box: Box
-    feature: Feature
-    p_value: float
-    beyond: RealArray
+    box: Box  # where
+    feature: Feature  # the function of y that changed there
+    p_value: float  # for all boxes together
+    beyond: RealArray  # n: the function without the changes in the boxes before it
 
 
 @dataclass(frozen=True)
@@ -641,16 +592,9 @@ class Change:
 
 
 class RegionEffects:
-    """Averages of one response in any region.
+    """Averages of one response, or of the indicator of a label, in any region.
 
-    Parameters
-    ----------
-    ground : Ground
-        The rows.
-    values : array, shape (n,)
-        The response, or the indicator of a label.
-    reach : float
-        Half of an interval in standard errors.
+    Intervals reach so many standard errors either way.
     """
 
     def __init__(self, ground: Ground, values: FloatArray, reach: float) -> None:

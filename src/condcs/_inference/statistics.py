@@ -12,7 +12,6 @@ dropped; no n x n array exists.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -21,8 +20,7 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray, LabelArray
 from condcs._core.checks import Groups, Parts, Variable, check_choice, label_type
 from condcs._core.errors import DataError, ParameterError
-from condcs._core.progress import report_done
-from condcs._core.settings import current_settings, one_blas_thread
+from condcs._core.settings import current_settings
 from condcs._inference.anchors import drawn_anchors, over_rows, total
 from condcs._kernels.log_kernels import LogKernel, product, pseudo_inverse
 from condcs._kernels.row_sums import exp_in_place
@@ -37,6 +35,7 @@ from condcs._measures.formulas import (
 from condcs._measures.inputs import ConditionalProblem, MarginalProblem, NumericProblem, Problem, regrouped
 from condcs._measures.neighbours import joint_and_marginal_points
 from condcs._measures.registry import MEASURES, Measure
+from condcs._parallel.spreading import on_threads
 
 Rows = slice | IntArray
 
@@ -283,8 +282,10 @@ class Regrouped:
 
     def __call__(self, labels: LabelArray) -> FloatArray:
         """Return one value per row of `labels`."""
-        symmetric = self.pool.measure.symmetric
-        return np.array([total_divergence(self.pairs(row), symmetric=symmetric) for row in np.atleast_2d(labels)])
+        # Other measures spread their own tiles over threads.
+        n_threads = current_settings().n_threads if self.pool.measure.name == "conditional_mmd" else 1
+        pairs = np.array(list(on_threads(self.pairs, ((row,) for row in np.atleast_2d(labels)), n_threads)))
+        return total_divergence(pairs, symmetric=self.pool.measure.symmetric)
 
     def pairs(self, labels: LabelArray, rows: IntArray | None = None) -> FloatArray:
         """Return the divergences between all pairs of groups for one labelling (of `rows` of the pool, if given)."""
@@ -365,49 +366,6 @@ class NeighbourTable:
         return values
 
 
-class OperatorGram:
-    r"""Conditional MMD squared as one trace, CMMD^2 = tr(L C K C').
-
-    C is the block matrix of the inverses :math:`\tilde K_p^{-1}` and :math:`-\tilde K_q^{-1}`. Cost O(n^3) for each
-    labelling, spread over threads; memory O(n^2).
-    """
-
-    def __init__(self, pool: MeasuredPool) -> None:
-        assert isinstance(pool.problem, ConditionalProblem)
-        everything = slice(0, sum(pool.sizes))
-        self.K = np.exp(pool.problem.x.kernel.block(everything, everything)).astype(np.float64)
-        self.L = np.exp(pool.problem.y.kernel.block(everything, everything)).astype(np.float64)
-        self.regularization = float(pool.options.get("regularization", 0.1))
-        self.plain = Regrouped(pool)
-        self.count = len(pool.sizes)
-
-    def __call__(self, labels: LabelArray) -> FloatArray:
-        """Return one value per row of `labels`."""
-        labels = np.atleast_2d(labels)
-        if self.count > 2:
-            return self.plain(labels)
-        with one_blas_thread(), ThreadPoolExecutor(current_settings().n_threads) as threads:
-            return np.array(list(threads.map(self._one, labels)))
-
-    def _one(self, labels: LabelArray) -> float:
-        from scipy.linalg import cho_factor, cho_solve
-
-        inside = [np.flatnonzero(labels == g) for g in (0, 1)]
-        factors = []
-        for rows in inside:
-            ridged = self.K[np.ix_(rows, rows)]
-            ridged[np.diag_indices(len(rows))] += self.regularization
-            factors.append(cho_factor(ridged, lower=True, overwrite_a=True, check_finite=False))
-        half = np.empty_like(self.K)
-        for sign, rows, factor in zip((1.0, -1.0), inside, factors, strict=True):
-            half[rows] = sign * cho_solve(factor, self.K[rows], check_finite=False)
-        total = 0.0
-        for sign, rows, factor in zip((1.0, -1.0), inside, factors, strict=True):
-            embedded = sign * cho_solve(factor, half[:, rows].T, check_finite=False)
-            total += float(np.einsum("ij,ij->", embedded, self.L[rows]))
-        return total
-
-
 class _Tiled:
     """Accumulate a G x G x P interaction over row tiles of the pool, spread over threads, added in a fixed order."""
 
@@ -471,21 +429,13 @@ class _Tiled:
         return total_divergence(np.moveaxis(pairs, -1, 0), symmetric=True)
 
     def _accumulate(self, weights: list[FloatArray], masses: Callable[[FloatArray], list[FloatArray]]) -> FloatArray:
-        settings = current_settings()
-        tiles = [slice(i, min(i + settings.tile, self.n)) for i in range(0, self.n, settings.tile)]
-        total = np.zeros((self.count, self.count, weights[0].shape[1]))
-
         def work(rows: slice) -> FloatArray:
             grams = self.tile_exponents(rows)
             for tile in grams:
                 exp_in_place(tile)
             return self.tile_sums([masses(g) for g in grams], rows, weights)
 
-        with one_blas_thread(), ThreadPoolExecutor(settings.n_threads) as threads:
-            for part in threads.map(work, tiles):
-                total += part
-                report_done(total.shape[2] / len(tiles))
-        return total
+        return np.asarray(total(work, self.n, current_settings().tile, resamples=weights[0].shape[1]))
 
     def tile_exponents(self, rows: Rows) -> list[FloatArray]:
         """Return the exponents of some rows against all, one array per kernel."""
@@ -644,11 +594,6 @@ class AnchoredConditional:
     left. How good it is says :math:`\beta`, found once, from the masses of the pool without its labels. Nothing here
     depends on labels but the terms themselves, so that the divergence of the data and those of resamples are values of
     one statistic.
-
-    Parameters
-    ----------
-    pool : MeasuredPool
-        The pool, with anchors; groups may have weights.
     """
 
     def __init__(self, pool: MeasuredPool) -> None:
@@ -799,7 +744,7 @@ def pool_statistic(pool: MeasuredPool) -> PoolStatistic:
         "joint_mmd": MarginalGram,
         "conditional_cs": ConditionalGram,
         "conditional_euclidean": ConditionalGram,
-        "conditional_mmd": OperatorGram,
+        "conditional_mmd": Regrouped,
         "conditional_kl": NeighbourTable,
         "conditional_bregman": CovarianceMoments,
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,7 +14,6 @@ from condcs._core.arrays import NUMPY, Array, ByValue, FloatArray, IntArray, Lab
 from condcs._core.checks import Groups, as_numpy, check_choice, check_integer, check_rng
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, public, warn_caller
 from condcs._core.printable import counted
-from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference import anchors
 from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.propensities import chosen_propensity
@@ -25,6 +23,7 @@ from condcs._inference.views import adjusted_values, after_adjustment, before_ad
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, LogKernel, pivoted_cholesky
 from condcs._measures.inputs import conditional_problem, kernel_with_points
+from condcs._parallel.spreading import on_threads
 
 _NEGLIGIBLE = 1e-9
 
@@ -228,43 +227,21 @@ _FACTOR_TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class NullBands:
-    """What the divergence at each point is when the conditionals are equal.
+    """What the divergence at each point is when the conditionals are equal."""
 
-    Attributes
-    ----------
-    pointwise : array, shape (r,)
-        Upper quantile at each point by itself.
-    simultaneous : array, shape (r,)
-        What the divergence exceeds at no point, with the probability of the level.
-    mean : array, shape (r,)
-        Its mean.
-    """
-
-    pointwise: FloatArray
-    simultaneous: FloatArray
-    mean: FloatArray
+    pointwise: FloatArray  # r: upper quantile at each point by itself
+    simultaneous: FloatArray  # r: what the divergence exceeds at no point, with the probability of the level
+    mean: FloatArray  # r: its mean
 
 
 @dataclass(frozen=True)
 class LocalDivergence:
-    """Local divergences at points of x.
+    """Local divergences at points of x."""
 
-    Attributes
-    ----------
-    kernel_x : LogKernel
-        Over the pooled rows and the points.
-    points : array of int
-        Where the points lie in `kernel_x`; the pooled rows come first.
-    kernel_y : LogKernel
-        Over the pooled rows.
-    groups : Groups
-        The two groups of the pool.
-    """
-
-    kernel_x: LogKernel
-    points: IntArray
-    kernel_y: LogKernel
-    groups: Groups
+    kernel_x: LogKernel  # over the pooled rows and the points
+    points: IntArray  # where the points lie in `kernel_x`; the pooled rows come first
+    kernel_y: LogKernel  # over the pooled rows
+    groups: Groups  # the two groups of the pool
 
     def values(self) -> FloatArray:
         """Divergence at every point; NaN, and counted in a warning, where a group has no mass.
@@ -308,7 +285,9 @@ class LocalDivergence:
         bands, means, centres, deviations = [], [], [], []
         largest = np.full(len(labels), -np.inf)
         for part in self._parts():
-            draws = _all_redrawn(*self._masses(part), labels, factor, rest)
+            exponents, masses = self._masses(part)
+            calls = ((exponents, masses, row, factor, rest) for row in labels)
+            draws = np.stack(list(on_threads(_redrawn, calls)))
             empty = np.isnan(draws)
             if empty.any():
                 # A draw that leaves a category of x to one group says nothing about it: 0, as agreement would.
@@ -388,14 +367,6 @@ def _log_softmax(exponents: FloatArray) -> FloatArray:
     """Log weights that sum to 1 over each row; minus infinity throughout where there is no mass."""
     total = logsumexp(NUMPY, exponents, 1)
     return np.asarray(exponents - np.where(np.isfinite(total), total, 0.0)[:, None])
-
-
-def _all_redrawn(
-    exponents: FloatArray, masses: FloatArray, labels: LabelArray, factor: FloatArray, rest: FloatArray
-) -> FloatArray:
-    # Products of one draw are too small for BLAS threads; draws are spread over ours instead.
-    with one_blas_thread(), ThreadPoolExecutor(current_settings().n_threads) as pool:
-        return np.stack(list(pool.map(lambda row: _redrawn(exponents, masses, row, factor, rest), labels)))
 
 
 def _redrawn(
