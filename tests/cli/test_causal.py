@@ -92,6 +92,22 @@ def test_errors_are_plain_messages(chain, tmp_path, change, arguments, words):
     assert not (tmp_path / "page.html").exists()
 
 
+def test_a_first_row_of_values_was_taken_for_names(chain, tmp_path):
+    np.savetxt(tmp_path / "bare.csv", chain, delimiter=",", fmt="%.4f")
+    with pytest.raises(DataError, match="must have the names of its columns in its first row, got numbers"):
+        read_series_table(str(tmp_path / "bare.csv"), SeriesOptions())
+    file = write(tmp_path / "counted.csv", chain.T, ["0", "1", "2"])
+    assert read_series_table(str(file), SeriesOptions()).names == ("0", "1", "2")
+
+
+def test_uneven_times_were_one_more_series(chain, tmp_path):
+    uneven = np.cumsum(np.random.default_rng(0).uniform(0.2, 2, len(chain)))
+    file = write(tmp_path / "uneven.csv", [uneven, *chain.T], ["Time", "a", "b", "c"])
+    with pytest.raises(DataError, match="must have equally spaced times"):
+        read_series_table(str(file), SeriesOptions())
+    assert read_series_table(str(file), SeriesOptions(columns=("!Time",))).names == ("a", "b", "c")
+
+
 def test_absent_file(tmp_path):
     done = causal(tmp_path / "none.csv")
     assert done.exit_code == 2

@@ -109,6 +109,12 @@ ARRANGED = {
     "long in any order": table_text(
         [["id", "time", "value"], *([f"s{i}", t, VALUES[i, t]] for i in range(6) for t in [0, *range(19, 0, -1)])]
     ),
+    "columns by date, newest first": table_text(
+        [["Date", *"abcdef"], *([f"2024-01-{t + 1:02d}", *VALUES[:, t]] for t in range(19, -1, -1))]
+    ),
+    "rows with numbers as names": table_text(
+        [["id", *(f"t{t}" for t in range(20))], *([100 + i, *VALUES[i]] for i in range(6))]
+    ),
     "rows with names": table_text([["id", *range(20)], *([f"s{i}", *VALUES[i]] for i in range(6))]),
     "semicolons": table_text(VALUES).replace(",", ";"),
     "blanks": table_text(VALUES).replace(",", "  "),
@@ -296,6 +302,29 @@ def test_row_numbers_of_each_series_are_no_channel(tmp_path):
         assert [series.tolist() for series in file.X] == [[[0.0, 1.0, 2.0, 3.0]]] * 3
 
 
+def test_row_numbers_in_disorder_or_with_gaps_are_no_channel(tmp_path):
+    """As pandas leaves them where a long table was sorted or filtered."""
+    rows = [[row, f"s{i}", t, VALUES[i, t]] for row, (t, i) in enumerate(np.ndindex(20, 6))]
+    shuffled = np.random.default_rng(0).permutation(len(rows))
+    for kept in ([rows[place] for place in shuffled], [row for row in rows if row[0] % 7]):
+        (tmp_path / "a.csv").write_text(table_text([["", "id", "time", "value"], *kept]))
+        assert read_series(tmp_path / "a.csv").channels == 1
+
+
+def test_dates_as_the_index_of_a_frame_tell_the_time(tmp_path):
+    """They were taken for the names of series, and the columns for times."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    pandas.DataFrame(VALUES.T, index=pandas.date_range("2024", periods=20)).to_parquet(tmp_path / "a.parquet")
+    assert np.array_equal(np.concatenate(read_series(tmp_path / "a.parquet").X), VALUES)
+
+
+def test_times_that_a_series_has_twice_are_counted(tmp_path):
+    rows = [[f"s{i}", t, VALUES[i, t]] for i in range(6) for t in range(20)]
+    (tmp_path / "a.csv").write_text(table_text([["id", "time", "value"], *rows, *rows[:2]]))
+    assert "2 rows with a time that the series already has" in read_series(tmp_path / "a.csv").how
+
+
 @pytest.mark.parametrize("measure", ["dtw", "twed"])
 def test_other_measures_and_medoids(measure, tmp_path):
     pytest.importorskip("aeon")
@@ -355,6 +384,11 @@ BAD = {
     "a.csv": ("1,2,3\n4,x,6\n7,8,9\n", DataError, "got 'x' in line 2.*--labels"),
     "b.csv": ("", DataError, "got an empty table"),
     "c.csv": ("1,2,3\n", ShapeError, "at least 3 series, got 1"),
+    "dates.csv": (
+        "Date,a,b\n" + "".join(f"01/{t:02d}/2024,{t},{-t}\n" for t in range(1, 9)),
+        DataError,
+        "ISO dates, got",
+    ),
     "d.doc": ("1 2 3", DataError, "must be a folder or end in one of .csv"),
     "e.npz": ("nothing", DataError, "plain arrays|could not be read"),
     "f.ts": ("@nonsense\n1,2,3\n", CondcsError, "aeon can read|at least 3 series, got 0"),

@@ -484,7 +484,7 @@ class JsonLinesTable:
         if isinstance(value, list | dict):
             raise RowError(
                 f"{self.title} must hold numbers or text in column {key!r}, got a {type(value).__name__} in line "
-                f"{self._lines.number}. Flatten it, or leave the column out of `x`."
+                f"{self._lines.number}. Flatten it, or leave the column out."
             )
         return value
 

@@ -51,7 +51,7 @@ class ColumnarTable:
             raise DataError(
                 f"{self.title} must hold numbers or text in "
                 f"{', '.join(f'column {name!r}, got {kind}' for name, kind in odd[:5])}. "
-                "Flatten it, or leave the column out of `x`."
+                "Flatten it, or leave the column out."
             )
 
     def _values(self, column: Any, place: int, row: int) -> Sequence[Any]:

@@ -28,6 +28,7 @@ from condcs.causal._link_tests import NullName
 from condcs.causal._predictive_choice import LAGS, ORDERS, EmbeddingSearch, common_embedding
 from condcs.causal._series import check_series_table, grid_places, in_ranks, on_grid
 from condcs.cli.boundary import check_file
+from condcs.cli.series_files import TIME_TITLES
 from condcs.cli.terminal import Terminal, foreign
 from condcs.datasets._npz_files import read_arrays
 
@@ -337,6 +338,7 @@ def _from_array(path: Path, options: SeriesOptions) -> tuple[str, list[str], Flo
 def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
     decimal = options.files.decimal
     with open_table(path, options.files) as table:
+        _check_header(table.names, table.title)
         time = _column(table, "time", options.time)
         chosen = _limited([name for name in _chosen(options, table.names, table.title) if name != options.time])
         found = {name: place for place, name in enumerate(table.names)}
@@ -351,7 +353,7 @@ def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
     refuse_columns([(one.name, one.fault(table)) for one in series if one.odd])
     columns = {one.name: one.values() for one in series}
     named = any(not pattern.startswith("!") for pattern in options.columns)
-    counters = [] if named else [name for name, cells in columns.items() if _counts(cells)]
+    counters = [] if named else [name for name, cells in columns.items() if _counts(name, cells)]
     clock = counters.pop(0) if counters and not times else None
     kept = [name for name in chosen if name not in (clock, *counters)]
     values = np.column_stack([columns[name] for name in kept]) if kept else np.empty((0, 0))
@@ -360,10 +362,24 @@ def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
     return replace(read, found_time=clock, counters=tuple(counters))
 
 
-def _counts(values: FloatArray) -> bool:
-    """Whether numbers only tell the time: they increase, nine times of ten by the same step."""
+def _counts(name: str, values: FloatArray) -> bool:
+    """Whether numbers only tell the time: they increase, nine times of ten by the same step, or are called so."""
     steps = np.diff(values)
-    return len(steps) > 1 and bool(np.all(steps > 0)) and float(np.mean(np.isclose(steps, np.median(steps)))) >= 0.9
+    if len(steps) < 2 or not np.all(steps > 0):
+        return False
+    return name.strip().lower() in TIME_TITLES or float(np.mean(np.isclose(steps, np.median(steps)))) >= 0.9
+
+
+def _check_header(names: Sequence[str], title: str) -> None:
+    """Refuse a first row of values, which would be the names of the series; pandas counts columns without a name."""
+    if not all(reads(as_number, name) for name in names):
+        return
+    numbers = [as_number(name) for name in names]
+    if any(step != 1 for step in np.diff(numbers)) or not numbers[0].is_integer():
+        raise DataError(
+            f"{title} must have the names of its columns in its first row, got numbers: {', '.join(names[:4])}. Add a "
+            "row of names, or save the numbers as .npy."
+        )
 
 
 def _with_holes(

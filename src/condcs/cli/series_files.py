@@ -32,9 +32,12 @@ ENDINGS = (*TABLE_ENDINGS, ".npy", ".npz", ".ts")
 NO_LABELS = "none"
 """Value of ``--labels`` that keeps every column as values."""
 
+TIME_TITLES = ("time", "timestamp", "date", "datetime", "ds")
+"""Titles, in small letters, of columns that hold times and nothing else."""
+
 _SEPARATORS = ",;\t|"
 _IDS = ("id", "series", "series_id", "unique_id", "unit", "subject", "item", "case", "name")
-_TIMES = ("time", "timestamp", "t", "date", "datetime", "ds", "step", "index", "")
+_TIMES = (*TIME_TITLES, "t", "step", "index", "")
 _CLASSES = ("class", "label", "labels", "target", "y", "kind", "group")
 # A column of whole numbers beside values that are not: so many different ones still look like classes.
 _MOST_CLASSES = 60
@@ -145,7 +148,7 @@ class _Cells:
 
     def named(self, known: Sequence[str]) -> int | None:
         """Return the index of the first column whose title is one of the known words."""
-        titles = [name.strip().lower() for name in self.names or ()]
+        titles = ["" if _is_index(name) else name.strip().lower() for name in self.names or ()]
         return next((titles.index(word) for word in known if word in titles), None)
 
     def says(self, c: int) -> str:
@@ -188,7 +191,10 @@ def read_series(path: Path, options: SeriesOptions | None = None) -> SeriesFile:
             name = found.names[i] if found.names else f"number {i + 1}"
             raise ShapeError(f"{path} must hold values of every series, got none of series {name}. Leave it out.")
     if len(X) < 3:
-        raise ShapeError(f"{path} must hold at least 3 series, got {len(X)} ({found.how or 'one per row'}).")
+        remedy = "Name the array X" if path.suffix.lower() == ".npz" else "If they lie otherwise, see --layout"
+        raise ShapeError(
+            f"{path} must hold at least 3 series, got {len(X)} ({found.how or 'one per row'}). {remedy}, or pass more."
+        )
     return replace(found, title=path.name or str(path))
 
 
@@ -248,16 +254,21 @@ def _plain(files: FileOptions) -> Callable[[Any], Any]:
 
 
 def _without_index(cells: _Cells, options: SeriesOptions) -> _Cells:
-    """Leave out the row numbers that pandas writes into the first or last column; they may start again and again."""
+    """Leave out the row numbers that pandas writes into the first or last column, in any order or again and again."""
     if cells.names is None or any(given and given.isdecimal() for given in (options.labels, options.id, options.time)):
         return cells
     for c in {0, len(cells.names) - 1}:
-        written = cells.names[c] in ("", "Unnamed: 0") or cells.names[c].startswith("__index_level_")
-        numbers = [as_number(cell) for cell in cells.column(c) if written and _is_value(cell)]
-        if len(numbers) == len(cells.rows) and all(b in (0, a + 1) for a, b in itertools.pairwise([-1, *numbers])):
+        numbers = [as_number(cell) for cell in cells.column(c) if _is_index(cells.names[c]) and _is_value(cell)]
+        restart = all(b in (0, a + 1) for a, b in itertools.pairwise([-1, *numbers]))
+        if len(numbers) == len(cells.rows) and (restart or sorted(numbers) == list(range(len(numbers)))):
             rows: list[Sequence[Any]] = [[*row[:c], *row[c + 1 :]] for row in cells.rows]
             return _Cells(cells.title, cells.names[:c] + cells.names[c + 1 :], rows, cells.lines)
     return cells
+
+
+def _is_index(name: str) -> bool:
+    """Whether pandas calls an index without a name so."""
+    return name in ("", "Unnamed: 0") or name.startswith("__index_level_")
 
 
 def _is_header(first: list[str], following: list[list[str]], options: SeriesOptions) -> bool:
@@ -297,7 +308,11 @@ def _layout(cells: _Cells, options: SeriesOptions) -> Layout:
     time = cells.place("--time", options.time) if options.time is not None else cells.named(_TIMES)
     if known is not None and len({label_of(cell) for cell in cells.column(known)}) < len(cells.rows):
         return "long"
-    if options.time is not None or (time is not None and _increases(cells.column(time))):
+    if options.time is not None or (time is not None and _tell_time(cells.column(time))):
+        return "columns"
+    dates = cells.named(TIME_TITLES)
+    if dates is not None and not all(_is_number(cell) or _is_day(cell) for cell in cells.column(dates)):
+        # Times that cannot be read: saying so is better than taking them for the names of series.
         return "columns"
     # Without any other sign: a titled table much longer than wide has times below one another.
     if cells.names is not None and options.labels is None and cells.named(_CLASSES) is None:
@@ -348,7 +363,8 @@ def _special_columns(cells: _Cells, options: SeriesOptions) -> tuple[int | None,
         titled = cells.named(_CLASSES)
         label = next((c for c in (repeated, titled, _coded_column(cells)) if c is not None), None)
         noticed = label is not None
-    name = next((c for c in texts if c != label and kinds[c] == len(cells.rows)), None)
+    names = (c for c in (*texts, cells.named(_IDS)) if c not in (label, None))
+    name = next((c for c in names if len({label_of(v) for v in cells.column(c)}) == len(cells.rows)), None)
     told = f", classes in {cells.says(label)}" if label is not None else ""
     told += f", names in {cells.says(name)}" if name is not None else ""
     return label, name, told + (" (or --labels none)" if noticed else "")
@@ -382,7 +398,13 @@ def _columns(cells: _Cells, options: SeriesOptions) -> SeriesFile:
 def _values_by_time(cells: _Cells, options: SeriesOptions) -> tuple[FloatArray, list[int], int | None]:
     """Return the columns of values (columns, times) in the order of time, their places, and that of the times."""
     time = cells.place("--time", options.time) if options.time is not None else cells.named(_TIMES)
-    if options.time is None and time is not None and not _increases(cells.column(time)):
+    # Numbers without an order are values; words are times that cannot be read.
+    if (
+        options.time is None
+        and time is not None
+        and _numeric(cells.column(time))
+        and not _tell_time(cells.column(time))
+    ):
         time = None
     times = _times(cells, time)
     places = [c for c in range(cells.width) if c != time]
@@ -412,7 +434,7 @@ def _long(cells: _Cells, options: SeriesOptions) -> SeriesFile:
         titled = cells.named([word for word in _CLASSES if word != "y"])
         label = words if titled is None else titled
         noticed = "" if label is None else " (or --labels none)"
-    values = [c for c in range(cells.width) if c not in (series, time, label)]
+    values = [c for c in range(cells.width) if c not in (series, time, label) and not _numbers_rows(cells, c)]
     if not values:
         raise DataError(f"{cells.title} must have a column of values beside the series and times. Check its columns.")
     times = _times(cells, time)
@@ -425,8 +447,19 @@ def _long(cells: _Cells, options: SeriesOptions) -> SeriesFile:
         of = dict(zip(owners.tolist(), map(label_of, cells.column(label)), strict=True))
         classes = np.array([of[name] for name in names])
     told = f", times in {cells.says(time)}" if time is not None else ""
+    again = 0 if times is None else len(times) - len(set(zip(owners.tolist(), times.tolist(), strict=True)))
+    told += f" ({counted(again, 'row')} with a time that the series already has)" if again else ""
     told += f", classes in {cells.says(label)}{noticed}" if label is not None else ""
     return SeriesFile(X, classes, names, f"one row per time, series in {cells.says(series)}{told}")
+
+
+def _numbers_rows(cells: _Cells, c: int) -> bool:
+    """Whether a column without a title holds what pandas leaves of the numbers of rows: whole ones, each once."""
+    column = cells.column(c)
+    if not (cells.names and c < len(cells.names) and _is_index(cells.names[c]) and all(map(_is_value, column))):
+        return False
+    numbers = [as_number(cell) for cell in column]
+    return len(set(numbers)) == len(numbers) and all(number.is_integer() for number in numbers)
 
 
 def _are_classes(column: Sequence[Any], owners: AnyArray) -> bool:
@@ -446,7 +479,8 @@ def _times(cells: _Cells, time: int | None) -> FloatArray | None:
     if bad is not None:
         raise DataError(
             f"The times in {cells.says(time)} of {cells.title} must be numbers or ISO dates, got {stamps[bad]!r} in "
-            f"line {cells.lines[bad]}. Correct it, or leave the row out."
+            f"line {cells.lines[bad]}. Write dates as 2026-01-31 or 2026-01-31 18:00; if the column names series, pass "
+            "--layout rows."
         )
     return np.array([read(stamp) for stamp in stamps])
 
@@ -521,12 +555,12 @@ def _all_numbers(cells: _Cells) -> bool:
     return all(_numeric(row) for row in cells.rows[:50])
 
 
-def _increases(column: Sequence[Any]) -> bool:
-    """Whether a column holds times: numbers or dates that only grow."""
-    for read in (as_number, as_day):
-        if all(reads(read, cell) for cell in column):
-            return bool(np.all(np.diff([read(cell) for cell in column]) > 0))
-    return False
+def _tell_time(column: Sequence[Any]) -> bool:
+    """Whether a column holds times, each once: numbers that only grow or only fall, or dates in any order."""
+    if all(reads(as_number, cell) for cell in column):
+        steps = np.diff([as_number(cell) for cell in column])
+        return bool(np.all(steps > 0) or np.all(steps < 0))
+    return all(map(_is_day, column)) and len({as_day(cell) for cell in column}) == len(column)
 
 
 # --- arrays, folders and .ts ------------------------------------------------------------------------------------------
