@@ -400,7 +400,7 @@ class FoundBox:
         Where.
     feature : Feature
         The function of y that changed there.
-    p_value : float
+    pvalue : float
         For all boxes together.
     beyond : array, shape (n,)
         The function without the changes in the boxes before it.
@@ -408,7 +408,7 @@ class FoundBox:
 
     box: Box
     feature: Feature
-    p_value: float
+    pvalue: float
     beyond: RealArray
 
 
@@ -416,7 +416,7 @@ class FoundBox:
 class _Tested:
     box: Box
     feature: Feature
-    p_value: float
+    pvalue: float
     statistic: float
     held: BoolArray
 
@@ -439,8 +439,8 @@ def honest_boxes(
     for half in (0, 1):
         proposed = [(box, f) for f in features for box in _grown(ground, f, halves == half, count)]
         tested += _tested(ground, proposed, halves != half, n_resamples, rng)
-    significant = [t for t in tested if t.p_value <= alpha]
-    significant.sort(key=lambda t: (t.p_value, -t.statistic))
+    significant = [t for t in tested if t.pvalue <= alpha]
+    significant.sort(key=lambda t: (t.pvalue, -t.statistic))
     return _listed(ground, significant, features, max_regions)
 
 
@@ -537,7 +537,7 @@ def _listed(
             continue
         box, rows = _placed(search, tested.box, s, v)
         if all(_shared(rows, other) < _SAME for _, other in kept):
-            kept.append((FoundBox(box, tested.feature, tested.p_value, beyond), rows))
+            kept.append((FoundBox(box, tested.feature, tested.pvalue, beyond), rows))
     return [found for found, _ in kept]
 
 
