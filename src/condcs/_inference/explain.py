@@ -205,13 +205,13 @@ def explain(
     clusters_q: Array | None = None,
     rng: int | np.random.Generator | None = 0,
 ) -> Explanation:
-    r"""Name the regions of x in which p(y|x) and q(y|x) differ, and say what y did there.
+    r"""Find the regions of x in which p(y|x) and q(y|x) differ, and what y did there.
 
-    The rows are split in two. On either half boxes in x are grown in which y, adjusted for x, goes together with the
-    sample: its mean, its spread, its shape, or the shares of its labels. On the other half each box is tested, with the
-    largest value of all boxes under redrawn labels as the reference. So a region is listed with probability `alpha` at
-    most where nothing changed, however x shifts, under the assumptions of `conditional_test`. Bounds are then placed
-    by all rows. Cost O(n d log n), beside that of the regressions on x; all rows take part.
+    The rows are split in two halves. On each half, boxes in x are searched for in which y, adjusted for x, differs
+    between the samples: its mean, its spread, its shape, or the shares of its labels. Each box is tested on the other
+    half, against the largest value of all boxes under redrawn labels. So if nothing changed, a region is listed with
+    probability at most `alpha`, however x shifts, under the assumptions of `conditional_test`. The bounds are then
+    estimated from all rows. Cost O(n d log n), in addition to the regressions on x; all rows are used.
 
     Parameters
     ----------
