@@ -5,6 +5,7 @@ import inspect
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import numpy as np
@@ -149,3 +150,11 @@ def test_functions_know_their_name(name):
 def test_the_version_is_the_one_installed():
     """A version number of three parts."""
     assert re.fullmatch(r"\d+\.\d+\.\d+\w*", condcs.__version__)
+
+
+def test_parts_of_an_explanation_had_no_public_name():
+    """What `explain` returns can be annotated: the classes of its regions, of their changes and of its inputs."""
+    found = condcs.explain(*([[0.0], [1.0]] * 20, [0.0, 1.0] * 20) * 2, n_resamples=99, rng=0)
+    assert isinstance(found, condcs.Explanation)
+    assert isinstance(found.inputs[0], condcs.comparison.InputChange)
+    assert typing.get_type_hints(condcs.Region)["changes"] == tuple[condcs.comparison.Change, ...]

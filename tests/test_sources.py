@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -62,3 +63,9 @@ def test_private_parts_of_joblib_were_used():
             if isinstance(part, ast.Import):
                 found |= {(alias.name, "") for alias in part.names if alias.name.startswith("joblib.")}
     assert found == {("joblib.parallel", "get_active_backend")}
+
+
+def test_a_file_name_meant_two_things():
+    """A name without its folder is enough to find a module."""
+    names = Counter(path.name for path in SOURCES if not path.name.startswith("__"))
+    assert {name for name, count in names.items() if count > 1} == set()

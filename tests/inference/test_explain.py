@@ -39,9 +39,9 @@ def test_names_the_region_of_a_local_shift():
     assert abs(high - 2) < 0.1
     assert region.kind == "mean"
     assert region.changes[0].change.low < 0.8 < region.changes[0].change.high
-    assert region.p_value == 2 / 500
+    assert region.pvalue == 2 / 500
     assert found.inputs[0].involvement > 0.5
-    assert found.inputs[0].p_value < 0.001
+    assert found.inputs[0].pvalue < 0.001
 
 
 def test_labels_were_printed_as_codes():
@@ -58,7 +58,7 @@ def test_labels_were_printed_as_codes():
     involved = {i.name: i.involvement for i in found.inputs}
     assert involved["noise"] == 0
     assert min(involved["plan"], involved["age"]) > 0.15
-    assert {i.name for i in found.inputs if i.p_value < 0.05} == {"plan", "age"}
+    assert {i.name for i in found.inputs if i.pvalue < 0.05} == {"plan", "age"}
 
 
 def test_codes_with_a_delta_kernel_are_labels_too():

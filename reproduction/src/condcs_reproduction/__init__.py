@@ -1,6 +1,6 @@
 """The paper's tables and figures, one file each: run them with ``condcs reproduce``."""
 
-from condcs_reproduction.registry import experiment_named, experiment_names
+from condcs_reproduction.known_experiments import experiment_named, experiment_names
 from condcs_reproduction.report import Report
 from condcs_reproduction.runner import run
 from condcs_reproduction.spec import Experiment, Task

@@ -18,7 +18,7 @@ from condcs._core.files import atomic_write, writing
 from condcs.cli.boundary import check_folder, tell_stop
 from condcs.cli.terminal import Terminal, foreign
 from condcs_reproduction.index_page import Done
-from condcs_reproduction.registry import experiment_named, experiment_names
+from condcs_reproduction.known_experiments import experiment_named, experiment_names
 from condcs_reproduction.report import Report
 from condcs_reproduction.runner import Interrupted, run
 from condcs_reproduction.spec import Experiment, Results

@@ -12,7 +12,7 @@ from condcs.cli.boundary import FAILED, check_folder, tell_stop
 from condcs.cli.terminal import Terminal, foreign
 from condcs_reproduction.data import DatasetError
 from condcs_reproduction.index_page import Done, Left, index_page
-from condcs_reproduction.registry import experiment_names
+from condcs_reproduction.known_experiments import experiment_names
 from condcs_reproduction.reproduce import Options, run_and_write
 from condcs_reproduction.runner import Interrupted
 

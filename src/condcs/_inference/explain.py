@@ -57,7 +57,7 @@ class Region(ByValue):
         By column, (low, high) for low < x <= high, infinite where open, or a tuple of labels. Empty: everywhere.
     words : str
         The same in words.
-    p_value : float
+    pvalue : float
         Of the hypothesis that p(y|x) is the same in the box from which the region comes, on rows that had no part in
         finding it, adjusted for all boxes that were looked at.
     kind : {"mean", "spread", "shape", "share"}
@@ -72,7 +72,7 @@ class Region(ByValue):
 
     bounds: Mapping[str, tuple[float, float] | tuple[str, ...]]
     words: str
-    p_value: float
+    pvalue: float
     kind: Kind
     column: str
     share: float
@@ -83,7 +83,7 @@ class Region(ByValue):
     def __str__(self) -> str:
         """Say where, what, how large and how sure."""
         what = f"shape of {self.column}, " if self.kind == "shape" else ""
-        sure = f"{self.share:.0%} of rows, p = {show_p(self.p_value)}"
+        sure = f"{self.share:.0%} of rows, p = {show_p(self.pvalue)}"
         return f"{self.words}: {what}{change_words(self.changes[0])}; {sure}"
 
 
@@ -114,7 +114,7 @@ class Explanation(ByValue):
             return f"No region of x in which p(y|x) changed was found (alpha = {self.alpha:g})."
         head = ("where p(y|x) changed", "rows", "what y did", "p")
         rows = [
-            (r.words, f"{r.share_p:.0%} -> {r.share_q:.0%}", change_words(r.changes[0]), show_p(r.p_value))
+            (r.words, f"{r.share_p:.0%} -> {r.share_q:.0%}", change_words(r.changes[0]), show_p(r.pvalue))
             for r in self.regions
         ]
         widths = [max(len(row[c]) for row in [head, *rows]) for c in range(len(head))]
@@ -195,13 +195,13 @@ def explain(
     clusters_q: Array | None = None,
     rng: int | np.random.Generator | None = 0,
 ) -> Explanation:
-    r"""Name the regions of x in which p(y|x) and q(y|x) differ, and say what y did there.
+    r"""Find the regions of x in which p(y|x) and q(y|x) differ, and what y did there.
 
-    The rows are split in two. On either half boxes in x are grown in which y, adjusted for x, goes together with the
-    sample: its mean, its spread, its shape, or the shares of its labels. On the other half each box is tested, with the
-    largest value of all boxes under redrawn labels as the reference. So a region is listed with probability `alpha` at
-    most where nothing changed, however x shifts, under the assumptions of `conditional_test`. Bounds are then placed
-    by all rows. Cost O(n d log n), beside that of the regressions on x; all rows take part.
+    The rows are split in two halves. On each half, boxes in x are searched for in which y, adjusted for x, differs
+    between the samples: its mean, its spread, its shape, or the shares of its labels. Each box is tested on the other
+    half, against the largest value of all boxes under redrawn labels. So if nothing changed, a region is listed with
+    probability at most `alpha`, however x shifts, under the assumptions of `conditional_test`. The bounds are then
+    estimated from all rows. Cost O(n d log n), in addition to the regressions on x; all rows are used.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def _region(
     return Region(
         bounds={name: values for name, (values, _) in written.items()},
         words=" and ".join(words for _, words in written.values()) or "everywhere",
-        p_value=found.p_value,
+        pvalue=found.pvalue,
         kind=found.feature.kind,
         column=y_words[found.feature.column].name,
         share=float(rows.mean()),
@@ -401,9 +401,9 @@ def interval_words(name: str, show: Callable[[float], str], at_most: str = "<=")
     return write
 
 
-def show_p(p_value: float) -> str:
+def show_p(pvalue: float) -> str:
     """Write a p-value."""
-    return f"{p_value:.3f}" if p_value >= 0.001 else f"{p_value:.1g}"
+    return f"{pvalue:.3f}" if pvalue >= 0.001 else f"{pvalue:.1g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,7 +418,7 @@ class InputChange(ByValue):
         Share of the change of the relation that is lost if the change is described without this input: 0 for an input
         that bounds no region, near 1 for one that bounds a small part of its range. Regions in two inputs involve both,
         so shares need not add up to 1.
-    p_value : float
+    pvalue : float
         Of the hypothesis that the input itself is distributed as before, adjusted for the number of inputs (Holm).
     summaries : tuple of (words, before, now)
         Mean and spread of a number; the shares of labels, those that changed most first.
@@ -430,7 +430,7 @@ class InputChange(ByValue):
 
     name: str
     involvement: float
-    p_value: float
+    pvalue: float
     summaries: tuple[tuple[str, float, float], ...]
     bins: tuple[str, ...] | tuple[float, ...]
     shares_p: tuple[float, ...]
@@ -454,7 +454,7 @@ def input_changes(
     involved = involvements(ground, found)
     parts = [np.flatnonzero(ground.labels == group) for group in (0, 1)]
     columns = [_Column(ground.x[:, c], parts, ground, known) for c, known in enumerate(labels)]
-    adjusted = holm([column.p_value for column in columns])
+    adjusted = holm([column.pvalue for column in columns])
     return tuple(
         InputChange(name, float(share), p, column.summaries, column.bins, *column.shares)
         for name, share, p, column in zip(names, involved, adjusted, columns, strict=True)
@@ -518,7 +518,7 @@ class _Column:
             order = np.argsort(own, kind="stable")
             sums = np.concatenate([[0.0], np.cumsum(weights[order])])
             below.append(sums[np.searchsorted(own[order], values, side="right")])
-        self.p_value = _kolmogorov(float(np.abs(below[0] - below[1]).max()), self.effective)
+        self.pvalue = _kolmogorov(float(np.abs(below[0] - below[1]).max()), self.effective)
         moments = [_moments(own, weights) for own, weights in zip(self.parts, self.weights, strict=True)]
         self.summaries: tuple[tuple[str, float, float], ...] = tuple(
             (name, before, now) for name, before, now in zip(("mean", "spread"), *moments, strict=True)
@@ -538,7 +538,7 @@ class _Column:
                 for own, weights in zip(self.parts, self.weights, strict=True)
             ]
         )
-        self.p_value = _chi_squared(shares * np.array(self.sizes)[:, None])
+        self.pvalue = _chi_squared(shares * np.array(self.sizes)[:, None])
         most = np.argsort(-np.abs(shares[1] - shares[0]), kind="stable")
         self.summaries = tuple(
             (f"share of {labels[float(codes[k])]}", float(shares[0, k]), float(shares[1, k])) for k in most[:3]

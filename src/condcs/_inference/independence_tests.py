@@ -161,19 +161,20 @@ def independence_test(
 ) -> TestResult:
     r"""Test whether x and y are independent given z.
 
-    The null hypothesis: p(y|x, z) = p(y|z), that is, once z is known, x says nothing more about y.
+    The null hypothesis: p(y|x, z) = p(y|z), that is, given z, x carries no information about y.
 
     By default (null="signs") functions of x and of y are adjusted for z: their regressions on z are subtracted.
-    Products of what is left have mean 0 under the null hypothesis, and errors of the two regressions enter only as
-    their product. So their sums are compared with the same sums under random signs. Several views share these signs
-    and one p-value: linear dependence, dependence that z moderates, dependence of squares (tails, curvature), and
-    kernels for dependence of any kind, everywhere, locally in z, and in waves along x. Cost O(n^2 P), memory O(n P) up
-    to 10,000 rows; above, sums over pairs of rows are those over pairs of one of 1,000 anchor rows and any row.
+    Products of the residuals have mean 0 under the null hypothesis, and errors of the two regressions enter only as
+    their product. So the sums of these products are compared with the same sums under random signs. Several views share
+    these signs and one p-value: linear dependence, dependence that z moderates, dependence of squares (tails,
+    curvature), and kernels for dependence of any kind, everywhere, locally in z, and in waves along x. Cost O(n^2 P),
+    memory O(n P) up to 10,000 rows; above, sums over pairs of rows are those over pairs of one of 1,000 anchor rows and
+    any row.
 
     Parameters
     ----------
     x, y : array, shape (n, d_x) and (n, d_y)
-        Row i of each belongs together.
+        Row i of both is one observation.
     given : array, shape (n, d_z), optional
         The conditioning variable z. Without it plain independence is tested, with full permutations.
     measure : str or PermutedMeasure, optional

@@ -46,9 +46,9 @@ class LossChange:
     inputs_moved : Estimate
         Because the inputs that both samples have became more or less frequent.
     new_inputs : Estimate
-        Because of inputs that the second sample has and the first has not, or hardly.
+        Because of inputs of the second sample that hardly occur in the first.
     relation : Estimate
-        Because the loss is another one for equal inputs.
+        Because the loss differs for equal inputs.
     before, now : float
         Mean losses.
     confidence_level : float

@@ -359,7 +359,7 @@ class FoundBox:
 
     box: Box  # where
     feature: Feature  # the function of y that changed there
-    p_value: float  # for all boxes together
+    pvalue: float  # for all boxes together
     beyond: RealArray  # n: the function without the changes in the boxes before it
 
 
@@ -367,7 +367,7 @@ class FoundBox:
 class _Tested:
     box: Box
     feature: Feature
-    p_value: float
+    pvalue: float
     statistic: float
     held: BoolArray
 
@@ -390,8 +390,8 @@ def honest_boxes(
     for half in (0, 1):
         proposed = [(box, f) for f in features for box in _grown(ground, f, halves == half, count)]
         tested += _tested(ground, proposed, halves != half, n_resamples, rng)
-    significant = [t for t in tested if t.p_value <= alpha]
-    significant.sort(key=lambda t: (t.p_value, -t.statistic))
+    significant = [t for t in tested if t.pvalue <= alpha]
+    significant.sort(key=lambda t: (t.pvalue, -t.statistic))
     return _listed(ground, significant, features, max_regions)
 
 
@@ -488,7 +488,7 @@ def _listed(
             continue
         box, rows = _placed(search, tested.box, s, v)
         if all(_shared(rows, other) < _SAME for _, other in kept):
-            kept.append((FoundBox(box, tested.feature, tested.p_value, beyond), rows))
+            kept.append((FoundBox(box, tested.feature, tested.pvalue, beyond), rows))
     return [found for found, _ in kept]
 
 

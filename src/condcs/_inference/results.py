@@ -87,10 +87,10 @@ class TestResult(ByValue):
         several views are combined, else the same as `statistic`. NaN where several bandwidths are combined.
     diagnostics : dict
         How far the null can be trusted, if labels were redrawn from an estimate: ``balance_pvalue`` (small if the
-        estimate does not explain how x differs between the samples), ``effective_rows`` (as many rows of samples that
-        overlap fully would tell as much), and ``propensity`` (which functions of x the estimate is made of). With
-        clusters of rows, ``clusters``: how many each sample has. With more than 10,000 rows, ``anchors``: how many rows
-        stood for all in sums over pairs of rows, the divergence included.
+        estimate does not explain how x differs between the samples), ``effective_rows`` (the number of rows
+        with the same information if the samples overlapped fully), and ``propensity`` (which functions of x the
+        estimate is made of). With clusters of rows, ``clusters``: how many each sample has. With more than 10,000 rows,
+        ``anchors``: how many anchor rows were used in sums over pairs of rows, the divergence included.
     details : dict
         Anything else that was used or found: with ``bandwidth="aggregate"`` the multiples of the median bandwidths, and
         the value and p-value at each.

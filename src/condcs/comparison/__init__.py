@@ -1,6 +1,8 @@
 """The parts of a `Comparison` of two tables: how far p(x) and p(y|x) shifted, how y changed, and where."""
 
 from condcs._inference.effects import Effect, Spread
+from condcs._inference.explain import InputChange
+from condcs._inference.regions import Change
 from condcs.comparison._steps import Shift, Sizes
 
-__all__ = ["Effect", "Shift", "Sizes", "Spread"]
+__all__ = ["Change", "Effect", "InputChange", "Shift", "Sizes", "Spread"]

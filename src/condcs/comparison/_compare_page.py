@@ -167,8 +167,8 @@ def _inputs(page: Page, found: Comparison) -> None:
     """Show which inputs the change involves, and which of them shifted, side by side."""
     pairs = zip(found.places.explanation.inputs, found.pair.x, strict=True)
     # A sine or cosine of the time of day has something to say only if something happened to it.
-    shown = [(i, c) for i, c in pairs if c.cycle is None or i.involvement > 0 or i.p_value <= found.alpha]
-    shown.sort(key=lambda pair: (-pair[0].involvement, pair[0].p_value))
+    shown = [(i, c) for i, c in pairs if c.cycle is None or i.involvement > 0 or i.pvalue <= found.alpha]
+    shown.sort(key=lambda pair: (-pair[0].involvement, pair[0].pvalue))
     if not shown:
         return
     page.section("The inputs")
@@ -179,7 +179,7 @@ def _inputs(page: Page, found: Comparison) -> None:
                 one.name,
                 # Without a region nothing is known of that.
                 f"{one.involvement:.0%}" if found.regions else None,
-                show_p(one.p_value),
+                show_p(one.pvalue),
                 *one.sparklines,
                 _how(column, one.summaries[:2]),
             ]

@@ -86,15 +86,15 @@ def compare(
     tables: TableOptions | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
-    """Say whether the relation of y to x changed between two tables, where, and how sure that is.
+    """Test whether the relation of y to x changed between two tables, and estimate where and by how much.
 
-    Two questions are asked separately, to distinguish a covariate shift from a change of the relation:
-    whether p(x) is the same (by permutations, which are exact), and whether p(y|x) is (the conditional CS
-    test with the propensity null, so that shifted inputs alone are no evidence). Each has one p-value for several
-    views together: bandwidths, or kinds of change. How large the change is comes in units of y, as a difference of
-    the means of y for the same inputs, over the inputs that both tables have. Numbers get Gaussian kernels in units of
-    their pooled standard deviation, text gets delta kernels; a response with two values is a label. Cost O(n^2) for up
-    to 10,000 pooled rows, and linear in their number beyond; memory O(n).
+    Two hypotheses are tested separately, to distinguish a covariate shift from a change of the relation: that p(x) is
+    the same (by permutations, which are exact), and that p(y|x) is the same (by `conditional_test` with the propensity
+    null, so that shifted inputs alone are not evidence of a change). Each test combines several views, such as
+    bandwidths or kinds of change, in one p-value. The size of the change is estimated in units of y, for the same
+    inputs, over the inputs that both tables have. Numbers get Gaussian kernels in units of their pooled standard
+    deviation, text gets delta kernels; a response with two values is a label. Cost O(n^2) for up to 10,000 pooled rows,
+    and linear in their number beyond; memory O(n).
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ def compare(
     x : str, int or sequence of them, optional
         Inputs; ``"!name"`` leaves one out. By default all columns without another role.
     prediction : str, int, or fitted model, optional
-        A model's prediction of y: its column, which is then no input, or a scikit-learn model, which is asked to
-        predict. The result's `loss_change` says why the model got worse: inputs that moved, inputs that are new, or the
+        A model's prediction of y: its column, which is then not an input, or a scikit-learn model, whose `predict` is
+        called. The result's `loss_change` says why the model got worse: inputs that moved, inputs that are new, or the
         relation. The loss is the squared error of numbers, the share of errors of labels, and the log loss if y has two
         labels and the predictions are probabilities of the later one.
     loss : str or int, optional

@@ -255,19 +255,19 @@ def compare_groups(
     tables: TableOptions | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> GroupComparison:
-    """Say in which groups of a table (months, sites, versions) the relation of y to x differs.
+    """Find the groups of a table (months, sites, versions) in which the relation of y to x differs.
 
     Each group is compared as `condcs.compare` compares two tables, and the p-values are adjusted for their number
-    (Holm): if all relations are the same, the probability of naming any group is at most alpha. One group that differs
-    would make all others differ from the rest that it is part of. So the clearest one is named and left out of the
-    rest, and those that remain are compared again.
+    (Holm): if all relations are the same, the probability of naming any group is at most alpha. A group that differs
+    is part of the rest for all others, which would then differ too. So the most significant group is named and removed,
+    and the others are compared again.
 
     Parameters
     ----------
     table : DataFrame, pyarrow Table, dict of columns, 2-d array, str or Path
         As in `condcs.compare`.
     group : str or int
-        Column that names the groups: at most 50, of 10 rows or more. It is no input.
+        Column that names the groups: at most 50, of 10 rows or more. It is not an input.
     y, x : str, int or sequence of them
         Response and inputs, as in `condcs.compare`.
     against : {"rest", "first", "previous"}

@@ -255,7 +255,7 @@ class Comparison(ByValue, Reported):
                 {
                     "where": region.words,
                     "bounds": {name: _bound(bound) for name, bound in region.bounds.items()},
-                    "pvalue": region.p_value,
+                    "pvalue": region.pvalue,
                     "kind": region.kind,
                     "share_reference": region.share_p,
                     "share_current": region.share_q,
@@ -267,7 +267,7 @@ class Comparison(ByValue, Reported):
                 {
                     "name": column.name,
                     "share_of_change": column.involvement,
-                    "pvalue_of_shift": column.p_value,
+                    "pvalue_of_shift": column.pvalue,
                     "summaries": _responses(column.summaries),
                     "bins": list(column.bins),
                     "shares_reference": list(column.shares_p),

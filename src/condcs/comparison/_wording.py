@@ -339,7 +339,7 @@ def where(found: Comparison) -> Lines:
             f"{region.share_p:.0%} → {region.share_q:.0%}",
             ("" if what else f"{change.words}: ") + " → ".join(level_words(change)),
             interval_of(change),
-            show_p(region.p_value),
+            show_p(region.pvalue),
         )
         for region, change in first
     )
