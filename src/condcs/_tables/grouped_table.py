@@ -98,7 +98,9 @@ def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> 
     with open_table(source, options) as table:
         column = select_one("group", group, table.names, table.title)
         if column is None:
-            raise DataError(f"`group` must name a column of {table.title}, got none. Name the one that parts its rows.")
+            raise DataError(
+                f"`group` must name a column of {table.title}, got none. Name the one that splits its rows."
+            )
         wanted = choose_columns(options, table, [column])
         samplers = _sampled(table, [*wanted.names, column], options, len(wanted.x))
     names = [*wanted.names, column]

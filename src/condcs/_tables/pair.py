@@ -449,7 +449,7 @@ def _weights(cells: Sequence[Any], table: Table, sample: Sample, options: ReadOp
         if values[row] <= 0:
             raise DataError(
                 f"`weights` must name a column of positive numbers, got {cell!r} in {table.unit} "
-                f"{sample.lines[row]:,} of {table.title}. Leave rows that count for nothing out of the table."
+                f"{sample.lines[row]:,} of {table.title}. Remove rows that are not to count."
             )
     return values
 
@@ -477,7 +477,7 @@ def _check_labels(responses: Sequence[Derived]) -> None:
             before, now = (repr(column.labels[int(values[0])]) for values in (p, q))
             raise OverlapError(
                 f"column {column.name!r} of `y` has no label in common between the two tables (e.g. {before} and "
-                f"{now}): there is nothing to compare. Write the labels alike in both, or name another column."
+                f"{now}): there is nothing to compare. Spell the labels alike in both, or name another column."
             )
 
 

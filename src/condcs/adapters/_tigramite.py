@@ -30,7 +30,7 @@ class TigramiteTest(CondIndTest):  # type: ignore[misc]
     Parameters
     ----------
     significance : {"analytic", "shuffle_test"}
-        "analytic" computes p-values in closed form, as small as the evidence has it, and keeps the regressions of each
+        "analytic" computes p-values in closed form, which have no lower limit, and keeps the regressions of each
         conditioning set for the tests that share it. "shuffle_test" compares with `sig_samples` random signs: slower,
         and no p-value is below 1 / (1 + sig_samples), which leaves little for a correction for many tests.
     sig_samples : int

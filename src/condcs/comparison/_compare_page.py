@@ -66,9 +66,10 @@ without its regression on the inputs; what samples of this size lose by chance i
 """
 
 _LOSS = """
-The change of the mean loss is the sum of three parts. Inputs moved: rows that both tables have became more or less
-frequent. New inputs: rows that the reference has not, or hardly. Relation: for the same inputs the loss is another one.
-Only the last says that the model has become wrong; the first two, that it is used where it always was worse, or better.
+The change of the mean loss is the sum of three parts. Inputs moved: inputs that both tables have became more or less
+frequent. New inputs: inputs that the reference does not have, or hardly. Relation: for the same inputs the loss is
+different. Only the last says that the model has become wrong; the first two say that it is now used where it always was
+worse, or better.
 """
 
 _ASSUMPTIONS = (
