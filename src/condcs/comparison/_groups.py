@@ -27,7 +27,7 @@ from condcs.comparison._comparing import (
     given_tables,
 )
 from condcs.comparison._result import Comparison, Reported
-from condcs.comparison._steps import kernels, standardised
+from condcs.comparison._steps import kernels
 from condcs.comparison._wording import BEFORE_AND_NOW, Block, Lines, change_words, effects, overall, variables, where
 from condcs.report._page import Page
 
@@ -388,12 +388,5 @@ def _telling(tell: Callable[[str], None], name: str) -> Callable[[str], None]:
 
 def _divergences(groups: GroupedTable) -> FloatArray:
     """Return the conditional CS divergence between all pairs of groups, with the widths of all rows together."""
-    x, y, arrays = groups.arrays()
-    ends = np.cumsum([len(gx) for gx, _ in arrays])[:-1]
-    parts = []
-    for place, columns in enumerate((x, y)):
-        pooled = np.concatenate([a[place] for a in arrays])
-        scaled, _ = standardised(columns, pooled, pooled[:0])
-        parts.append(np.split(scaled, ends))
-    samples = list(zip(*parts, strict=True))
+    x, y, samples = groups.arrays()
     return np.asarray(condcs.pairwise(samples, kernel_x=kernels(x), kernel_y=kernels(y)))
