@@ -92,9 +92,9 @@ def compare(
     whether p(x) is the same (by permutations, which are exact), and whether p(y|x) is (the conditional CS
     test with the propensity null, so that shifted inputs alone are no evidence). Each has one p-value for several
     views together: bandwidths, or kinds of change. How large the change is comes in units of y, as a difference of
-    the means of y for the same inputs, over the inputs that both tables have. Numbers get Gaussian kernels in units of
-    their pooled standard deviation, text gets delta kernels; a response with two values is a label. Cost O(n^2) for up
-    to 10,000 pooled rows, and linear in their number beyond; memory O(n).
+    the means of y for the same inputs, over the inputs that both tables have. Numbers get Gaussian kernels, each
+    column in units of its own spread, text gets delta kernels; a response with two values is a label. Cost O(n^2)
+    for up to 10,000 pooled rows, and linear in their number beyond; memory O(n).
 
     Parameters
     ----------
