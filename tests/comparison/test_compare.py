@@ -243,7 +243,7 @@ GOOD = {"x": np.arange(30.0), "y": np.arange(30.0) ** 2}
         (pd.Series([1.0, 2.0]), {}, "`reference` must be a table .* got Series"),
         (Planned(), {}, "`reference` must be a table whose rows are known, got Planned.*its method `collect`"),
         ({"x": np.zeros((30, 2)), "y": np.zeros(30)}, {}, r"one-dimensional columns, got shape \(30, 2\) for 'x'"),
-        ({"x": np.zeros(20), "y": np.zeros(30)}, {}, "columns of one length, got 20 cells in the first and 30 in 'y'"),
+        ({"x": np.zeros(20), "y": np.zeros(30)}, {}, "equal length, got 20 cells in the first and 30 in 'y'"),
         ({"x": "text", "y": np.zeros(30)}, {}, "must hold columns of values, got str for 'x'"),
         ({"x": 5, "y": np.zeros(30)}, {}, "must hold columns of values, got int for 'x'"),
         ({"x": np.array(5.0), "y": np.zeros(30)}, {}, r"one-dimensional columns, got shape \(\) for 'x'"),
@@ -279,7 +279,7 @@ def test_misuse_is_a_message_in_the_words_of_python(reference, options, words):
         (TableOptions, {"missing": "fill"}, "`missing` must be one of 'error', 'drop', 'as-value', got 'fill'"),
         (TableOptions, {"decimal": ";"}, "`decimal` must be one of '.', ','"),
         (Limits, {"tolerance": 0}, "`tolerance` must be a positive, finite number, got 0"),
-        (Limits, {"min_effect": 1.5}, r"`min_effect` must lie below 1, got 1\.5"),
+        (Limits, {"min_effect": 1.5}, r"`min_effect` must be below 1, got 1\.5"),
     ],
 )
 def test_options_are_checked_where_they_are_made(made, options, words):

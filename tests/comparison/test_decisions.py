@@ -185,7 +185,7 @@ def test_losses_of_labels(guess, loss):
         ({"prediction": "sold"}, "`prediction` must be a column of numbers, as 'price' is, got labels in 'sold'"),
         ({"loss": "sold"}, "`loss` must be a column of numbers, got labels in 'sold'"),
         ({"loss": "price"}, "`loss` must be another column than `y`, got 'price' for both"),
-        ({"y": "price,area", "x": "district", "prediction": "guess"}, "`prediction` must be of one response, got 2"),
+        ({"y": "price,area", "x": "district", "prediction": "guess"}, "`prediction` must be for one response, got 2"),
         ({"y": "sold", "prediction": "guess"}, "`prediction` must hold labels of 'sold', or probabilities"),
     ],
 )

@@ -14,7 +14,7 @@ from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._compare_page import telling_columns
 from condcs.comparison._comparing import STEPS
-from condcs.comparison._steps import compare_inputs, compare_relation, known_rows, median_widths, standardised
+from condcs.comparison._steps import compare_inputs, compare_relation, known_rows
 from tests.house_prices import house_prices
 
 
@@ -25,32 +25,41 @@ def numbers_pair(xp, yp, xq, yq):
 
 
 def test_the_tests_are_those_of_the_library():
-    """On standardised numbers the answers equal `conditional_test`, and nearly those of `two_sample_test`."""
+    """Whatever the units, the answers equal `conditional_test`, and nearly those of `two_sample_test`."""
     rng = np.random.default_rng(0)
     xp, xq = rng.normal(size=(60, 2)), rng.normal(0.4, 1, size=(50, 2))
     yp, yq = xp[:, :1] + rng.normal(size=(60, 1)), 1.5 * xq[:, :1] + rng.normal(size=(50, 1))
     pair = numbers_pair(xp * [1, 1000] + 5, yp, xq * [1, 1000] + 5, yq)
-    zp, zq = standardised(pair.x, pair.xp, pair.xq)
-    np.testing.assert_allclose(np.concatenate([zp, zq]).std(axis=0), 1)
-    sp, sq = standardised(pair.y, yp, yq)
     options = {"resamples": 59, "seed": 3, "jobs": 1}
     ground = known_rows(pair, 3)
     ours = compare_relation(pair, ground, **options)
-    left = ground.smoother.residuals(np.concatenate([sp, sq]))[0]
-    width, width_y = median_widths(pair.x, np.concatenate([zp, zq])), median_widths(pair.y, left)
-    np.testing.assert_allclose(width, condcs.bandwidth(zp, zq), rtol=1e-9)
-    np.testing.assert_allclose(width_y, condcs.bandwidth(left[:60], left[60:]), rtol=1e-9)
-    theirs = condcs.conditional_test(
-        zp, sp, zq, sq, bandwidth_x=width, bandwidth_y=width_y, n_resamples=59, rng=3, propensity=ground.propensity
-    )
+    theirs = condcs.conditional_test(xp, 7 * yp, xq, 7 * yq, n_resamples=59, rng=3, propensity=ground.propensity)
     assert ours.pvalue == theirs.pvalue
     assert ours.divergence == pytest.approx(theirs.divergence)
     assert ours.overlap == pytest.approx(min(1.0, np.exp(-(ours.divergence - ours.by_chance) / 2)))
     # With as many landmarks as rows the kernel is exact, but for the smallest eigenvalues.
     inputs = compare_inputs(pair, ground, resamples=59, seed=3)
-    at_twice = condcs.two_sample_test(zp, zq, bandwidth=2 * width, n_resamples=59, rng=3)
+    at_twice = condcs.two_sample_test(xp, xq, bandwidth=2 * condcs.bandwidth(xp, xq), n_resamples=59, rng=3)
     assert inputs.views[-3:] == ("bandwidth 2 x median", "each input", "pairs of inputs")
     assert inputs.pvalues[-3] == pytest.approx(at_twice.pvalue, abs=0.1)
+
+
+def test_inputs_far_from_zero_are_compared_as_well():
+    """Days of 2026 as seconds since 1970: their squares have no digits left for their differences."""
+    rng = np.random.default_rng(0)
+    xp, xq, yp, yq = rng.normal(size=(4, 60, 1))
+    found = []
+    for start in (0.0, 1.8e9):
+        pair = numbers_pair(xp + start, yp, xq + start, yq)
+        found.append(compare_inputs(pair, known_rows(pair, 0), resamples=59, seed=0))
+    assert found[0].divergence == pytest.approx(found[1].divergence, rel=1e-4)
+
+
+def test_ties_are_no_matter_for_a_reader_of_the_comparison():
+    """A note spoke of `bandwidth_x`, which `compare` does not have."""
+    rng = np.random.default_rng(0)
+    tables = [{"x": np.maximum(0, rng.normal(-1, 1, 200)), "y": rng.normal(size=200)} for _ in range(2)]
+    assert condcs.compare(*tables, y="y", n_resamples=39, n_jobs=1).notes == ()
 
 
 def test_a_shift_of_one_of_many_inputs_was_lost_in_distances():

@@ -7,22 +7,30 @@ from typing import Annotated
 
 import typer
 
-from condcs.cli.workers import Dask, on_workers
+from condcs.cli.workers import EFFORT, Dask, on_workers
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="Which experiment, or all; none lists them.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small data and few trials: seconds.")] = False,
-    trials: Annotated[int | None, typer.Option(min=1, help="Repetitions of each cell instead of the paper's.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="An experiment, or all; without it, they are listed.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small data and few trials; takes seconds.")] = False,
+    trials: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Repetitions of each cell, instead of the paper's number.")
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Processes; by default one per core.", rich_help_panel=EFFORT),
+    ] = None,
     dask: Dask = None,
-    out: Annotated[Path, typer.Option(help="Folder of all results.")] = Path("results"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the results.")] = Path("results"),
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget stored trials and start again.")] = False,
     only: Annotated[
-        list[str] | None, typer.Option(help="Run only cases whose name contains this, e.g. conditional_cs; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Run only cases whose name contains this, e.g. conditional_cs; repeatable."),
     ] = None,
 ) -> None:
-    """Run a table or figure of the paper and show ours beside the paper's numbers.
+    """Run an experiment of the paper and show our numbers beside the paper's.
 
     Finished trials are stored as they end: after Ctrl-C or a crash, the same command continues where it stopped.
     """

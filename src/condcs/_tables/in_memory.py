@@ -31,7 +31,7 @@ class TableInMemory:
             _check_column(title, name, column)
             if len(column) != len(self):
                 raise ShapeError(
-                    f"{title} must hold columns of one length, got {len(self):,} cells in the first and "
+                    f"{title} must hold columns of equal length, got {len(self):,} cells in the first and "
                     f"{len(column):,} in {name!r}. Rows are observations."
                 )
 

@@ -410,7 +410,7 @@ def _refuse_other_dates(name: str, counts: Mapping[str, int]) -> None:
     if sum(dates.values()) >= _MOSTLY_DATES * sum(counts.values()):
         raise DataError(
             f"column {name!r} must hold dates as 2026-03-31, got {next(iter(dates))!r}, in which day and month could "
-            f"be mistaken for one another. Write them so, e.g. with pandas.to_datetime(..., dayfirst=True), leave the "
+            f"be confused. Write them in that form, e.g. with pandas.to_datetime(..., dayfirst=True), leave the "
             f"column out with x={f'!{name}'!r}, or pass category={name!r} if it holds labels."
         )
 

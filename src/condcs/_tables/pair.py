@@ -499,7 +499,7 @@ def _check_labels(responses: Sequence[Derived]) -> None:
             before, now = (repr(column.labels[int(values[0])]) for values in (p, q))
             raise OverlapError(
                 f"column {column.name!r} of `y` has no label in common between the two tables (e.g. {before} and "
-                f"{now}): there is nothing to compare. Write the labels alike in both, or name another column."
+                f"{now}): there is nothing to compare. Spell the labels alike in both, or name another column."
             )
 
 

@@ -265,7 +265,9 @@ def _table(stream: io.BufferedReader, path: str, title: str, files: FileOptions,
         from condcs._tables.typed_files import arrow_table, parquet_table
 
         if text is not stream:
-            raise DataError(f"{title} must not be compressed as a whole: {form} compresses inside. Run gunzip on it.")
+            raise DataError(
+                f"{title} must not be compressed as a whole: {form} is compressed inside. Run gunzip on it."
+            )
         if form == "parquet":
             return parquet_table(stream, title, piped=path == "-")
         return arrow_table(stream, title, piped=path == "-", is_file=head.startswith(_ARROW_FILE))

@@ -67,8 +67,8 @@ class ColumnarTable:
         except (ValueError, ArithmeticError, SystemError, LookupError) as error:
             # Dates beyond the years 1 to 9999, times that are no time of day, time zones that nobody knows.
             raise DataError(
-                f"{self.title} must hold values that can be read in column {self.names[place]!r} (dates: years 1 to "
-                f"9999), got {column.type} that cannot between rows {row:,} and {row + len(column) - 1:,}: "
+                f"{self.title} must hold readable values in column {self.names[place]!r} (dates: years 1 to "
+                f"9999), got unreadable {column.type} between rows {row:,} and {row + len(column) - 1:,}: "
                 f"{_first_line(error)}. Correct it, or leave the column out of `x`."
             ) from error
 

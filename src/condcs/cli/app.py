@@ -29,20 +29,26 @@ app = typer.Typer(
 _result_option = partial(typer.Option, rich_help_panel="Results")
 _table_option = partial(typer.Option, rich_help_panel="How tables are read")
 _effort_option = partial(typer.Option, rich_help_panel=EFFORT)
+# Short names of values: typer's own for whole numbers takes half of a narrow help page.
+_file_option = partial(_result_option, metavar="FILE")
+_column_option = partial(_table_option, metavar="COLUMN")
+_count_option = partial(_effort_option, metavar="N")
 
-Decimal = Annotated[str, _table_option("--decimal", help="Decimal sign of numbers that are written as text: . or ,")]
+Decimal = Annotated[str, _table_option("--decimal", help="Decimal sign of numbers written as text: . or ,")]
 Gaps = Annotated[
     list[str] | None,
     _table_option(
-        "--gaps", metavar="TEXTS", help="Further texts for missing values, comma-separated, e.g. '?' or '-,unknown'."
+        "--gaps", metavar="TEXTS", help="Further texts that mean a missing value, comma-separated: '?' or '-,unknown'."
     ),
 ]
 Form = Annotated[
     str | None,
-    _table_option("--format", help="csv, jsonl, parquet, arrow or xlsx; by default recognised from the file."),
+    _table_option("--format", help="csv, jsonl, parquet, arrow or xlsx; recognised from the file by default."),
 ]
 Encoding = Annotated[str, _table_option(help="Text encoding of csv and jsonl files.")]
-Jobs = Annotated[int | None, _effort_option(min=1, help="Number of threads; by default one per core.")]
+Jobs = Annotated[int | None, _count_option(min=1, help="Number of threads; by default one per core.")]
+JsonResult = Annotated[bool, _result_option("--json", help="Print the result as JSON.")]
+ReportFile = Annotated[Path, _file_option(help="HTML report to write.")]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
@@ -52,8 +58,9 @@ Columns = Annotated[
 Response = Annotated[
     list[str], typer.Option("--y", metavar="COLUMNS", help="Response: names or globs, comma-separated.")
 ]
-DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Drop rows with missing values.")]
-Categories = Annotated[list[str] | None, typer.Option(help="Columns of numbers that are categories.")]
+Categories = Annotated[
+    list[str] | None, _table_option(metavar="COLUMNS", help="Columns of numbers to be read as categories.")
+]
 
 
 def _version(wanted: bool) -> None:
@@ -73,9 +80,11 @@ def options(
 
 @app.command()
 def demo(
-    rows: Annotated[int, typer.Option(min=20, help="Rows of each sample.")] = 400,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated data.")] = 0,
-    out: Annotated[Path, typer.Option(help="Figure to write (PNG, SVG or PDF).")] = Path("condcs-demo.png"),
+    rows: Annotated[int, typer.Option(metavar="N", min=20, help="Rows of each sample.")] = 400,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the simulated data.")] = 0,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Figure to write (PNG, SVG or PDF).")] = Path(
+        "condcs-demo.png"
+    ),
 ) -> None:
     """Compare two built-in samples whose p(y|x) differ only in one region of x."""
     from condcs.cli.demo_command import run
@@ -91,60 +100,59 @@ def compare_tables(
     ],
     y: Response,
     current: Annotated[
-        str | None, typer.Argument(metavar="CURRENT", help="The later table; left out with --group.")
+        str | None, typer.Argument(metavar="CURRENT", help="The later table; not given with --group.")
     ] = None,
     x: Columns = None,
     group: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Compare the groups of one table, named by this column, e.g. the month."),
+        typer.Option(metavar="COLUMN", help="Compare the groups of one table, named by this column, e.g. months."),
     ] = None,
     against: Annotated[
         str, typer.Option(help="What each group is compared with: rest (all others), first or previous.")
     ] = "rest",
     prediction: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="A model's predictions of y: why did its loss change?")
+        str | None, typer.Option(metavar="COLUMN", help="A model's predictions of y, to explain a change of its loss.")
     ] = None,
     loss: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="A model's loss of each row, in place of --prediction.")
+        str | None, typer.Option(metavar="COLUMN", help="A model's loss in each row, instead of --prediction.")
     ] = None,
     tolerance: Annotated[
         float | None, typer.Option(help="Change of y for the same inputs, in its units, that is too small to matter.")
     ] = None,
-    min_effect: Annotated[float | None, typer.Option(help="The same for a loss of overlap, e.g. 0.05.")] = None,
+    min_effect: Annotated[
+        float | None, typer.Option(help="Loss of overlap that is too small to matter, e.g. 0.05.")
+    ] = None,
     alpha: Annotated[float, typer.Option(help="Significance level of the tests.")] = 0.05,
-    report: Annotated[Path | None, _result_option(metavar="FILE", help="HTML report to write.")] = None,
-    junit: Annotated[Path | None, _result_option(metavar="FILE", help="JUnit XML to write, for test reports.")] = None,
-    markdown: Annotated[Path | None, _result_option(metavar="FILE", help="Summary in Markdown to write.")] = None,
-    as_json: Annotated[bool, _result_option("--json", help="Print the result as JSON.")] = False,
+    report: Annotated[Path | None, _file_option(help="HTML report to write.")] = None,
+    junit: Annotated[Path | None, _file_option(help="JUnit XML to write, for test reports.")] = None,
+    markdown: Annotated[Path | None, _file_option(help="Summary in Markdown to write.")] = None,
+    as_json: JsonResult = False,
     missing: Annotated[
         str, _table_option(help="Missing values: error, drop (such rows), or as-value (gaps of x count as values).")
     ] = "error",
     drop_missing: Annotated[bool, _table_option("--drop-missing", help="The same as --missing drop.")] = False,
-    category: Annotated[
-        list[str] | None, _table_option(metavar="COLUMNS", help="Columns of numbers that are categories.")
-    ] = None,
+    category: Categories = None,
     number: Annotated[
-        list[str] | None, _table_option(metavar="COLUMNS", help="Responses with two values that are numbers.")
+        list[str] | None, _table_option(metavar="COLUMNS", help="Responses with two values to be read as numbers.")
     ] = None,
-    weights: Annotated[str | None, _table_option(metavar="COLUMN", help="Positive weights of the rows.")] = None,
-    cluster: Annotated[
-        str | None, _table_option(metavar="COLUMN", help="Which rows belong together, e.g. a customer.")
-    ] = None,
+    weights: Annotated[str | None, _column_option(help="Positive weights of the rows.")] = None,
+    cluster: Annotated[str | None, _column_option(help="Tells which rows belong together, e.g. the customer.")] = None,
     form: Form = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
     gaps: Gaps = None,
     max_rows: Annotated[
-        int | None, _effort_option(min=10, help="Rows of each table; by default as many as the time budget allows for.")
+        int | None, _count_option(min=10, help="Rows of each table; by default as many as --time-budget allows.")
     ] = None,
     time_budget: Annotated[
-        float | None, _effort_option(help="Approximate processor time for two tables, in seconds; 60 by default.")
+        float | None,
+        _effort_option(metavar="SECONDS", help="Approximate processor time for two tables; 60 by default."),
     ] = None,
-    memory: Annotated[int, _effort_option(min=1, help="Memory for the sampled rows, in megabytes.")] = 500,
+    memory: Annotated[int, _count_option(min=1, help="Memory for the sampled rows, in megabytes.")] = 500,
     resamples: Annotated[
-        int | None, _effort_option(min=1, help="Resamples of each test; by default 199, or more for many groups.")
+        int | None, _count_option(min=1, help="Resamples of each test; by default 199, or more for many groups.")
     ] = None,
-    seed: Annotated[int, _effort_option(min=0, help="Seed of the sample and of the tests.")] = 0,
+    seed: Annotated[int, _count_option(min=0, help="Seed of the sample and of the tests.")] = 0,
     jobs: Jobs = None,
     dask: Dask = None,
 ) -> None:
@@ -191,26 +199,29 @@ def compare_tables(
 @app.command()
 def cluster(
     file: Annotated[
-        Path, typer.Argument(help="Series: a table (csv, tsv, parquet, ...), .npy, .npz (X, y), .ts, or a folder.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Series: a table (csv, tsv, parquet, ...), .npy, .npz (X, y), .ts, or a folder."
+        ),
     ],
-    k: Annotated[str, typer.Option(help="Number of clusters, or auto.")],
-    labels: Annotated[str | None, typer.Option(help="Column of known classes: its name or number, or none.")] = None,
+    k: Annotated[str, typer.Option(metavar="N", help="Number of clusters, or auto.")],
+    labels: Annotated[str | None, _column_option(help="Column of known classes: its name or number, or none.")] = None,
     layout: Annotated[
         str,
-        typer.Option(
-            help="Where a series is in a table: in rows, in columns, or long (a row per series and time); auto: "
-            "recognised. Axes of an array with three: nct (series, channels, times) or ntc."
+        _table_option(
+            help="Where a series is in a table: in rows, in columns, or long (a row per series and time); recognised "
+            "by default. Axes of an array with three: nct (series, channels, times) or ntc."
         ),
     ] = "auto",
     id_: Annotated[
-        str | None, typer.Option("--id", help="Column of a long table with the names of the series.")
+        str | None, _column_option("--id", help="Column of a long table with the names of the series.")
     ] = None,
-    time: Annotated[str | None, typer.Option(help="Column with the times (numbers or ISO dates).")] = None,
+    time: Annotated[str | None, _column_option(help="Column with the times (numbers or ISO dates).")] = None,
     measure: Annotated[str, typer.Option(help="conditional_cs, dtw, msm, twed or tck.")] = "conditional_cs",
     method: Annotated[str, typer.Option(help="spectral or k_medoids.")] = "spectral",
-    order: Annotated[str, typer.Option(help="Window length; auto: chosen without labels.")] = "auto",
+    order: Annotated[str, typer.Option(metavar="N", help="Window length; auto: chosen without labels.")] = "auto",
     factor: Annotated[
-        str, typer.Option(help="Bandwidth as a multiple of the median distance; auto: chosen without labels.")
+        str, typer.Option(metavar="NUMBER", help="Bandwidth in median distances; auto: chosen without labels.")
     ] = "auto",
     scaling: Annotated[
         str,
@@ -218,10 +229,12 @@ def cluster(
             help="Standardisation: global (over all series), series (within each) or raw (none); auto: chosen."
         ),
     ] = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the clustering.")] = 0,
+    seed: Annotated[int, _count_option(min=0, help="Seed of the clustering.")] = 0,
     jobs: Jobs = None,
     dask: Dask = None,
-    out: Annotated[Path, typer.Option(help="Folder for labels.csv and clusters.html.")] = Path("condcs-clusters"),
+    out: Annotated[Path, _result_option(metavar="FOLDER", help="Folder for labels.csv and clusters.html.")] = Path(
+        "condcs-clusters"
+    ),
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
     gaps: Gaps = None,
@@ -258,24 +271,34 @@ def cluster(
 @app.command()
 def causal(
     file: Annotated[
-        str, typer.Argument(help="Table with one series per column (csv, jsonl, parquet, arrow, xlsx), or npy or npz.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="Table with one series per column (csv, jsonl, parquet, arrow, xlsx), or npy or npz."
+        ),
     ],
     columns: Annotated[
-        list[str] | None, typer.Option(help="Series: names, globs, '!name' to leave one out; by default all of them.")
+        list[str] | None,
+        typer.Option(metavar="COLUMNS", help="Series: names, globs, '!name' to leave one out; by default all."),
     ] = None,
-    time: Annotated[str | None, typer.Option(help="Column of times (numbers or ISO dates), used to find gaps.")] = None,
+    time: Annotated[
+        str | None, _column_option(help="Column of times (numbers or ISO dates), used to find gaps.")
+    ] = None,
     layout: Annotated[
-        str, typer.Option(help="Where a series is: in columns, in rows, or long (a row per series and time).")
+        str, _table_option(help="Where a series is: in columns, in rows, or long (a row per series and time).")
     ] = "columns",
     id_column: Annotated[
-        str | None, typer.Option("--id", help="Column with the names of the series; implies a long table.")
+        str | None, _column_option("--id", help="Column with the names of the series; implies a long table.")
     ] = None,
-    value: Annotated[str | None, typer.Option(help="Column of values of a long table, if there are several.")] = None,
+    value: Annotated[str | None, _column_option(help="Column of values of a long table, if there are several.")] = None,
     lag: Annotated[
-        str, typer.Option(help="Spacing of past values, and steps from a cause to its effect; auto: by prediction.")
+        str,
+        typer.Option(
+            metavar="N", help="Spacing of past values, and steps from a cause to its effect; auto: by prediction."
+        ),
     ] = "auto",
     order: Annotated[
-        str, typer.Option(help="Number of past values to condition on; auto: by prediction, for each target.")
+        str,
+        typer.Option(metavar="N", help="Number of past values to condition on; auto: by prediction, for each target."),
     ] = "auto",
     measure: Annotated[
         str, typer.Option(help="conditional_cs, linear_granger, kernel_granger or transfer_entropy.")
@@ -292,15 +315,15 @@ def causal(
     ] = False,
     ranks: Annotated[bool, typer.Option("--ranks", help="Use ranks instead of values (robust to outliers).")] = False,
     alpha: Annotated[float, typer.Option(help="False discovery rate of the links.")] = 0.05,
-    resamples: Annotated[int, typer.Option(min=1, help="Surrogates of each test.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the surrogates.")] = 0,
+    resamples: Annotated[int, _count_option(min=1, help="Surrogates of each test.")] = 200,
+    seed: Annotated[int, _count_option(min=0, help="Seed of the surrogates.")] = 0,
     drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Leave out times whose value, or past, has missing values.")
+        bool, _table_option("--drop-missing", help="Leave out times whose value, or past, has missing values.")
     ] = False,
     jobs: Jobs = None,
     dask: Dask = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    out: Annotated[Path, typer.Option(help="HTML report to write.")] = Path("condcs-causal.html"),
+    as_json: JsonResult = False,
+    out: ReportFile = Path("condcs-causal.html"),
     form: Form = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
@@ -339,17 +362,21 @@ def causal(
 
 @app.command()
 def explore(
-    environment: Annotated[str, typer.Argument(help="mountain-car, pendulum or maze.")],
+    environment: Annotated[str, typer.Argument(metavar="ENVIRONMENT", help="mountain-car, pendulum or maze.")],
     method: Annotated[
-        list[str] | None, typer.Option(help="dtg-cs, dtg-local, dtg, dtg-kl, dtg-mmd, control or random; repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="dtg-cs (the default), dtg-local, dtg, dtg-kl, dtg-mmd, control or random; repeatable.",
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each method.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first run.")] = 0,
-    steps: Annotated[int, typer.Option(min=10, help="Steps of each run.")] = 10_000,
-    rows: Annotated[int, typer.Option(min=2, help="Rows and columns of the maze.")] = 20,
+    seeds: Annotated[int, _count_option(min=1, help="Runs of each method.")] = 20,
+    seed: Annotated[int, _count_option(min=0, help="Seed of the first run.")] = 0,
+    steps: Annotated[int, _count_option(min=10, help="Steps of each run.")] = 10_000,
+    rows: Annotated[int, typer.Option(metavar="N", min=2, help="Rows and columns of the maze.")] = 20,
     jobs: Jobs = None,
     dask: Dask = None,
-    out: Annotated[Path, typer.Option(help="HTML report to write.")] = Path("condcs-explore.html"),
+    out: ReportFile = Path("condcs-explore.html"),
 ) -> None:
     """Let agents explore an environment without rewards; write learning curves and heat maps to an HTML report."""
     from condcs.cli.explore_command import run
@@ -364,26 +391,32 @@ def explore(
 
 @app.command()
 def watch(
-    reference: Annotated[str, typer.Argument(help="Table to compare with: csv, jsonl, parquet, arrow or xlsx.")],
+    reference: Annotated[
+        str, typer.Argument(metavar="REFERENCE", help="Table to compare with: csv, jsonl, parquet, arrow or xlsx.")
+    ],
     y: Response,
     x: Columns = None,
     run_length: Annotated[
-        float, typer.Option(help="Lower bound of the mean number of rows until a false alarm.")
+        float, typer.Option(metavar="ROWS", help="Lower bound of the mean number of rows until a false alarm.")
     ] = 10_000,
     after_alarm: Annotated[
         str,
         typer.Option(
-            help="learn: the next 500 rows are the new reference. keep: the reference stays, and alarms go on."
+            help="learn: the next 500 rows become the new reference. keep: the reference stays, and alarms continue."
         ),
     ] = "learn",
-    report: Annotated[Path | None, typer.Option(help="Write a page (HTML) with the stream and its alarms.")] = None,
-    state: Annotated[Path | None, typer.Option(help="File (npz) to resume from, and to save the state in.")] = None,
-    drop_missing: DropMissing = False,
+    report: Annotated[Path | None, _file_option(help="HTML report to write, with the stream and its alarms.")] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File (npz) to save the state in, and to resume from.")
+    ] = None,
+    drop_missing: Annotated[bool, _table_option("--drop-missing", help="Drop rows with missing values.")] = False,
     category: Categories = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per alarm.")] = False,
-    max_rows: Annotated[int, typer.Option(min=10, help="Rows of the reference; a longer one is sampled.")] = 20_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the ranks of ties.")] = 0,
-    form: Annotated[str | None, typer.Option("--format", help="Format of standard input: csv, jsonl or arrow.")] = None,
+    as_json: Annotated[bool, _result_option("--json", help="Print one JSON object per alarm.")] = False,
+    max_rows: Annotated[int, _count_option(min=10, help="Rows of the reference; a longer one is sampled.")] = 20_000,
+    seed: Annotated[int, _count_option(min=0, help="Seed of the sample and of the ranks of ties.")] = 0,
+    form: Annotated[
+        str | None, _table_option("--format", help="Format of standard input: csv, jsonl or arrow.")
+    ] = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
     gaps: Gaps = None,

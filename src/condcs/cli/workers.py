@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -34,26 +34,13 @@ def on_workers(address: str | None) -> Iterator[None]:
     if address is None:
         yield
         return
-    with ExitStack() as stack:
-        stack.enter_context(_no_messages_of_dask())
-        workers = stack.enter_context(dask_cluster(address))
-        threads = counted(workers.count, "thread")
-        Terminal(stderr=True).print(f"[dim]{threads} of Dask workers at {foreign(address)}[/dim]")
-        yield
-
-
-@contextmanager
-def _no_messages_of_dask() -> Iterator[None]:
-    """Keep Dask's log, pages of it when a scheduler is lost, off the terminal: errors say what has happened."""
-    # Imported first: Dask sets its levels on import.
-    with suppress(ModuleNotFoundError):
-        import distributed  # noqa: F401
-    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in ("distributed", "tornado")]
-    levels = {logging.getLogger(name): logging.getLogger(name).level for name in (*names, "tornado.application")}
-    for logger in levels:
-        logger.setLevel(logging.CRITICAL)
+    before = logging.root.manager.disable
+    # Dask logs pages when a scheduler is lost; errors say what has happened.
+    logging.disable(logging.ERROR)
     try:
-        yield
+        with dask_cluster(address) as workers:
+            threads = counted(workers.count, "thread")
+            Terminal(stderr=True).print(f"[dim]{threads} of Dask workers at {foreign(address)}[/dim]")
+            yield
     finally:
-        for logger, level in levels.items():
-            logger.setLevel(level)
+        logging.disable(before)

@@ -243,7 +243,7 @@ def _reproduce(page: Page, found: Comparison, command: str | None) -> None:
             "current": f"{pair.current.title}: {account_words(pair.current, found.seed)}",
             "y": column_words(pair.y, 50),
             "x": column_words(pair.x, 50),
-            "kernels": "Gaussian on standardised numbers, delta (equal or not) on categories",
+            "kernels": "Gaussian on numbers, each in units of its own spread; delta (equal or not) on categories",
             "level": found.alpha,
             "resamples": found.n_resamples,
             "seed": found.seed,

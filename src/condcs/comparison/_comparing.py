@@ -92,9 +92,9 @@ def compare(
     the same (by permutations, which are exact), and that p(y|x) is the same (by `conditional_test` with the propensity
     null, so that shifted inputs alone are not evidence of a change). Each test combines several views, such as
     bandwidths or kinds of change, in one p-value. The size of the change is estimated in units of y, for the same
-    inputs, over the inputs that both tables have. Numbers get Gaussian kernels in units of their pooled standard
-    deviation, text gets delta kernels; a response with two values is a label. Cost O(n^2) for up to 10,000 pooled rows,
-    and linear in their number beyond; memory O(n).
+    inputs, over the inputs that both tables have. Numbers get Gaussian kernels, each column in units of its own spread,
+    text gets delta kernels; a response with two values is a label. Cost O(n^2) for up to 10,000 pooled rows, and linear
+    in their number beyond; memory O(n).
 
     Parameters
     ----------
@@ -163,10 +163,10 @@ def compare(
     both = as_table("reference", reference), as_table("current", current)
     budget = _TIME_BUDGET if tables.time_budget is None else tables.time_budget
     max_rows = rows_within(budget) if tables.max_rows is None else tables.max_rows
-    options = ReadOptions(**{**vars(tables), "max_rows": max_rows}, x=x, y=y, seed=run.seed)
+    options = ReadOptions(**{**vars(tables), "max_rows": max_rows}, x=as_keys(x), y=as_keys(y), seed=run.seed)
     if source is not None:
         source = replace(source, column=name_of(source.column, getattr(both[0], "names", ())))
-        options = replace(options, y=[*as_keys(y), source.column])
+        options = replace(options, y=[*as_keys(options.y), source.column])
     run.tell("reading")
     pair, losses = read_with_losses(both, options, source)
     _check_tolerance(limits, pair)
@@ -230,9 +230,7 @@ def loss_source(prediction: Any, loss: str | int | None) -> LossColumn | None:
     if prediction is None:
         return None if loss is None else LossColumn("loss", loss)
     if loss is not None:
-        raise ParameterError(
-            f"`loss` must be None if `prediction` is given, got {loss!r}. Pass the one that the tables hold."
-        )
+        raise ParameterError(f"`loss` must be None if `prediction` is given, got {loss!r}. Pass one of the two.")
     if isinstance(prediction, str | int):
         return LossColumn("prediction", prediction)
     if not hasattr(prediction, "predict"):
@@ -407,7 +405,7 @@ def split_off(pair: Pair, source: LossColumn) -> tuple[Pair, Losses]:
         return plain, (values[0], values[1])
     if len(others) > 1:
         raise ParameterError(
-            f"`prediction` must be of one response, got {len(others)} columns as `y`. Compare them one by one, or "
+            f"`prediction` must be for one response, got {len(others)} columns as `y`. Compare them one by one, or "
             "pass a column of losses as `loss`."
         )
     with np.errstate(over="ignore"):

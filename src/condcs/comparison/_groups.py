@@ -16,7 +16,7 @@ from condcs._core.errors import DataError, OverlapError, ParameterError, public
 from condcs._inference.explain import holm, show_p
 from condcs._tables.grouped_table import GroupedTable, read_groups
 from condcs._tables.in_memory import as_table
-from condcs._tables.pair import ReadOptions
+from condcs._tables.pair import ReadOptions, as_keys
 from condcs._tables.sources import Columns, TableOptions
 from condcs.comparison._comparing import (
     RESAMPLES,
@@ -27,7 +27,7 @@ from condcs.comparison._comparing import (
     given_tables,
 )
 from condcs.comparison._result import Comparison, Reported
-from condcs.comparison._steps import kernels, standardised
+from condcs.comparison._steps import kernels
 from condcs.comparison._wording import BEFORE_AND_NOW, Block, Lines, change_words, effects, overall, variables, where
 from condcs.report._page import Page
 
@@ -308,12 +308,12 @@ def compare_groups(
     run = checked_run(RESAMPLES if n_resamples is None else n_resamples, rng, n_jobs, progress)
     if tables.time_budget is not None:
         raise ParameterError(
-            f"`time_budget` must be None for groups, got {tables.time_budget:g}. Set `max_rows`, those of each group."
+            f"`time_budget` must be None for groups, got {tables.time_budget:g}. Set `max_rows` of each group."
         )
     check_level(alpha, run.n_resamples)
     source, tell = as_table("table", table), run.tell
     max_rows = _GROUP_ROWS if tables.max_rows is None else tables.max_rows
-    reading = ReadOptions(**{**vars(tables), "max_rows": max_rows}, x=x, y=y, seed=run.seed)
+    reading = ReadOptions(**{**vars(tables), "max_rows": max_rows}, x=as_keys(x), y=as_keys(y), seed=run.seed)
     tell("reading")
     groups = read_groups(source, group, reading)
     pairs = list(_references(range(len(groups.groups)), against))
@@ -388,12 +388,5 @@ def _telling(tell: Callable[[str], None], name: str) -> Callable[[str], None]:
 
 def _divergences(groups: GroupedTable) -> FloatArray:
     """Return the conditional CS divergence between all pairs of groups, with the widths of all rows together."""
-    x, y, arrays = groups.arrays()
-    ends = np.cumsum([len(gx) for gx, _ in arrays])[:-1]
-    parts = []
-    for place, columns in enumerate((x, y)):
-        pooled = np.concatenate([a[place] for a in arrays])
-        scaled, _ = standardised(columns, pooled, pooled[:0])
-        parts.append(np.split(scaled, ends))
-    samples = list(zip(*parts, strict=True))
+    x, y, samples = groups.arrays()
     return np.asarray(condcs.pairwise(samples, kernel_x=kernels(x), kernel_y=kernels(y)))

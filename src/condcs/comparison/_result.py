@@ -91,7 +91,7 @@ class Limits:
             if value is not None:
                 check_positive(name, value)
         if self.min_effect is not None and self.min_effect >= 1:
-            raise ParameterError(f"`min_effect` must lie below 1, got {self.min_effect!r}. Pass e.g. min_effect=0.05.")
+            raise ParameterError(f"`min_effect` must be below 1, got {self.min_effect!r}. Pass e.g. min_effect=0.05.")
 
     @property
     def given(self) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 import condcs
 from condcs._core.arrays import BoolArray, ByValue, FloatArray, IntArray
-from condcs._core.errors import CondcsWarning, CostWarning
+from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs._core.settings import one_blas_thread
 from condcs._inference.effects import Effect, common_support, measure_effect, some_rows
 from condcs._inference.explain import (
@@ -33,10 +33,9 @@ from condcs._inference.resampling import ROUNDING, largest_studentised, pvalue
 from condcs._inference.results import Estimate
 from condcs._inference.smoothing import Smoother, normal_scores, squared_distances
 from condcs._inference.statistics import AGGREGATE_MULTIPLES
-from condcs._inference.views import adjusted_values
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._inference.witness import Witness
-from condcs._kernels import bandwidths
+from condcs._kernels.bandwidths import median_widths
 from condcs._kernels.log_kernels import Kernel, KernelName
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
@@ -134,9 +133,7 @@ def compare_inputs(pair: Pair, ground: Ground, *, resamples: int, seed: int) -> 
     """Test p(x): permuted labels of rows or clusters, which is exact. Cost O(n (m + resamples) m), m landmarks."""
     rng = np.random.default_rng(seed)
     rows, sizes = some_rows((len(pair.xp), len(pair.xq)), INPUT_ROWS, rng)
-    x = ground.x[rows]
-    xp, xq = standardised(pair.x, x[: sizes[0]], x[sizes[0] :])
-    pool = np.concatenate([xp, xq])
+    pool = ground.x[rows]
     units = np.arange(len(rows))
     if ground.propensity.units is not None:
         units = np.unique(ground.propensity.units[rows], return_inverse=True)[1].reshape(-1)
@@ -145,7 +142,7 @@ def compare_inputs(pair: Pair, ground: Ground, *, resamples: int, seed: int) -> 
     permuted = rng.permuted(np.broadcast_to(labels, (len(labels), resamples)), axis=0)
     every = np.hstack([labels, permuted])[units]
     multiples = (1.0,) if all(column.is_category for column in pair.x) else AGGREGATE_MULTIPLES
-    features = _low_rank(pair.x, pool, median_widths(pair.x, pool), multiples, rng)
+    features = _low_rank(pair.x, pool, multiples, rng)
     features = [ground.weights[rows, None] * own for own in features]
     with one_blas_thread():
         kernels_only = np.array([_by_label(own, every) for own in features])
@@ -155,7 +152,7 @@ def compare_inputs(pair: Pair, ground: Ground, *, resamples: int, seed: int) -> 
         # The same permuted labels in every view, so that they can share one p-value.
         combined = largest_studentised(values[:, 0], values[:, 1:])
         telling = largest_studentised(kernels_only[:, 0], kernels_only[:, 1:]).most_telling
-        draws = _redrawn_divergences(features[telling], units, len(xp), rng)
+        draws = _redrawn_divergences(features[telling], units, sizes[0], rng)
     divergence, by_chance = float(values[telling, 0]), float(values[telling, 1:].mean())
     low, middle, high = np.quantile(draws, [0.025, 0.5, 0.975])
     # As in `TestResult.estimate`: down from the divergence without what chance adds, up from the divergence.
@@ -195,16 +192,16 @@ def _largest_square(functions: FloatArray, labels: FloatArray) -> FloatArray:
 
 
 def _low_rank(
-    columns: Sequence[Column],
-    pool: FloatArray,
-    widths: FloatArray,
-    multiples: Sequence[float],
-    rng: np.random.Generator,
+    columns: Sequence[Column], pool: FloatArray, multiples: Sequence[float], rng: np.random.Generator
 ) -> Features:
     """For each bandwidth, features of all rows whose products are the kernel, exact at some landmark rows."""
     places = np.sort(rng.choice(len(pool), min(len(pool), LANDMARKS), replace=False))
     category = np.array([column.is_category for column in columns])
-    numbers = pool[:, ~category] / widths[~category]
+    numbers = pool[:, ~category]
+    if numbers.size:
+        numbers = numbers / median_widths(numbers)[0]
+        # Squares of large numbers would hide their differences.
+        numbers -= numbers.mean(axis=0)
     squared = squared_distances(numbers, numbers[places]) / 2
     same = np.ones_like(squared)
     for codes in pool[:, category].T:
@@ -243,19 +240,13 @@ def _redrawn_divergences(features: FloatArray, units: IntArray, first: int, rng:
 
 def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, jobs: int | None) -> Shift:
     """Test p(y|x): labels redrawn from an estimate of P(table | x), so that a shift of x alone is no evidence."""
-    xp, xq = standardised(pair.x, pair.xp, pair.xq)
-    yp, yq = standardised(pair.y, pair.yp, pair.yq)
-    labels = [column.is_category for column in pair.y]
-    adjusted = adjusted_values(np.concatenate([yp, yq]), labels, ground.smoother)
     found = condcs.conditional_test(
-        xp,
-        yp,
-        xq,
-        yq,
+        pair.xp,
+        pair.yp,
+        pair.xq,
+        pair.yq,
         kernel_x=kernels(pair.x),
         kernel_y=kernels(pair.y),
-        bandwidth_x=median_widths(pair.x, np.concatenate([xp, xq])),
-        bandwidth_y=None if adjusted is None else median_widths(pair.y, adjusted),
         # Rows with weights are redrawn given these as well, which takes a fit of its own.
         propensity=None if pair.weights_p is not None else ground,
         n_resamples=resamples,
@@ -285,28 +276,6 @@ def kernels(columns: Sequence[Column]) -> Kernel:
     return names[0] if len(set(names)) == 1 else names
 
 
-def standardised(columns: Sequence[Column], p: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Numbers in units of their pooled standard deviation, so that no column weighs more for its unit."""
-    numeric = np.array([not column.is_category for column in columns])
-    pooled = np.concatenate([p, q])
-    # Divided by the largest first: the squares of large numbers would overflow.
-    top = np.where(numeric, np.maximum(np.abs(pooled).max(axis=0), 1e-300), 1.0)
-    scaled = pooled / top
-    centre = np.where(numeric, scaled.mean(axis=0), 0.0)
-    spread = np.where(numeric, scaled.std(axis=0), 1.0)
-    values = (scaled - centre) / np.where(spread > 0, spread, 1.0)
-    return values[: len(p)], values[len(p) :]
-
-
-def median_widths(columns: Sequence[Column], values: FloatArray) -> FloatArray:
-    """One width per column by the rule "median", over the numbers alone; categories have none (1 stands for it)."""
-    numeric = np.array([not column.is_category for column in columns])
-    widths = np.ones(len(columns))
-    if numeric.any():
-        widths[numeric] = bandwidths.median_widths(values[:, numeric])[0]
-    return widths
-
-
 @contextmanager
 def collected_warnings() -> Iterator[dict[type[Warning], str]]:
     """Collect what a block warns of: of each kind the first, which is about the tables as they are."""
@@ -315,8 +284,8 @@ def collected_warnings() -> Iterator[dict[type[Warning], str]]:
         warnings.simplefilter("always", CondcsWarning)
         yield first
     for warning in caught:
-        # What a run is going to cost is no news when it is over; the command shows its progress itself.
-        if issubclass(warning.category, CondcsWarning) and warning.category is not CostWarning:
+        # What a run is going to cost is no news when it is over, and bandwidths are not the caller's business here.
+        if issubclass(warning.category, CondcsWarning) and warning.category not in (BandwidthWarning, CostWarning):
             first.setdefault(warning.category, str(warning.message))
 
 
