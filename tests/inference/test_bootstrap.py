@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs._inference.resampling import Bootstrap, _RedrawnRows
-from condcs._inference.statistics import TestedMeasure
+from condcs._inference.resampling import Bootstrap
+from condcs._inference.statistics import TestedMeasure, pool_statistic
 from condcs._measures.registry import MEASURES
 
 CASES = [
@@ -35,7 +35,7 @@ def test_values_of_redrawn_rows(measure, options, scale):
     parts = [[(f"{name}{s}", v[i]) for i, s in enumerate("pq")] for name, v in (("x", x), ("y", y))]
     pool = TestedMeasure(chosen, {**options, **widths}).pool(parts[0] if chosen.takes_x else [], parts[1])
     rows = np.array([[*rng.integers(30, size=30), *(30 + rng.integers(24, size=24))] for _ in range(3)])
-    found = _RedrawnRows(pool)(rows)
+    found = pool_statistic(pool).redrawn(rows)
     for value, taken in zip(found, rows, strict=True):
         p, q = taken[:30], taken[30:] - 30
         sample = (x[0][p], y[0][p], x[1][q], y[1][q]) if chosen.takes_x else (y[0][p], y[1][q])

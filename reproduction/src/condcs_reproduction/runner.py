@@ -11,9 +11,9 @@ import numpy as np
 
 from condcs._core.checks import check_integer
 from condcs._core.errors import ParameterError
-from condcs._core.settings import one_thread
+from condcs._core.settings import cores, one_thread
 from condcs._parallel.dask_cluster import ClusterError
-from condcs._parallel.spreading import Workers, active_workers, cores, spread
+from condcs._parallel.spreading import Workers, active_workers, spread
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 from condcs_reproduction.store import TrialStore
 

@@ -217,9 +217,14 @@ def check_options(given: Iterable[str], known: Iterable[str], owner: str) -> Non
 
 def check_alpha(alpha: Any) -> float:
     """Return the size of a test as a float, or raise if it does not lie between 0 and 1."""
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < 1:
-        raise ParameterError(f"`alpha` must lie between 0 and 1, got {alpha!r}. Pass e.g. alpha=0.05.")
-    return float(alpha)
+    return check_probability("alpha", alpha, 0.05)
+
+
+def check_probability(name: str, value: Any, example: float) -> float:
+    """Check that an option lies strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise ParameterError(f"`{name}` must lie between 0 and 1, got {value!r}. Pass e.g. {name}={example:g}.")
+    return float(value)
 
 
 def check_positive(name: str, value: Any, example: float = 0.1) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from time import monotonic as clock
 
@@ -100,15 +100,7 @@ def report_done(count: float) -> None:
         advance(count)
 
 
-@contextmanager
-def part_of_the_work(share: float) -> Iterator[None]:
-    """Count what `report_done` is told within the block as a share only: other parts of the same resamples follow."""
+def part_of_the_work(share: float) -> AbstractContextManager[None]:
+    """Count what `report_done` is told within a ``with`` block as a share only: other parts of the work follow."""
     outer = _inside.get()
-    if outer is None:
-        yield
-        return
-    token = _inside.set(lambda done: outer(share * done))
-    try:
-        yield
-    finally:
-        _inside.reset(token)
+    return nullcontext() if outer is None else steps_inside(outer, 0.0, share)

@@ -34,9 +34,12 @@ def _default_threads() -> int:
             f"`CONDCS_NUM_THREADS` must be a positive integer, got {given!r}. "
             "Set it to e.g. 2, or unset it to use all cores."
         )
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return cores()
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _settings: ContextVar[Settings | None] = ContextVar("condcs_settings", default=None)

@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit, ndtri
 
 from condcs._core.arrays import BoolArray, FloatArray, IntArray, RealArray
 from condcs._core.settings import one_blas_thread
@@ -202,8 +203,6 @@ def _odds(propensity: Propensity, second: BoolArray, units: Units) -> LeftOutFit
 
 def share(odds: FloatArray) -> FloatArray:
     """Return the share of the second sample from log-odds, away from 0 and 1."""
-    from scipy.special import expit
-
     return np.asarray(np.clip(expit(odds), _LEAST_SHARE, 1 - _LEAST_SHARE))
 
 
@@ -547,13 +546,9 @@ def _spread(
 
 def _normal_quantile(confidence_level: float) -> float:
     """Return how many standard errors a two-sided interval reaches."""
-    from scipy.special import ndtri
-
     return float(ndtri((1 + confidence_level) / 2))
 
 
 def _power_units(level: float) -> float:
     """Return how many standard errors a change must have to be found with the power aimed at, two-sided."""
-    from scipy.special import ndtri
-
     return float(-ndtri(level / 2) + ndtri(_POWER))

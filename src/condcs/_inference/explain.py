@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtrc, chdtri, kolmogorov
 
 from condcs._core.arrays import Array, BoolArray, ByValue, FloatArray, IntArray
 from condcs._core.checks import (
@@ -376,8 +377,6 @@ def _changes(
 
 def _reach(found: FoundBox) -> float:
     """Half of an interval in standard errors: half a degree of freedom more for every bound that was placed."""
-    from scipy.special import chdtri
-
     bounds = sum(
         1 if isinstance(bound, frozenset) else int(np.isfinite(bound).sum()) for bound in found.box.bounds.values()
     )
@@ -557,16 +556,12 @@ def _moments(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
 
 def _kolmogorov(distance: float, effective: float) -> float:
     """P-value of the largest distance between two distribution functions (Stephens' form of the limit)."""
-    from scipy.special import kolmogorov
-
     root = np.sqrt(effective)
     return float(kolmogorov((root + 0.12 + 0.11 / root) * distance))
 
 
 def _chi_squared(counts: FloatArray) -> float:
     """P-value of equal shares of labels in two rows of counts, with Yates' correction for two labels."""
-    from scipy.special import chdtrc
-
     freedom = counts.shape[1] - 1
     if freedom == 0:
         return 1.0

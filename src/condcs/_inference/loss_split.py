@@ -11,13 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from condcs._core.arrays import NUMPY, Array, FloatArray
-from condcs._core.checks import check_integer, check_rng, check_same_rows, check_variable, numpy_parts
+from condcs._core.checks import (
+    check_integer,
+    check_probability,
+    check_rng,
+    check_same_rows,
+    check_variable,
+    numpy_parts,
+)
 from condcs._core.errors import ShapeError, public
 from condcs._core.printable import alike
 from condcs._inference.effects import CommonSupport, MeansOnSupport, common_support, some_rows
-from condcs._inference.results import Estimate, around, check_level, plain
+from condcs._inference.results import Estimate, around, plain
 from condcs._inference.smoothing import Smoother
 from condcs._kernels.log_kernels import Kernel, check_kernel
 
@@ -148,7 +156,7 @@ def loss_change(
     >>> found.total.low > 0, found.relation.low < 0 < found.relation.high
     (True, True)
     """
-    level = check_level(confidence_level)
+    level = check_probability("confidence_level", confidence_level, 0.95)
     check_integer("n_resamples", n_resamples, 50)
     generator = check_rng(rng)
     option = check_kernel("kernel_x", kernel_x)
@@ -199,13 +207,11 @@ def _steps(means: FloatArray) -> dict[str, FloatArray]:
 
 
 def student_quantile(confidence_level: float, influence: FloatArray) -> float:
-    """Return the same where few rows decide: with as many degrees of freedom as the variance is certain for.
+    """Return how many standard errors a two-sided interval reaches, by Student's t: few rows may decide an estimate.
 
     The relative variance of a sum of squares with f degrees of freedom is 2 / f; here it is that of the squared
     influences (Satterthwaite).
     """
-    from scipy.special import stdtrit
-
     squares = influence**2
     total = float(squares.sum())
     spread = float((squares**2).sum()) - total**2 / len(squares)

@@ -22,6 +22,8 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
+from scipy.special import gammaincc, ndtr
 
 from condcs._core.arrays import FloatArray, RealArray
 from condcs._core.settings import one_blas_thread
@@ -67,8 +69,6 @@ class QuickSmoother(Smoother):
     with_length = False
 
     def __init__(self, x: FloatArray) -> None:
-        from scipy.linalg import block_diag
-
         super().__init__(x, (False,) * x.shape[1])
         shrinkages, leverages = zip(*self._leverages, strict=True)
         self.basis = np.hstack([design.basis for design in self.designs])
@@ -138,8 +138,6 @@ def _size(made: QuickSmoother | Response | RealArray) -> int:
 
 def closed_form(contrasts: Contrasts) -> ClosedForm:
     """Return the p-value of the views of random signs."""
-    from scipy.special import ndtr
-
     pvalues: dict[str, float] = {}
     assert contrasts.signs is not None
     signs = contrasts.signs
@@ -198,7 +196,7 @@ def _moments_of_kernel(kernel: FloatArray, signs: RealArray) -> tuple[float, flo
 
 
 def _moments_of_features(features: FloatArray, signs: RealArray) -> tuple[float, float, float]:
-    """Return the same of a kernel that is an inner product of features, of which there are fewer than rows."""
+    """Return what `_moments_of_kernel` does, of a kernel that is an inner product of features, fewer than rows."""
     inner, diagonal = features.T @ features, (features**2).sum(axis=1)
     on_diagonal = 3 * np.vdot(diagonal[:, None] * features, features @ inner) - 2 * (diagonal**3).sum()
     return (
@@ -210,8 +208,6 @@ def _moments_of_features(features: FloatArray, signs: RealArray) -> tuple[float,
 
 def _tail(value: float, variance: float, third: float) -> float:
     """Chance of a value at least as large under a gamma distribution with mean 0 and these moments."""
-    from scipy.special import gammaincc, ndtr
-
     if variance <= np.finfo(float).tiny:
         return 1.0
     deviation = np.sqrt(variance)

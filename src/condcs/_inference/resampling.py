@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 from condcs._core.arrays import FloatArray, IntArray, LabelArray
 from condcs._core.checks import check_integer, check_rng
@@ -20,10 +22,8 @@ from condcs._inference.results import TestResult
 from condcs._inference.statistics import (
     MeasuredPool,
     MeasuredPools,
-    Regrouped,
     anchored_pool,
     pool_statistic,
-    total_divergence,
 )
 from condcs._parallel.spreading import Shared, active_workers, spread
 
@@ -160,15 +160,11 @@ def batch_values(
     width = len(statistics)
     values: dict[int, FloatArray] = {}
     calls = ((statistic, batch) for batch in batches for statistic in statistics)
-    for index, part in spread(_evaluated, calls, workers):
+    for index, part in spread(operator.call, calls, workers):
         values[index] = part
         if index % width == 0:
             advance(len(part))
     return np.array([np.concatenate([values[i] for i in range(k, len(values), width)]) for k in range(width)])
-
-
-def _evaluated(statistic: Callable[[Any], FloatArray], batch: Any) -> FloatArray:
-    return statistic(batch)
 
 
 def _aggregated(
@@ -232,22 +228,11 @@ class Bootstrap:
         batches = drawn(draw, count, _BOOTSTRAP_BATCH)
         title = f"the interval from {count} resamples of {sum(self.pool.sizes):,} rows"
         with progress_bar(count, False, title, remedy=remedy(self.pool.anchor_rows)) as advance:
-            return np.asarray(batch_values([Shared(partial(_RedrawnRows, self.pool))], batches, advance=advance)[0])
+            return np.asarray(batch_values([Shared(partial(_redrawing, self.pool))], batches, advance=advance)[0])
 
 
-class _RedrawnRows:
-    """The measure on rows of a pool, some taken more than once."""
-
-    def __init__(self, pool: MeasuredPool) -> None:
-        self.pool, self.plain = pool, Regrouped(pool)
-        self.at_once = getattr(pool_statistic(pool), "redrawn", None)
-
-    def __call__(self, batch: Sequence[IntArray]) -> FloatArray:
-        """Return one value for each array of rows."""
-        if self.at_once is not None:
-            return np.asarray(self.at_once(batch))
-        pairs = np.array([self.plain.pairs(self.pool.labels[rows], rows) for rows in batch])
-        return total_divergence(pairs, symmetric=self.pool.measure.symmetric)
+def _redrawing(pool: MeasuredPool) -> Callable[[Sequence[IntArray]], FloatArray]:
+    return pool_statistic(pool).redrawn
 
 
 def pvalue(statistic: float, null_distribution: FloatArray, *, rounding: float = 0.0) -> float:
@@ -345,8 +330,6 @@ def _chances(values: FloatArray) -> FloatArray:
 
     The moments are those of the other columns: a value far out would else hide behind the deviation that it makes.
     """
-    from scipy.special import ndtr
-
     deviation = values.std(axis=1, keepdims=True)
     varies = deviation > np.maximum(TIE * np.abs(values).max(axis=1, keepdims=True), ROUNDING * 1e-3)
     units = np.where(varies, (values - values.mean(axis=1, keepdims=True)) / np.where(varies, deviation, 1.0), 0.0)

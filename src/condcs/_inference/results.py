@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from condcs._core.arrays import ByValue, FloatArray
-from condcs._core.checks import check_integer, check_rng
+from condcs._core.checks import check_integer, check_probability, check_rng
 from condcs._core.errors import ParameterError, public
 from condcs._core.printable import counted
 
@@ -48,20 +47,6 @@ def within(estimate: Estimate, low: float, high: float) -> Estimate:
 def plain(estimate: Estimate) -> dict[str, Any]:
     """Return value and interval as plain values."""
     return {"value": estimate.value, "interval": [estimate.low, estimate.high]}
-
-
-def check_level(confidence_level: Any) -> float:
-    """Return the level of an interval as a float, or raise if it does not lie between 0 and 1."""
-    if (
-        isinstance(confidence_level, bool)
-        or not isinstance(confidence_level, Real)
-        or not 0 < float(confidence_level) < 1
-    ):
-        raise ParameterError(
-            f"`confidence_level` must be a number between 0 and 1, got {confidence_level!r}. "
-            "Pass e.g. confidence_level=0.95."
-        )
-    return float(confidence_level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +189,7 @@ class TestResult(ByValue):
 
     def _reflected(self, confidence_level: float, n_resamples: int, rng: int | np.random.Generator | None) -> Estimate:
         """Subtract the mean under the null from the divergence, and put the bootstrap's spread about the result."""
-        confidence_level = check_level(confidence_level)
+        confidence_level = check_probability("confidence_level", confidence_level, 0.95)
         check_integer("n_resamples", n_resamples, 20)
         if self._resample is None:
             raise ParameterError(

@@ -74,10 +74,13 @@ _LEAST_MASS = 1e-9
 
 
 class PoolStatistic(Protocol):
-    """A statistic of the pool for each of several labellings."""
+    """A statistic of the pool for each of several labellings, or of rows drawn from it."""
 
     def __call__(self, labels: LabelArray) -> FloatArray:
         """Return one value per row of `labels` (P x n, groups 0 .. G-1)."""
+
+    def redrawn(self, rows: Sequence[IntArray]) -> FloatArray:
+        """Return one value for each of several lists of rows of the pool, some taken more than once."""
 
 
 class Anchors(NamedTuple):
@@ -287,6 +290,11 @@ class Regrouped:
         pairs = np.array(list(on_threads(self.pairs, ((row,) for row in np.atleast_2d(labels)), n_threads)))
         return total_divergence(pairs, symmetric=self.pool.measure.symmetric)
 
+    def redrawn(self, rows: Sequence[IntArray]) -> FloatArray:
+        """Return one value for each of several lists of rows of the pool."""
+        pairs = np.array([self.pairs(self.pool.labels[taken], taken) for taken in rows])
+        return total_divergence(pairs, symmetric=self.pool.measure.symmetric)
+
     def pairs(self, labels: LabelArray, rows: IntArray | None = None) -> FloatArray:
         """Return the divergences between all pairs of groups for one labelling (of `rows` of the pool, if given)."""
         problem, count = self.pool.problem, len(self.pool.sizes)
@@ -297,12 +305,12 @@ class Regrouped:
         return np.asarray(self.pool.measure.pairs(relabelled, **self.pool.options), dtype=np.float64)
 
 
-class CovarianceMoments:
+class CovarianceMoments(Regrouped):
     """First and second moments of every group are linear in its indicator, so ``W' Z`` and ``W' ZZ`` give them all."""
 
     def __init__(self, pool: MeasuredPool) -> None:
         assert isinstance(pool.problem, NumericProblem)
-        self.pool = pool
+        super().__init__(pool)
         joint = np.concatenate([pool.problem.x.values, pool.problem.y.values], axis=1).astype(np.float64)
         # Centred first: second moments far from the origin would cancel.
         self.joint = joint - joint.mean(axis=0)
@@ -332,16 +340,16 @@ class CovarianceMoments:
         return total_divergence(np.array(pairs), symmetric=False)
 
 
-class NeighbourTable:
+class NeighbourTable(Regrouped):
     """Nearest neighbours do not depend on labels: each row walks along its sorted list until every group has met k."""
 
     def __init__(self, pool: MeasuredPool) -> None:
         assert isinstance(pool.problem, NumericProblem)
         from scipy.spatial import cKDTree
 
-        self.pool, self.k = pool, int(pool.options.get("k", 3))
+        super().__init__(pool)
+        self.k = int(pool.options.get("k", 3))
         self.direction = check_direction(pool.options.get("direction", "pq"))
-        self.plain = Regrouped(pool)
         n = sum(pool.sizes)
         joint, marginal, floor = joint_and_marginal_points(pool.problem)
         length = min(n, max(_FIRST_NEIGHBOURS, 16 * self.k * len(pool.sizes)) + 1)
@@ -362,17 +370,16 @@ class NeighbourTable:
         values = total_divergence(pairs, symmetric=False)
         # NaN: some list ended before a group had met k neighbours. Rare, and then done the plain way.
         for i in np.flatnonzero(~np.isfinite(values)):
-            values[i] = self.plain(labels[i])[0]
+            values[i] = super().__call__(labels[i])[0]
         return values
 
 
-class _Tiled:
+class _Tiled(Regrouped):
     """Accumulate a G x G x P interaction over row tiles of the pool, spread over threads, added in a fixed order."""
 
     def __init__(self, pool: MeasuredPool, kernels: Sequence[LogKernel]) -> None:
-        self.pool, self.kernels = pool, kernels
-        self.n, self.count = sum(pool.sizes), len(pool.sizes)
-        self.plain = Regrouped(pool)
+        super().__init__(pool)
+        self.kernels, self.n, self.count = kernels, sum(pool.sizes), len(pool.sizes)
         weights = pool.problem.groups.weights
         self.weights = None if weights is None else np.asarray(weights, np.float64)
 
@@ -390,7 +397,8 @@ class _Tiled:
         """
         counts = np.zeros((self.n, len(rows)))
         for column, taken in enumerate(rows):
-            counts[:, column] = np.bincount(taken, self._of(taken), minlength=self.n)
+            own = None if self.weights is None else self.weights[taken]
+            counts[:, column] = np.bincount(taken, own, minlength=self.n)
         spans = self.pool.problem.groups.slices
         weights = [np.zeros_like(counts) for _ in spans]
         for own, span in zip(weights, spans, strict=True):
@@ -402,12 +410,8 @@ class _Tiled:
         values = self._values(weights, masses)
         # As below: sums over all rows that underflow are made again in logs.
         for i in np.flatnonzero(~np.isfinite(values)):
-            pairs = self.plain.pairs(self.pool.labels[rows[i]], rows[i])
-            values[i] = total_divergence(pairs, symmetric=self.pool.measure.symmetric)
+            values[i] = super().redrawn([rows[i]])[0]
         return values
-
-    def _of(self, rows: IntArray) -> FloatArray | None:
-        return None if self.weights is None else self.weights[rows]
 
     def _batch(self, labels: LabelArray) -> FloatArray:
         turned = np.ascontiguousarray(labels.T)
@@ -418,7 +422,7 @@ class _Tiled:
         values = self._values(indicators, lambda gram: group_masses(gram, indicators, self.weights))
         # Sums over all rows that underflow, as for responses very far apart, are made again in logs, as is what is NaN.
         for i in np.flatnonzero(~np.isfinite(values)):
-            values[i] = self.plain(labels[i])[0]
+            values[i] = super().__call__(labels[i])[0]
         return values
 
     def _values(self, weights: list[FloatArray], masses: Callable[[FloatArray], list[FloatArray]]) -> FloatArray:
@@ -622,7 +626,7 @@ class AnchoredConditional:
 
         return self._values(weights)
 
-    def redrawn(self, rows: list[IntArray] | IntArray) -> FloatArray:
+    def redrawn(self, rows: Sequence[IntArray]) -> FloatArray:
         """Return one value for each of several lists of rows: rows of the pool, some taken more than once."""
         counts = np.stack([np.bincount(taken, minlength=self.n).astype(np.uint16) for taken in rows])
         groups = self.pool.labels

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import NUMPY, Array, ByValue, FloatArray, IntArray, LabelArray, backend_of, logsumexp
-from condcs._core.checks import Groups, as_numpy, check_choice, check_integer, check_rng
+from condcs._core.checks import Groups, as_numpy, check_choice, check_integer, check_probability, check_rng
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, public, warn_caller
 from condcs._core.printable import counted
 from condcs._inference import anchors
 from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.propensities import chosen_propensity
-from condcs._inference.results import check_level
 from condcs._inference.smoothing import Smoother
 from condcs._inference.views import adjusted_values, after_adjustment, before_adjustment
 from condcs._kernels.bandwidths import Bandwidth
@@ -151,7 +150,7 @@ def witness(
     2
     """
     check_choice("null", null, NULLS)
-    confidence_level = check_level(confidence_level)
+    confidence_level = check_probability("confidence_level", confidence_level, 0.95)
     count = check_integer("n_resamples", n_resamples, 0)
     _check_enough(count, confidence_level)
     generator = check_rng(rng)

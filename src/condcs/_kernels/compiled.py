@@ -1,4 +1,4 @@
-"""Loops that numpy has no fast word for, compiled once and kept on disk by numba.
+"""Loops for which numpy has no fast function, compiled once and kept on disk by numba.
 
 Loading numba takes about half a second, so this module is imported when the first numpy array is worked on, not before.
 The exponential is 5 to 6 times as fast as `np.exp` on doubles where there is no AVX-512: numpy calls a scalar routine

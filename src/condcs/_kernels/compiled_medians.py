@@ -373,10 +373,11 @@ def _ranked_difference(ordered: FloatArray, rank: int) -> tuple[float, float]:
 
 @njit(nogil=True)
 def median_differences(columns: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the root of the median squared difference over all pairs of numbers, for each of several lines, and 50.
+    """Return the square root of the median squared difference between two numbers of a line, for each line, and 50.
 
-    Each line is in ascending order. If more than half of its differences are 0, the lowest percentile above 50 that is
-    positive, with its number; if all are, 0 and 50. O(n log n), without making all n(n - 1)/2 differences.
+    The numbers of a line are in ascending order. Where the median is 0, the lowest positive percentile takes its place,
+    with its number instead of 50; where all differences are 0, the root is 0. Cost O(n log n): not all n(n - 1)/2
+    differences are made.
     """
     d = columns.shape[0]
     widths, percentiles = np.zeros(d), np.full(d, 50)
@@ -399,9 +400,10 @@ def median_squared_difference(values: Any) -> Any:
 
 @inner()
 def _middle_differences(values: Any) -> Any:
-    """Return the two middle differences between sorted numbers, which may be one, and 50.
+    """Return the two differences between sorted numbers whose mean is the median, and 50.
 
-    If the median is 0: twice that of the lowest positive percentile above it, and which one it is; if all are, 0.
+    Where the median is 0, the lowest positive percentile takes the place of both, with its number instead of 50; where
+    all differences are 0, they are.
     """
     pairs = values.size * (values.size - 1) // 2
     upper, lower = _ranked_difference(values, pairs // 2)

@@ -125,7 +125,9 @@ def _blocks(first: IntArray, second: IntArray) -> list[tuple[Any, Any]]:
     return [(order[a:b], other[c:e]) for a, b, (c, e) in zip(starts, ends, found, strict=True) if e > c]
 
 
-def met(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> Iterator[tuple[Any, Any, list[LogKernel], int]]:
+def common_categories(
+    kernels: RowKernels, queries: RowChunk, chunk: RowChunk
+) -> Iterator[tuple[Any, Any, list[LogKernel], int]]:
     """Yield the places of query rows and of chunk rows of one category, their kernels, and how many queries there are.
 
     The kernels are over the query rows followed by those of the chunk.
@@ -142,7 +144,7 @@ def chunk_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> Float
     Sums may underflow to 0. Cost O(queries x rows) exponentials within each category, memory O(queries + rows).
     """
     sums = np.zeros((len(kernels.products), len(queries)))
-    for mine, theirs, made, m in met(kernels, queries, chunk):
+    for mine, theirs, made, m in common_categories(kernels, queries, chunk):
         weights = chunk.weights[theirs]
         part, n = np.zeros((len(made), m)), len(weights)
         for start in range(0, n, _TILE[1]):
@@ -163,7 +165,7 @@ def chunk_log_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> t
     """
     peaks = np.full((len(kernels.products), len(queries)), -np.inf)
     totals = np.zeros_like(peaks)
-    for mine, theirs, made, m in met(kernels, queries, chunk):
+    for mine, theirs, made, m in common_categories(kernels, queries, chunk):
         weights, places = _logs(chunk.weights[theirs]), np.arange(len(queries))[mine]
         for first in range(0, m, _TILE[0]):
             rows = slice(first, min(first + _TILE[0], m))
@@ -193,7 +195,9 @@ def chunk_far_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> F
     """Return log sums of K and K L, relative to the value of K at one of the nearest rows of the chunk."""
     log_x, log_xy = np.full((2, len(queries)), -np.inf)
     nearest = np.zeros_like(queries.values[0])
-    for mine, theirs, (kernel_x, kernel_y), m in met(replace(kernels, products=((0,), (1,))), queries, chunk):
+    for mine, theirs, (kernel_x, kernel_y), m in common_categories(
+        replace(kernels, products=((0,), (1,))), queries, chunk
+    ):
         left, right = tuple(a[:m] for a in kernel_x.left), tuple(a[m:] for a in kernel_x.right)
         relative, places = relative_exponents(kernel_x, left, right, _logs(chunk.weights[theirs]))
         with_y = relative + kernel_y.block(slice(0, m), slice(m, None))

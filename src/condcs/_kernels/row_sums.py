@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -248,18 +248,14 @@ def log_mass_ratios(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, lo
         step = max(1, _BLOCK_FLOATS // (span.stop - span.start))
         for start in range(0, len(rows), step):
             chosen = rows[start : start + step]
-            ratios = backend.replaced(ratios, (chosen, g), _ratio_of_rows(kernel_x, kernel_y, groups, chosen, span))
+            left = [tuple(a[chosen] for a in k.left) for k in (kernel_x, kernel_y)]
+            ratio = _recomputed(backend, partial(_ratio, kernel_x, kernel_y, groups, span))
+            ratios = backend.replaced(ratios, (chosen, g), ratio(*left))
     return ratios
 
 
-def _ratio_of_rows(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, rows: Any, span: slice) -> Array:
+def _ratio(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, span: slice, left: Rows, left_y: Rows) -> Array:
     """Return log(B / A) of some rows in the group at `span`."""
-    parts = [tuple(a[rows] for a in k.left) for k in (kernel_x, kernel_y)]
-    ratio = _recomputed(kernel_x.backend, lambda *left: _ratio(kernel_x, kernel_y, groups, left[0], left[1], span))
-    return ratio(*parts)
-
-
-def _ratio(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, left: Rows, left_y: Rows, span: slice) -> Array:
     backend = kernel_x.backend
     right = tuple(a[span] for a in kernel_x.right)
     weights = 0.0 if groups.weights is None else log_weights(backend, groups.weights[span])
@@ -306,7 +302,7 @@ def _mended_when_run(
             @jax.checkpoint
             def one_row(left: tuple[Rows, Rows], span: slice = span) -> Array:
                 parts = [tuple(a[None] for a in rows) for rows in left]
-                return _ratio(kernel_x, kernel_y, groups, parts[0], parts[1], span)[0]
+                return _ratio(kernel_x, kernel_y, groups, span, *parts)[0]
 
             step = max(1, _BLOCK_FLOATS // (span.stop - span.start))
             columns.append(jax.lax.map(one_row, (kernel_x.left, kernel_y.left), batch_size=step))

@@ -13,7 +13,7 @@ from scipy import linalg
 
 from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._kernels.log_kernels import pseudo_inverse
-from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, exponents, joined_rows, met
+from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, common_categories, exponents, joined_rows
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import TINY, RowSums
 
@@ -67,7 +67,7 @@ class LowRank:
         """
         masses = np.zeros((*self.loadings.shape[:1], len(rows), self.loadings.shape[2]))
         wide, nearest = np.zeros((2, len(rows))), np.full((2, len(rows)), -1e4)
-        for mine, theirs, kernels, m in met(self.kernels, rows, self.landmarks):
+        for mine, theirs, kernels, m in common_categories(self.kernels, rows, self.landmarks):
             places, r = np.arange(len(rows))[mine], len(self.landmarks.weights[theirs])
             for start in range(0, m, _TILE):
                 part = slice(start, min(start + _TILE, m))
@@ -107,7 +107,7 @@ def low_rank_of(source: RowSource, known: Known) -> LowRank:
     loadings, drawn = np.zeros_like(masses), np.zeros_like(counts)
     one = np.searchsorted(codes, landmarks.codes), landmarks.groups
     np.add.at(drawn, one, 1)
-    for mine, _, kernels, m in met(source.kernels, landmarks, landmarks):
+    for mine, _, kernels, m in common_categories(source.kernels, landmarks, landmarks):
         for k, gram in enumerate(exponents(kernels, m, slice(0, m), slice(0, m))):
             exp_in_place(gram)
             loadings[k, mine] = pseudo_inverse(gram, _SMALLEST_EIGENVALUE) @ masses[k, mine]

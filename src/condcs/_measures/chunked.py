@@ -353,21 +353,20 @@ class ChunkedRows:
         return int(counts[(counts == 0).any(axis=1)].sum()), sum(self.sizes)
 
     def weights(self) -> FloatArray:
-        found = np.zeros(2)
-        for group, total in self.map(lambda chunk: (chunk.groups[0], chunk.weights.sum())):
-            found[group] += total
-        return found
+        return self._summed(lambda chunk: chunk.weights.sum())
 
     def totals(self) -> FloatArray:
-        kernels, found = self.kernels, np.zeros((3, 2))
+        kernels = self.kernels
+        return self._summed(
+            lambda chunk: weight_totals(kernels.on(chunk.values)[-1], Groups((len(chunk),), chunk.weights))[:, 0]
+        )
 
-        def of_chunk(chunk: RowChunk) -> tuple[Any, FloatArray]:
-            product = kernels.on(chunk.values)[-1]
-            return chunk.groups[0], weight_totals(product, Groups((len(chunk),), chunk.weights))[:, 0]
-
-        for group, part in self.map(of_chunk):
-            found[:, group] += part
-        return found
+    def _summed(self, function: Callable[[RowChunk], Any]) -> FloatArray:
+        """Sum what a function makes of each chunk, by group (on the last axis)."""
+        found: list[Any] = [0.0, 0.0]
+        for group, part in self.map(lambda chunk: (chunk.groups[0], function(chunk))):
+            found[group] = found[group] + part
+        return np.stack(found, axis=-1)
 
     def map(self, function: Callable[[RowChunk], T]) -> Iterator[T]:
         reader, heaviest = self._reader, self._heaviest

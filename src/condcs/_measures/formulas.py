@@ -209,7 +209,7 @@ class RowSums:
 
     coefficients: FloatArray  # the numbers a
     terms: Callable[[FloatArray, IntArray], FloatArray]
-    logs: bool = True  # whether phi is the logarithm, or nothing
+    logs: bool = True  # whether phi is the logarithm, or the identity
     constant: float = 0.0  # the number c
 
     def added(self, log_masses: FloatArray, groups: IntArray, weights: FloatArray) -> FloatArray:

@@ -122,11 +122,6 @@ def in_order(results: Generator[tuple[int, T], None, None]) -> Generator[T, None
                 following += 1
 
 
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _processes_can_be_started() -> bool:
     from joblib import parallel_config
     from joblib.parallel import get_active_backend

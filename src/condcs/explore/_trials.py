@@ -10,7 +10,8 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.checks import check_choice, check_integer
-from condcs._parallel.spreading import Workers, active_workers, cores, in_order, spread
+from condcs._core.settings import cores
+from condcs._parallel.spreading import Workers, active_workers, in_order, spread
 from condcs.explore._agents import METHODS, Method, make_agent
 from condcs.explore._environments import make_environment
 from condcs.explore._spaces import NAMES, EnvironmentName
