@@ -319,6 +319,13 @@ def test_dates_as_the_index_of_a_frame_tell_the_time(tmp_path):
     assert np.array_equal(np.concatenate(read_series(tmp_path / "a.parquet").X), VALUES)
 
 
+def test_files_with_different_channels_are_named(tmp_path):
+    for name, channels in (("a", 2), ("b", 2), ("c", 3)):
+        np.save(tmp_path / f"{name}.npy", np.zeros((channels, 9)))
+    with pytest.raises(ShapeError, match=r"got 2 in a\.npy and 3 in c\.npy"):
+        read_series(tmp_path)
+
+
 def test_times_that_a_series_has_twice_are_counted(tmp_path):
     rows = [[f"s{i}", t, VALUES[i, t]] for i in range(6) for t in range(20)]
     (tmp_path / "a.csv").write_text(table_text([["id", "time", "value"], *rows, *rows[:2]]))

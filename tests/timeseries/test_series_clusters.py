@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from condcs._core.errors import ParameterError, ShapeError
+from condcs._core.errors import DataError, ParameterError, ShapeError
 from condcs.timeseries import _series_clusters, ccs_pairwise_distance, cluster, normalized_mutual_information
 from condcs.timeseries._collection import check_collection, windowed
 from condcs.timeseries._distance_matrix import IN_MEMORY, distance_matrix, make_job
@@ -223,3 +223,11 @@ def test_position_is_tried_unless_all_else_is_given():
     collection = check_collection("X", waves(), "nct")
     assert {s.position for s in _grid(collection, "auto", 1.0, "raw")} == {False, True}
     assert {s.position for s in _grid(collection, 2, 1.0, "raw")} == {False}
+
+
+def test_series_at_rest_at_different_levels_were_an_error_about_distances():
+    """Standardised each by itself they are all the same: that scaling is left out."""
+    X = np.repeat(np.arange(3.0), 4)[:, None] * np.ones(30)
+    assert cluster(X, 3).labels.tolist() == np.repeat([0, 1, 2], 4).tolist()
+    with pytest.raises(DataError, match="`X` must hold series that differ"):
+        cluster(np.ones((5, 30)), 2)

@@ -186,10 +186,15 @@ def read_series(path: Path, options: SeriesOptions | None = None) -> SeriesFile:
         raise DataError(f"`--layout` must be {', '.join(fitting)} for {what}, got {options.layout!r}. Leave it out.")
     found = _from_folder(path, options) if path.is_dir() else _from_file(path, options)
     X = found.X
-    for i, series in enumerate(X):
+    names = found.names or tuple(f"number {i + 1}" for i in range(len(X)))
+    for name, series in zip(names, X, strict=True):
         if series.ndim != 2 or 0 in series.shape or np.isnan(series).all():
-            name = found.names[i] if found.names else f"number {i + 1}"
             raise ShapeError(f"{path} must hold values of every series, got none of series {name}. Leave it out.")
+        if len(series) != len(X[0]):
+            raise ShapeError(
+                f"{path} must have the same channels in every series, got {len(X[0])} in {names[0]} and {len(series)} "
+                f"in {name}. Leave out what is not common to all, or pass --layout ntc for arrays (times, channels)."
+            )
     if len(X) < 3:
         remedy = "Name the array X" if path.suffix.lower() == ".npz" else "If they lie otherwise, see --layout"
         raise ShapeError(

@@ -20,7 +20,7 @@ import numpy as np
 
 from condcs._core.arrays import ByValue, FloatArray, IntArray, LabelArray
 from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
-from condcs._core.errors import BandwidthWarning, ShapeError, public
+from condcs._core.errors import BandwidthWarning, DataError, ShapeError, public
 from condcs._core.settings import one_blas_thread
 from condcs.timeseries._clustering import (
     Method,
@@ -275,12 +275,12 @@ def cluster(
         # Of many settings some meet series at rest; their bandwidths fall back on a percentile.
         warnings.simplefilter("ignore", BandwidthWarning)
         if len(grid) == 1 and k != "auto":
-            (D,) = _matrices(collection, grid, n_jobs)
-            return _result([D], grid, (), k, method, seed, {})
+            known = _telling(grid, _matrices(collection, grid, n_jobs))
+            return _result([*known.values()], grid, (), k, method, seed, {})
         drawn = np.sort(generator.permutation(n)[:MOST_DRAWN])
         # Of more series, the distances of the drawn ones and then those of the votes take less time than all.
         whole = n <= 2 * MOST_DRAWN
-        known = dict(zip(grid, _matrices(collection if whole else collection.chosen(drawn), grid, n_jobs), strict=True))
+        known = _telling(grid, _matrices(collection if whole else collection.chosen(drawn), grid, n_jobs))
         seen = {setting: D[np.ix_(drawn, drawn)] if whole else D for setting, D in known.items()}
         trials = {number: _trials(seen, number, seed) for number in _numbers(k, len(drawn))}
         k_marks = {number: float(np.mean([t.mark for t in tried[:VOTES]])) for number, tried in trials.items()}
@@ -290,6 +290,14 @@ def cluster(
         matrices = [known[vote] for vote in votes] if whole else _matrices(collection, votes, n_jobs)
     number, k_marks = (best, k_marks) if k == "auto" else (int(k), {})
     return _result(matrices, votes, trials[best], number, method, seed, k_marks)
+
+
+def _telling(settings: Sequence[Setting], matrices: Sequence[FloatArray]) -> dict[Setting, FloatArray]:
+    """Return the settings under which series differ: those at rest, at several levels, do so in one scaling only."""
+    found = {setting: D for setting, D in zip(settings, matrices, strict=True) if D.max() > 0}
+    if not found:
+        raise DataError("`X` must hold series that differ, got series that all behave the same. Check the values.")
+    return found
 
 
 def _numbers(k: int | Auto, n: int) -> Sequence[int]:
