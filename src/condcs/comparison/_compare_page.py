@@ -228,8 +228,8 @@ def _evidence(page: Page, found: Comparison) -> None:
             {
                 "check of balance": f"p = {show_p(found.relation.diagnostics['balance_pvalue'])} (small if the "
                 "estimated probability of the table given the inputs does not explain how the inputs differ)",
-                "effective rows": f"{found.relation.diagnostics['effective_rows']:,.0f} (as many rows of tables that "
-                "overlap fully would tell as much)",
+                "effective rows": f"{found.relation.diagnostics['effective_rows']:,.0f} (the number of rows with the "
+                "same information if the tables overlapped fully)",
             }
         )
 

@@ -113,8 +113,8 @@ def verdict_words(found: Comparison) -> str:
         rows = len(found.pair.xp) + len(found.pair.xq)
         return (
             f"The two tables have hardly any inputs in common, so that little can be said about {y} for the same "
-            f"inputs: {rows:,} rows tell as much as {found.relation.diagnostics['effective_rows']:.0f} would. There is "
-            f"{nothing}, which does not mean that it did not; {shifted}."
+            f"inputs: {rows:,} rows are as informative as {found.relation.diagnostics['effective_rows']:.0f} would be "
+            f"with full overlap. There is {nothing}, but a change is not ruled out; {shifted}."
         )
     return f"N{nothing[1:]}; {shifted}. {unseen(found)}"
 
