@@ -7,6 +7,7 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import kstest, norm
 
+from condcs._core.compiling import njit
 from condcs._tables.kinds import Column
 from condcs.drift._betting import (
     EPOCHS,
@@ -119,6 +120,12 @@ def test_cells_divide_every_region():
 FIRST = np.array([0, 1, 3])
 
 
+@njit(nogil=True)
+def taken(scores, chances, known, inputs, cells, regions, places, key, numbers, bets, sums, ranked, threshold):
+    """Call `bet`, which only compiled functions can call."""
+    return bet(scores, chances, known, inputs, cells, regions, places, key, numbers, bets, sums, ranked, threshold)
+
+
 def run(scores, cells, *, chance=0.0, inputs=None, known=None):
     """Two families: all rows, and two regions of one cell each."""
     n, s = scores.shape
@@ -129,7 +136,7 @@ def run(scores, cells, *, chance=0.0, inputs=None, known=None):
     known = np.ones(n, bool) if known is None else known
     inputs = np.zeros((n, 2)) if inputs is None else inputs
     places, chances = (FIRST, deviations, limits), np.full((s, 3), chance)
-    bet(scores, chances, known, inputs, cells, cells, places, np.uint64(5), np.arange(n), bets, sums, z, np.inf)
+    taken(scores, chances, known, inputs, cells, cells, places, np.uint64(5), np.arange(n), bets, sums, z, np.inf)
     return z, sums, bets
 
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condcs._core.arrays import FloatArray, IntArray
-from condcs._core.compiling import njit
+from condcs._core.compiling import inner, njit
 from condcs.drift._cells import GATHERING_ROWS
 
 LEVELS = 256
@@ -147,7 +147,7 @@ def count_scores(scores: Any, cells: Any, trees: Any, totals: Any) -> None:
                 _insert(trees[s, cell], to_level(scores[t, s]))
 
 
-@njit(nogil=True)
+@inner()
 def _insert(tree: Any, level: int) -> None:
     """Count a level in a binary indexed tree."""
     i = level + 1
@@ -156,7 +156,7 @@ def _insert(tree: Any, level: int) -> None:
         i += i & -i
 
 
-@njit(nogil=True)
+@inner()
 def _below(tree: Any, level: int) -> float:
     """Return how many levels were counted below this one."""
     total, i = 0, level
@@ -216,13 +216,13 @@ def density(mean: float, deviation: float, place: float, chance: float, total: i
     return belief * after / mixed + (1 - belief) * (1 - after) / (1 - mixed)
 
 
-@njit(nogil=True)
+@inner()
 def share_before(before: int, total: int) -> float:
     """Return the share of the rows of a cell that came before an epoch."""
     return min(before / total, 1.0) if total > 0 else 0.0
 
 
-@njit(nogil=True)
+@inner()
 def _grow(
     sums: Any, bets: Any, height: float, place: float, chance: float, total: int, before: Any, epoch: int
 ) -> None:
@@ -238,16 +238,31 @@ def _grow(
                 sums[e, j] *= density(height * bets[j, 0], bets[j, 1], place, chance, total, fade)
 
 
-@njit(nogil=True)
+@inner()
+def _total(sums: Any, start: int, stop: int) -> float:
+    """Return what was won by the bets of some regions or families."""
+    total = 0.0
+    for r in range(start, stop):
+        for e in range(sums.shape[1]):
+            for j in range(sums.shape[2]):
+                total += sums[r, e, j]
+    return total
+
+
+@inner()
 def _pass_time(sums: Any) -> int:
     """Count a row, and begin an epoch if it is time; return the place of the sums of the present one."""
     if sums.clock[0] >= 2 * sums.clock[1]:
         sums.clock[1] = sums.clock[0]
         sums.clock[2] += 1
         place = sums.clock[2] % EPOCHS
-        sums.before[place] = sums.totals
-        sums.local[:, :, place] = 0
-        sums.patterns[:, :, place] = 0
+        for cell in range(len(sums.totals)):
+            sums.before[place, cell] = sums.totals[cell]
+        for own in (sums.local, sums.patterns):
+            for s in range(own.shape[0]):
+                for r in range(own.shape[1]):
+                    for j in range(own.shape[3]):
+                        own[s, r, place, j] = 0.0
     sums.clock[0] += 1
     return int(sums.clock[2] % EPOCHS)
 
@@ -262,7 +277,7 @@ def uniform(key: Any, row: int, place: int) -> float:
     return (float((state ^ (state >> np.uint64(31))) >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
-@njit(nogil=True)
+@inner()
 def _has_gathered(met: Any, inputs: Any, deviations: Any, limits: Any) -> bool:
     """Add a row to what a cell has met; whether its rows turn out to lie in a small part of it."""
     met[0] += 1
@@ -279,7 +294,7 @@ def _has_gathered(met: Any, inputs: Any, deviations: Any, limits: Any) -> bool:
     return False
 
 
-@njit(nogil=True)
+@inner()
 def bet(
     scores: Any,
     chances: Any,
@@ -315,9 +330,12 @@ def bet(
             if sums.met[cell, 0] < GATHERING_ROWS[-1] and _has_gathered(
                 sums.met[cell], inputs[t], deviations[cell], limits[cell]
             ):
-                sums.trees[:, cell] = 0
+                for s in range(n_scores):
+                    for level in range(LEVELS + 1):
+                        sums.trees[s, cell, level] = 0
                 sums.totals[cell] = 0
-                sums.before[:EPOCHS, cell] = 0
+                for e in range(EPOCHS):
+                    sums.before[e, cell] = 0
         for s in range(n_scores):
             level = to_level(scores[t, s])
             for f in range(cells.shape[1]):
@@ -337,12 +355,12 @@ def bet(
                 if bets.local_weights[kind, f] > 0:
                     own = bets.local if f else bets.overall
                     _grow(sums.local[s, region], own, 1.0, place, chance, total, before, epoch)
-                    won = bets.local_weights[kind, f] * sums.local[s, first_regions[f] : first_regions[f + 1]].sum()
+                    won = bets.local_weights[kind, f] * _total(sums.local[s], first_regions[f], first_regions[f + 1])
                 if bets.pattern_weights[kind, f] > 0:
                     height = bets.heights[region]
                     if height != 0:
                         _grow(sums.patterns[s, f], bets.patterns, height, place, chance, total, before, epoch)
-                    won += bets.pattern_weights[kind, f] * sums.patterns[s, f].sum()
+                    won += bets.pattern_weights[kind, f] * _total(sums.patterns[s], f, f + 1)
                 sums.won[s, f] = won
                 if won >= threshold:
                     alarm = True

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from condcs._core.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from condcs._core.compiling import njit
+from condcs._core.compiling import inner, njit
 from condcs._tables.kinds import Column
 from condcs.drift._reference_regression import stored
 
@@ -147,7 +147,7 @@ class Regions:
         return "all rows"
 
 
-@njit(nogil=True)
+@inner()
 def _part(value: float, edges: Any) -> int:
     place = 0
     while place < len(edges) and edges[place] <= value:

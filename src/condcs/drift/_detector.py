@@ -11,7 +11,7 @@ import numpy as np
 
 from condcs._core.arrays import AnyArray, Array, BoolArray, FloatArray, IntArray
 from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
-from condcs._core.compiling import njit
+from condcs._core.compiling import inner, njit
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, public, warn_caller
 from condcs._core.files import State, Stateful
 from condcs.drift._alarm import Alarm, KeptRows, describe_alarm
@@ -435,19 +435,35 @@ def _watch_rows(
     sizes, arrays, regions_of, tree, places, bets, chances, key = fixed
     inputs = design_rows(x, sizes)
     scores, before = score_rows(inputs, y, history, key, numbers, arrays)
-    known, regions = known_rows(inputs, arrays), locate_regions(x, regions_of)
+    known = known_rows(inputs, arrays.units, arrays.fitted, arrays.farthest)
+    regions = locate_regions(x, regions_of)
     cells = locate_cells(inputs, regions, tree)
-    ranked = np.empty((len(x), *sums.won.shape))
+    n_scores, families = sums.won.shape
+    ranked = np.empty((len(x), n_scores, families))
     rows = bet(scores, chances, known, inputs, cells, regions, places, key, numbers, bets, sums, ranked, threshold)
     watched = 0
     for t in range(rows):
         if known[t]:
             place = (count + watched) % KEPT_ROWS
-            kept.numbers[place], kept.x[place], kept.y[place] = numbers[t], x[t], y[t]
-            kept.ranked[place] = ranked[t]
+            kept.numbers[place] = numbers[t]
+            _copy(x[t], kept.x[place])
+            _copy(y[t], kept.y[place])
+            for s in range(n_scores):
+                _copy(ranked[t, s], kept.ranked[place, s])
             watched += 1
+    alarm = False
+    for s in range(n_scores):
+        for f in range(families):
+            alarm |= sums.won[s, f] >= threshold
     score = scores[rows - 1, 0] if known[rows - 1] else np.nan
-    return rows, watched, sums.won.max() >= threshold, score, before[rows : rows + len(history)].copy()
+    return rows, watched, alarm, score, before[rows : rows + len(history)].copy()
+
+
+@inner()
+def _copy(values: Any, into: Any) -> None:
+    # Compiling the assignment of a row of an array takes seconds, most of them for the words of an error.
+    for i in range(len(values)):
+        into[i] = values[i]
 
 
 def _check_same_length(first: str, x: FloatArray, second: str, y: FloatArray) -> None:

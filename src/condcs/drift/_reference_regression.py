@@ -71,7 +71,10 @@ def function_rows(x: Any, regression: Any) -> Any:
     """Return the functions (n, p) at the rows of x: the columns, Gaussians along them, and around landmarks."""
     n, d = x.shape
     knots, landmarks = regression.knots, regression.landmarks
-    found = np.empty((n, d + knots.shape[1] * np.sum(regression.widths > 0) + len(landmarks)))
+    curved = 0
+    for c in range(d):
+        curved += regression.widths[c] > 0
+    found = np.empty((n, d + knots.shape[1] * curved + len(landmarks)))
     for t in range(n):
         for c in range(d):
             unit = (x[t, c] - regression.centre[c]) / regression.scale[c]
@@ -103,7 +106,8 @@ def predict_rows(x: Any, regression: Any) -> Any:
         return found
     functions = function_rows(x, regression)
     for t in range(len(x)):
-        found[t] = regression.offset
+        for target in range(found.shape[1]):
+            found[t, target] = regression.offset[target]
         for place in range(len(regression.means)):
             value = functions[t, place] - regression.means[place]
             for target in range(found.shape[1]):

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from condcs._core.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from condcs._core.compiling import njit
+from condcs._core.compiling import inner, njit
 from condcs._tables.kinds import Column
 from condcs.drift._betting import normal_score, uniform
 from condcs.drift._dependence import FARTHEST, find_dependence
@@ -91,8 +91,10 @@ class ScoreModel:
         """
         arrays = self.arrays
         expected = arrays.means.predict(inputs) / arrays.typical
-        spreads = np.log(_spread_rows(inputs, arrays.spreads, arrays.typical) / arrays.typical)
-        return np.hstack([expected, spreads, _INPUTS_COUNT * inputs / arrays.units])
+        spreads = np.clip(
+            arrays.spreads.predict(inputs), arrays.typical / _SPREAD_RANGE, arrays.typical * _SPREAD_RANGE
+        )
+        return np.hstack([expected, np.log(spreads / arrays.typical), _INPUTS_COUNT * inputs / arrays.units])
 
     def state(self) -> dict[str, AnyArray]:
         """Return the arrays."""
@@ -139,20 +141,14 @@ def aims_of(y: Any, targets: Any) -> Any:
 
 
 @njit(nogil=True)
-def _spread_rows(inputs: Any, spreads: Any, typical: Any) -> Any:
-    found = predict_rows(inputs, spreads)
-    return np.minimum(np.maximum(found, typical / _SPREAD_RANGE), typical * _SPREAD_RANGE)
-
-
-@njit(nogil=True)
-def _scale_rows(inputs: Any, aims: Any, expected: Any, arrays: Any) -> Any:
+def _scale_rows(aims: Any, expected: Any, spreads: Any, typical: Any, targets: Any) -> Any:
     """Return residuals in units of their spread at x, and probabilities of labels (0 for numbers)."""
-    spread = _spread_rows(inputs, arrays.spreads, arrays.typical)
     residuals, chances = np.empty_like(aims), np.zeros_like(aims)
     for t in range(aims.shape[0]):
         for k in range(aims.shape[1]):
-            if arrays.targets[k, 1] < 0:
-                residuals[t, k] = (aims[t, k] - expected[t, k]) / spread[t, k]
+            if targets[k, 1] < 0:
+                spread = min(max(spreads[t, k], typical[k] / _SPREAD_RANGE), typical[k] * _SPREAD_RANGE)
+                residuals[t, k] = (aims[t, k] - expected[t, k]) / spread
             else:
                 chance = min(max(expected[t, k], _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY)
                 chances[t, k] = chance
@@ -165,27 +161,30 @@ def _predict(residuals: Any, coefficients: Any, history: Any) -> Any:
     """Return what the rows before each row predict of it, and all rows; outliers count as at most six units."""
     order, (n, targets) = len(coefficients), residuals.shape
     before = np.empty((order + n, targets))
-    before[:order] = history
-    before[order:] = np.minimum(np.maximum(residuals, -FARTHEST), FARTHEST)
     predicted = np.zeros((n, targets))
-    for t in range(n):
-        for lag in range(1, order + 1):
-            predicted[t] += coefficients[lag - 1] * before[order + t - lag]
+    for k in range(targets):
+        for t in range(order):
+            before[t, k] = history[t, k]
+        for t in range(n):
+            before[order + t, k] = min(max(residuals[t, k], -FARTHEST), FARTHEST)
+            for lag in range(1, order + 1):
+                predicted[t, k] += coefficients[lag - 1, k] * before[order + t - lag, k]
     return predicted, before
 
 
 @njit(nogil=True)
-def known_rows(inputs: Any, arrays: Any) -> Any:
+def known_rows(inputs: Any, units: Any, fitted: Any, farthest: Any) -> Any:
     """Whether the reference has at least three rows near each of the design; elsewhere p(y|x) is unknown."""
-    limit = arrays.farthest[()] ** 2
-    found = np.zeros(len(inputs), np.bool_)
+    limit = farthest[()] ** 2
+    found, row = np.zeros(len(inputs), np.bool_), np.empty(inputs.shape[1])
     for t in range(len(inputs)):
-        row = inputs[t] / arrays.units
+        for c in range(len(row)):
+            row[c] = inputs[t, c] / units[c]
         near = 0
-        for m in range(len(arrays.fitted)):
+        for m in range(len(fitted)):
             square = 0.0
             for c in range(len(row)):
-                square += (row[c] - arrays.fitted[m, c]) ** 2
+                square += (row[c] - fitted[m, c]) ** 2
             if square <= limit:
                 near += 1
                 if near == _NEIGHBOURS:
@@ -195,19 +194,28 @@ def known_rows(inputs: Any, arrays: Any) -> Any:
 
 
 @njit(nogil=True)
-def _innovate(residuals: Any, predicted: Any, chances: Any, links: Any, key: Any, numbers: Any, arrays: Any) -> Any:
+def _innovate(
+    residuals: Any,
+    predicted: Any,
+    chances: Any,
+    links: Any,
+    key: Any,
+    numbers: Any,
+    targets: Any,
+    pairs: Any,
+    innovation: Any,
+) -> Any:
     """Return scores (innovations of numbers, normal scores of the randomised ranks of labels, and products).
 
     And for scores of labels the probabilities that x leads to expect; 0 for others.
     """
-    n, targets = residuals.shape
-    pairs = arrays.pairs
-    scores = np.empty((n, targets + len(pairs)))
+    n, count = residuals.shape
+    scores = np.empty((n, count + len(pairs)))
     expected = np.zeros_like(scores)
     for t in range(n):
-        for k in range(targets):
-            if arrays.targets[k, 1] < 0:
-                scores[t, k] = (residuals[t, k] - predicted[t, k]) / arrays.innovation[k]
+        for k in range(count):
+            if targets[k, 1] < 0:
+                scores[t, k] = (residuals[t, k] - predicted[t, k]) / innovation[k]
                 continue
             before = chances[t, k]
             chance = before + math.sqrt(before * (1 - before)) * predicted[t, k]
@@ -217,34 +225,39 @@ def _innovate(residuals: Any, predicted: Any, chances: Any, links: Any, key: Any
             scores[t, k], expected[t, k] = normal_score(min(max(rank, 1e-12), 1 - 1e-12)), before
         for q in range(len(pairs)):
             a, b = pairs[q]
-            if arrays.targets[a, 0] == arrays.targets[b, 0]:
+            if targets[a, 0] == targets[b, 0]:
                 best = a + np.argmax(expected[t, a : b + 1])
                 # Of two labels, the other one may be the likelier.
                 sign, chance = 1.0, expected[t, best]
                 if a == b and chance < 0.5:
                     sign, chance = -1.0, 1 - chance
-                scores[t, targets + q], expected[t, targets + q] = sign * scores[t, best], chance
+                scores[t, count + q], expected[t, count + q] = sign * scores[t, best], chance
             else:
                 link = min(max(links[t, q], -_STRONGEST_LINK), _STRONGEST_LINK)
                 own = (scores[t, b] - link * scores[t, a]) / math.sqrt(1 - link * link)
-                scores[t, targets + q] = scores[t, a] * own
+                scores[t, count + q] = scores[t, a] * own
     return scores, expected
 
 
-@njit(nogil=True)
+@inner()
 def score_rows(inputs: Any, y: Any, history: Any, key: Any, numbers: Any, arrays: Any) -> Any:
     """Return scores of rows in the order of time, and what later ones depend on, from the history on."""
     aims = aims_of(y, arrays.targets)
-    residuals, chances = _scale_rows(inputs, aims, predict_rows(inputs, arrays.means), arrays)
+    expected, spreads = predict_rows(inputs, arrays.means), predict_rows(inputs, arrays.spreads)
+    residuals, chances = _scale_rows(aims, expected, spreads, arrays.typical, arrays.targets)
     predicted, before = _predict(residuals, arrays.autoregression, history)
-    links = predict_rows(inputs, arrays.links)
-    return _innovate(residuals, predicted, chances, links, key, numbers, arrays)[0], before
+    links, innovation = predict_rows(inputs, arrays.links), arrays.innovation
+    scores, _ = _innovate(residuals, predicted, chances, links, key, numbers, arrays.targets, arrays.pairs, innovation)
+    return scores, before
 
 
 @njit(nogil=True)
 def design_rows(x: Any, sizes: Any) -> Any:
     """Return the columns of numbers, and an indicator for every label of the others, which have so many."""
-    found = np.zeros((len(x), np.sum(np.maximum(sizes, 1))))
+    width = 0
+    for size in sizes:
+        width += max(size, 1)
+    found = np.zeros((len(x), width))
     place = 0
     for c in range(len(sizes)):
         for t in range(len(x)):
@@ -304,7 +317,7 @@ def fit_scores(
     expected = means.predict(X)
     # Of fitted rows what a fit without them would leave.
     expected[fitted] = aims[fitted] - left
-    residuals, chances = _scale_rows(X, aims, expected, arrays)
+    residuals, chances = _scale_rows(aims, expected, spreads.predict(X), typical, targets)
     numbers = targets[:, 1] < 0
     # It is a little larger, which is no dependence of rows.
     inner, outer = _spread(residuals[fitted]), _spread(residuals[~fitted])
@@ -317,12 +330,12 @@ def fit_scores(
         autoregression=coefficients, innovation=np.where(numbers & (typical_left > 0), typical_left, 1.0)
     )
     links = np.zeros((n, len(pairs)))
-    given = (key, np.arange(n))
-    scores, expected = _innovate(residuals, predicted, chances, links, *given, arrays)
+    given = key, np.arange(n), targets, pairs, arrays.innovation
+    scores, expected = _innovate(residuals, predicted, chances, links, *given)
     if len(pairs):
         arrays = arrays._replace(links=_fit_links(fitter, scores[fitted], pairs))
-        scores, expected = _innovate(residuals, predicted, chances, arrays.links.predict(X), *given, arrays)
-    others = ~fitted & known_rows(X, arrays)
+        scores, expected = _innovate(residuals, predicted, chances, arrays.links.predict(X), *given)
+    others = ~fitted & known_rows(X, units, rows, arrays.farthest)
     return ScoreModel(inputs, responses, arrays, notes, promises), others, scores[others], expected[others]
 
 
