@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,9 +61,7 @@ class Reference:
 
     x: tuple[Column, ...]
     y: tuple[Column, ...]
-    # Values by name of the column: numbers, and labels as text.
-    table_x: dict[str, Any]
-    table_y: dict[str, Any]
+    table: dict[str, Any]  # values by name of the column: numbers, and labels as text
     # Plain JSON values: columns and kinds, run length, what follows an alarm, seed, and a hash of the rows.
     about: dict[str, Any]
 
@@ -97,15 +95,14 @@ class Watcher:
         if gap is not None:
             self.gaps += 1
             raise Gap(f"it has a missing value in {gap!r}. With --drop-missing such rows are dropped silently.")
-        split = len(self.x)
+        columns = (*self.x, *self.y)
         try:
-            x, y = _values(self.x, [row[:split]], title), _values(self.y, [row[split:]], title)
+            values = {name: own[0] for name, own in _values(columns, [row], title).items()}
         except DataError:
             self.bad += 1
             raise
-        values = {name: own[0] for name, own in (*x.items(), *y.items())}
-        self.detector.update(*({c.name: values[c.name] for c in columns} for columns in (self.x, self.y)))
-        for column in (*self.x, *self.y):
+        self.detector.update(_part(self.x, values), _part(self.y, values))
+        for column in columns:
             if column.is_category and values[column.name] not in column.labels:
                 raise DataError(
                     f"{column.name!r} is {values[column.name]!r}, a label that the reference does not have."
@@ -224,15 +221,11 @@ def read_reference(path: str, options: ReadOptions, *, run_length: float, after_
         title = table.title
     columns = tell_columns([*x, *y], [(table, sample)], options, responses=set(y))
     inputs, responses = tuple(columns[: len(x)]), tuple(columns[len(x) :])
-    tables = [
-        _values(inputs, [row[: len(x)] for row in sample.rows], title),
-        _values(responses, [row[len(x) :] for row in sample.rows], title),
-    ]
+    values = _values(columns, sample.rows, title)
     digest = hashlib.sha256()
     for column in columns:
-        digest.update(json.dumps([column.name, column.kind, list(column.labels), column.decimal]).encode())
-    for part in tables:
-        digest.update(json.dumps({name: list(values) for name, values in part.items()}).encode())
+        content = [column.name, column.kind, list(column.labels), column.decimal, values[column.name]]
+        digest.update(json.dumps(content).encode())
     about = {
         "x": ", ".join(f"{c.name} ({c.kind})" for c in inputs),
         "y": ", ".join(f"{c.name} ({c.kind})" for c in responses),
@@ -244,14 +237,14 @@ def read_reference(path: str, options: ReadOptions, *, run_length: float, after_
         "title": title,
         "hash": digest.hexdigest()[:16],
     }
-    return Reference(inputs, responses, tables[0], tables[1], about)
+    return Reference(inputs, responses, values, about)
 
 
 def new_watcher(reference: Reference) -> Watcher:
     """Make a detector on the reference."""
     detector = ConditionalDriftDetector(
-        reference.table_x,
-        reference.table_y,
+        _part(reference.x, reference.table),
+        _part(reference.y, reference.table),
         expected_run_length=reference.about["run_length"],
         after_alarm=reference.about["after_alarm"],
         category=[column.name for column in (*reference.x, *reference.y) if column.is_category],
@@ -260,7 +253,11 @@ def new_watcher(reference: Reference) -> Watcher:
     return Watcher(detector, reference)
 
 
-def _values(columns: tuple[Column, ...], rows: list[Any], title: str) -> dict[str, Any]:
+def _part(columns: Sequence[Column], values: dict[str, Any]) -> dict[str, Any]:
+    return {column.name: values[column.name] for column in columns}
+
+
+def _values(columns: Sequence[Column], rows: Sequence[Row], title: str) -> dict[str, Any]:
     """Return the columns of some rows of cells: numbers, days since 1970, and labels as text."""
     cells = zip(*rows, strict=True)
     return {

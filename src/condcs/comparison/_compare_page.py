@@ -21,11 +21,11 @@ from condcs.comparison._wording import (
     Lines,
     account_words,
     answers,
+    as_date,
     column_words,
     effects,
     loss_parts,
     overall,
-    show,
     unseen,
     where,
 )
@@ -199,7 +199,7 @@ def _how(column: Column, summaries: Sequence[tuple[str, float, float]]) -> str:
     # Two digits of how far it scatters.
     words = [" → ".join(alike(*values, length=max(spreads))) for values in (means, spreads)]
     if column.kind == "date":
-        words = [" → ".join(show(column, value) for value in means), f"{words[1]} days"]
+        words = [" → ".join(map(as_date, means)), f"{words[1]} days"]
     return f"mean {words[0]}; spread {words[1]}"
 
 
@@ -402,7 +402,7 @@ def _witness_over_numbers(axes: Any, witness: Witness, column: Column, place: in
     if column.kind == "date":
         left, right = axes.get_xlim()
         ticks = np.linspace(left, right, 7)[1::2]
-        axes.set_xticks(ticks, [show(column, t) for t in ticks], fontsize=8)
+        axes.set_xticks(ticks, [*map(as_date, ticks)], fontsize=8)
     elif column.cycle is not None:
         axes.set_xticks(*column.cycle.ticks(), fontsize=8)
     elif (x == np.round(x)).all():

@@ -39,7 +39,7 @@ from condcs._kernels.bandwidths import median_widths
 from condcs._kernels.log_kernels import Kernel, KernelName
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
-from condcs.comparison._wording import show
+from condcs.comparison._wording import as_date
 
 Tell = Callable[[str], None]
 Features = list[FloatArray]
@@ -489,4 +489,4 @@ def _writer(column: Column, values: FloatArray) -> Callable[[float, float], str]
         cycle = column.cycle
         return lambda low, high: f"{column.source} {cycle.words(low, high)}"
     is_date = column.kind == "date"
-    return interval_words(column.name, partial(show, column) if is_date else decimals(deviation(values)), "≤")
+    return interval_words(column.name, as_date if is_date else decimals(deviation(values)), "≤")

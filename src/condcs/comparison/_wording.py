@@ -45,16 +45,9 @@ def column_words(columns: tuple[Column, ...], most: int = 8) -> str:
     return listed(describe_columns(columns), most)
 
 
-def show(column: Column, value: float) -> str:
-    """Write a number, or a date for what it is."""
-    if column.kind == "date":
-        return str(np.datetime64("1970-01-01") + np.timedelta64(int(np.floor(value)), "D"))
-    return show_number(value)
-
-
-def show_number(value: float, digits: int = 4) -> str:
-    """Write a number with so many digits, or whole from a thousand on."""
-    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.{digits}g}"
+def as_date(days: float) -> str:
+    """Write days since 1970 as a date."""
+    return str(np.datetime64("1970-01-01") + np.timedelta64(int(np.floor(days)), "D"))
 
 
 @dataclass(frozen=True)
@@ -239,7 +232,8 @@ def _amount(column: Column, value: float) -> str:
     """Write a difference by itself: shares in percentage points, dates in days."""
     if column.is_category and value < 0.995:
         return f"{100 * value:.2g}{_unit(column)}"
-    return show_number(_in_units(column, value), 3) + _unit(column)
+    value = _in_units(column, value)
+    return (f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.3g}") + _unit(column)
 
 
 def _amounts(column: Column, *values: float, signed: bool = False) -> list[str]:
@@ -318,10 +312,17 @@ def responses(found: Comparison) -> tuple[str, ...]:
 
 def overall(found: Comparison) -> list[tuple[str, str, str]]:
     """Say what each response does over all rows, whatever their inputs: words, before, now."""
-    return [
-        (words, *(f"{100 * value:.3g}%" if column.is_category else show(column, value) for value in values))  # type: ignore[misc]
-        for column, (words, *values) in zip(found.pair.y, found.response, strict=True)
-    ]
+    rows = []
+    for column, (words, *values) in zip(found.pair.y, found.response, strict=True):
+        if column.is_category:
+            before, now = (f"{100 * value:.3g}%" for value in values)
+        elif column.kind == "date":
+            before, now = map(as_date, values)
+        else:
+            # Four digits of the larger one, and no fewer than whole numbers have.
+            before, now = alike(*values, length=min(max(map(abs, values)) / 100, 10.0))
+        rows.append((words, before, now))
+    return rows
 
 
 def where(found: Comparison) -> Lines:
