@@ -125,7 +125,8 @@ def check_weights(parts: Parts, sizes: tuple[int, ...], backend: Backend, dtype:
     columns = []
     for (name, value), size in zip(parts, sizes, strict=True):
         if value is None:
-            value = np.ones(size) if backend.name == "numpy" else backend.from_numpy(np.ones(size), _first(parts))
+            given = next(weights for _, weights in parts if weights is not None)
+            value = np.ones(size) if backend.name == "numpy" else backend.from_numpy(np.ones(size), given)
         table = _as_table(name, value, backend)
         if table.shape != (size, 1):
             raise ShapeError(
@@ -248,10 +249,6 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None, beca
 def _title(parts: Parts) -> str:
     names = list(dict.fromkeys(f"`{name}`" for name, _ in parts))
     return " and ".join(names) if len(names) < 4 else f"{names[0]} ... {names[-1]}"
-
-
-def _first(parts: Parts) -> Any:
-    return next(value for _, value in parts if value is not None)
 
 
 def _as_table(name: str, value: Any, backend: Backend) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc, chdtri, kolmogorov
 
-from condcs._core.arrays import Array, BoolArray, ByValue, FloatArray, IntArray
+from condcs._core.arrays import Array, BoolArray, ByValue, FloatArray
 from condcs._core.checks import (
     Parts,
     Variable,
@@ -451,12 +451,11 @@ def input_changes(
 ) -> tuple[InputChange, ...]:
     """Describe every input, given the regions that were found."""
     involved = involvements(ground, found)
-    parts = [np.flatnonzero(ground.labels == group) for group in (0, 1)]
-    columns = [_Column(ground.x[:, c], parts, ground, known) for c, known in enumerate(labels)]
-    adjusted = holm([column.pvalue for column in columns])
+    described = [_described(ground, column, known) for column, known in enumerate(labels)]
+    adjusted = holm([pvalue for pvalue, *_ in described])
     return tuple(
-        InputChange(name, float(share), p, column.summaries, column.bins, *column.shares)
-        for name, share, p, column in zip(names, involved, adjusted, columns, strict=True)
+        InputChange(name, float(share), pvalue, *others)
+        for name, share, pvalue, (_, *others) in zip(names, involved, adjusted, described, strict=True)
     )
 
 
@@ -489,62 +488,46 @@ def deviation(values: FloatArray) -> float:
     return float(np.std(values / top)) * top
 
 
-class _Column:
-    """One input in both samples, with the weights of the rows."""
-
-    def __init__(
-        self, values: FloatArray, parts: Sequence[IntArray], ground: Ground, labels: Mapping[float, str] | None
-    ) -> None:
-        self.parts = [values[rows] for rows in parts]
-        self.weights = [ground.weights[rows] / ground.weights[rows].sum() for rows in parts]
-        units = ground.propensity.units
+def _described(ground: Ground, column: int, labels: Mapping[float, str] | None) -> tuple[Any, ...]:
+    """Return the p-value of an input by itself, and its summaries, bins and shares, as in `InputChange`."""
+    parts, sizes, units = [], [], ground.propensity.units
+    for group in (0, 1):
+        rows = np.flatnonzero(ground.labels == group)
+        weights = ground.weights[rows] / ground.weights[rows].sum()
+        parts.append((ground.x[rows, column], weights))
         # Rows of a cluster may all say the same.
-        self.sizes = [
-            1 / float((w**2).sum()) if units is None else float(len(np.unique(units[rows])))
-            for w, rows in zip(self.weights, parts, strict=True)
-        ]
-        self.effective = self.sizes[0] * self.sizes[1] / sum(self.sizes)
-        if labels is None:
-            self._numbers()
-        else:
-            self._labels(labels)
+        sizes.append(1 / float((weights**2).sum()) if units is None else float(len(np.unique(units[rows]))))
+    return _described_numbers(parts, sizes) if labels is None else _described_labels(parts, sizes, labels)
 
-    def _numbers(self) -> None:
-        pooled = np.concatenate(self.parts)
-        values = np.sort(pooled)
-        below = []
-        for own, weights in zip(self.parts, self.weights, strict=True):
-            order = np.argsort(own, kind="stable")
-            sums = np.concatenate([[0.0], np.cumsum(weights[order])])
-            below.append(sums[np.searchsorted(own[order], values, side="right")])
-        self.pvalue = _kolmogorov(float(np.abs(below[0] - below[1]).max()), self.effective)
-        moments = [_moments(own, weights) for own, weights in zip(self.parts, self.weights, strict=True)]
-        self.summaries: tuple[tuple[str, float, float], ...] = tuple(
-            (name, before, now) for name, before, now in zip(("mean", "spread"), *moments, strict=True)
-        )
-        edges = _edges(pooled)
-        self.bins: tuple[str, ...] | tuple[float, ...] = tuple(float(e) for e in edges)
-        self.shares = tuple(
-            tuple(np.histogram(np.clip(own, edges[0], edges[-1]), edges, weights=weights)[0].tolist())
-            for own, weights in zip(self.parts, self.weights, strict=True)
-        )
 
-    def _labels(self, labels: Mapping[float, str]) -> None:
-        codes = np.unique(np.concatenate(self.parts))
-        shares = np.array(
-            [
-                np.bincount(np.searchsorted(codes, own), weights, len(codes))
-                for own, weights in zip(self.parts, self.weights, strict=True)
-            ]
-        )
-        self.pvalue = _chi_squared(shares * np.array(self.sizes)[:, None])
-        most = np.argsort(-np.abs(shares[1] - shares[0]), kind="stable")
-        self.summaries = tuple(
-            (f"share of {labels[float(codes[k])]}", float(shares[0, k]), float(shares[1, k])) for k in most[:3]
-        )
-        shown = np.sort(np.argsort(-shares.sum(axis=0), kind="stable")[:_MOST_LABELS])
-        self.bins = tuple(labels[float(codes[k])] for k in shown)
-        self.shares = tuple(tuple(row[shown].tolist()) for row in shares)
+def _described_numbers(parts: Sequence[tuple[FloatArray, FloatArray]], sizes: Sequence[float]) -> tuple[Any, ...]:
+    pooled = np.sort(np.concatenate([values for values, _ in parts]))
+    below = []
+    for values, weights in parts:
+        order = np.argsort(values, kind="stable")
+        sums = np.concatenate([[0.0], np.cumsum(weights[order])])
+        below.append(sums[np.searchsorted(values[order], pooled, side="right")])
+    effective = sizes[0] * sizes[1] / sum(sizes)
+    pvalue = _kolmogorov(float(np.abs(below[0] - below[1]).max()), effective)
+    summaries = tuple(zip(("mean", "spread"), *(_moments(*part) for part in parts), strict=True))
+    edges = _edges(pooled)
+    counts = [
+        np.histogram(np.clip(values, edges[0], edges[-1]), edges, weights=weights)[0] for values, weights in parts
+    ]
+    return pvalue, summaries, tuple(edges.tolist()), *(tuple(own.tolist()) for own in counts)
+
+
+def _described_labels(
+    parts: Sequence[tuple[FloatArray, FloatArray]], sizes: Sequence[float], labels: Mapping[float, str]
+) -> tuple[Any, ...]:
+    codes = np.unique(np.concatenate([values for values, _ in parts]))
+    names = [labels[code] for code in codes.tolist()]
+    shares = np.array([np.bincount(np.searchsorted(codes, values), weights, len(codes)) for values, weights in parts])
+    pvalue = _chi_squared(shares * np.array(sizes)[:, None])
+    most = np.argsort(-np.abs(shares[1] - shares[0]), kind="stable")
+    summaries = tuple((f"share of {names[k]}", float(shares[0, k]), float(shares[1, k])) for k in most[:3])
+    shown = np.sort(np.argsort(-shares.sum(axis=0), kind="stable")[:_MOST_LABELS])
+    return pvalue, summaries, tuple(names[k] for k in shown), *(tuple(own[shown].tolist()) for own in shares)
 
 
 def _moments(values: FloatArray, weights: FloatArray) -> tuple[float, float]:

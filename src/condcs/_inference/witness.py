@@ -249,9 +249,12 @@ class LocalDivergence:
         cost O(r n k), k its numerical rank.
         """
         if self.groups.n > anchors.EXACT_ROWS:
-            values = self._factored_values()
+            factor, rest = _factor(self.kernel_y, self.groups.n)
+            labels = np.repeat(np.arange(2), self.groups.sizes)
+            found = [_redrawn(*self._masses(part), labels, factor, rest) for part in self._parts()]
         else:
-            values = np.concatenate([self._values(self._exponents(part)) for part in self._parts()])
+            found = [self._values(self._exponents(part)) for part in self._parts()]
+        values = np.concatenate(found)
         absent = np.isnan(values)
         if absent.all():
             raise OverlapError(
@@ -265,11 +268,6 @@ class LocalDivergence:
                 OverlapWarning,
             )
         return values
-
-    def _factored_values(self) -> FloatArray:
-        factor, rest = _factor(self.kernel_y, self.groups.n)
-        labels = np.repeat(np.arange(2), self.groups.sizes)
-        return np.concatenate([_redrawn(*self._masses(part), labels, factor, rest) for part in self._parts()])
 
     def _masses(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return the exponents of the weights (n x points), and the weights in units of the largest of each point."""
@@ -320,46 +318,32 @@ class LocalDivergence:
     def _values(self, exponents: FloatArray) -> FloatArray:
         logs = [_log_softmax(exponents[:, s]) for s in self.groups.slices]
         present = np.all([np.isfinite(part.max(axis=1)) for part in logs], axis=0)
-        result = np.full(len(exponents), np.nan)
         logs = [part[present] for part in logs]
         weights = [np.exp(part) for part in logs]
-        own = [np.zeros(len(weights[0])) for _ in range(2)]
-        cross = np.zeros(len(weights[0]))
-        for g, rows, columns, gram in self._panels():
-            here = slice(rows.start - self.groups.slices[g].start, rows.stop - self.groups.slices[g].start)
-            total = own[g] if columns == self.groups.slices[g] else cross
-            other = weights[g] if total is own[g] else weights[1]
-            total += np.einsum("ij,ij->i", other @ gram.T, weights[g][:, here])
-        terms = []
-        for g, h, sums in ((0, 0, own[0]), (1, 1, own[1]), (0, 1, cross)):
-            lost = np.flatnonzero(sums < _SAFE_SUM)
-            with np.errstate(divide="ignore"):
-                term = np.log(sums)
-            for row in lost:
-                term[row] = self._log_form(logs[g][row], logs[h][row], g, h)
-            terms.append(term)
-        result[present] = terms[0] + terms[1] - 2 * terms[2]
+        result = np.full(len(exponents), np.nan)
+        own = self._log_forms(logs, weights, 0, 0) + self._log_forms(logs, weights, 1, 1)
+        result[present] = own - 2 * self._log_forms(logs, weights, 0, 1)
         return result
 
-    def _panels(self) -> Iterator[tuple[int, slice, slice, FloatArray]]:
-        """Blocks of L within the first group, within the second, and between the two."""
-        n, slices = self.groups.n, self.groups.slices
-        step = max(1, MEMORY_FLOATS // (4 * n))
-        for g, h in ((0, 0), (1, 1), (0, 1)):
-            for start in range(slices[g].start, slices[g].stop, step):
-                rows = slice(start, min(start + step, slices[g].stop))
-                yield g, rows, slices[h], np.exp(np.asarray(self.kernel_y.block(rows, slices[h]), np.float64))
-
-    def _log_form(self, left: FloatArray, right: FloatArray, g: int, h: int) -> float:
-        """Log of w_g' L w_h from log weights, for sums that underflow."""
+    def _log_forms(self, logs: list[FloatArray], weights: list[FloatArray], g: int, h: int) -> FloatArray:
+        """Log of w_g' L w_h at every point, from the weights of both groups and their logs (points x rows each)."""
         rows, columns = self.groups.slices[g], self.groups.slices[h]
         step = max(1, MEMORY_FLOATS // (4 * self.groups.n))
-        parts = []
-        for start in range(rows.start, rows.stop, step):
-            some = slice(start, min(start + step, rows.stop))
-            block = np.asarray(self.kernel_y.block(some, columns), np.float64) + right
-            parts.append(logsumexp(NUMPY, block, 1) + left[some.start - rows.start : some.stop - rows.start])
-        return float(logsumexp(NUMPY, np.concatenate(parts), 0))
+        parts = [slice(start, start + step) for start in range(0, rows.stop - rows.start, step)]
+
+        def exponents(part: slice) -> FloatArray:
+            some = slice(rows.start + part.start, min(rows.start + part.stop, rows.stop))
+            return np.asarray(self.kernel_y.block(some, columns), np.float64)
+
+        sums = np.zeros(len(logs[g]))
+        for part in parts:
+            sums += np.einsum("ij,ij->i", weights[h] @ np.exp(exponents(part)).T, weights[g][:, part])
+        with np.errstate(divide="ignore"):
+            found = np.log(sums)
+        for point in np.flatnonzero(sums < _SAFE_SUM):
+            terms = [logsumexp(NUMPY, exponents(part) + logs[h][point], 1) + logs[g][point, part] for part in parts]
+            found[point] = logsumexp(NUMPY, np.concatenate(terms), 0)
+        return found
 
 
 def _log_softmax(exponents: FloatArray) -> FloatArray:

@@ -81,28 +81,12 @@ def empty_window(capacity: int, dim_x: int, widths: FloatArray) -> Window:
 
 @compiled
 def _squared_distances(values: Any, scales: Any, first: int, last: int, slot: int, n: int, out: Any) -> None:
-    """Write minus half the squared distances between the row in `slot` and all rows, over some columns.
-
-    Two columns at a time: half as many visits of `out`.
-    """
-    c = first
-    if (last - first) % 2 == 1:
+    """Write minus half the squared distances between the row in `slot` and all rows, over some columns."""
+    for c in range(first, last):
         column, own, scale = values[c], values[c, slot], scales[c]
         for j in range(n):
             difference = (column[j] - own) * scale
-            out[j] = -0.5 * difference * difference
-        c += 1
-    else:
-        for j in range(n):
-            out[j] = 0.0
-    while c < last:
-        column, own, scale = values[c], values[c, slot], scales[c]
-        second, other, factor = values[c + 1], values[c + 1, slot], scales[c + 1]
-        for j in range(n):
-            difference = (column[j] - own) * scale
-            further = (second[j] - other) * factor
-            out[j] -= 0.5 * (difference * difference + further * further)
-        c += 2
+            out[j] = (out[j] if c > first else 0.0) - 0.5 * difference * difference
 
 
 @compiled
