@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -170,10 +171,11 @@ def normalized_mutual_information(truth: Any, labels: Any) -> float:
     float
         Between 0 (independent) and 1 (equal up to the names of the labels).
     """
-    from sklearn.metrics import normalized_mutual_info_score
-
-    truth, labels = _check_labels(truth, labels)
-    return float(normalized_mutual_info_score(truth, labels, average_method="max"))
+    counts = common_members(*_check_labels(truth, labels))
+    of_truth, of_labels = entropy(counts.sum(axis=1)), entropy(counts.sum(axis=0))
+    most, information = max(of_truth, of_labels), of_truth + of_labels - entropy(counts)
+    # Two labellings of one cluster each are equal; below, rounding errors of labellings that are independent.
+    return float(information / most if information > 1e-12 else most == 0)
 
 
 @public
@@ -190,10 +192,28 @@ def adjusted_rand_index(truth: Any, labels: Any) -> float:
     float
         1 for equal labellings, 0 on average for random ones.
     """
-    from sklearn.metrics import adjusted_rand_score
+    counts = common_members(*_check_labels(truth, labels))
+    together, of_truth, of_labels, everything = (
+        float(np.sum(part * (part - 1)))
+        for part in (counts, counts.sum(axis=1), counts.sum(axis=0), counts.sum(keepdims=True))
+    )
+    if of_truth == of_labels == together:
+        return 1.0
+    by_chance = of_truth * of_labels / everything
+    return (together - by_chance) / ((of_truth + of_labels) / 2 - by_chance)
 
-    truth, labels = _check_labels(truth, labels)
-    return float(adjusted_rand_score(truth, labels))
+
+def common_members(a: AnyArray, b: AnyArray) -> IntArray:
+    """Return how many objects each cluster of one labelling has in common with each of another."""
+    (names_a, of_a), (names_b, of_b) = (np.unique(labels, return_inverse=True) for labels in (a, b))
+    return np.bincount(of_a * len(names_b) + of_b, minlength=len(names_a) * len(names_b)).reshape(len(names_a), -1)
+
+
+def entropy(counts: IntArray) -> float:
+    """Return the entropy of objects that are counted by cluster; the same in whatever order."""
+    from scipy.special import entr
+
+    return math.fsum(entr(counts / counts.sum()).ravel())
 
 
 @public
