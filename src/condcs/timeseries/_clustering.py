@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import AnyArray, ByValue, FloatArray, IntArray, LabelArray, RealArray
+from condcs._core.arrays import ByValue, FloatArray, IntArray, LabelArray, RealArray
 from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.errors import DataError, ParameterError, ShapeError, public
 
@@ -203,10 +203,10 @@ def adjusted_rand_index(truth: Any, labels: Any) -> float:
     return (together - by_chance) / ((of_truth + of_labels) / 2 - by_chance)
 
 
-def common_members(a: AnyArray, b: AnyArray) -> IntArray:
-    """Return how many objects each cluster of one labelling has in common with each of another."""
-    (names_a, of_a), (names_b, of_b) = (np.unique(labels, return_inverse=True) for labels in (a, b))
-    return np.bincount(of_a * len(names_b) + of_b, minlength=len(names_a) * len(names_b)).reshape(len(names_a), -1)
+def common_members(a: IntArray, b: IntArray) -> IntArray:
+    """Return how many objects each cluster of one labelling, numbered from 0, has in common with each of another."""
+    rows, columns = a.max() + 1, b.max() + 1
+    return np.bincount(a * columns + b, minlength=rows * columns).reshape(rows, columns)
 
 
 def entropy(counts: IntArray) -> float:
@@ -519,11 +519,11 @@ def _labels_in_order(labels: LabelArray) -> LabelArray:
     return np.array([firsts[label] for label in labels.tolist()])
 
 
-def _check_labels(truth: Any, labels: Any) -> tuple[AnyArray, AnyArray]:
+def _check_labels(truth: Any, labels: Any) -> tuple[IntArray, IntArray]:
     truth, labels = np.asarray(truth), np.asarray(labels)
     if truth.ndim != 1 or truth.shape != labels.shape or not len(truth):
         raise ShapeError(
             f"`truth` and `labels` must hold one label for each series, got shapes {truth.shape} and {labels.shape}. "
             "Pass two 1-d arrays of one length."
         )
-    return truth, labels
+    return np.unique(truth, return_inverse=True)[1], np.unique(labels, return_inverse=True)[1]
