@@ -81,6 +81,7 @@ def test_columns_can_be_chosen(chain, tmp_path):
         (lambda t: t, ["--time", "t", "--order", "many"], "`--order` must be an integer"),
         (lambda t: t, ["--time", "t", "--null", "none"], "`--null` must be one of"),
         (lambda t: t, ["--columns", "z"], "must name columns"),
+        (lambda t: t, ["--id", "a"], "`--time` must name the column of"),
     ],
 )
 def test_errors_are_plain_messages(chain, tmp_path, change, arguments, words):
@@ -218,7 +219,7 @@ def test_series_of_a_long_table_may_lack_times(short, tmp_path):
     ("arguments", "words"),
     [
         (["--layout", "rows"], "must have more times than series, got 2 times of 120 series"),
-        (["--layout", "long"], "`--id` and `--time` must name columns"),
+        (["--layout", "long"], "`--id` must name the column of"),
         (["--layout", "diagonal"], "`--layout` must be one of"),
         (["--id", "z", "--time", "a"], "`--id` must be a column of"),
     ],

@@ -89,6 +89,17 @@ def test_ari_by_hand():
     assert adjusted_rand_index([0, 0, 1, 1], [0, 0, 1, 2]) == pytest.approx((1 - 2 / 6) / (1.5 - 2 / 6))
 
 
+@pytest.mark.parametrize("kinds", [(1, 1), (1, 3), (2, 2), (4, 7), (40, 40)])
+def test_indices_are_those_of_scikit_learn(rng, kinds):
+    metrics = pytest.importorskip("sklearn.metrics")
+    truth, labels = (rng.integers(most, size=40) for most in kinds)
+    expected = metrics.normalized_mutual_info_score(truth, labels, average_method="max")
+    assert normalized_mutual_information(truth, labels) == pytest.approx(expected, abs=1e-12)
+    assert adjusted_rand_index(truth, labels) == pytest.approx(metrics.adjusted_rand_score(truth, labels), abs=1e-12)
+    # The names of the labels do not matter, to the last digit.
+    assert normalized_mutual_information(labels, -labels.astype(float)) == adjusted_rand_index(labels, -labels) == 1.0
+
+
 def test_silhouette_is_scikit_learns(rng):
     from sklearn.metrics import silhouette_score
 

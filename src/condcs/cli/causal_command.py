@@ -419,9 +419,13 @@ def _from_rows(path: str, options: SeriesOptions) -> SeriesTable:
 def _from_long_table(path: str, options: SeriesOptions) -> SeriesTable:
     """Read a value per row, with the name of its series and its time; absent times of a series are NaN."""
     decimal = options.files.decimal
-    if options.id is None or options.time is None:
-        raise ParameterError("`--id` and `--time` must name columns of a long table, one row per series and time.")
     with open_table(path, options.files) as table:
+        if options.id is None or options.time is None:
+            option, what = ("id", "names of the series") if options.id is None else ("time", "times")
+            raise ParameterError(
+                f"`--{option}` must name the column of {table.title} that holds the {what}: a long table has a row per "
+                f"series and time. It has: {', '.join(table.names[:12])}."
+            )
         own = [*_column(table, "id", options.id), *_column(table, "time", options.time)]
         # pandas stores the row numbers of a sorted table in a column of such a name.
         rest = [name for name in table.names if name not in (options.id, options.time, "__index_level_0__")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -9,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import AnyArray, ByValue, FloatArray, IntArray, LabelArray, RealArray
+from condcs._core.arrays import ByValue, FloatArray, IntArray, LabelArray, RealArray
 from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.errors import DataError, ParameterError, ShapeError, public
 
@@ -170,10 +171,11 @@ def normalized_mutual_information(truth: Any, labels: Any) -> float:
     float
         Between 0 (independent) and 1 (equal up to the names of the labels).
     """
-    from sklearn.metrics import normalized_mutual_info_score
-
-    truth, labels = _check_labels(truth, labels)
-    return float(normalized_mutual_info_score(truth, labels, average_method="max"))
+    counts = common_members(*_check_labels(truth, labels))
+    of_truth, of_labels = entropy(counts.sum(axis=1)), entropy(counts.sum(axis=0))
+    most, information = max(of_truth, of_labels), of_truth + of_labels - entropy(counts)
+    # Two labellings of one cluster each are equal; below, rounding errors of labellings that are independent.
+    return float(information / most if information > 1e-12 else most == 0)
 
 
 @public
@@ -190,10 +192,28 @@ def adjusted_rand_index(truth: Any, labels: Any) -> float:
     float
         1 for equal labellings, 0 on average for random ones.
     """
-    from sklearn.metrics import adjusted_rand_score
+    counts = common_members(*_check_labels(truth, labels))
+    together, of_truth, of_labels, everything = (
+        float(np.sum(part * (part - 1)))
+        for part in (counts, counts.sum(axis=1), counts.sum(axis=0), counts.sum(keepdims=True))
+    )
+    if of_truth == of_labels == together:
+        return 1.0
+    by_chance = of_truth * of_labels / everything
+    return (together - by_chance) / ((of_truth + of_labels) / 2 - by_chance)
 
-    truth, labels = _check_labels(truth, labels)
-    return float(adjusted_rand_score(truth, labels))
+
+def common_members(a: IntArray, b: IntArray) -> IntArray:
+    """Return how many objects each cluster of one labelling, numbered from 0, has in common with each of another."""
+    rows, columns = a.max() + 1, b.max() + 1
+    return np.bincount(a * columns + b, minlength=rows * columns).reshape(rows, columns)
+
+
+def entropy(counts: IntArray) -> float:
+    """Return the entropy of objects that are counted by cluster; the same in whatever order."""
+    from scipy.special import entr
+
+    return math.fsum(entr(counts / counts.sum()).ravel())
 
 
 @public
@@ -499,11 +519,11 @@ def _labels_in_order(labels: LabelArray) -> LabelArray:
     return np.array([firsts[label] for label in labels.tolist()])
 
 
-def _check_labels(truth: Any, labels: Any) -> tuple[AnyArray, AnyArray]:
+def _check_labels(truth: Any, labels: Any) -> tuple[IntArray, IntArray]:
     truth, labels = np.asarray(truth), np.asarray(labels)
     if truth.ndim != 1 or truth.shape != labels.shape or not len(truth):
         raise ShapeError(
             f"`truth` and `labels` must hold one label for each series, got shapes {truth.shape} and {labels.shape}. "
             "Pass two 1-d arrays of one length."
         )
-    return truth, labels
+    return np.unique(truth, return_inverse=True)[1], np.unique(labels, return_inverse=True)[1]

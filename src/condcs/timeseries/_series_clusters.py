@@ -25,6 +25,8 @@ from condcs._core.settings import one_blas_thread
 from condcs.timeseries._clustering import (
     Method,
     check_distances,
+    common_members,
+    entropy,
     fused,
     labels_by_affinity,
     labels_by_medoids,
@@ -413,10 +415,10 @@ def _both(D: FloatArray, k: int, seed: int) -> tuple[LabelArray, LabelArray]:
 
 def _agreement(a: LabelArray, b: LabelArray) -> float:
     """Return the adjusted mutual information (Vinh, Epps and Bailey, 2010): loading scikit-learn takes a second."""
-    counts = np.zeros((a.max() + 1, b.max() + 1))
-    np.add.at(counts, (a, b), 1.0)
-    of_a, of_b, of_both = (_entropy(part) for part in (counts.sum(axis=1), counts.sum(axis=0), counts))
-    by_chance = of_a + of_b - _expected_entropy(counts.sum(axis=1).astype(int), counts.sum(axis=0).astype(int))
+    counts = common_members(a, b)
+    sizes_a, sizes_b = counts.sum(axis=1), counts.sum(axis=0)
+    of_a, of_b, of_both = entropy(sizes_a), entropy(sizes_b), entropy(counts)
+    by_chance = of_a + of_b - _expected_entropy(sizes_a, sizes_b)
     most = (of_a + of_b) / 2 - by_chance
     return float((of_a + of_b - of_both - by_chance) / most) if most > 1e-12 else 1.0
 
@@ -440,14 +442,8 @@ def _expected_entropy(a: IntArray, b: IntArray) -> float:
     return float(np.sum(np.exp(np.where(possible, log_chance, -np.inf)) * entr(common / n)))
 
 
-def _entropy(counts: FloatArray | IntArray) -> float:
-    from scipy.special import entr
-
-    return float(entr(counts / counts.sum()).sum())
-
-
 def _balance(labels: LabelArray, k: int) -> float:
-    return float(_entropy(np.bincount(labels)) / np.log(k))
+    return float(entropy(np.bincount(labels)) / np.log(k))
 
 
 def _result(
