@@ -271,7 +271,6 @@ def explain(
         x.labels,
         (x.sizes[0], x.sizes[1]),
         generator,
-        response=(np.asarray(y.values, np.float64), y.labels),
         weights=None if weights is None else np.asarray(weights, np.float64),
         clusters=checked_clusters(numpy_parts(clusters_p=clusters_p, clusters_q=clusters_q), x.sizes),
         propensity=propensity,

@@ -14,7 +14,6 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from condcs._core.arrays import BoolArray, FloatArray, RealArray
-from condcs._core.settings import one_blas_thread
 
 Box = tuple[tuple[int, float, float], ...]
 """Rows between two values of some columns: column, lower end (outside) and upper end (inside) of each."""
@@ -121,8 +120,7 @@ def _corners(x: RealArray, in_order: RealArray, left: RealArray, bound: float) -
     share = above.mean(axis=0)
     deviations = np.sqrt(share * (1 - share))
     signs = (above - share) / np.where(deviations > 0, deviations, np.inf)
-    with one_blas_thread():
-        rough = np.array([signs.T @ (own[:, None] * signs) for own in left.T]) ** 2 / n
+    rough = np.array([signs.T @ (own[:, None] * signs) for own in left.T]) ** 2 / n
     found = []
     for i, j in combinations(range(d), 2):
         block = rough.reshape(-1, d, places, d, places)[:, i, :, j]

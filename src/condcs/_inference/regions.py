@@ -32,7 +32,6 @@ from condcs._inference.anchors import over_rows
 from condcs._inference.propensities import Propensity, chosen_propensity, independent_draws
 from condcs._inference.results import Estimate, around, in_units, within
 from condcs._inference.smoothing import ClusterMeans, Smoother, largest_size
-from condcs._inference.views import jumping_targets
 
 Kind = Literal["mean", "spread", "shape", "share"]
 
@@ -362,19 +361,13 @@ class Ground:
         sizes: tuple[int, int],
         rng: np.random.Generator,
         *,
-        response: tuple[FloatArray, Sequence[bool]] | None = None,
         weights: FloatArray | None = None,
         clusters: IntArray | None = None,
         propensity: Any = None,
     ) -> Ground:
-        """Fit what is not given; the rows of the first sample come first.
-
-        Of the response (values, and which columns are labels) only the places of its jumps along x are used.
-        """
+        """Fit what is not given; the rows of the first sample come first."""
         labels = np.repeat([0, 1], sizes)
         smoother = Smoother(x, categorical, clusters)
-        known = [] if response is None else [response]
-        smoother.follow_jumps(jumping_targets(*known, (labels[:, None], (True,))))
         found = chosen_propensity(propensity, x, smoother, clusters, labels, 2, rng)
         if weights is None:
             weights = np.ones(len(x))

@@ -190,7 +190,8 @@ class Smoother:
         smooth = [design for design in self.designs if design.name in {"additive", "products"}][-1:]
         for design in smooth * _SEARCHES:
             (extended,) = self._with_boxes([design], found)
-            more = jumps(self.numbers[self.judged], extended.residuals(targets, self.judged))
+            with one_blas_thread():
+                more = jumps(self.numbers[self.judged], extended.residuals(targets, self.judged))
             if not set(more) - set(found):
                 break
             found = list(dict.fromkeys([*found, *more]))

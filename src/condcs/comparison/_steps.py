@@ -125,7 +125,6 @@ def known_rows(pair: Pair, seed: int) -> Ground:
         [column.is_category for column in pair.x],
         sizes,
         np.random.default_rng(seed),
-        response=(np.concatenate([pair.yp, pair.yq]), [column.is_category for column in pair.y]),
         weights=weights,
         clusters=checked_clusters([("cluster", pair.clusters_p), ("cluster", pair.clusters_q)], sizes),
     )
