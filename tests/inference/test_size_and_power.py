@@ -87,3 +87,33 @@ def test_conditional_independence(dependent):
         assert found >= 45
     else:
         assert LOW <= found <= HIGH
+
+
+def test_level_where_x_and_y_jump_at_the_same_places():
+    """The sign of a product of inputs decides how frequent rows are, and the mean of y: smooth fits rejected always."""
+    rejected = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(2, 200, 4))
+        sign = np.where(rng.uniform(size=(2, 200)) < [[0.25], [0.75]], 1, -1)
+        x[..., 1] = np.abs(x[..., 1]) * np.sign(x[..., 0]) * sign
+        y = sign + 0.5 * rng.normal(size=(2, 200))
+        rejected += condcs.conditional_test(x[0], y[0], x[1], y[1], n_resamples=RESAMPLES, rng=seed).pvalue <= LEVEL
+    assert rejected <= binom.ppf(0.999, 60, LEVEL)
+
+
+def test_level_where_codes_come_as_numbers():
+    """Twenty codes, each with a mean of y, whose frequencies change; and x and y that both have a mean for each."""
+    codes_only, given = 0, 0
+    means = np.random.default_rng(0).normal(size=20)
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        frequencies = np.where(means > 0, [[0.03], [0.07]], [[0.07], [0.03]])
+        codes = np.stack([rng.choice(20, 200, p=p / p.sum()) for p in frequencies])
+        x = np.stack([codes, rng.normal(size=(2, 200))], axis=2)
+        y = means[codes] + x[..., 1] + 0.5 * rng.normal(size=(2, 200))
+        options = {"n_resamples": RESAMPLES, "rng": seed}
+        codes_only += condcs.conditional_test(x[0], y[0], x[1], y[1], **options).pvalue <= LEVEL
+        other = means[codes[0]] + 0.5 * rng.normal(size=200)
+        given += condcs.independence_test(other, y[0], given=x[0], **options).pvalue <= LEVEL
+    assert max(codes_only, given) <= binom.ppf(0.999, 60, LEVEL)

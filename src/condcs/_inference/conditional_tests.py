@@ -42,6 +42,7 @@ from condcs._inference.views import (
     adjusted_response,
     after_adjustment,
     before_adjustment,
+    jumping_targets,
     sample_contrasts,
     view_weights,
 )
@@ -305,11 +306,13 @@ def _every_view(
     if not tested.measure.gram:
         # Covariances and distances that no double can hold are refused, before any work; kernels have no such limits.
         check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
+    jumping = jumping_targets((responses, y.labels), (pool.labels[:, None], (True,)))
     if isinstance(propensity, Ground):
         # Other questions were asked about the same inputs before.
         smoother, propensity = propensity.smoother, propensity.propensity
     else:
         smoother = Smoother(values, x.labels, clusters)
+        smoother.follow_jumps(jumping)
     response: Response
     found: Propensity
     # The two lines of defence do not know of each other: each may have a thread of its own.
@@ -325,6 +328,7 @@ def _every_view(
         # Rows keep their weights, so that labels must be redrawn given these as well.
         inputs = np.column_stack([values, log_weights(weights)])
         known = Smoother(inputs, (*x.labels, False), clusters)
+        known.follow_jumps(jumping)
         found = chosen_propensity(propensity, inputs, known, clusters, pool.labels, len(pool.sizes), rng)
     if not all(y.labels):
         if isinstance(pool.problem, ConditionalProblem):

@@ -37,6 +37,7 @@ from condcs._inference.views import (
     Contrasts,
     adjusted_response,
     dependence_contrasts,
+    jumping_targets,
     view_weights,
     wave_features,
 )
@@ -319,6 +320,7 @@ def _by_signs(roles: Roles, resampling: Resampling) -> TestResult:
     labels = [v.labels for v in checked.values()]
     n = len(x)
     smoother = Smoother(z, labels[2], single=True)
+    smoother.follow_jumps(jumping_targets((x, labels[0]), (y, labels[1])))
     first, second = (adjusted_response(v, own, smoother) for v, own in ((x, labels[0]), (y, labels[1])))
     contrasts = dependence_contrasts(first, second, smoother.residuals(wave_features(x, labels[0]))[0], smoother)
     anchors = drawn_anchors(n, resampling.rng)

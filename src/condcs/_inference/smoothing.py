@@ -3,7 +3,8 @@ r"""Regression on x without a choice of model: several designs, ridge penalties,
 A design is a set of functions of x: splines of every column, and the length of x; these and the products of columns;
 Gaussian bumps of several bandwidths. A column with heavy tails counts by its normal scores, beside a line in its own
 units. Every target is regressed on each of them with each of several ridge penalties, and the fit with the smallest
-leave-one-out error is kept, which linear smoothers give in closed form.
+leave-one-out error is kept, which linear smoothers give in closed form. Where targets jump along x, indicators of these
+places are added to all designs (`follow_jumps`).
 
 Above 10,000 rows the functions are held in single precision (all sums are in double), and fits, made of all rows, are
 compared by their errors on 20,000 rows.
@@ -24,6 +25,7 @@ from condcs._core.arrays import BoolArray, FloatArray, IntArray, RealArray, rank
 from condcs._core.settings import one_blas_thread
 from condcs._inference import anchors
 from condcs._inference.anchors import CHUNK, over_rows, total
+from condcs._inference.jumps import Box, inside, jumps
 from condcs._kernels.row_sums import exp_in_place
 
 LANDMARKS = 150
@@ -52,6 +54,10 @@ _LEAST_LEFT = 0.05
 _JUDGED = 20_000
 """Rows by which the fits of a larger pool are compared."""
 _SMALLEST_EIGENVALUE = 1e-9
+_SEARCHES = 3
+"""Searches for jumps, each in what those that were found before leave."""
+_FREE = 10
+"""Unit of the indicators of jumps, in standard deviations: they are chosen, and hardly penalised besides."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,17 @@ class Design:
         """Return the inner products of the basis with columns of values on all rows (p x m)."""
         return np.asarray(total(lambda rows: self.basis[rows].T @ values[rows], len(self.basis)))
 
+    def residuals(self, targets: RealArray, rows: slice | IntArray) -> FloatArray:
+        """Return what the design leaves of centred targets in some rows; penalties by generalised cross-validation."""
+        with one_blas_thread():
+            along = self.along(targets)
+            shrinkages = ridge_shrinkages(self.spectrum, _PENALTIES, len(targets)).T
+            if not len(shrinkages):
+                return np.asarray(targets[rows])
+            left = (targets**2).sum(axis=0) - (shrinkages * (2 - shrinkages)) @ along**2
+            best = (left / (1 - shrinkages.sum(axis=1, keepdims=True) / len(targets)) ** 2).argmin(axis=0)
+            return np.asarray(targets[rows] - self.basis[rows] @ (shrinkages[best].T * along))
+
 
 class Smoother:
     """Regressions of any targets on x.
@@ -159,6 +176,35 @@ class Smoother:
             self.designs = [Design.of(name, functions) for name, functions in self._functions()]
             if single and self.numbers.shape[1] > 1:
                 self.designs += [Design.of(name, functions) for name, functions in self._single_columns()]
+
+    def follow_jumps(self, targets: RealArray) -> None:
+        """Add indicators of the places where targets jump to all designs; to be called before the first regression.
+
+        No smooth function follows a jump, and where two variables jump at the same places, both regressions are wrong
+        there in the same way. Jumps are looked for in what splines and products leave; bumps would blur them. Rows of a
+        cluster resemble one another, which looks like jumps where they share their x: with clusters none are sought.
+        """
+        if self._clusters is not None:
+            return
+        targets, found = in_deviations(targets), list[Box]()
+        smooth = [design for design in self.designs if design.name in {"additive", "products"}][-1:]
+        for design in smooth * _SEARCHES:
+            (extended,) = self._with_boxes([design], found)
+            with one_blas_thread():
+                more = jumps(self.numbers[self.judged], extended.residuals(targets, self.judged))
+            if not set(more) - set(found):
+                break
+            found = list(dict.fromkeys([*found, *more]))
+        self.designs = self._with_boxes(self.designs, found)
+
+    def _with_boxes(self, designs: list[Design], boxes: list[Box]) -> list[Design]:
+        """Return designs with the indicators of some boxes."""
+        if not boxes:
+            return designs
+        indicators = np.column_stack([inside(self.numbers, box) for box in boxes]).astype(self._dtype)
+        indicators = _FREE * in_deviations(indicators)
+        with one_blas_thread():
+            return [Design.of(d.name, np.hstack([d.functions, indicators])) for d in designs]
 
     @property
     def indicators(self) -> list[FloatArray]:

@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import BoolArray, FloatArray, IntArray, RealArray
+from condcs._core.arrays import BoolArray, FloatArray, IntArray, LabelArray, RealArray
 from condcs._core.settings import current_settings, one_blas_thread
 from condcs._inference.anchors import total
 from condcs._inference.propensities import Surprises
@@ -138,10 +138,7 @@ def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother)
     flags = np.asarray(labels, bool)
     numbers, scale = _in_units(y[:, ~flags])
     scores, codes, count = normal_scores(numbers), y[:, flags].T, numbers.shape[1]
-    indicators = [(c[:, None] == np.unique(c)).astype(np.float64) for c in codes]
-    # Two categories have one indicator between them.
-    indicators = [block[:, 1:] if block.shape[1] == 2 else block for block in indicators]
-    one_hot = np.hstack([np.zeros((len(y), 0)), *indicators])
+    one_hot = _one_hot(codes, len(y))
     both = smoother.first_residuals(np.hstack([numbers, scores, one_hot]))
     left, deleted = (np.split(found, [count, 2 * count], axis=1) for found in both)
     nothing = _nothing(left[0], numbers)
@@ -168,6 +165,21 @@ def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother)
         smoother.residuals(narrow)[0],
         _unused(np.hstack([plain, left[2]]), np.hstack([deleted[0], deleted[2]])),
     )
+
+
+def jumping_targets(*variables: tuple[RealArray | LabelArray, Sequence[bool]]) -> FloatArray:
+    """Return what jumps along x are looked for in: numbers, and indicators of labels."""
+    found = []
+    for values, labels in variables:
+        flags = np.asarray(labels, bool)
+        found += [values[:, ~flags].astype(np.float64), _one_hot(values[:, flags].T, len(values))]
+    return np.hstack(found)
+
+
+def _one_hot(codes: RealArray | LabelArray, rows: int) -> FloatArray:
+    """Return indicators of the labels of each variable; two labels have one indicator between them."""
+    blocks = [(own[:, None] == np.unique(own)).astype(np.float64) for own in codes]
+    return np.hstack([np.zeros((rows, 0)), *(block[:, 1:] if block.shape[1] == 2 else block for block in blocks)])
 
 
 def _in_units(y: FloatArray) -> tuple[FloatArray, FloatArray]:
