@@ -308,11 +308,11 @@ def _every_view(
         check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
     jumping = jumping_targets((responses, y.labels), (pool.labels[:, None], (True,)))
     if isinstance(propensity, Ground):
-        # Other questions were asked about the same inputs before.
-        smoother, propensity = propensity.smoother, propensity.propensity
+        # Other questions were asked about the same inputs before, without a look for jumps.
+        ground, smoother = propensity, propensity.smoother.following_jumps(jumping)
+        propensity = ground.propensity if smoother is ground.smoother else None
     else:
-        smoother = Smoother(values, x.labels, clusters)
-        smoother.follow_jumps(jumping)
+        smoother = Smoother(values, x.labels, clusters).following_jumps(jumping)
     response: Response
     found: Propensity
     # The two lines of defence do not know of each other: each may have a thread of its own.
@@ -327,8 +327,7 @@ def _every_view(
     if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
         # Rows keep their weights, so that labels must be redrawn given these as well.
         inputs = np.column_stack([values, log_weights(weights)])
-        known = Smoother(inputs, (*x.labels, False), clusters)
-        known.follow_jumps(jumping)
+        known = Smoother(inputs, (*x.labels, False), clusters).following_jumps(jumping)
         found = chosen_propensity(propensity, inputs, known, clusters, pool.labels, len(pool.sizes), rng)
     if not all(y.labels):
         if isinstance(pool.problem, ConditionalProblem):

@@ -319,8 +319,8 @@ def _by_signs(roles: Roles, resampling: Resampling) -> TestResult:
     x, y, z = (np.asarray(v.values, dtype=np.float64) for v in checked.values())
     labels = [v.labels for v in checked.values()]
     n = len(x)
-    smoother = Smoother(z, labels[2], single=True)
-    smoother.follow_jumps(jumping_targets((x, labels[0]), (y, labels[1])))
+    jumping = jumping_targets((x, labels[0]), (y, labels[1]))
+    smoother = Smoother(z, labels[2], single=True).following_jumps(jumping)
     first, second = (adjusted_response(v, own, smoother) for v, own in ((x, labels[0]), (y, labels[1])))
     contrasts = dependence_contrasts(first, second, smoother.residuals(wave_features(x, labels[0]))[0], smoother)
     anchors = drawn_anchors(n, resampling.rng)

@@ -4,7 +4,7 @@ A design is a set of functions of x: splines of every column, and the length of 
 Gaussian bumps of several bandwidths. A column with heavy tails counts by its normal scores, beside a line in its own
 units. Every target is regressed on each of them with each of several ridge penalties, and the fit with the smallest
 leave-one-out error is kept, which linear smoothers give in closed form. Where targets jump along x, indicators of these
-places are added to all designs (`follow_jumps`).
+places are added to all designs (`following_jumps`).
 
 Above 10,000 rows the functions are held in single precision (all sums are in double), and fits, made of all rows, are
 compared by their errors on 20,000 rows.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations
@@ -177,15 +178,15 @@ class Smoother:
             if single and self.numbers.shape[1] > 1:
                 self.designs += [Design.of(name, functions) for name, functions in self._single_columns()]
 
-    def follow_jumps(self, targets: RealArray) -> None:
-        """Add indicators of the places where targets jump to all designs; to be called before the first regression.
+    def following_jumps(self, targets: RealArray) -> Smoother:
+        """Return regressions whose designs also have indicators of the places where targets jump; itself if none do.
 
         No smooth function follows a jump, and where two variables jump at the same places, both regressions are wrong
         there in the same way. Jumps are looked for in what splines and products leave; bumps would blur them. Rows of a
         cluster resemble one another, which looks like jumps where they share their x: with clusters none are sought.
         """
         if self._clusters is not None:
-            return
+            return self
         targets, found = in_deviations(targets), list[Box]()
         smooth = [design for design in self.designs if design.name in {"additive", "products"}][-1:]
         for design in smooth * _SEARCHES:
@@ -195,7 +196,12 @@ class Smoother:
             if not set(more) - set(found):
                 break
             found = list(dict.fromkeys([*found, *more]))
-        self.designs = self._with_boxes(self.designs, found)
+        if not found:
+            return self
+        following = copy(self)
+        vars(following).pop("_leverages", None)
+        following.designs = self._with_boxes(self.designs, found)
+        return following
 
     def _with_boxes(self, designs: list[Design], boxes: list[Box]) -> list[Design]:
         """Return designs with the indicators of some boxes."""
