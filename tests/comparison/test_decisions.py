@@ -146,6 +146,13 @@ def test_the_relation_is_why_the_model_got_worse():
     assert found.to_dict()["loss_change"]["relation"]["value"] == loss.relation.value
 
 
+@pytest.mark.parametrize("option", ["prediction", "loss"])
+def test_a_pattern_for_the_loss_is_told_to_be_one_column(option):
+    first, second = (month(seed).assign(guess_a=lambda t: t.area, guess_b=lambda t: 2 * t.area) for seed in (0, 1))
+    with pytest.raises(CondcsError, match=rf"`{option}` must be the name of one column, got 'guess_\*'. Name the"):
+        condcs.compare(first, second, **{option: "guess_*"}, **OPTIONS)
+
+
 def test_a_fitted_model_predicts_by_itself():
     from sklearn.linear_model import LinearRegression
 

@@ -389,9 +389,13 @@ def _predicted(name: str, table: Any, model: Any, y: Any, x: Any) -> Any:
 
 def split_off(pair: Pair, source: LossColumn) -> tuple[Pair, Losses]:
     """Take the column of the loss, which was read as a response, out of a pair, and return the losses of the rows."""
-    places = [i for i, column in enumerate(pair.y) if column.name == source.column]
-    others = [i for i in range(len(pair.y)) if i not in places]
-    (place,) = places
+    place = next((i for i, column in enumerate(pair.y) if column.name == source.column), None)
+    if place is None:
+        raise ParameterError(
+            f"`{source.option}` must be the name of one column, got {source.column!r}. Name the column of the "
+            f"{source.option} in full."
+        )
+    others = [i for i in range(len(pair.y)) if i != place]
     if not others:
         raise ParameterError(
             f"`{source.option}` must be another column than `y`, got {source.column!r} for both. Name the column "

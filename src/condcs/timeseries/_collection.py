@@ -147,9 +147,10 @@ def _check_frames(name: str, series: Any, layout: str, missing: str) -> FloatArr
     elif values.ndim == 2:
         values = values.T if layout == "nct" else values
     else:
+        remedy = "Pass a collection to `ccs_pairwise_distance`" if values.ndim else "A collection is a list of arrays"
         raise ShapeError(
             f"`{name}` must be one series of shape {_axes(layout, single=True)} or (time,), got shape {values.shape}. "
-            "Pass a collection to `ccs_pairwise_distance`."
+            f"{remedy}."
         )
     if 0 in values.shape:
         raise ShapeError(f"`{name}` must not be empty, got shape {np.shape(series)}. Drop empty series.")
