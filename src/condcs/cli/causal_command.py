@@ -372,7 +372,7 @@ def _counts(name: str, values: FloatArray) -> bool:
 
 def _check_header(names: Sequence[str], title: str) -> None:
     """Refuse a first row of values, which would be the names of the series; pandas counts columns without a name."""
-    if not all(reads(as_number, name) for name in names):
+    if not names or not all(reads(as_number, name) for name in names):
         return
     numbers = [as_number(name) for name in names]
     if any(step != 1 for step in np.diff(numbers)) or not numbers[0].is_integer():
