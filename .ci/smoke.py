@@ -61,6 +61,12 @@ env = IntrinsicReward(gymnasium.make("MountainCar-v0"), weight=1.0)
 env.reset(seed=0)
 for _ in range(30):
     reward = env.step(env.action_space.sample())[1]
+import subprocess, sys, pathlib
+command = [str(pathlib.Path(sys.executable).with_name("condcs")), "explore"]
+done = subprocess.run([*command, "mountain-car", "--seeds", "1", "--steps", "50"], stdout=subprocess.DEVNULL)
+assert done.returncode == 0
+absent = subprocess.run([*command, "maze"], capture_output=True, text=True)
+assert absent.returncode == 2 and "pip install condcs-reproduction" in absent.stderr, absent
 """,
     "drift": SAMPLES
     + """
@@ -88,15 +94,17 @@ import jax
 assert float(condcs.cs(jax.numpy.asarray(x), jax.numpy.asarray(x) + 1)) > 0
 """,
     "adapt": """
-from condcs.adapters import ConditionalCSRegressor, DeepConditionalCS, EEGNetFeatures
-from condcs.nn import DomainAdapter
+from condcs.adapters import ConditionalCSRegressor, DeepConditionalCS
 """,
 }
 
 REPRODUCTION = """
 import subprocess, sys, pathlib
-command = [str(pathlib.Path(sys.executable).with_name("condcs")), "reproduce", "fig5", "--quick"]
-assert subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0
+condcs = str(pathlib.Path(sys.executable).with_name("condcs"))
+commands = ["reproduce fig5 --quick", "explore maze --method random --rows 4 --seeds 1 --steps 50"]
+for command in commands:
+    assert subprocess.run([condcs, *command.split()], stdout=subprocess.DEVNULL).returncode == 0, command
+from condcs_reproduction.adaptation import DomainAdapter
 """
 
 

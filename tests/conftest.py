@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,24 +34,13 @@ class Library:
         return np.asarray(a.detach() if self.name == "torch" else a)
 
 
-@contextmanager
-def no_small_pools() -> Iterator[None]:
-    """Small numpy pools have a form of their own; within this they take the form of large ones."""
-    from condcs._kernels import log_kernels
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_kernels, "_SMALL_POOL", 0)
-        yield
-
-
 # JAX compiles every function anew for every shape.
-@pytest.fixture(params=["numpy", "numpy-large", "torch", pytest.param("jax", marks=pytest.mark.slow)])
+@pytest.fixture(params=["numpy", "torch", pytest.param("jax", marks=pytest.mark.slow)])
 def library(request: pytest.FixtureRequest) -> Iterator[Library]:
-    """Each array library in turn, in double precision; numpy twice, as small and as large pools are handled."""
+    """Each array library in turn, in double precision."""
     context: Any = nullcontext()
-    if request.param.startswith("numpy"):
+    if request.param == "numpy":
         made = Library("numpy", np.asarray)
-        context = no_small_pools() if request.param == "numpy-large" else context
     elif request.param == "torch":
         torch = pytest.importorskip("torch")
         made = Library("torch", torch.as_tensor)

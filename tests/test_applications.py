@@ -50,15 +50,11 @@ def test_documented_choices_are_literal_types(package):
         assert literals(typing.get_type_hints(function)[name]) == choices, (function, name)
 
 
-FLAT = {"DomainAdapter.__init__"}
-"""scikit-learn's searches set parameters one by one."""
-
-
 @pytest.mark.parametrize("package", [*PACKAGES, "drift"])
 def test_signatures_have_at_most_ten_parameters(package):
     """More than ten are grouped in dataclasses, whose own fields do not count."""
     for value, function in public_callables(package):
-        if not dataclasses.is_dataclass(value) and function.__qualname__ not in FLAT:
+        if not dataclasses.is_dataclass(value):
             parameters = inspect.signature(function).parameters.values()
             named = [p for p in parameters if p.name != "self" and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
             assert len(named) <= 10, function.__qualname__

@@ -137,9 +137,23 @@ ROWS = [
     Bad("conditional_cs", "both transposed", {"xp": X.T, "xq": X.T}, ShapeError, "xp", "pass `xp.T`"),
     Bad("joint_mmd", "rows differ", {"yp": Y[:-1]}, ShapeError, "yp", "row i of one belongs to row i of the other"),
     Bad("conditional_kl", "rows differ", {"yq": Y[:-2]}, ShapeError, "yq", "got 12 and 10"),
-    Bad("conditional_cs_responses", "rows differ", {"y2": Y[:-1]}, ShapeError, "y2", "pass `y2.T`"),
-    Bad("conditional_cs_predictors", "rows differ", {"x1": X[:-1]}, ShapeError, "x1", "pass `x1.T`"),
-    Bad("mcmd", "columns of at", {"at": X[:, :1]}, ShapeError, "at", "pass `at.T`"),
+    Bad(
+        "conditional_cs_responses",
+        "rows differ",
+        {"y2": Y[:-1]},
+        ShapeError,
+        "y2",
+        "Drop the rows that only one of them has",
+    ),
+    Bad(
+        "conditional_cs_predictors",
+        "rows differ",
+        {"x1": X[:-1]},
+        ShapeError,
+        "x1",
+        "Drop the rows that only one of them has",
+    ),
+    Bad("mcmd", "columns of at", {"at": X[:, :1]}, ShapeError, "at", "Pass the same columns of both"),
     Bad("bandwidth", "columns differ", {"*": (X, Y)}, ShapeError, "samples[1]", "same number of columns"),
     Bad("bandwidth", "no sample", {"*": ()}, ShapeError, "samples", "Pass e.g. bandwidth(xp, xq)"),
     Bad(
@@ -327,10 +341,13 @@ ROWS = [
     Bad(
         "mmd",
         "unbiased with one row that counts",
-        {"unbiased": True, "weights_p": np.eye(N)[0]},
+        {"unbiased": True, "weights_p": np.where(np.arange(N) == 0, 1.0, 1e-40)},
         DataError,
         "weights_p",
         "unbiased=False",
+    ),
+    Bad(
+        "conditional_cs", "one row", {"weights_p": np.eye(N)[0]}, DataError, "weights_p", "other rows a positive weight"
     ),
     # Options
     Bad("cs", "estimator", {"estimator": "paper"}, ParameterError, "estimator", "Pass estimator='resubstitution'"),
@@ -417,7 +434,14 @@ ROWS = [
     ),
     Bad("pairwise", "NaN", {"groups": [(X, Y), (X, with_nan(Y))]}, DataError, "groups[1][1]", "or impute them"),
     Bad("pairwise", "measure", {"measure": "wasserstein"}, ParameterError, "measure", "'conditional_cs'"),
-    Bad("pairwise", "option", {"bandwith_x": 1.0}, ParameterError, "bandwith_x", "Its options are bandwidth_x,"),
+    Bad(
+        "pairwise",
+        "option",
+        {"bandwith_x": 1.0},
+        ParameterError,
+        "bandwith_x",
+        "Its options are bandwidth, bandwidth_x,",
+    ),
     Bad("pairwise", "width", {"bandwidth_x": 0}, BandwidthError, "bandwidth_x", "Pass a positive number"),
     Bad("pairwise", "estimator", {"estimator": "best"}, ParameterError, "estimator", "Pass estimator='paper'"),
     Bad(

@@ -6,6 +6,7 @@ import pytest
 import condcs
 from condcs._kernels import row_sums
 from condcs._measures.registry import MEASURES
+from tests.bandwidth_options import own_bandwidths
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -23,7 +24,7 @@ def arguments(measure, data):
 
 
 def fixed_widths(measure):
-    return {option: 0.9 for option in measure.options if option.startswith("bandwidth")}
+    return dict.fromkeys(own_bandwidths(measure), 0.9)
 
 
 @pytest.fixture(params=["dense", "tiled"])

@@ -40,6 +40,7 @@ def test_import_loads_few_modules_of_its_own():
         "_measures",
         "_inference",
         "_parallel",
+        "_regression",
     }
 
 
@@ -48,6 +49,22 @@ def test_compare_is_imported_when_it_is_asked_for():
     loaded = modules_after("import condcs; condcs.compare")
     assert "condcs.comparison._comparing" in loaded - modules_after("import condcs")
     assert not loaded & {"pandas", "pyarrow", "matplotlib", "typer", "rich", "condcs.cli", "condcs.report"}
+
+
+FIRST_CALLS = """
+import numpy as np, condcs
+x = np.linspace(0, 1, 200).reshape(100, 2)
+y = np.sin(9 * x).sum(axis=1)
+condcs.conditional_cs(x[:50], y[:50], x[50:], y[50:])
+condcs.conditional_test(x[::2], y[::2], x[1::2], y[1::2], rng=0, n_resamples=99)
+tables = [{"a": x[i::2, 0], "b": x[i::2, 1] ** 2, "y": y[i::2]} for i in (0, 1)]
+condcs.compare(*tables, y="y", rng=0)
+"""
+
+
+def test_first_calls_on_few_rows_wait_for_no_compiler():
+    """Loading numba takes more than half a second, compiling seconds: only many rows are worth that."""
+    assert "numba" not in modules_after(FIRST_CALLS)
 
 
 def test_types_of_the_names_are_not_those_of_a_lazy_import():

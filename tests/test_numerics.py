@@ -1,7 +1,6 @@
 """Finite for every finite input, equal to the dense formula where that is finite, whatever the tiles and threads."""
 
 import decimal
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -11,25 +10,11 @@ from hypothesis.extra.numpy import arrays
 
 import condcs
 from condcs._kernels import log_kernels
-from condcs._kernels.log_kernels import Condensed, Differences, Expanded
+from condcs._kernels.log_kernels import Differences, Expanded
 
-from .conftest import no_small_pools
 from .dense import dense_conditional_cs
 
 WIDTHS = {"bandwidth_x": 1.0, "bandwidth_y": 1.0}
-
-
-def pytest_generate_tests(metafunc):
-    """Every test runs on both forms that numpy pools can take; `library` has both of them already."""
-    if "library" not in metafunc.fixturenames:
-        metafunc.parametrize("pool", ["small", "large"], indirect=True, scope="module")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def pool(request):
-    form = getattr(request, "param", "small")
-    with no_small_pools() if form == "large" else nullcontext():
-        yield form
 
 
 def samples(rng, n=40, m=30, dx=3, dy=2):
@@ -172,8 +157,8 @@ def test_beyond_some_distance_it_does_not_matter_how_far(kernel):
 @pytest.mark.slow
 def test_far_rows_inside_jit_and_in_gradients():
     """Where values cannot be looked at, and where derivatives are taken, far rows are mended too."""
-    import jax
-    import torch
+    jax = pytest.importorskip("jax")
+    torch = pytest.importorskip("torch")
 
     rng = np.random.default_rng(0)
     x = np.round(rng.normal(size=(24, 1)), 3)
@@ -213,13 +198,12 @@ def test_dense_formula_wherever_the_data_lie(offset, spread):
     assert condcs.conditional_cs(*data, **WIDTHS) == pytest.approx(expected, abs=1e-10 * max(1, abs(expected)))
 
 
-def test_all_forms_of_the_gaussian_are_exercised(rng, pool):
-    """Pairs for small pools; the cheap form for compact data, differences for spread-out data. Or nothing is proven."""
+def test_all_forms_of_the_gaussian_are_exercised(rng):
+    """The cheap form for compact data, differences for spread-out data. Or nothing is proven."""
     from condcs._core.arrays import NUMPY
 
     compact, spread = rng.normal(size=(10, 2)), 1e4 * rng.normal(size=(10, 2))
-    forms = (Condensed, Condensed) if pool == "small" else (Expanded, Differences)
-    for values, form in zip((compact, spread), forms, strict=True):
+    for values, form in ((compact, Expanded), (spread, Differences)):
         assert type(log_kernels.gaussian(NUMPY, values, np.ones(2))) is form
     assert type(log_kernels.gaussian(NUMPY, 1e200 * compact, np.ones(2))) is Differences
 
@@ -294,7 +278,7 @@ def test_single_precision(rng, library, factor, gap):
 
 
 def test_half_precision_keeps_its_type():
-    import torch
+    torch = pytest.importorskip("torch")
 
     data = [torch.randn(20, 2, generator=torch.Generator().manual_seed(i)).half() for i in range(4)]
     value = condcs.conditional_cs(*data, bandwidth_x=1.0, bandwidth_y=1.0)

@@ -8,6 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 import condcs
 from condcs._measures.registry import MEASURES
+from tests.bandwidth_options import own_bandwidths
 
 from .dense import dense_conditional_cs, dense_cs, dense_predictors
 
@@ -171,7 +172,7 @@ def test_flags_of_the_registry(name, rng):
     assert (abs(value - measure(*q, *p)) < 1e-10) == measure.symmetric
     assert ("weights_p" in measure.options) == measure.weighted
     if measure.weighted:
-        options = {option: 1.0 for option in measure.options if option.startswith("bandwidth")}
+        options = dict.fromkeys(own_bandwidths(measure), 1.0)
         repeated = np.repeat(np.arange(40), 1 + np.arange(40) % 2)
         doubled = measure(*(a[repeated] for a in p), *q, **options)
         assert measure(*p, *q, weights_p=1.0 + np.arange(40) % 2, **options) == pytest.approx(doubled, abs=1e-10)
@@ -186,7 +187,7 @@ def test_pairwise_equals_one_pair_at_a_time(name, rng, library):
     # Groups of two sizes only: JAX compiles every shape anew.
     groups = [(rng.normal(size=(n, 2)), rng.normal(size=(n, 1))) for n in (30, 20, 30)]
     groups = [tuple(library.asarray(a) for a in g) for g in groups]
-    options = {option: 0.8 for option in measure.options if option.startswith("bandwidth")}
+    options = dict.fromkeys(own_bandwidths(measure), 0.8)
     if not measure.takes_x:
         groups = [(y,) for _, y in groups]
     matrix = condcs.pairwise([g if measure.takes_x else g[0] for g in groups], measure=name, **options)

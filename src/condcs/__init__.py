@@ -7,9 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from condcs._core.settings import config_context
-from condcs._inference.conditional_tests import conditional_test, two_sample_test
+from condcs._inference.conditional_tests import conditional_test
 from condcs._inference.independence_tests import PermutedMeasure, independence_test
 from condcs._inference.results import ConfidenceInterval, Estimate, TestResult
+from condcs._inference.two_sample_tests import two_sample_test
 from condcs._kernels.bandwidths import bandwidth
 from condcs._measures.bregman import conditional_bregman
 from condcs._measures.conditional import (

@@ -1,6 +1,5 @@
-"""Faces for skorch, skada and braindecode, each skipped where its partner is absent."""
+"""Adapters for skorch and skada, each skipped where its partner is absent."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -80,34 +79,6 @@ def test_skada_network_is_fitted_with_masked_labels():
     assert np.mean(net.predict(X[64:], sample_domain=domain[64:]) == y) > 0.8
 
 
-def test_eegnet_is_the_extractor():
-    """Braindecode's own class, without its last layer, inside the paper's network."""
-    if not _has("braindecode"):
-        pytest.skip("braindecode is not installed")
-    from condcs.adapters import eegnet_network
-    from condcs.adapters._braindecode import eegnet_class
-
-    network = eegnet_network(3, 128, 2, F1=2, kernel_length=16, bottleneck=(8, 4))
-    assert isinstance(network.extractor.model, eegnet_class())
-    assert eegnet_class().__module__.startswith("braindecode.models")
-    logits, layers = network(torch.zeros(5, 3, 128))
-    assert logits.shape == (5, 2)
-    assert [z.shape[1] for z in layers] == [8, 4]
-
-
-@pytest.mark.slow
-def test_placeholder_of_torchaudio_leaves_no_trace():
-    """After the import torchaudio is as absent, or as present, as before."""
-    if not _has("braindecode"):
-        pytest.skip("braindecode is not installed")
-    code = (
-        "import sys, warnings; from condcs.adapters._braindecode import eegnet_class; eegnet_class();"
-        "module = sys.modules.get('torchaudio'); print(module is None or hasattr(module, '__version__'))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split()[-1] == "True"
-
-
 def test_a_missing_partner_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "skorch", None)
     monkeypatch.delitem(sys.modules, "condcs.adapters._skorch", raising=False)
@@ -115,9 +86,3 @@ def test_a_missing_partner_is_named(monkeypatch):
 
     with pytest.raises(ImportError, match=r"ConditionalCSRegressor needs skorch: pip install 'condcs\[adapt\]'"):
         _ = condcs.adapters.ConditionalCSRegressor
-
-
-def _has(name):
-    from importlib.util import find_spec
-
-    return find_spec(name) is not None

@@ -64,7 +64,7 @@ def test_networkx_holds_the_significant_links(graph):
 def test_rows_and_frame(graph):
     pytest.importorskip("pandas")
     frame = graph.to_frame()
-    assert list(frame.columns) == ["source", "target", "score", "pvalue", "pvalue_adjusted"]
+    assert list(frame.columns) == ["source", "target", "score", "pvalue", "pvalue_adjusted", "rows_used"]
     assert len(frame) == 6
     assert frame.pvalue.is_monotonic_increasing
     assert set(graph.links()) <= {(r.source, r.target) for r in frame.itertuples()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import inspect
 import itertools
 import json
 import os
@@ -10,9 +11,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
 
+import condcs
+from condcs._inference.explain import show_p
+from condcs.cli.app import app
+from condcs.comparison._comparing import ALPHA
 from tests.docs.pages import PAGES, blocks
 from tests.house_prices import house_prices
 
@@ -92,6 +100,62 @@ def test_a_change_fails_the_job_and_is_in_its_summary(folder):
     assert Path(found["report"]).read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+def test_the_assertion_had_another_level_than_the_command():
+    """One default: in Python, on the command line and in the action."""
+    functions = condcs.compare, condcs.assert_same_relation, condcs.compare_groups
+    in_python = {inspect.signature(function).parameters["alpha"].default for function in functions}
+    option = next(p for p in get_command(app).commands["compare"].params if p.name == "alpha")
+    assert in_python == {option.default} == {float(ACTION["inputs"]["alpha"]["default"])} == {ALPHA}
+
+
+def pipelines_page():
+    """Return the tables of the page on pipelines."""
+    page = next(page for page in PAGES if page.name == "pipelines.md")
+    (block,) = (block for block in blocks(page) if "def month" in block.text)
+    names = {}
+    exec(block.text.partition("def test_")[0], names)
+    return names["january"], names["february"], names["march"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changed", [False, True])
+def test_four_ways_gave_two_answers(tmp_path, changed):
+    """On the tables of the page: decision, p-value, effect and interval, all with their defaults."""
+    january, february, march = pipelines_page()
+    current = march if changed else february
+    january.to_csv(tmp_path / "january.csv", index=False)
+    current.to_csv(tmp_path / "current.csv", index=False)
+    # A notebook.
+    found = condcs.compare(january, current, y="price")
+    assert found.relation_changed is changed
+    # An assertion for pytest.
+    if changed:
+        with pytest.raises(AssertionError) as caught:
+            condcs.assert_same_relation(january, current, y="price")
+        assert str(caught.value).splitlines()[0] == found.verdict
+    else:
+        assert condcs.assert_same_relation(january, current, y="price") == found
+    # The command, with JUnit XML.
+    files = [str(tmp_path / name) for name in ("january.csv", "current.csv", "result.xml")]
+    words = ["compare", *files[:2], "--y", "price", "--json", "--junit", files[2]]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == int(changed)
+    # The action.
+    given = {"reference": "january.csv", "current": "current.csv", "y": "price"}
+    assert run_step(COMPARE, tmp_path, given).returncode == int(changed)
+    answers = [json.loads(done.stdout), json.loads(Path(outputs(tmp_path)["json"]).read_text(encoding="utf-8"))]
+    expected = json.loads(json.dumps(found.to_dict()))
+    for answer in answers:
+        for key in ("decision", "verdict", "alpha", "resamples", "seed", "relation", "inputs", "effects", "regions"):
+            assert answer[key] == expected[key], key
+    for file in (files[2], outputs(tmp_path)["junit"]):
+        case = ElementTree.parse(file).find(".//testcase[@name='relation']")
+        if changed:
+            assert case.find("failure").get("message") == found.verdict
+        else:
+            assert show_p(found.relation.pvalue) in case.find("system-out").text
+
+
 @pytest.mark.parametrize(
     ("code", "fail", "ends", "changed"),
     [
@@ -161,3 +225,5 @@ def test_the_example_in_the_documentation_gives_what_the_action_takes():
     )
     required = {name for name, given in ACTION["inputs"].items() if given.get("required")}
     assert required <= set(steps[0]["with"]) <= set(ACTION["inputs"])
+    # Else it would be another answer than that of the three other ways on the page.
+    assert "alpha" not in steps[0]["with"]

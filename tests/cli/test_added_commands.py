@@ -10,7 +10,7 @@ pytest.importorskip("typer")
 WITH = """
 import importlib.metadata as metadata
 found = metadata.EntryPoints(metadata.EntryPoint(name, value, "condcs.commands") for name, value in {entries})
-metadata.entry_points = lambda group: found.select(group=group)
+metadata.entry_points = lambda **chosen: found.select(**chosen)
 from condcs.cli import main
 main()
 """
@@ -45,3 +45,28 @@ def test_a_damaged_package_took_the_other_commands_with_it(value):
     assert done.returncode == 2
     assert "absent" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_explore_runs_without_the_papers_experiments(tmp_path):
+    """`condcs explore mountain-car`, with the page; what comes with the experiments is not offered, but named."""
+    pytest.importorskip("gymnasium")
+    page = tmp_path / "page.html"
+    words = ["--method", "dtg-cs", "--method", "control", "--seeds", "1", "--steps", "50", "--jobs", "1"]
+    done = ended([], "explore", "mountain-car", *words, "--out", str(page))
+    assert done.returncode == 0, done.stderr
+    assert "DTG-CS" in done.stdout
+    assert "control" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [(["maze"], "`ENVIRONMENT maze`"), (["mountain-car", "--method", "random"], "`--method random`")],
+    ids=["environment", "method"],
+)
+def test_explore_says_what_to_install_for_the_papers_environments_and_methods(words, named):
+    done = ended([], "explore", *words)
+    assert done.returncode == 2
+    said = " ".join(done.stderr.split())
+    assert f"{named} comes with the package 'condcs-reproduction'" in said
+    assert "pip install condcs-reproduction" in said
+    assert "Traceback" not in said

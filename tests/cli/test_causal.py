@@ -157,11 +157,11 @@ def test_a_hole_of_twenty_hours_was_ignored(short, tmp_path):
     file = write(tmp_path / "hourly.csv", [hours, *short.T], ["hour", "a", "b"])
     content = answered(tmp_path, file, "--time", "hour")
     assert (content["rows"], content["holes"], content["absent_times"]) == (140, 1, 20)
-    assert content["rows_used"] == [118, 118]  # the first time and the first after the hole have no past
+    assert content["rows_complete"] == [118, 118]  # the first time and the first after the hole have no past
     said = causal(file, "--time", "hour", "--order", 1, "--resamples", 5, "--out", tmp_path / "page.html").output
     assert said.startswith("2 series of 140 times; 1 hole in time, 20 times absent.")
-    assert "no past reaches across a hole" in (tmp_path / "page.html").read_text()
-    assert answered(tmp_path, file, "--columns", "!hour")["rows_used"] == [119, 119]
+    assert "does not reach across a hole" in (tmp_path / "page.html").read_text()
+    assert answered(tmp_path, file, "--columns", "!hour")["rows_complete"] == [119, 119]
 
 
 def test_missing_cells_are_left_out_and_counted(short, tmp_path):
@@ -175,7 +175,7 @@ def test_missing_cells_are_left_out_and_counted(short, tmp_path):
     assert "or pass --drop-missing to leave out every time whose value or past is missing" in words
     content = answered(tmp_path, file, "--drop-missing")
     assert (content["missing_values"], content["holes"]) == (2, 0)
-    assert content["rows_used"] == [116, 116]
+    assert content["rows_complete"] == [116, 116]
     assert "2 missing values" in (tmp_path / "page.html").read_text()
 
 
@@ -212,7 +212,7 @@ def test_series_of_a_long_table_may_lack_times(short, tmp_path):
     file = write(tmp_path / "long.csv", list(zip(*rows, strict=True)), ["id", "t", "v"])
     content = answered(tmp_path, file, "--layout", "long", "--id", "id", "--time", "t")
     assert (content["rows"], content["missing_values"]) == (120, 0)
-    assert content["rows_used"] == [109, 109]
+    assert content["rows_complete"] == [109, 109]
 
 
 @pytest.mark.parametrize(
@@ -297,3 +297,44 @@ def test_a_first_column_of_words_had_to_be_named_in_rows(tmp_path):
     table = read_series_table(str(file), SeriesOptions(layout="rows"))
     assert table.names == ("rain", "wind")
     assert table.values.shape == (4, 2)
+
+
+def test_a_table_without_links_was_said_to_have_no_influence(tmp_path):
+    """61 months of noise: no evidence of a link is not evidence of none, on the screen, the page and in JSON."""
+    noise = np.random.default_rng(1).normal(size=(61, 2))
+    file, page = write(tmp_path / "noise.csv", noise.T, ["a", "b"]), tmp_path / "page.html"
+    shown = causal(file, "--order", 1, "--lag", 1, "--out", page)
+    words = "No evidence that any series drives another: 0 of 2 possible links"
+    assert words in " ".join(shown.output.split())
+    assert words in page.read_text()
+    assert "No series drives another" not in page.read_text()
+    answer = json.loads(causal(file, "--order", 1, "--lag", 1, "--json", "--out", page).stdout)
+    assert answer["verdict"].startswith(words)
+
+
+def test_the_rows_of_each_link_are_printed(tmp_path):
+    noise = np.random.default_rng(1).normal(size=(61, 2))
+    file = write(tmp_path / "noise.csv", noise.T, ["a", "b"])
+    lines = causal(file, "--order", 1, "--lag", 1, "--out", tmp_path / "page.html").output.splitlines()
+    assert lines[2].split() == ["source", "target", "score", "rows", "p", "adjusted", "p"]
+    assert [line.split()[4] for line in lines[3:5]] == ["60", "60"]
+    assert "rows used" in (tmp_path / "page.html").read_text()
+
+
+def test_times_of_the_file_reach_the_picture(tmp_path):
+    """Dates or numbers, of columns or of a long table; those of a hole lie between its neighbours."""
+    days = np.datetime64("2024-01-01") + np.delete(np.arange(40), [7, 8])
+    first = float((days[0] - np.datetime64("1970-01-01")).astype(int))
+    values = np.random.default_rng(0).normal(size=(2, 38))
+    wide = read_series_table(str(write(tmp_path / "a.csv", [days, *values], ["day", "a", "b"])), SeriesOptions())
+    rows = [np.tile(days, 2), np.repeat(["a", "b"], 38), values.ravel()]
+    long_file = write(tmp_path / "b.csv", rows, ["day", "who", "value"])
+    long = read_series_table(str(long_file), SeriesOptions(id="who"))
+    for table in (wide, long):
+        assert table.axis.name == "day"
+        assert table.axis.are_dates
+        assert table.axis.values.tolist() == [first + t for t in range(40)]
+    years = write(tmp_path / "c.csv", [1990 + np.arange(38), *values], ["year", "a", "b"])
+    counted = read_series_table(str(years), SeriesOptions())
+    assert (counted.axis.name, counted.axis.are_dates, counted.axis.values[-1]) == ("year", False, 2027)
+    assert read_series_table(str(write(tmp_path / "d.csv", values, ["a", "b"])), SeriesOptions()).axis is None

@@ -15,6 +15,8 @@ from condcs._core.errors import CondcsError, DataError, ShapeError
 from condcs._tables.sources import FileOptions
 from condcs.cli.app import app
 from condcs.cli.series_files import SeriesOptions, read_series
+from condcs.timeseries import normalized_mutual_information
+from condcs.timeseries._cluster_page import SETS_WITH_CLASSES, SUGGESTIONS_RIGHT, TWO_RIGHT
 
 
 def run(*arguments):
@@ -358,11 +360,48 @@ def test_several_channels_and_gaps(tmp_path):
     assert done.exit_code == 0, done.output
 
 
-def test_the_number_of_clusters_is_chosen(tmp_path):
+def test_the_number_of_clusters_is_a_suggestion_with_its_marks_and_record(tmp_path):
+    """It was called chosen; it is the number of classes hardly more often than 2 is."""
     X, _ = oscillators()
     done = run(write_table(tmp_path / "a.csv", X), "--k", "auto", "--order", 2, "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    assert "clusters    2, chosen" in done.output
+    screen = " ".join(done.output.split())
+    assert "clusters 2 suggested (marks 2: " in screen
+    page = (tmp_path / "out" / "clusters.html").read_text()
+    for text in (screen, page):
+        assert f"on {SUGGESTIONS_RIGHT} of {SETS_WITH_CLASSES} data sets" in text
+        assert f"always taking 2 would have been right on {TWO_RIGHT}" in text
+
+
+def bumps_and_dynamics(length=60):
+    """Two kinds of dynamics at two places of a bump: two partitions into two, both true."""
+    rng = np.random.default_rng(0)
+    t = np.arange(length)
+    X = np.zeros((24, length))
+    slopes, places = np.repeat([0.9, -0.5], 12), np.tile(np.repeat([15, 45], 6), 2)
+    for i in range(1, length):
+        X[:, i] = slopes * X[:, i - 1] + rng.normal(size=24)
+    X /= X.std(axis=1, keepdims=True)
+    return X + 5.0 * np.exp(-(((t - places[:, None]) / 5) ** 2)), places
+
+
+def test_an_agreement_sounded_like_truth_and_the_rival_partition_was_not_shown(tmp_path):
+    X, places = bumps_and_dynamics()
+    path = write_table(tmp_path / "a.csv", X, places, ["kind", *(f"t{i}" for i in range(60))])
+    done = run(path, "--k", 2, "--labels", "kind", "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    screen = " ".join(done.output.split())
+    page = (tmp_path / "out" / "clusters.html").read_text()
+    assert "firmness" not in (screen + page).lower()
+    assert "rival another partition is nearly as good (mark " in screen
+    assert "NMI of the rival partition with the labels of the file" in screen
+    assert "Another partition, nearly as good" in page
+    assert page.count("<img") == 5
+    with (tmp_path / "out" / "labels.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    partitions = [[row[column] for row in rows] for column in ("cluster", "rival_cluster")]
+    assert max(normalized_mutual_information(places, labels) for labels in partitions) > 0.8
+    assert normalized_mutual_information(*partitions) < 0.5
 
 
 def test_a_choice_among_one_number_of_clusters_crashed(tmp_path):
@@ -444,6 +483,52 @@ def test_errors_end_in_a_plain_message(tmp_path):
         assert words in " ".join((done.output + done.stderr).split())
         assert "Traceback" not in done.output + done.stderr
     assert not (tmp_path / "out").exists()
+
+
+DAYS = [f"2024-01-{t + 1:02d}" for t in range(20)]
+LONG = {
+    "words, dates": ("sensor,date,value", [(f"s{i}", DAYS[t], VALUES[i, t]) for i in range(6) for t in range(20)]),
+    "dates under any title": (
+        "sensor,when,value",
+        [(f"s{i}", f"{DAYS[t]} 10:00", VALUES[i, t]) for t in range(20) for i in range(6)],
+    ),
+    "codes": ("date,store,value", [(DAYS[t], 100 + i, VALUES[i, t]) for t in range(20) for i in range(6)]),
+    "counted times": ("city,hour,value", [(f"s{i}", t, VALUES[i, t]) for i in range(6) for t in range(20)]),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_table_without_the_title_id_was_read_as_a_series_per_row(name, tmp_path):
+    """As 120 series of two values, dates as classes, or it was an error about the first date."""
+    header, rows = LONG[name]
+    (tmp_path / "a.csv").write_text(table_text([header.split(","), *rows]))
+    file = read_series(tmp_path / "a.csv")
+    assert np.array_equal(np.concatenate(file.X), VALUES)
+    assert len(file.names) == 6
+    titles = header.split(",")
+    series, times = (titles[1], titles[0]) if name == "codes" else titles[:2]
+    assert f"series in {series!r}, times in {times!r} (or --id and --time, or --layout)" in file.how
+    assert file.labels is None
+
+
+def test_whole_numbers_as_values_of_a_long_table_are_not_its_series(tmp_path):
+    """(sales, date) is unique, too: the column with fewer values tells the series; a word per series is its class."""
+    rows = [(DAYS[t], f"m{i}", "xy"[i % 2], 1000 + 20 * i + t) for t in range(20) for i in range(6)]
+    (tmp_path / "a.csv").write_text(table_text([["day", "machine", "sort", "sales"], *rows]))
+    file = read_series(tmp_path / "a.csv")
+    assert file.names == tuple(f"m{i}" for i in range(6))
+    assert file.labels.tolist() == ["x", "y"] * 3
+    assert file.X[2].tolist() == [[1040.0 + t for t in range(20)]]
+    codes = [(DAYS[t], i, 1000 + 20 * i + t) for t in range(20) for i in range(6)]
+    (tmp_path / "b.csv").write_text(table_text([["day", "machine", "sales"], *codes]))
+    assert "series in 'machine'" in read_series(tmp_path / "b.csv").how
+
+
+def test_a_series_per_row_with_a_class_and_a_titled_number_stays_one(tmp_path):
+    """Without a column of times that repeat from series to series nothing is a long table."""
+    rows = [("ab"[i % 2], *VALUES[i]) for i in range(6)]
+    (tmp_path / "a.csv").write_text(table_text([["kind", *(f"t{t}" for t in range(20))], *rows]))
+    assert read_series(tmp_path / "a.csv").lengths == [20] * 6
 
 
 def test_a_word_per_series_of_a_long_table_is_its_class_without_being_named(tmp_path):

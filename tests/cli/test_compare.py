@@ -50,7 +50,8 @@ def test_a_changed_relation_ends_with_one_and_is_found(tables):
     regions = output.partition("where the relation changed")[2]
     # Where the table is narrow, words of a region go on in the next line.
     assert "area >" in regions
-    assert "and district =" in regions
+    assert "and district" in regions
+    assert "= harbour" in regions
     assert "harbour" in regions
 
 
@@ -88,7 +89,7 @@ def test_a_new_category_is_said(tables, tmp_path):
     found = run(tables / "march.csv", tmp_path / "moon.csv", "--y", "price", "--x", "area,district", "--json", *QUICK)
     notes = json.loads(found.stdout)["notes"]
     assert len(notes) == 1
-    assert notes[0].startswith("in 5 of 320 rows x has a label that another sample does not have")
+    assert notes[0].startswith("In 5 of 320 rows district has a label that the other table does not have.")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,6 @@ def test_a_new_category_is_said(tables, tmp_path):
         (["absent.csv", "absent.csv", "--y", "a"], "could not be read"),
         (["march.csv", "changed.csv", "--y", "prize"], "Did you mean 'price'?"),
         (["march.csv", "changed.csv", "--y", "price", "--alpha", "1.5"], "`--alpha` must lie between 0 and 1"),
-        (["march.csv", "changed.csv", "--y", "price", "--report", "/dev/full", *QUICK], "No space left on device"),
         (["march.csv", "changed.csv"], "--y"),
         (["march.csv", "changed.csv", "--y", "price", "--missing", "?"], "are named by --gaps '?'"),
     ],

@@ -54,7 +54,7 @@ def test_runs_do_not_depend_on_threads():
     ("arguments", "words"),
     [
         (("cart-pole",), "`ENVIRONMENT` must be one of 'mountain-car'"),
-        (("maze", "--method", "dqn"), "`--method` must be one of 'random'"),
+        (("maze", "--method", "dqn"), "`--method` must be one of 'dtg-cs'"),
     ],
 )
 def test_mistakes_are_plain_messages(arguments, words, tmp_path):

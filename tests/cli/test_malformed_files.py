@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import gzip
 import io
@@ -9,6 +10,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
 
@@ -18,6 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 from condcs._core.errors import CondcsError, DataError
+from condcs._tables import sources
 from condcs._tables.pair import ReadOptions, read_pair
 from condcs._tables.sources import FileOptions, open_table
 from condcs.cli.app import app
@@ -100,6 +103,63 @@ def test_damaged_arrow_files_do_not_end_the_process(tmp_path):
     )
     assert done.returncode == 0, f"after seed {done.stdout.split()[-1:]}: {done.stderr[-2000:]}"
     assert done.stdout.split()[-1] == "399"
+
+
+@pytest.mark.parametrize("kind", ["file", "stream", "damaged file", "parquet"])
+def test_no_thread_of_pyarrow_reads_or_frees_a_python_stream(tmp_path, monkeypatch, kind):
+    """Such a thread needs the interpreter; while that ends, it is killed instead, and takes the process along (134)."""
+    readers = set()
+
+    class Watched(io.BufferedReader):
+        def read(self, *size):
+            readers.add(threading.current_thread())
+            return super().read(*size)
+
+    def watched(path, title):
+        return Watched(io.FileIO(path), 1 << 20)
+
+    file, stream = list(arrow_files())[-2:]  # compressed: unpacked by a pool of threads by default
+    path = tmp_path / "table"
+    if kind == "parquet":
+        frame().to_parquet(path, index=False)
+    else:
+        path.write_bytes({"file": file, "stream": stream, "damaged file": file[:-30] + bytes(30)}[kind])
+    monkeypatch.setattr(sources, "_raw_stream", watched)
+    read = contextlib.suppress(DataError) if kind == "damaged file" else contextlib.nullcontext()
+    with read, open_table(str(path), FileOptions("parquet" if kind == "parquet" else "arrow")) as table:
+        assert sum(map(len, table.batches(range(len(table.names))))) == (24 if kind == "parquet" else 40)
+    assert readers <= {threading.main_thread()}
+
+
+def test_a_reader_of_parquet_stayed_open_after_its_table(tmp_path, monkeypatch):
+    """`ParquetFile.close` closes no reader of a stream that was open before, unless it is told to."""
+    closed = []
+
+    class Watched(parquet.ParquetFile):
+        def close(self, force=False):
+            super().close(force)
+            closed.append(self.closed)
+
+    monkeypatch.setattr(parquet, "ParquetFile", Watched)
+    frame().to_parquet(tmp_path / "table.parquet", index=False)
+    with open_table(str(tmp_path / "table.parquet"), FileOptions()) as table:
+        assert sum(map(len, table.batches([0]))) == 24
+    assert closed == [True]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_an_arrow_file_through_a_named_pipe_was_called_damaged(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    content = list(arrow_files())[-2]
+    writer = threading.Thread(target=pipe.write_bytes, args=[content])
+    writer.start()
+    with (
+        pytest.raises(DataError, match="got an Arrow file, which is read from its end"),
+        open_table(str(pipe), FileOptions("arrow")),
+    ):
+        pass
+    writer.join()
 
 
 def _environment():

@@ -133,6 +133,8 @@ MISUSES = [
     ("words", "message"), MISUSES, ids=lambda part: " ".join(part) if isinstance(part, list) else ""
 )
 def test_misuse_ends_with_two_and_a_paragraph(files, words, message):
+    if "--dask" in words:
+        pytest.importorskip("distributed")
     before = sorted(files.rglob("*"))
     ended = CliRunner().invoke(app, words, input="")
     assert ended.exit_code == 2, ended.output
@@ -189,10 +191,11 @@ def test_a_damaged_installation_looked_like_a_change():
 
 
 @pytest.mark.parametrize(
-    ("package", "words", "extra"),
-    [("matplotlib", CAUSAL, "cli"), ("aeon", [*CLUSTER, "--measure", "dtw"], "timeseries")],
+    ("package", "words", "extra", "code"),
+    # For matplotlib 4: the links are printed, and the page alone is not written.
+    [("matplotlib", CAUSAL, "cli", 4), ("aeon", [*CLUSTER, "--measure", "dtw"], "timeseries", 2)],
 )
-def test_a_package_that_one_command_needs_is_missing(monkeypatch, tmp_path, package, words, extra):
+def test_a_package_that_one_command_needs_is_missing(monkeypatch, tmp_path, package, words, extra, code):
     """It is named together with the extra that brings it."""
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
@@ -200,7 +203,7 @@ def test_a_package_that_one_command_needs_is_missing(monkeypatch, tmp_path, pack
     for name in [name for name in sys.modules if name.startswith("condcs.report")]:
         monkeypatch.delitem(sys.modules, name)
     ended = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out")])
-    assert ended.exit_code == 2
+    assert ended.exit_code == code
     assert package in ended.stderr
     assert f"pip install 'condcs[{extra}]'" in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -252,3 +255,40 @@ def test_the_folder_of_a_report_was_made_without_asking(files, tmp_path):
     with pytest.raises(CondcsError, match="could not be written"):
         Page("t").write(tmp_path / "new" / "page.html")
     assert not (tmp_path / "new").exists()
+
+
+def test_an_npz_file_named_npy_was_a_bug_of_condcs(files, tmp_path):
+    named = tmp_path / "series.npy"
+    named.write_bytes((files / "gaps.npz").read_bytes())
+    for words in (["causal", str(named)], ["cluster", str(named), "--k", "2"]):
+        ended = CliRunner().invoke(app, words)
+        assert ended.exit_code == 2
+        assert "bug in condcs" not in ended.stderr
+        assert "must be a .npy file of a plain array, got an archive of arrays (.npz)" in ended.stderr
+        assert "Rename it to series.npz." in ended.stderr
+
+
+@pytest.mark.slow
+def test_a_backend_of_matplotlib_that_does_not_exist_was_a_bug_of_condcs(tmp_path):
+    """Commands draw into files alone: which windows matplotlib would open is not their business."""
+    page = tmp_path / "page.html"
+    quick = ["--resamples", "20", "--lag", "1", "--order", "1"]
+    ended = python(
+        "import os, sys; os.environ['MPLBACKEND'] = 'nosuch'",
+        f"sys.argv = ['condcs', *{CAUSAL!r}, *{quick!r}, '--out', {str(page)!r}]",
+        "from condcs.cli import main; main()",
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert page.exists()
+
+
+def test_numba_without_compilation_was_a_bug_of_condcs():
+    """Loops would take hours where they are not compiled, and some of their steps exist only in machine code."""
+    ended = python(
+        "import os, sys; os.environ['NUMBA_DISABLE_JIT'] = '1'",
+        f"sys.argv = ['condcs', *{CLUSTER!r}]",
+        "from condcs.cli import main; main()",
+    )
+    assert ended.returncode == 2
+    assert "NUMBA_DISABLE_JIT must be unset or 0" in ended.stderr
+    assert "bug in condcs" not in ended.stderr

@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from condcs._core.errors import DataError
-from condcs._tables.kinds import as_number, tell_kind
+from condcs._tables.cells import as_number
+from condcs._tables.kinds import tell_kind
 from condcs._tables.pair import ReadOptions, read_pair
 from condcs.cli.app import app
 

@@ -22,7 +22,7 @@ from condcs.cli import watch_command as watch
 from condcs.cli.app import app
 from condcs.drift import Alarm
 from condcs.drift._alarm import Summary
-from condcs.report._watch_page import StreamHistory, watch_page
+from condcs.drift._watch_page import StreamHistory, watch_page
 from tests.house_prices import house_prices
 
 OPTIONS = ["--y", "price", "--x", "area,district", "--run-length", "2000"]
@@ -55,6 +55,16 @@ def test_a_change_is_reported_with_its_row(reference):
     assert found[0]["statistic"] > found[0]["threshold"] == 2000
     assert found[0]["response"] == "price"
     assert "1 alarm." in result.stderr
+
+
+def test_rows_that_are_learned_after_an_alarm_were_not_counted(reference):
+    given = as_csv(house_prices(60, 2), house_prices(240, 3, changed=True))
+    result = run(reference, "--json", given=given)
+    (alarm,) = map(json.loads, result.stdout.splitlines())
+    said = " ".join(result.stderr.split())
+    assert f"{300 - alarm['row']} rows from which a new reference was learned after an alarm" in said
+    kept = run(reference, "--after-alarm", "keep", given=given)
+    assert "learned" not in kept.stderr
 
 
 def test_no_change_ends_with_zero(reference):
@@ -181,6 +191,17 @@ def test_the_page_showed_means_where_the_spread_changed():
     text = watch_page(about, alarms, StreamHistory(), "", (), "").html()
     assert "<td>sd 0.9554</td><td>sd 2.636</td>" in text
     assert "<td>5</td><td>4</td>" in text
+
+
+def test_the_page_had_a_deviation_of_one_row():
+    sides = {"before": Summary(5.0, 14.55, 200), "after": Summary(4.0, None, 1)}
+    common = {"row": 9, "response": "y", "label": None, "region": "all rows", "bounds": {}, "since": 9}
+    common |= {"since_range": (5, 9), "at_least": False, "difference": 0.0, "interval": None, "divergence": None}
+    common |= {"witness_at": {}, "witness_value": None, "statistic": 1.0, "threshold": 1.0, **sides}
+    alarm = Alarm(kind="spread", change="y varies less", shown=False, **common)
+    about = {"x": "x", "y": "y", "rows": 200, "title": "t", "run_length": 1.0, "after_alarm": "keep"}
+    text = watch_page(about, [alarm], StreamHistory(), "", (), "").html()
+    assert "<td>sd 14.55</td><td>too few rows (1 row, no change shown)</td>" in text
 
 
 def test_history_of_a_long_stream_stays_short():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -182,3 +183,44 @@ def test_two_tables_or_one_with_groups(words):
     done = CliRunner().invoke(app, ["compare", *words, "--y", "price"])
     assert done.exit_code == 2
     assert "two tables must be named, or one table and its --group" in " ".join(done.stderr.split())
+
+
+# --- what the lines say -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sites():
+    """Three sites; at c the inputs are higher by 1.2 and y, for the same inputs, is lower by 0.6: raw, y is higher."""
+    rng = np.random.default_rng(0)
+    site = np.repeat(["a", "b", "c"], 200)
+    x = rng.normal(size=600) + np.where(site == "c", 1.2, 0.0)
+    y = x - np.where(site == "c", 0.6, 0.0) + 0.5 * rng.normal(size=600)
+    return condcs.compare_groups({"site": site, "x": x, "y": y}, group="site", y="y", **QUICK)
+
+
+def test_raw_means_stood_where_the_same_inputs_were_meant(sites):
+    lines = sites.lines()
+    assert lines.columns[-2:] == ("change of y for the same inputs", "raw mean y, elsewhere → here")
+    *_, change, raw = lines.rows[2]
+    before, now = map(float, raw.split(" → "))
+    assert now > before
+    assert change.startswith("-0.")
+    average = sites["c"].effects[0].average
+    assert float(change.split()[0]) == pytest.approx(average.value, abs=0.01)
+
+
+def test_a_p_value_at_the_floor_of_its_resamples_was_given_as_a_value(sites):
+    """79 resamples: no p-value is below 1 / 80, and three of these groups make 3 / 80 of it."""
+    assert sites.pvalue_is_bound == (False, False, True)
+    assert sites.lines().rows[2][3] == "at most 0.038"
+    assert not any(row[3].startswith("at most") for row in sites.lines().rows[:2])
+    assert [group["pvalue_is_bound"] for group in sites.to_dict()["groups"]] == [False, False, True]
+
+
+def test_the_warning_of_a_p_value_named_no_group_and_came_last(sites):
+    comparison = sites["b"]
+    diagnostics = {**comparison.relation.diagnostics, "balance": "failed", "balance_pvalue": 0.005}
+    doubtful = replace(comparison, relation=replace(comparison.relation, diagnostics=diagnostics), notes=("A note.",))
+    graded = replace(sites, comparisons=(sites["a"], doubtful, sites["c"]))
+    assert "Where site is b, the p-value may be far too small" in graded.verdict
+    assert graded.all_notes == ("site = b: A note.",)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +16,7 @@ from condcs._inference.loss_split import LossChange
 from condcs._inference.results import Estimate
 from condcs._tables.kinds import Column
 from condcs.comparison._comparing import MOST_ROWS, rows_within
-from condcs.comparison._wording import effect_words
+from condcs.comparison._wording import answers, effect_words, effects
 
 QUICK = {"n_resamples": 39, "n_jobs": 1}
 
@@ -72,6 +74,33 @@ def test_a_tolerance_in_percentage_points_was_taken_for_a_share():
     assert "the share of price = True differs by at most" in condcs.compare(*dear, tolerance=0.9, **OPTIONS).verdict
 
 
+def test_an_interval_of_another_level_stood_under_the_title_95_percent():
+    """With alpha 0.02 and two responses, each interval has level 1 - 0.02 / 2; a spread has half of the risk."""
+    tables = [month(seed, rows=120).assign(rent=np.random.default_rng(seed).normal(size=120)) for seed in (0, 1)]
+    found = condcs.compare(*tables, y=["price", "rent"], x="area", alpha=0.02, n_resamples=59, n_jobs=1)
+    for effect in found.effects:
+        assert effect.size.confidence_level == effect.average.confidence_level == pytest.approx(0.99)
+        assert effect.spread.change.confidence_level == pytest.approx(0.995)
+        assert effect.to_dict()["spread"]["change"]["confidence_level"] == pytest.approx(0.995)
+    lines = effects(found)
+    assert lines.columns[-1] == "interval"
+    assert [row[-1].rpartition("(")[2] for row in lines.rows] == 2 * ["99%)", "99%)", "99.5%)"]
+    labels = [table.assign(price=table.price > 0) for table in tables]
+    assert effects(condcs.compare(*labels, y="price", x="area", **QUICK)).columns[-1] == "95% interval"
+
+
+def test_an_overlap_of_1_stood_beside_a_change(tmp_path):
+    before, now = month(0, rows=400), month(1, rows=400)
+    now.loc[now.area > 1, "price"] += 0.5
+    found = condcs.compare(before, now, **OPTIONS)
+    assert found.relation_changed
+    assert "verlap compares" not in found.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert answers(found).columns == ("question", "answer", "p-value")
+    limited = condcs.compare(before, now, tolerance=Limits(min_effect=0.05), **OPTIONS)
+    assert answers(limited).columns[-2:] == ("overlap", "95% interval")
+    assert "leaves an overlap of 1.000" in limited.report(tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 def test_overlap_that_is_too_large_to_matter():
     tables = month(0), month(1, shift=0.1)
     assert condcs.compare(*tables, tolerance=Limits(min_effect=0.5), **OPTIONS).decision == "same"
@@ -107,7 +136,9 @@ def test_copies_of_rows_were_evidence_for_effects():
     by_row = condcs.compare(*copies, **OPTIONS)
     lengths = [found.effects[0].average.high - found.effects[0].average.low for found in (once, by_cluster, by_row)]
     assert lengths[1] == pytest.approx(lengths[0], rel=0.25)
-    assert lengths[2] < 0.6 * lengths[0]
+    # By row they are no evidence to rely on, which the verdict says.
+    assert by_row.row_dependence.has_copies
+    assert not by_cluster.row_dependence.has_copies
     assert by_row.inputs.pvalue <= by_cluster.inputs.pvalue
 
 
@@ -225,6 +256,20 @@ def test_a_step_of_the_mean_was_a_larger_spread():
     found = condcs.compare(*tables, y="y", **QUICK)
     assert "scatters" not in found.verdict
     assert abs(found.effects[0].spread.change.value) < 0.037
+
+
+def test_y_was_said_to_scatter_less_where_no_view_of_the_test_sees_it():
+    """Noise triples, and the mean rises; the same answer without the views of the spread leaves the sentence out."""
+    found = condcs.compare(month(0), month(1, shift=0.3, noise=0.6), **OPTIONS)
+    assert "it scatters more" in found.verdict
+    pvalues = [
+        1.0 if name.startswith("spread") else p
+        for name, p in zip(found.relation.views, found.relation.pvalues, strict=True)
+    ]
+    unseen = replace(found, relation=replace(found.relation, pvalues=tuple(pvalues)))
+    assert unseen.relation_changed
+    assert "higher on average" in unseen.verdict
+    assert "scatters" not in unseen.verdict
 
 
 def test_tables_that_hardly_overlap_read_as_no_evidence_first():

@@ -16,6 +16,7 @@ from condcs import TableOptions
 from condcs._core.errors import CondcsError
 from condcs.cli.app import app
 from condcs.cli.compare_command import as_junit, as_markdown
+from condcs.comparison import _steps
 from tests.docs.pages import DOCS
 from tests.house_prices import house_prices
 from tests.json_schema import faults
@@ -184,7 +185,7 @@ def test_the_assertion_returns_what_was_found():
     tables = house_prices(100, 1), house_prices(100, 2, bigger=25)
     found = condcs.assert_same_relation(*tables, y="price", x="!sold", n_resamples=99, n_jobs=1)
     assert found.inputs_shifted
-    assert found.alpha == 0.01
+    assert found.alpha == 0.05
     with pytest.raises(CondcsError, match="Did you mean 'price'"):
         condcs.assert_same_relation(*tables, y="prize")
 
@@ -194,19 +195,21 @@ def test_the_assertion_returns_what_was_found():
 
 def test_weights_and_clusters_reach_the_test(monkeypatch):
     """A stand-in takes them and hands the rest to the test itself."""
-    given, real = {}, condcs.conditional_test
+    received, real = {}, _steps.all_views_of_relation
 
-    def stand_in(*samples, weights_p=None, weights_q=None, clusters_p=None, clusters_q=None, **options):
-        given.update(weights_p=weights_p, weights_q=weights_q, clusters_p=clusters_p, clusters_q=clusters_q)
-        return real(*samples, **options)
+    def stand_in(samples, resampling, **options):
+        (_, weights_p), (_, weights_q) = samples.rows.weights
+        (_, clusters_p), (_, clusters_q) = samples.rows.clusters
+        received.update(weights_p=weights_p, weights_q=weights_q, clusters_p=clusters_p, clusters_q=clusters_q)
+        return real(samples, resampling, **options)
 
-    monkeypatch.setattr(condcs, "conditional_test", stand_in)
+    monkeypatch.setattr(_steps, "all_views_of_relation", stand_in)
     tables = [house_prices(60, seed).assign(w=1.0 + np.arange(60), who=np.arange(60) // 3) for seed in (1, 2)]
     found = condcs.compare(*tables, y="price", x="*,!sold", tables=TableOptions(weights="w", cluster="who"), **QUICK)
     assert [c.name for c in found.pair.x] == ["area", "district"]
-    assert np.array_equal(given["weights_p"], tables[0].w)
-    assert np.array_equal(given["clusters_q"], np.arange(60) // 3)
+    assert np.array_equal(received["weights_p"], tables[0].w)
+    assert np.array_equal(received["clusters_q"], np.arange(60) // 3)
     means = [float(np.average(table.price, weights=table.w)) for table in tables]
     assert found.response == (("mean price", pytest.approx(means[0]), pytest.approx(means[1])),)
     condcs.compare(*tables, y="price", x="area", **QUICK)
-    assert set(given.values()) == {None}
+    assert set(received.values()) == {None}

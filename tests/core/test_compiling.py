@@ -16,7 +16,8 @@ import condcs
 pytestmark = pytest.mark.slow
 
 PACKAGE = Path(condcs.__file__).parent
-SAMPLES = [0.0, 1, 2], [0.0, 1, 2], [0.0, 1, 2], [2.0, 1, 0]
+# More rows than numpy's exponential is used for: loops must be compiled.
+SAMPLES = [0.0, 1, 2] * 200, [0.0, 1, 2] * 200, [0.0, 1, 2] * 200, [2.0, 1, 0] * 200
 CODE = f"import condcs; print(condcs.conditional_cs(*{SAMPLES}, bandwidth_x=1, bandwidth_y=1))"
 
 

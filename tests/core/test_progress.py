@@ -50,7 +50,7 @@ def test_the_interval_and_independence_say_so_too(slow_clock, monkeypatch):
     xp, yp, xq, yq = samples()
     with config_context(tile=16):
         with pytest.warns(CostWarning):
-            found = condcs.two_sample_test(yp, yq, n_resamples=200, rng=0)
+            found = condcs.two_sample_test(yp, yq, measure="cs", n_resamples=200, rng=0)
         with pytest.warns(CostWarning, match="interval from 200 resamples of 80 rows"):
             found.confidence_interval(rng=0)
     monkeypatch.setattr(independence_tests, "GRAM_BUDGET", 0)

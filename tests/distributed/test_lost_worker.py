@@ -6,7 +6,6 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-import distributed
 import numpy as np
 import pytest
 
@@ -16,6 +15,8 @@ from condcs._parallel.spreading import spread
 from condcs_reproduction import experiment_named, run
 
 from .conftest import start, start_scheduler
+
+distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")]
 
@@ -130,7 +131,6 @@ def test_a_call_that_kills_every_worker_ends_in_an_error(cluster):
 
 
 def test_a_lost_scheduler_ends_in_an_error_and_a_resumable_store(tmp_path):
-    pytest.importorskip("distributed", reason="dask.distributed is not installed")
     scheduler, address = start_scheduler()
     worker = start("worker", address, "--nworkers", "1", "--nthreads", "1", "--no-nanny")
 

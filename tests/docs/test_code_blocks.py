@@ -93,6 +93,23 @@ def test_code_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
             run_console(block, page)
 
 
+WIDTH = 92
+"""Characters of a block that a window of 1,280 pixels shows; what is wider has to be scrolled."""
+
+
+def test_printed_sentences_were_cut_at_the_edge_of_the_page():
+    """Only sentences: columns of a table, set apart by several blanks, scroll together; so do lines of code."""
+    cut = [
+        f"{name(page)}: {line}"
+        for page in PAGES
+        for block in blocks(page)
+        for text in [block.output or "", block.text if block.language == "console" else ""]
+        for line in text.splitlines()
+        if len(line) > WIDTH and "  " not in line.strip() and not line.startswith("$ ")
+    ]
+    assert cut == []
+
+
 def test_ten_lines_of_the_readme_print_what_they_say():
     """The number in the comment of each line that prints one, to the digits that it has there."""
     (block,) = (block for block in blocks(README) if block.language == "python")

@@ -163,3 +163,18 @@ def test_search_works_from_a_folder(site):
         box.send_keys("conditional_test")
         links = WebDriverWait(window, 20).until(lambda w: w.find_elements(By.CSS_SELECTOR, ".md-search-result__link"))
         assert any("reference/tests" in link.get_attribute("href") for link in links)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_printed_sentences_were_cut_at_the_edge_of_the_window(site, width):
+    """Tables in blocks scroll; sentences end where the block ends."""
+    with chromium(width) as window:
+        for page in ("start.html", "how-to/pipelines.html", "commands/compare.html"):
+            window.get((site / page).as_uri())
+            cut = window.execute_script("""
+                const sentences = [...document.querySelectorAll("article pre .sentence")];
+                if (!sentences.length) return ["no sentences"];
+                return sentences.filter(s => s.getBoundingClientRect().right
+                    > s.closest("code").getBoundingClientRect().right + 1).map(s => s.textContent);
+            """)
+            assert cut == [], page

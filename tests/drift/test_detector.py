@@ -11,7 +11,10 @@ from scipy.signal import lfilter
 
 import condcs
 from condcs._core.errors import CondcsError, CondcsWarning
+from condcs._tables.kinds import Column
 from condcs.drift import Alarm, ConditionalDriftDetector
+from condcs.drift._alarm import Summary, _Measured, _narrower_region, _spread_shown
+from condcs.drift._cells import Regions
 from condcs.drift._detector import PENDING_ROWS
 
 
@@ -25,6 +28,13 @@ def make_rows(n, rng, *, slope=0.5, raised=0.0, noise=0.5, shift=0.0):
 @pytest.fixture(scope="module")
 def detector_state():
     return ConditionalDriftDetector(*make_rows(400, np.random.default_rng(0)), expected_run_length=1000).state_dict()
+
+
+def an_alarm(**fields):
+    common = {"row": 9, "response": "y", "label": None, "kind": "level", "change": "y changed", "region": "all rows"}
+    common |= {"bounds": {}, "since": 7, "since_range": (5, 8), "at_least": False, "difference": 0.0}
+    common |= {"interval": None, "divergence": None, "witness_at": {}, "witness_value": None}
+    return Alarm(**{**common, "statistic": 1.0, "threshold": 1.0, **fields})
 
 
 def fresh(state):
@@ -320,6 +330,101 @@ def test_an_interaction_of_two_inputs_was_missed():
     assert np.flatnonzero(alarms)[0] < 250
     assert detector.alarm.kind == "interaction"
     assert "y is higher where x0 and x1 are both high or both low" in str(detector.alarm)
+
+
+def test_an_interaction_is_summarised_in_its_corners():
+    """Over all rows the mean stays: it was said not to have changed, beside "all rows"."""
+    rng = np.random.default_rng(32)
+    detector = ConditionalDriftDetector(*make_rows(1200, rng))
+    x, y = make_rows(400, rng)
+    detector.update_many(x, y + x[:, 0] * x[:, 1])
+    alarm = detector.alarm
+    assert (alarm.change, alarm.region) == ("y is higher", "x0 and x1 are both high or both low")
+    assert alarm.bounds == {}
+    assert alarm.shown
+    assert alarm.interval[0] > 0
+
+
+def test_the_standard_deviation_of_one_row_was_0():
+    one, five = (_Measured(np.arange(n) + 3.0, np.arange(n) - 2.0) for n in (1, 5))
+    assert one.summary() == Summary(3.0, None, 1)
+    assert five.summary() == Summary(5.0, pytest.approx(np.sqrt(2.5)), 5)
+    assert _Measured(np.zeros(0), np.zeros(0)).summary() == Summary(None, None, 0)
+    said = str(an_alarm(kind="spread", before=Summary(5.0, 14.55, 200), after=one.summary(), shown=False))
+    assert "the standard deviation of its residuals was 14.55 in the reference; 1 row since then is too few" in said
+    assert "now" not in said
+
+
+def test_alarms_that_contradict_themselves_say_that_no_change_can_be_shown():
+    sides = {"before": Summary(0.5, 0.5, 200), "after": Summary(0.5, 0.5, 12), "label": "a", "quantity": "share"}
+    said = str(an_alarm(interval=(-0.3, 0.3), shown=False, **sides))
+    assert (
+        "the share of a was 0.5 in the reference and is 0.5 in the 12 rows since then, in which alone no change of it "
+        "can be shown" in said
+    )
+    assert "is 0.5 now" in str(an_alarm(interval=(0.1, 0.3), shown=True, **sides))
+
+
+def test_the_mean_was_shown_where_labels_no_longer_were_what_x_leads_to_expect():
+    """Labels turned round keep their shares: "the mean of y was 0.5 and is 0.5 now"."""
+
+    def rows(n, rng, sign=1):
+        x = rng.normal(size=n)
+        return x, np.where(rng.random(n) < 1 / (1 + np.exp(-1.5 * sign * x)), "a", "b")
+
+    rng = np.random.default_rng([6, 2])
+    detector = ConditionalDriftDetector(*rows(500, rng), expected_run_length=2000)
+    detector.update_many(*rows(200, rng))
+    detector.update_many(*rows(300, rng, sign=-1))
+    alarm = detector.alarm
+    assert (alarm.quantity, alarm.change) == ("agreement", "y is less often what was to be expected from x")
+    # Of the likelier label, E max(p, 1 - p) = 0.73 for this logistic relation, and 1 less that when turned round.
+    assert alarm.before.mean == pytest.approx(0.73, abs=0.1)
+    assert alarm.after.mean < 0.5
+    assert alarm.shown
+
+
+def test_a_spread_after_none_at_all_could_not_be_shown():
+    """It was 0 in the reference and 1.35 in six rows, "in which alone no change of it can be shown"."""
+    before, after = np.zeros(300), np.array([-1.0, 1.0, 2.0, -2.0, 0.5])
+    assert _spread_shown(before, after, 1)
+    assert not _spread_shown(before, after, -1)
+    assert not _spread_shown(before, before[:5], 1)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_change_of_the_spread_is_shown_at_its_level(sign):
+    """An F test at 2.5%: of 2,000 pairs without a change, 50 +- 3.3 sqrt(2000 * .025 * .975) = 27 to 73."""
+    rng = np.random.default_rng(41)
+    shown = sum(_spread_shown(rng.normal(size=300), rng.normal(size=8), sign) for _ in range(2000))
+    assert 27 <= shown <= 73
+    assert _spread_shown(rng.normal(size=300), rng.normal(size=20) * 3.0**sign, sign)
+
+
+def test_all_rows_was_said_though_one_label_alone_changed():
+    """Bets on all rows weigh most and came first; what the rows since then are explained by best is named."""
+
+    def rows(n, rng, raised=0.0):
+        x = pd.DataFrame({"plant": rng.choice(list("ABC"), n), "load": rng.normal(size=n)})
+        return x, x["load"].to_numpy() + rng.normal(size=n) + raised * (x["plant"] == "B").to_numpy()
+
+    rng = np.random.default_rng([5, 0])
+    detector = ConditionalDriftDetector(*rows(900, rng))
+    detector.update_many(*rows(200, rng))
+    detector.update_many(*rows(500, rng, raised=1.0))
+    assert detector.alarm.region == "plant = B"
+
+
+def test_a_change_of_all_rows_is_not_narrowed():
+    """Deviations of mean 1 in 40 rows explain 40, those of half of them 20; noise of variance 1 adds 2 sqrt(40)."""
+    rng = np.random.default_rng(42)
+    columns = (Column("plant", "category", ("A", "B")),)
+    x = rng.integers(2, size=(40, 1)).astype(float)
+    regions = Regions.of(x, columns)
+    noise = rng.normal(size=40)
+    assert _narrower_region(regions, x, 1.0 + noise, 1) == 0
+    assert regions.words(_narrower_region(regions, x, 2.0 * x[:, 0] + noise, 1)) == "plant = B"
+    assert _narrower_region(regions, x, -2.0 * x[:, 0] + noise, 1) == 0
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from condcs_reproduction import experiment_named
-from condcs_reproduction.clustering import EXPERIMENT, WHOLE_TITLE, load, mean_ranks, summarise
+from condcs_reproduction.clustering import EXPERIMENT, WHOLE_TITLE, half_of_each_class, load, mean_ranks, summarise
 from condcs_reproduction.clustering_report import reached, rows_by_the_papers_windows, standing, tck_words
 from condcs_reproduction.fig9 import closest_pairs, communities, kilometres, separation
 from condcs_reproduction.series_clustering import (
@@ -268,3 +268,32 @@ def test_the_papers_numbers_are_compared_with_all_series_of_a_set():
     assert cells["conditional CS, votes"].paper is None
     assert any("in 1 of 1 rows: ECG5000" in note for note in report.notes)
     assert any("in 0 of 1 rows" in note for note in report.notes)
+
+
+def test_draws_have_half_of_each_class_and_no_more_than_is_allowed(rng):
+    y = np.repeat([0, 1, 2], [20, 7, 1])
+    kept = half_of_each_class(y, 100, rng)
+    assert np.bincount(y[kept]).tolist() == [10, 4, 1]
+    assert len(half_of_each_class(np.repeat([0, 1], 500), 60, rng)) == 60
+
+
+def test_what_a_result_is_worth_on_other_series_is_counted():
+    """Three draws, two of them with a rival that is closer to the classes in one; a suggestion that is right on one."""
+    draws = [(1.0, 1.0, 0.1), (0.99, 0.06, None), (0.5, 0.2, 0.9)]
+    results = {
+        "coffee; draw": {
+            i: {"n": 14, "nmi": nmi, "agreement": agreement, "rival": rival}
+            for i, (agreement, nmi, rival) in enumerate(draws)
+        },
+        "coffee; k chosen": {0: {"k": 2, "chosen": 2, "marks": {"2": 0.9, "3": 0.4}}},
+        "libras; k chosen": {0: {"k": 15, "chosen": 4, "marks": {"2": 0.1, "4": 0.4}}},
+    }
+    report = summarise(EXPERIMENT, results)
+    row = next(grid for grid in report.grids if grid.title.startswith("Draws")).cells["Coffee"]
+    assert (row["median NMI"].ours, row["lowest"].ours, row["draws with a rival"].ours) == (0.2, 0.06, "2 of 3")
+    assert row["median, better of two"].ours == 0.9
+    (words,) = (note for note in report.notes if note.startswith("Draws of half"))
+    assert "2 of 3 have a rival partition; mean NMI 0.60 with one and 0.06 without" in words
+    assert "the rival is closer to the classes in 1. Agreement is at least 0.95 in 2" in words
+    assert "with an NMI from 0.06 to 1.00" in words
+    assert 'Number of clusters: k="auto" is right on 1 of 2 sets, 2 for all of them on 1.' in report.notes

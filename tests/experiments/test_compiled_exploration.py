@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from condcs._core.errors import CondcsError
-from condcs.explore import make_agent, make_environment, make_maze
+from condcs.explore import make_agent, make_environment
+from condcs_reproduction.exploration import make_maze
 from condcs_reproduction.exploration_environments import compiled_environment, observe, step
 from condcs_reproduction.exploration_rollouts import _rollout, compiled_agent, intrinsic_reward, paper_settings, rollout
 from condcs_reproduction.fig7 import picture

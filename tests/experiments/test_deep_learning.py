@@ -75,7 +75,6 @@ def test_real_sets_take_part_when_their_files_are_there(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore::condcs._core.errors.CondcsWarning")
 def test_the_users_recordings_run(tmp_path, monkeypatch):
     """One quick trial of BCI IIIb, end to end through EEGNet."""
-    pytest.importorskip("torchinfo", reason="braindecode is not installed")
     monkeypatch.setenv("CONDCS_DATA", str(tmp_path))
     (tmp_path / "bci3b").mkdir()
     rng = np.random.default_rng(0)

@@ -2,11 +2,14 @@
 
 import tomllib
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
 import condcs
 import condcs_reproduction
+from condcs.explore._methods import METHODS_OF_THE_PAPER
+from condcs.explore._tasks import TASKS_OF_THE_PAPER
 
 packaging = pytest.importorskip("packaging.requirements")
 
@@ -31,3 +34,13 @@ def test_the_experiments_need_this_version_of_the_library_and_what_the_tests_ins
     extras = project(ROOT)["optional-dependencies"]
     assert library.extras <= packaging.Requirement(*extras["all"]).extras
     assert {need for needs in own["optional-dependencies"].values() for need in needs} <= set(extras["dev"])
+
+
+def test_entry_points_lead_to_what_the_package_adds():
+    """Of pyproject.toml, whatever was installed: the command, and the tasks and methods of `condcs explore`."""
+    groups = project(ROOT / "reproduction")["entry-points"]
+    assert set(groups) == {"condcs.commands", "condcs.exploration"}
+    added = {name: resolve_name(path) for group in groups.values() for name, path in group.items()}
+    assert added["reproduce"].__name__ == "reproduce"
+    assert tuple(task.name for task in added["paper"].tasks) == TASKS_OF_THE_PAPER
+    assert tuple(method.name for method in added["paper"].methods) == METHODS_OF_THE_PAPER

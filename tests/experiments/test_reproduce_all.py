@@ -134,6 +134,16 @@ def test_the_claims_of_figure_1_can_fail():
     assert found["deviations"][0] > 0.1
 
 
+def test_the_page_of_quick_versions_gave_verdicts(names, tmp_path):
+    names("fig1")
+    done = run(tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "There are no verdicts" in page
+    assert not set("✓▲▼✗") & set(page + done.output)
+    assert "agree" not in page
+    assert "fig1: run, without verdicts" in " ".join(done.stderr.split())
+
+
 @pytest.mark.parametrize(("seconds", "words"), [(3.21, "3.2 s"), (600, "10 min"), (9000, "2.5 h")])
 def test_durations(seconds, words):
     assert duration(seconds) == words

@@ -81,9 +81,9 @@ def test_optimism_finds_the_flag(method):
 
 
 def test_same_seed_same_run():
-    environment = make_environment("maze", rows=6, maze_rng=2)
-    settings = replace(hyperparameters("maze", "dtg-kl"), buffer=100, refresh_every=20)
-    used = [steps(environment, make_agent("dtg-kl", environment, settings=settings, rng=4), 120) for _ in range(2)]
+    environment = make_environment("mountain-car")
+    settings = replace(hyperparameters("mountain-car", "dtg-local"), buffer=100, epsilon=0.2)
+    used = [steps(environment, make_agent("dtg-local", environment, settings=settings, rng=4), 120) for _ in range(2)]
     assert used[0] == used[1]
 
 
@@ -97,8 +97,9 @@ def test_spaces_become_states_and_actions():
     assert len(grid.actions) == 9
     assert grid.vectors[0].tolist() == [-1.0, -1.0]
     assert grid.actions[5].dtype == np.float32
-    pendulum = Spaces.of(make_environment("pendulum"))
-    assert pendulum.vectors[:, 0].tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]
+    car = Spaces.of(make_environment("mountain-car"))
+    assert car.vectors[:, 0].tolist() == [-1.0, 0.0, 1.0]
+    assert car.actions == [0, 1, 2]
 
 
 def test_images_through_an_encoder():

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs._inference import anchors
-from condcs._inference.anchors import chunks
 from condcs._inference.independence_tests import View, predictor_statistic
-from condcs._inference.smoothing import Smoother
+from condcs._inference.responses import adjusted_response
 from condcs._inference.statistics import (
     AnchoredConditional,
     Anchors,
@@ -20,9 +18,12 @@ from condcs._inference.statistics import (
     pool_statistic,
     total_divergence,
 )
-from condcs._inference.views import AnchoredContrasts, adjusted_response, sample_contrasts
+from condcs._inference.views import AnchoredContrasts, sample_contrasts
 from condcs._measures.inputs import Inputs
 from condcs._measures.registry import MEASURES
+from condcs._parallel import many_rows
+from condcs._parallel.many_rows import chunks
+from condcs._regression.smoother import Smoother
 
 VARIANTS = [
     ("conditional_cs", {}, 2),
@@ -50,8 +51,8 @@ def _labels(pool, count=5):
 @pytest.fixture
 def many_chunks(monkeypatch):
     """Cut all sums over rows into chunks of 32."""
-    monkeypatch.setattr(anchors, "chunks", lambda rows, size: chunks(rows, 32))
-    monkeypatch.setattr("condcs._inference.smoothing.CHUNK", 32)
+    monkeypatch.setattr(many_rows, "chunks", lambda rows, size: chunks(rows, 32))
+    monkeypatch.setattr("condcs._regression.smoother.CHUNK", 32)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -150,8 +151,8 @@ def test_chunks_of_rows_change_nothing_but_rounding(monkeypatch):
     xp, xq = rng.normal(size=(70, 2)), rng.normal(size=(80, 2)) + 0.4
     data = xp, xp[:, 0] + rng.normal(size=70), xq, xq[:, 0] + rng.normal(size=80)
     whole = condcs.conditional_test(*data, n_resamples=19, rng=0)
-    monkeypatch.setattr(anchors, "chunks", lambda rows, size: chunks(rows, 32))
-    monkeypatch.setattr("condcs._inference.smoothing.CHUNK", 32)
+    monkeypatch.setattr(many_rows, "chunks", lambda rows, size: chunks(rows, 32))
+    monkeypatch.setattr("condcs._regression.smoother.CHUNK", 32)
     cut = condcs.conditional_test(*data, n_resamples=19, rng=0)
     assert cut.pvalue == whole.pvalue
     np.testing.assert_allclose(cut.details["statistics"], whole.details["statistics"], rtol=1e-6)
@@ -163,13 +164,13 @@ def test_regressions_of_many_rows_are_those_of_few(monkeypatch):
     x = rng.normal(size=(400, 2))
     targets = np.column_stack([np.sin(2 * x[:, 0]), x[:, 0] * x[:, 1]]) + 0.3 * rng.normal(size=(400, 2))
     few = Smoother(x, [False, False]).residuals(targets)
-    monkeypatch.setattr(anchors, "EXACT_ROWS", 100)
-    monkeypatch.setattr("condcs._inference.smoothing._JUDGED", 300)
+    monkeypatch.setattr(many_rows, "EXACT_ROWS", 100)
+    monkeypatch.setattr("condcs._regression.smoother._JUDGED", 300)
     large = Smoother(x, [False, False])
     assert large.designs[0].basis.dtype == np.float32
     for found, expected in zip(large.residuals(targets), few, strict=True):
         assert np.all(np.sqrt(np.mean((found - expected) ** 2, axis=0)) < 0.05)
-    monkeypatch.setattr("condcs._inference.smoothing._JUDGED", 400)
+    monkeypatch.setattr("condcs._regression.smoother._JUDGED", 400)
     for found, expected in zip(Smoother(x, [False, False]).residuals(targets), few, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-4)
 
@@ -177,8 +178,8 @@ def test_regressions_of_many_rows_are_those_of_few(monkeypatch):
 @pytest.fixture
 def small_limit(monkeypatch):
     """Treat 100 rows as many: validity does not depend on the number."""
-    monkeypatch.setattr(anchors, "EXACT_ROWS", 50)
-    monkeypatch.setattr(anchors, "ANCHORS", 40)
+    monkeypatch.setattr(many_rows, "EXACT_ROWS", 50)
+    monkeypatch.setattr(many_rows, "ANCHORS", 40)
     monkeypatch.setattr("condcs._inference.independence_tests.ORDER_ANCHORS", 40)
 
 

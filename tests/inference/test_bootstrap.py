@@ -31,7 +31,10 @@ def test_values_of_redrawn_rows(measure, options, scale):
     sizes = (30, 24)
     x, y = [scale * rng.normal(size=(n, 2)) for n in sizes], [rng.normal(size=(n, 1)) for n in sizes]
     chosen = MEASURES[measure]
-    widths = {k: 1.0 for k in ("bandwidth", "bandwidth_x", "bandwidth_y") if k in chosen.options}
+    # `bandwidth_x` and `bandwidth_y` where the measure has them, or else the plain one: never both.
+    widths = {k: 1.0 for k in ("bandwidth_x", "bandwidth_y") if k in chosen.options}
+    if not widths and "bandwidth" in chosen.options:
+        widths = {"bandwidth": 1.0}
     parts = [[(f"{name}{s}", v[i]) for i, s in enumerate("pq")] for name, v in (("x", x), ("y", y))]
     pool = TestedMeasure(chosen, {**options, **widths}).pool(parts[0] if chosen.takes_x else [], parts[1])
     rows = np.array([[*rng.integers(30, size=30), *(30 + rng.integers(24, size=24))] for _ in range(3)])

@@ -5,7 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from condcs._inference.regions import Box, BoxSearch, Ground, _under_redrawn, mean_steps
+from condcs._inference.adjustment import Adjustment
+from condcs._inference.regions import Box, BoxSearch, _under_redrawn, mean_steps
 
 
 def search(x, categorical, penalty=1.0, second=0.5, least=2.0):
@@ -86,12 +87,12 @@ def test_a_fit_to_redrawn_labels_can_be_taken_from_the_functions(clustered):
     rng = np.random.default_rng(4)
     x, functions = rng.normal(size=(120, 2)), rng.normal(size=(120, 3))
     clusters = np.repeat(np.arange(60), 2) if clustered else None
-    ground = Ground.of(x, [False, False], (60, 60), rng, clusters=clusters)
-    found = _under_redrawn(ground, functions, 7, np.random.default_rng(5))
-    labels = ground.propensity.draw(7, np.random.default_rng(5))
+    adjustment = Adjustment.of(x, [False, False], (60, 60), rng, clusters=clusters)
+    found = _under_redrawn(adjustment, functions, 7, np.random.default_rng(5))
+    labels = adjustment.propensity.draw(7, np.random.default_rng(5))
     surprises = [
-        ground.propensity.surprises(ground.labels[None])(slice(None))[0],
-        ground.propensity.surprises(labels)(slice(None))[0],
+        adjustment.propensity.surprises(adjustment.labels[None])(slice(None))[0],
+        adjustment.propensity.surprises(labels)(slice(None))[0],
     ]
     expected = functions.T @ np.hstack(surprises)
     np.testing.assert_allclose(found, expected / expected.std(axis=1, keepdims=True), rtol=1e-9)
@@ -104,8 +105,9 @@ def test_a_small_step_that_no_test_names_is_found_by_all_rows():
     inside = (x[:, 0] > 0) & (x[:, 1] > 1)
     y = x[:, 2] + 0.5 * rng.normal(size=800)
     y[400:] += 0.75 * inside[400:]
-    ground = Ground.of(x, [False] * 4, (400, 400), rng)
-    steps = mean_steps(ground, y)
+    adjustment = Adjustment.of(x, [False] * 4, (400, 400), rng)
+    steps = mean_steps(adjustment, y, np.random.default_rng(7)).by_all
     assert steps[inside].mean() == pytest.approx(0.75, abs=0.2)
     assert abs(steps[~inside].mean()) < 0.05
-    np.testing.assert_allclose(mean_steps(ground, 1e200 * y) / 1e200, steps, rtol=1e-9)
+    in_large_units = mean_steps(adjustment, 1e200 * y, np.random.default_rng(7)).by_all
+    np.testing.assert_allclose(in_large_units / 1e200, steps, rtol=1e-9)

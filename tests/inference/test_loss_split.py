@@ -56,7 +56,11 @@ def test_parts_add_up_to_the_total():
     lines = str(found).splitlines()
     assert lines[0].startswith("mean loss: ")
     assert lines[-1].startswith("together")
-    assert found.to_dict()["relation"] == {"value": found.relation.value, "interval": [*found.relation[1:]]}
+    assert found.to_dict()["relation"] == {
+        "value": found.relation.value,
+        "interval": [found.relation.low, found.relation.high],
+        "confidence_level": 0.95,
+    }
 
 
 def test_parts_lie_in_their_intervals():

@@ -5,8 +5,10 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from condcs._inference.propensities import _checked, _logistic, fitted_propensity, given_propensity
-from condcs._inference.smoothing import Design, Smoother
+from condcs._inference.propensities import _checked, fitted_propensity, given_propensity
+from condcs._regression.designs import Design
+from condcs._regression.logistic import fitted_logistic
+from condcs._regression.smoother import Smoother
 
 
 def _shifted(rng, n=150):
@@ -18,7 +20,7 @@ def _shifted(rng, n=150):
 def test_logistic_regression_is_that_of_scikit_learn():
     x, labels = _shifted(np.random.default_rng(0))
     design = Design.of("plain", x)
-    fit, _ = _logistic(design, labels.astype(float), 3.0, None)
+    fit, _ = fitted_logistic(design, labels.astype(float), 3.0, None)
     model = LogisticRegression(C=1 / 3, tol=1e-10, max_iter=5000).fit(design.functions, labels)
     np.testing.assert_allclose(fit.probabilities, model.predict_proba(design.functions)[:, 1], atol=1e-6)
 
@@ -26,7 +28,7 @@ def test_logistic_regression_is_that_of_scikit_learn():
 def test_leave_one_out_deviance_is_that_of_fits_without_each_row():
     x, labels = _shifted(np.random.default_rng(1), n=40)
     design = Design.of("plain", np.hstack([x, x**2]))
-    fit, _ = _logistic(design, labels.astype(float), 3.0, None)
+    fit, _ = fitted_logistic(design, labels.astype(float), 3.0, None)
     functions, deviance = design.functions, 0.0
     for row in range(len(labels)):
         kept = np.arange(len(labels)) != row
@@ -38,9 +40,9 @@ def test_leave_one_out_deviance_is_that_of_fits_without_each_row():
 def test_probabilities_of_redrawn_labels_are_those_of_a_new_fit_to_first_order():
     x, labels = _shifted(np.random.default_rng(2))
     design = Design.of("plain", np.hstack([x, x**2]))
-    fit, coefficients = _logistic(design, labels.astype(float), 3.0, None)
+    fit, coefficients = fitted_logistic(design, labels.astype(float), 3.0, None)
     redrawn = (np.random.default_rng(3).random(len(labels)) < fit.probabilities).astype(float)
-    again, _ = _logistic(design, redrawn, 3.0, coefficients)
+    again, _ = fitted_logistic(design, redrawn, 3.0, coefficients)
     change = (redrawn - fit.probabilities)[:, None]
     left = (change - fit.moved(slice(None), fit.shift(lambda rows: change[rows])))[:, 0]
     moved = np.abs(again.probabilities - fit.probabilities).max()
@@ -127,7 +129,7 @@ def test_what_a_fit_has_used_up_does_not_hide_what_it_has_not():
         x = rng.normal(size=(200, 2)) + np.array([1.0, 0.0]) * labels[:, None]
         designs = Smoother(x, [False, False]).designs
         line = Design.of("line", x)
-        fit = _logistic(line, labels.astype(float), 1.0, None)[0]
+        fit = fitted_logistic(line, labels.astype(float), 1.0, None)[0]
         pvalues.append(_checked((fit,), designs, labels, rng).balance_pvalue)
     below = np.sum(np.array(pvalues) < 0.5)
     # Binomial(60, 0.5) lies outside 17 to 43 in 1 of 2,000 cases.

@@ -18,7 +18,8 @@ from condcs._inference.repeated_independence import (
     _tail,
     closed_form,
 )
-from condcs._inference.views import adjusted_response, dependence_contrasts, wave_features
+from condcs._inference.responses import adjusted_response, wave_features
+from condcs._inference.views import dependence_contrasts
 
 
 def test_moments_are_those_of_all_signs():

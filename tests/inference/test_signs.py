@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import condcs
-from condcs._inference.smoothing import Smoother
-from condcs._inference.views import adjusted_response, dependence_contrasts
+from condcs._inference.responses import adjusted_response
+from condcs._inference.views import dependence_contrasts
+from condcs._regression.smoother import Smoother
 from condcs.exceptions import ParameterError
 
 
@@ -98,10 +99,10 @@ def test_what_regressions_use_up_is_missing_from_the_signs_of_the_data(monkeypat
     The mean of 1,000 squared sums, in units of their variances, is 1 within 3.3 standard errors of sqrt(2 / 1000); with
     signs of 1 it is 1.3.
     """
-    monkeypatch.setattr("condcs._inference.smoothing._PENALTIES", np.array([1e-3]))
-    monkeypatch.setattr("condcs._inference.smoothing.GAIN", np.inf)
+    monkeypatch.setattr("condcs._regression.smoother.PENALTIES", np.array([1e-3]))
+    monkeypatch.setattr("condcs._regression.smoother.GAIN", np.inf)
     # Sums over pairs are not looked at here: features that cost nothing.
-    monkeypatch.setattr("condcs._inference.views._kernel_features", lambda values, *_: values)
+    monkeypatch.setattr("condcs._inference.responses._kernel_features", lambda values, *_: values)
     rng = np.random.default_rng(0)
     smoother = Smoother(rng.normal(size=(54, 4)), (False,) * 4)
     smoother.designs = smoother.designs[:1]

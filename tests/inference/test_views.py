@@ -6,14 +6,9 @@ import pytest
 import condcs
 from condcs._inference.propensities import Propensity, warn_if_unreliable
 from condcs._inference.resampling import _chances, combined_evidence
-from condcs._inference.smoothing import Smoother
-from condcs._inference.views import (
-    _kernel_features,
-    _median_square,
-    adjusted_response,
-    sample_contrasts,
-    view_weights,
-)
+from condcs._inference.responses import _kernel_features, adjusted_response, pair_median_square
+from condcs._inference.views import sample_contrasts, view_weights
+from condcs._regression.smoother import Smoother
 from condcs.exceptions import BalanceWarning, OverlapWarning
 
 
@@ -62,7 +57,7 @@ def test_the_mean_counts_alike_whatever_other_views_there_are(others):
 def test_the_unit_of_kernels_is_the_median_over_rows_that_differ():
     """Pairs of equal rows do not count, and each of the others counts once."""
     values = np.array([[0.0, 0.0], [0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])
-    assert _median_square(values) == pytest.approx(np.median([25.0, 1.0, 25.0, 1.0, 18.0]))
+    assert pair_median_square(values) == pytest.approx(np.median([25.0, 1.0, 25.0, 1.0, 18.0]))
 
 
 def test_kernel_features_multiply_to_the_kernel():

@@ -7,11 +7,14 @@ import condcs
 from condcs._core.errors import CondcsWarning
 from condcs._inference.propensities import fitted_propensity
 from condcs._inference.resampling import Bootstrap
-from condcs._inference.smoothing import ClusterMeans, Smoother, designs_of_clusters
+from condcs._inference.responses import adjusted_response
 from condcs._inference.statistics import Regrouped, TestedMeasure, pool_statistic
-from condcs._inference.views import adjusted_response, sample_contrasts
+from condcs._inference.views import sample_contrasts
 from condcs._inference.weights_and_clusters import weighted_units
 from condcs._measures.registry import MEASURES
+from condcs._regression.designs import designs_of_clusters
+from condcs._regression.ridge import ClusterMeans
+from condcs._regression.smoother import Smoother
 from condcs.exceptions import BalanceWarning, CondcsError, OverlapWarning
 
 
@@ -140,7 +143,8 @@ def test_whole_clusters_change_sides_with_the_probability_of_their_x():
     clusters = np.repeat(np.arange(60), 4)
     labels = np.repeat([0, 1], 120)
     x = np.repeat(rng.normal(size=(60, 1)), 4, axis=0) + 0.8 * labels[:, None]
-    units, means = designs_of_clusters(Smoother(x, [False]), clusters), ClusterMeans(clusters)
+    means = ClusterMeans(clusters)
+    units = designs_of_clusters(Smoother(x, [False]).designs, means)
     found = fitted_propensity(units, labels[means.first], 2, rng, clusters)
     drawn = found.draw(200, rng)
     assert drawn.shape == (200, 240)
@@ -159,10 +163,10 @@ def test_fits_are_judged_by_clusters_left_out(monkeypatch):
     clusters = np.repeat(np.arange(12), rng.integers(2, 6, size=12))
     x = rng.normal(size=(12, 1))[clusters]
     y = x**2 + 0.3 * rng.normal(size=(len(x), 1))
-    monkeypatch.setattr("condcs._inference.smoothing._PENALTIES", np.array([2.0]))
+    monkeypatch.setattr("condcs._regression.smoother.PENALTIES", np.array([2.0]))
     smoother = Smoother(x, [False], clusters)
     smoother.designs = smoother.designs[:1]
-    monkeypatch.setattr("condcs._inference.smoothing.MOST_FREEDOM", 1.0)
+    monkeypatch.setattr("condcs._regression.ridge.MOST_FREEDOM", 1.0)
     _, left_out = smoother.residuals(y)
     functions = smoother.designs[0].functions
     for cluster in range(12):

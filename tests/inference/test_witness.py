@@ -5,13 +5,13 @@ import pytest
 from scipy.stats import norm
 
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, ShapeError
-from condcs._inference import anchors
 from condcs._inference import witness as witness_module
 from condcs._inference.conditional_tests import conditional_test
 from condcs._inference.nulls import label_sampler
 from condcs._inference.propensities import fitted_propensity, given_propensity
-from condcs._inference.smoothing import Smoother
 from condcs._inference.witness import witness
+from condcs._parallel import many_rows
+from condcs._regression.smoother import Smoother
 from condcs.datasets import make_local_shift
 from tests.dense import gram
 
@@ -51,7 +51,7 @@ def test_equals_the_dense_formula(samples, rng, weighted):
 def test_many_rows_were_a_matter_of_their_square(samples, rng, monkeypatch):
     """Above `EXACT_ROWS` the Gram matrix on y is a product of factors, which is exact to 1e-10 of an entry."""
     at, weights = rng.normal(size=(7, 2)), (rng.random(40), rng.random(55))
-    monkeypatch.setattr(anchors, "EXACT_ROWS", 10)
+    monkeypatch.setattr(many_rows, "EXACT_ROWS", 10)
     found = witness(
         *samples, at=at, adjust=False, bandwidth_x=0.7, bandwidth_y=0.9, weights_p=weights[0], weights_q=weights[1]
     )

@@ -272,3 +272,41 @@ def test_rules_are_those_of_the_core():
     pooled = torch.cat([zs, zt])
     squared = torch.nn.functional.pdist(pooled).square().mean()
     assert dense.width("bandwidth", "mean", zs, zt).item() == pytest.approx(squared.sqrt().item(), rel=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["median", "joint_median", "mean"])
+@pytest.mark.parametrize("loss", ["cs", "mmd", "mk_mmd", "jmmd", "alignment", "responses", "independence"])
+def test_rows_of_weight_zero_widened_bandwidths(loss, rule):
+    """They lie far off: a rule looked at them, though their weight was 0. Gradients reach no absent row."""
+    zs, ys, zt, yt = batch(n=12, m=12)
+    w = torch.where(torch.arange(12) % 4 == 1, 0.0, weights(12))
+    present = w > 0
+    for table in (zs, ys, zt, yt):
+        table[~present] = 40.0
+    pair = {"cs": F.cs_loss, "mmd": F.mmd_loss, "mk_mmd": F.mk_mmd_loss}
+
+    def value(rows):
+        s, a, t, b = (table[rows] for table in (zs, ys, zt, yt))
+        s.requires_grad_()
+        both = {"weights_source": w[rows], "weights_target": w[rows]}
+        one = {"weights": w[rows]}
+        if loss in pair:
+            found = pair[loss](s, t, bandwidth=rule, **both)
+        elif loss == "jmmd":
+            found = F.jmmd_loss([s, a], [t, b], bandwidth=rule, **both)
+        elif loss == "alignment":
+            options = {"bandwidth": rule, "bandwidth_y": rule, "normalize": False, **both}
+            found = F.conditional_cs_alignment_loss(s, a, t, b, **options)
+        elif loss == "responses":
+            found = F.conditional_cs_loss(a, b, s, bandwidth_x=rule, bandwidth_y=rule, **one)
+        else:
+            options = {f"bandwidth_{name}": rule for name in ("y", "x1", "x2")}
+            found = F.conditional_independence_loss(a, s, t, **options, **one)
+        (gradient,) = torch.autograd.grad(found, s)
+        return found.item(), gradient
+
+    whole, gradient = value(slice(None))
+    expected, of_present = value(present)
+    assert whole == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert torch.allclose(gradient[present], of_present, rtol=1e-7, atol=1e-10)
+    assert not gradient[~present].any()

@@ -9,10 +9,13 @@ import pandas as pd
 import pytest
 
 from condcs._core.errors import DataError, OverlapError, ParameterError
+from condcs._tables.cells import as_day
 from condcs._tables.cycles import CYCLES
 from condcs._tables.in_memory import as_table
-from condcs._tables.kinds import MOST_LABELS, as_day, describe_columns, tell_kind
-from condcs._tables.pair import ReadOptions, RowSampler, read_pair, together
+from condcs._tables.kinds import MOST_LABELS, describe_columns, tell_kind
+from condcs._tables.pair import ReadOptions, read_pair
+from condcs._tables.sampling import RowSampler, together
+from condcs._tables.sources import Batch
 
 
 def frame(rows=60, seed=0, **columns):
@@ -110,15 +113,15 @@ def test_rows_entered_twice_were_taken_for_evidence_without_a_word():
     twice = pd.concat([frame(seed=1).assign(note="u")] * 2)
     twice.loc[5, "a"] = np.nan
     pair = pair_of(twice, frame(seed=2).assign(note="u"), missing="as-value")
-    assert "60 of 120 rows of reference (DataFrame) repeat other rows exactly." in " ".join(pair.notes)
+    assert (pair.reference.copies, pair.current.copies) == (60, 0)
 
 
 def test_equal_rows_are_expected_of_labels_and_few_numbers():
     """Twelve different rows at most: 60 rows cannot all differ. Nor is anything said of rows that clusters explain."""
     coarse = frame(a=np.arange(60) % 4, y=np.arange(60) % 3)
-    assert not pair_of(coarse, coarse).notes
+    assert not pair_of(coarse, coarse).reference.copies
     twice = pd.concat([frame(seed=1, who=[*map(str, range(60))])] * 2)
-    assert not pair_of(twice, twice, cluster=["who"]).notes
+    assert not pair_of(twice, twice, cluster=["who"]).reference.copies
 
 
 # --- dates ------------------------------------------------------------------------------------------------------------
@@ -359,11 +362,23 @@ def test_weights_and_clusters_are_read_along_and_are_no_inputs():
     assert plain.weights_p is plain.clusters_q is None
 
 
-@pytest.mark.parametrize("cell", [0, -1.5, "much"])
-def test_weights_must_be_positive_numbers(cell):
+def test_a_row_of_weight_zero_was_an_error():
+    """It is absent, whatever the column of weights is written in: the same sample of the same rows is read."""
+    weights = np.resize([2.0, 0.0, 1.0], 120)
+    whole = [frame(120, seed=seed, w=weights) for seed in (0, 1)]
+    present = [table[weights > 0] for table in whole]
+    expected = pair_of(*present, weights=["w"], max_rows=50)
+    for written in (weights, weights.astype(str), weights.astype(int)):
+        read = pair_of(*(table.assign(w=written) for table in whole), weights=["w"], max_rows=50)
+        assert read == expected
+    assert expected.reference.seen == 80
+
+
+@pytest.mark.parametrize("cell", [-1.5, "much"])
+def test_weights_must_be_numbers_that_are_not_negative(cell):
     odd = frame(w=[1, 1, cell, *[1] * 57])
     with pytest.raises(
-        DataError, match=r"`weights` must name a column of positive numbers, got .* in row 3 of current"
+        DataError, match=r"`weights` must name a column of numbers that are not negative, got .* in row 3 of current"
     ):
         pair_of(frame(w=np.ones(60)), odd, weights=["w"])
 
@@ -392,7 +407,7 @@ def test_samples_of_several_tables_together_are_a_uniform_sample():
         samples = []
         for rows in (range(30), range(30, 120)):
             sampler = RowSampler(1, most=20, memory=10**6)
-            sampler.add([[row] for row in rows], rows, rng.random(len(rows)).tolist())
+            sampler.add(Batch.of_rows([[row] for row in rows], rows), rng.random(len(rows)))
             samples.append(sampler.sample())
         for place, row in together(samples, 15):
             counts[samples[place].rows[row][0]] += 1

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("aeon")
 
 from condcs._core.errors import DataError, ParameterError
-from condcs.timeseries._baseline_distances import baseline_pairwise_distance
+from condcs.timeseries._baseline_distances import BASELINES, baseline_pairwise_distance
 
 
 def dtw(x, y):
@@ -66,6 +66,20 @@ def test_univariate_distances(measure, oracle, rng):
     D = baseline_pairwise_distance(X, measure=measure)
     expected = np.array([[oracle(a[0], b[0]) for b in X] for a in X])
     assert np.allclose(D, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("measure", BASELINES)
+def test_every_baseline_is_a_distance_of_all_pairs(measure, rng):
+    """A distance is tested by its row in the table; with gaps, if it says that it allows them."""
+    X = rng.normal(size=(5, 2, 12))
+    if BASELINES[measure].allows_gaps:
+        X[0, 1, 3] = np.nan
+    options = {"n_components": 3, "n_mixtures": 2} if measure == "tck" else {}
+    D = baseline_pairwise_distance(X, measure=measure, **options)
+    assert D.shape == (5, 5)
+    np.testing.assert_allclose(D, D.T, atol=1e-12)
+    np.testing.assert_allclose(np.diag(D), 0.0, atol=1e-12)
+    assert (D >= 0).all()
 
 
 def test_dtw_warps_channels_together(rng):

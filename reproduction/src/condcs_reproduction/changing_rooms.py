@@ -113,7 +113,7 @@ def changing_room(name: str, *, size: int = SIZE, **parameters: float) -> Any:
     >>> changing_room("door", size=9, door_row=2, door_time=500).passages.shape
     (9, 9, 4)
     """
-    from condcs.explore._spaces import MOVES
+    from condcs_reproduction.exploration.gymnasium_environments import MOVES
     from condcs_reproduction.exploration_environments import MAZE, RIGHT, Environment
 
     given = dict(ROOMS[check_choice("name", name, tuple(ROOMS))])

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import FloatArray, LabelArray
+from condcs._core.arrays import FloatArray, IntArray, LabelArray
 from condcs._core.printable import counted
-from condcs.timeseries._baseline_distances import SETTINGS, baseline_pairwise_distance
+from condcs.timeseries._baseline_distances import BASELINES, baseline_pairwise_distance
 from condcs.timeseries._clustering import (
     adjusted_rand_index,
     check_distances,
@@ -50,6 +50,15 @@ WHOLE = "all series"
 
 WHOLE_TITLE = "conditional CS, all series"
 
+CHOSEN_K = "k chosen"
+"""Conditional CS with ``k="auto"`` on a draw of a set."""
+
+DRAW = "draw"
+"""Conditional CS on a draw of half the series of each class: how much a result on one collection says of the next."""
+
+COFFEE = "coffee_all"
+"""The paper's Coffee is one half of the archive's; this is both, 56 series."""
+
 SHAPES = ("dtw", "msm", "twed", "kshape", "kasba", "euclid")
 
 LOADERS = {
@@ -83,26 +92,69 @@ FURTHER = {
 def tasks(parameters: Parameters, repeats: int) -> list[Task]:
     """Every method on every set that is at hand."""
     sets = [*parameters["sets"], *parameters["further"]]
-    order = [*PAPER_ROWS, *FURTHER]
-    return [
+    order = [*PAPER_ROWS, *FURTHER, COFFEE]
+    whole = (*PAPER_ROWS, COFFEE)
+    cases = [
+        (name, method)
+        for name in sets
+        for method in (*parameters["methods"], *([WHOLE] if name in whole else []), CHOSEN_K)
+    ]
+    cases += [(COFFEE, WHOLE)] if COFFEE in parameters["drawn_sets"] else []
+    planned = [
         Task(f"{name}; {method}", repeat, (order.index(name), repeat), {"data": name, "method": method})
         for repeat in range(repeats)
-        for name in sets
+        for name, method in cases
         if name in FURTHER or is_present(name)
-        for method in (*parameters["methods"], *([WHOLE] if name in PAPER_ROWS else []))
+    ]
+    return planned + [
+        Task(f"{name}; {DRAW}", draw, (order.index(name), 0, draw), {"data": name, "method": DRAW})
+        for name in parameters["drawn_sets"]
+        if is_present(name)
+        for draw in range(parameters["draws"])
     ]
 
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
-    """Cluster one set by one method, at the true number of clusters."""
-    X, y = load(arguments["data"], parameters, whole=arguments["method"] == WHOLE)
+    """Cluster one set by one method, at the true number of clusters or a chosen one."""
+    method = arguments["method"]
+    X, y = load(arguments["data"], parameters, whole=method in (WHOLE, DRAW))
+    kept: IntArray = np.arange(len(y))
+    if method == DRAW:
+        kept = half_of_each_class(y, parameters["most_drawn"], rng)
+    elif method == CHOSEN_K:
+        # Sets are sorted by class: the first ones would be of one class.
+        kept = np.sort(rng.permutation(len(y))[: parameters["most_drawn"]])
+    X, y = [X[i] for i in kept], y[kept]
     k, seed = len(np.unique(y)), int(rng.integers(2**31))
-    labels, more = labels_of(arguments["method"], X, k, seed, parameters)
+    if method == CHOSEN_K:
+        chosen = cluster(X, "auto", n_jobs=1, rng=seed)
+        return {
+            "k": k,
+            "chosen": len(chosen.medoids),
+            "marks": {str(n): _rounded(m) for n, m in chosen.k_marks.items()},
+        }
+    if method == DRAW:
+        found = cluster(X, k, n_jobs=1, rng=seed)
+        rival = found.rival
+        return {
+            "n": len(y),
+            "nmi": _rounded(normalized_mutual_information(y, found.labels)),
+            "agreement": _rounded(found.agreement),
+            "rival": None if rival is None else _rounded(normalized_mutual_information(y, rival.labels)),
+        }
+    labels, more = labels_of(method, X, k, seed, parameters)
     return {
         **{how: {"nmi": _rounded(normalized_mutual_information(y, found))} for how, found in labels.items()},
         "ari": {how: _rounded(adjusted_rand_index(y, found)) for how, found in labels.items()},
         **more,
     }
+
+
+def half_of_each_class(y: LabelArray, most: int, rng: np.random.Generator) -> IntArray:
+    """Draw half of the series of each class, at least one, or less of all if these are more than `most`."""
+    share = min(0.5, most / len(y))
+    parts = [rng.permutation(np.flatnonzero(y == c)) for c in np.unique(y)]
+    return np.sort(np.concatenate([part[: max(1, round(share * len(part)))] for part in parts]))
 
 
 def _rounded(value: float) -> float:
@@ -111,7 +163,7 @@ def _rounded(value: float) -> float:
 
 def load(name: str, parameters: Parameters, *, whole: bool = False) -> tuple[Series, LabelArray]:
     """Return the series (channels, times) and classes of a set, or of a part that is drawn with a fixed seed."""
-    if name in PAPER_ROWS:
+    if name in (*PAPER_ROWS, COFFEE):
         X, y = collection(parameters, name)
         series = list(X)
     elif name in LOADERS:
@@ -199,14 +251,14 @@ def labels_of(
     if method in ("votes", WHOLE):
         found = cluster(X, k, n_jobs=1, rng=seed)
         votes = [f"K={v.order}{'+t' * v.position}, c={v.factor:g}, {v.scaling}" for v in found.votes]
-        more = {"votes": votes, "firmness": _rounded(found.firmness), "tried": len(found.tried)}
+        more = {"votes": votes, "agreement": _rounded(found.agreement), "tried": len(found.tried)}
         # What method="k_medoids" returns, without measuring all pairs again.
         medoids = labels_by_medoids(1.0 - found.together, k, np.random.default_rng(seed))
         return {"spectral": found.labels, "k_medoids": medoids}, more
     common = scaled(check_collection("X", X, "nct", "drop"), "global")
     series = [common.series(i).T for i in range(common.count)]
     generator = np.random.default_rng(seed)
-    if method in SETTINGS:
+    if method in BASELINES:
         options = {**parameters["tck"], "rng": seed} if method == "tck" else {}
         given: Any = equal_lengths(series) if method == "tck" else series
         D = check_distances("D", baseline_pairwise_distance(given, measure=method, **options))
@@ -320,6 +372,9 @@ def summarise(experiment: Experiment, results: Results) -> Report:
             notes += [_ranks_in_words(ranks, words, group)] if ranks else []
         notes += _reached(results, list(p["sets"]), how, words)
     notes += _dynamics_or_shape(results, [*p["sets"], *p["further"]], methods, titles)
+    titles[COFFEE] = TITLES[COFFEE]
+    grids += [_drawn_grid(results, p["drawn_sets"], titles), _chosen_grid(results, [*p["sets"], *p["further"]], titles)]
+    notes += _drawn_words(results, p["drawn_sets"]) + _chosen_words(results)
     notes.append(
         f"No method sees a label but the number of clusters, and all of them see the same {p['most_series']} series at "
         "most of a set, drawn with a fixed seed; mean ranks are over these. Conditional CS: "
@@ -332,6 +387,80 @@ def summarise(experiment: Experiment, results: Results) -> Report:
         "need it. R-Clust is not part of aeon's release."
     )
     return Report(experiment.title, grids, notes)
+
+
+def _drawn_grid(results: Results, names: list[str], titles: Mapping[str, str]) -> Grid:
+    """NMI over the draws of half the series: how far a result on one collection holds for the next."""
+    columns = [
+        "series",
+        "median NMI",
+        "lowest",
+        "highest",
+        "median agreement",
+        "draws with a rival",
+        "median, better of two",
+    ]
+    cells: dict[str, dict[str, Cell]] = {}
+    for name in names:
+        draws = list(results.get(f"{name}; {DRAW}", {}).values())
+        cells[titles[name]] = dict.fromkeys(columns, MISSING)
+        if draws:
+            nmi = [one["nmi"] for one in draws]
+            better = [max(one["nmi"], one["rival"] or 0.0) for one in draws]
+            with_rival = sum(one["rival"] is not None for one in draws)
+            cells[titles[name]] = {
+                "series": Cell(draws[0]["n"], digits=0),
+                "median NMI": Cell(float(np.median(nmi))),
+                "lowest": Cell(min(nmi)),
+                "highest": Cell(max(nmi)),
+                "median agreement": Cell(float(np.median([one["agreement"] for one in draws]))),
+                "draws with a rival": Cell(f"{with_rival} of {len(draws)}"),
+                "median, better of two": Cell(float(np.median(better))),
+            }
+    return Grid("Draws of half the series of each class, conditional CS, spectral clustering", "data", columns, cells)
+
+
+def _chosen_grid(results: Results, names: list[str], titles: Mapping[str, str]) -> Grid:
+    """Show the number of clusters that is suggested, beside the number of classes."""
+    cells: dict[str, dict[str, Cell]] = {}
+    for name in names:
+        found = next(iter(results.get(f"{name}; {CHOSEN_K}", {}).values()), None)
+        row = {"classes": MISSING, "suggested": MISSING, "mark": MISSING, "mark of the number of classes": MISSING}
+        if found is not None:
+            right = found["marks"].get(str(found["k"]))
+            row["classes"] = Cell(found["k"], digits=0)
+            row["suggested"] = Cell(found["chosen"], digits=0)
+            row["mark"] = Cell(found["marks"][str(found["chosen"])])
+            row["mark of the number of classes"] = MISSING if right is None else Cell(right)
+        cells[titles[name]] = row
+    columns = ["classes", "suggested", "mark", "mark of the number of classes"]
+    return Grid('Number of clusters, k="auto"', "data", columns, cells)
+
+
+def _drawn_words(results: Results, names: list[str]) -> list[str]:
+    draws = [one for name in names for one in results.get(f"{name}; {DRAW}", {}).values()]
+    if not draws:
+        return []
+    rivals = [one for one in draws if one["rival"] is not None]
+    sure = [one["nmi"] for one in draws if one["agreement"] >= 0.95]
+    with_rival, without = [float(np.mean([one["nmi"] for one in part])) if part else None
+                           for part in (rivals, [one for one in draws if one["rival"] is None])]  # fmt: skip
+    words = f"Draws of half the series: {len(rivals)} of {len(draws)} have a rival partition"
+    if with_rival is not None and without is not None:
+        better = sum(one["rival"] > one["nmi"] for one in rivals)
+        words += f"; mean NMI {with_rival:.2f} with one and {without:.2f} without"
+        words += f"; the rival is closer to the classes in {better}"
+    words += f". Agreement is at least 0.95 in {len(sure)}"
+    return [f"{words}, with an NMI from {min(sure):.2f} to {max(sure):.2f}." if sure else f"{words}."]
+
+
+def _chosen_words(results: Results) -> list[str]:
+    found = [one for case in results if case.endswith(f"; {CHOSEN_K}") for one in results[case].values()]
+    if not found:
+        return []
+    right = sum(one["chosen"] == one["k"] for one in found)
+    two = sum(one["k"] == 2 for one in found)
+    return [f'Number of clusters: k="auto" is right on {right} of {len(found)} sets, 2 for all of them on {two}.']
 
 
 def _ranks_in_words(ranks: Mapping[str, float], words: str, group: str) -> str:
@@ -404,6 +533,9 @@ EXPERIMENT = Experiment(
         "methods": list(METHODS),
         "tck": {"n_mixtures": 30},
         "most_series": 200,
+        "drawn_sets": [*PAPER_ROWS[:14], COFFEE],
+        "draws": 10,
+        "most_drawn": 60,
         "per_class": 30,
     },
     quick={
@@ -412,6 +544,9 @@ EXPERIMENT = Experiment(
         "methods": ["votes", "tck", "ar", "euclid"],
         "tck": {"n_mixtures": 2, "n_components": 4},
         "per_class": 6,
+        "drawn_sets": ["robot_lp3"],
+        "draws": 2,
+        "most_drawn": 24,
     },
     repeats=1,
     quick_repeats=1,

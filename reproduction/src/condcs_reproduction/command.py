@@ -12,9 +12,10 @@ from condcs.cli.workers import EFFORT, Dask, on_workers
 
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="An experiment, or all; without it, they are listed.")
+        str | None,
+        typer.Argument(metavar="NAME", help="An experiment, or all. Without it they are listed."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small data and few trials; takes seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small data, few trials, no verdicts.")] = False,
     trials: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Repetitions of each cell, instead of the paper's number.")
     ] = None,
@@ -34,11 +35,14 @@ def reproduce(
 
     Finished trials are stored as they end: after Ctrl-C or a crash, the same command continues where it stopped.
     """
-    from condcs_reproduction.reproduce import Options, list_experiments, reproduce_one
+    from condcs_reproduction.reproduce import Options, kind_named, list_experiments, reproduce_one
     from condcs_reproduction.reproduce_all import reproduce_all
 
     if name is None:
         return list_experiments()
+    beginning = kind_named(name)
+    if beginning is not None:
+        return list_experiments(beginning)
     options = Options(quick, trials, jobs, out, fresh, only or ())
     with on_workers(dask):
         if name == "all":

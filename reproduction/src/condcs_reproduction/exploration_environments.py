@@ -14,8 +14,9 @@ from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.checks import check_choice, check_positive, check_rng
 from condcs._core.compiling import njit
 from condcs._core.errors import public
-from condcs.explore._environments import UPRIGHT_REACH, MazeAlgorithm, make_maze
-from condcs.explore._spaces import MAZE_SPACING, MOVES, NAMES, TORQUES, EnvironmentName, unit_range
+from condcs.explore._spaces import unit_range
+from condcs_reproduction.exploration.gymnasium_environments import MOVES, UPRIGHT_REACH, MazeAlgorithm, make_maze
+from condcs_reproduction.exploration.tasks import MAZE_SPACING, NAMES, TORQUES, EnvironmentName
 
 MOUNTAIN_CAR, PENDULUM, MAZE = range(3)
 """Kinds of environments."""

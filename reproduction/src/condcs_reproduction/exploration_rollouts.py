@@ -16,12 +16,12 @@ from condcs._measures import sliding_loops
 from condcs._measures.operator import conditional_mmd
 from condcs.explore import Hyperparameters
 from condcs.explore import _kernel_td as kernel_td
-from condcs.explore._agents import METHODS as OWN_METHODS
-from condcs.explore._agents import hyperparameters
 from condcs.explore._buffer import BUFFER_MEASURES, neighbour_divergence
 from condcs.explore._kernel_td import AHEAD, CURRENT, HERE
 from condcs.explore._rewards import local_reward
-from condcs.explore._spaces import EnvironmentName
+from condcs_reproduction.exploration import METHODS as GYMNASIUM_METHODS
+from condcs_reproduction.exploration import TASKS
+from condcs_reproduction.exploration.tasks import NAMES, EnvironmentName
 from condcs_reproduction.exploration_environments import MAZE, Environment, observe, step
 
 Reward = Literal[
@@ -46,13 +46,13 @@ NOTHING, EXTRINSIC, GOAL, ENTROPY, RELATIVE_ENTROPY, LOCAL, CS, EUCLIDEAN, MMD, 
 _GIVEN = REWARDS[GIVEN:]
 
 METHODS: dict[str, str] = {
-    "random": OWN_METHODS["random"],
+    "random": GYMNASIUM_METHODS["random"].title,
     "q-learning": "Q-learning",
     "maxent": "MaxEnt",
     "maxent-relative": "MaxEnt, relative to uniform",
-    **{name: label for name, label in OWN_METHODS.items() if name != "random"},
+    **{name: method.title for name, method in GYMNASIUM_METHODS.items() if name != "random"},
 }
-"""Methods of `condcs.explore` and the paper's other rivals, with their names in tables."""
+"""Methods for gymnasium's environments and the paper's other rivals, with their names in tables."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,10 @@ def paper_settings(environment: EnvironmentName, method: str) -> PaperSettings:
     0.5
     """
     check_choice("method", method, tuple(METHODS))
-    if method in OWN_METHODS:
-        return PaperSettings(**hyperparameters(environment, method).as_dict())
-    base = PaperSettings(**{**hyperparameters(environment, "control").as_dict(), "initial_value": 0.0})
+    task = TASKS[check_choice("environment", environment, NAMES)]
+    if method in GYMNASIUM_METHODS:
+        return PaperSettings(**GYMNASIUM_METHODS[method].settings(task).as_dict())
+    base = PaperSettings(**{**task.settings.as_dict(), "initial_value": 0.0})
     if method == "q-learning":
         # The pendulum's reward is dense and negative: an initial value of 0 is optimistic, without random actions.
         dense = environment == "pendulum"

@@ -25,8 +25,8 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     import torch
     from torch import nn
 
-    from condcs.nn import BottleneckNetwork, DomainAdapter, Stopping
     from condcs.nn.functional import conditional_cs_alignment_loss
+    from condcs_reproduction.adaptation import BottleneckNetwork, DomainAdapter, Stopping
     from condcs_reproduction.data import load
 
     data = load("eeg")

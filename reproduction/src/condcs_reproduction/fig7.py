@@ -29,7 +29,7 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Make an environment and describe it; of a maze also the walls and the shortest way."""
-    from condcs.explore._environments import UPRIGHT_REACH
+    from condcs_reproduction.exploration.gymnasium_environments import UPRIGHT_REACH
     from condcs_reproduction.exploration_environments import compiled_environment
 
     name = arguments["environment"]
@@ -66,7 +66,7 @@ def steps_from_start(passages: IntArray) -> FloatArray:
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import shortest_path
 
-    from condcs.explore._spaces import MOVES
+    from condcs_reproduction.exploration.gymnasium_environments import MOVES
 
     rows, columns, _ = passages.shape
     row, column, action = np.argwhere(passages).T

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import FloatArray, IntArray
-from condcs.explore._spaces import EnvironmentName
 from condcs_reproduction import table6
+from condcs_reproduction.exploration.tasks import EnvironmentName
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
 
@@ -35,7 +35,7 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Let a method act for all steps, starting again at every goal, and count where it was."""
-    from condcs.explore._trials import heat_map, places
+    from condcs_reproduction.exploration import TASKS
     from condcs_reproduction.exploration_environments import compiled_environment
     from condcs_reproduction.exploration_rollouts import rollout
 
@@ -43,9 +43,9 @@ def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.G
     environment = compiled_environment(name, rows=parameters["maze_rows"], rng=rng)
     settings = table6.settings_of(parameters, name, arguments["method"])
     done = rollout(environment, settings, steps=parameters["steps"], until_goal=False, keep_path=True, rng=rng)
-    rows = parameters["maze_rows"]
-    counts = heat_map(name, done.path, rows, bins).astype(int)
-    coverage, entropy = spread(*places(name, done.path, rows))
+    task = TASKS[name].of_size(parameters["maze_rows"])
+    counts = task.heat_map(done.path, bins).astype(int)
+    coverage, entropy = spread(*task.places(done.path))
     return {"counts": counts.tolist(), "goals": done.goals, "coverage": coverage, "entropy": entropy}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from condcs.report._page import LARGEST_VECTOR, Page
-from condcs_reproduction.report import LEGEND, MISSING, Report
+from condcs_reproduction.report import LEGEND, MISSING, QUICK_NOTE, UNJUDGED_LEGEND, Report
 from condcs_reproduction.spec import Experiment
 
 _LARGEST_PICTURE = 4 * LARGEST_VECTOR
@@ -42,35 +42,32 @@ def index_page(outcomes: Sequence[Done | Left], command: str, *, quick: bool) ->
         "making (Yu, Li, Løkse, Jenssen, Príncipe; TPAMI 2025). Ours beside the paper's numbers.",
     )
     if quick:
-        page.verdict(
-            "Quick version: smaller data and few trials. It shows that things run; its verdicts say nothing about the "
-            "paper."
-        )
+        page.verdict(QUICK_NOTE)
     counts = [o.report.agreement() for o in done if not o.report.beyond_paper]
     agree, judged = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
     failed = sum(o.failed for o in left)
     page.section("Overview")
     page.facts(
         {
-            "cells agree with the paper": f"{agree} of {judged}",
+            **({"cells agree with the paper": f"{agree} of {judged}"} if judged else {}),
             "experiments": f"{len(done)} run, {len(left) - failed} skipped, {failed} failed",
             "computing time": duration(sum(o.seconds for o in done)),
         }
     )
     page.table(
-        ["name", "what", "agree", "trials", "computing time", "seed"],
+        ["name", "what", *([] if quick else ["agree"]), "trials", "computing time", "seed"],
         [
             [
                 o.experiment.name,
                 o.report.title,
-                "{} of {}".format(*o.report.agreement()) if o.report.agreement()[1] else "–",
+                *([] if quick else ["{} of {}".format(*o.report.agreement()) if o.report.agreement()[1] else "–"]),
                 str(o.report.facts.get("trials", "")),
                 duration(o.seconds),
                 str(o.experiment.seed),
             ]
             for o in done
         ],
-        caption=f"Experiments. {LEGEND}",
+        caption=f"Experiments. {UNJUDGED_LEGEND if quick else LEGEND}",
     )
     if left:
         page.table(
@@ -107,12 +104,12 @@ def _experiment(page: Page, outcome: Done) -> None:
         picture = outcome.folder / f"{experiment.name}.png"
     if picture.exists():
         page.image(picture, alt=f"Figure of {experiment.name}: {experiment.reproduces}", caption=report.title)
-    notes = [note for note in report.notes if not note.startswith("Quick version")]
+    notes = [note for note in report.notes if note != QUICK_NOTE]
     if notes:
         page.points(notes)
     page.facts(
         {
-            report.agreement_label(): "{} of {}".format(*report.agreement()) if report.agreement()[1] else None,
+            **({report.agreement_label(): "{} of {}".format(*report.agreement())} if report.agreement()[1] else {}),
             "seed": experiment.seed,
             "fingerprint of the trials": report.facts.get("fingerprint", ""),
             "trials": report.facts.get("trials", ""),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -103,8 +103,24 @@ class Report:
     def conclusion(self) -> str:
         """Say in a line how ours compares with the paper's, or with what was expected."""
         agree, judged = self.agreement()
+        if not judged:
+            return UNJUDGED_LEGEND_BEYOND if self.beyond_paper else UNJUDGED_LEGEND
         legend = LEGEND_BEYOND if self.beyond_paper else LEGEND
-        return f"{agree} of {judged} {self.agreement_label()}. {legend}" if judged else legend
+        return f"{agree} of {judged} {self.agreement_label()}. {legend}"
+
+    def without_verdicts(self) -> Report:
+        """Return the same numbers without a verdict on any."""
+        grids = [
+            replace(
+                grid,
+                cells={
+                    name: {column: replace(cell, verdict="") for column, cell in row.items()}
+                    for name, row in grid.cells.items()
+                },
+            )
+            for grid in self.grids
+        ]
+        return replace(self, grids=grids)
 
     def agreement_label(self) -> str:
         """Say what the first number of `agreement` counts."""
@@ -159,6 +175,14 @@ class Report:
         return tables
 
 
+QUICK_NOTE = (
+    "Quick version: smaller data and few trials. It shows that things run. There are no verdicts: its numbers say "
+    "nothing about the paper."
+)
+"""Stands above a report of a quick version."""
+
+UNJUDGED_LEGEND_BEYOND = "Not in the paper. In brackets, where something was expected, what; – not run."
+UNJUDGED_LEGEND = "Ours first, the paper's in brackets; – not run."
 LEGEND_BEYOND = "Not in the paper. In brackets, where something was expected, what: ✓ so it is, ✗ it is not, – not run."
 LEGEND = "Ours first, the paper's in brackets: ✓ agrees, ▲ ours is higher, ▼ lower, ✗ differs, – not run."
 

@@ -19,28 +19,36 @@ from condcs.cli.boundary import check_folder, tell_stop
 from condcs.cli.terminal import Terminal, foreign
 from condcs_reproduction.index_page import Done
 from condcs_reproduction.known_experiments import experiment_named, experiment_names
-from condcs_reproduction.report import Report
+from condcs_reproduction.report import QUICK_NOTE, Report
 from condcs_reproduction.runner import Interrupted, run
 from condcs_reproduction.spec import Experiment, Results
 
-QUICK = (
-    "Quick version: smaller data and few trials. It shows that things run; its verdicts say nothing about the paper."
-)
+KINDS = {"figure": "fig", "table": "table"}
+"""What experiments can be asked for together, and how their names begin."""
 
 
-def list_experiments() -> None:
-    """Print the names of all experiments and what they reproduce."""
+def kind_named(name: str) -> str | None:
+    """Return how the names of a kind of experiments begin ("figure", "Tables", "fig"), None for anything else."""
+    word = name.strip().lower().removesuffix("s")
+    return KINDS.get(word, word if word in KINDS.values() else None)
+
+
+def list_experiments(beginning: str = "") -> None:
+    """Print the names of the experiments that begin so, and what they reproduce."""
     table = Table(box=None, pad_edge=False)
     table.add_column("name", style="cyan")
     table.add_column("reproduces")
     table.add_column("trials", justify="right")
-    for name in experiment_names():
+    for name in (name for name in experiment_names() if name.startswith(beginning)):
         experiment = experiment_named(name)
         count = len(experiment.tasks(experiment.parameters, experiment.repeats))
         table.add_row(name, experiment.reproduces, str(count))
     console = Terminal()
     console.print(console.fitted(table))
-    console.print("\nRun one with [bold]condcs reproduce NAME[/bold]; add --quick for a version of seconds.")
+    console.print(
+        "\nRun one with [bold]condcs reproduce NAME[/bold]; add --quick for a small version without verdicts (at most "
+        "half a minute of a free core, and as much again where code is compiled for the first time)."
+    )
 
 
 @dataclass(frozen=True)
@@ -65,13 +73,13 @@ def reproduce_one(name: str, options: Options) -> None:
         tell_stop(str(stopped))
     console, report = Terminal(), done.report
     if options.quick:
-        console.print(f"\n[yellow]{QUICK}[/yellow]")
+        console.print(f"\n[yellow]{QUICK_NOTE}[/yellow]")
     console.print(f"\n[bold]{foreign(report.title)}[/bold]\n{foreign(done.experiment.reproduces)}\n")
     for table in report.to_rich():
         console.print(console.fitted(table))
         console.print()
     console.print(report.conclusion(), markup=False)
-    for note in (n for n in report.notes if n != QUICK):
+    for note in (n for n in report.notes if n != QUICK_NOTE):
         console.print(f"[dim]- {foreign(note)}[/dim]")
     spent = f"{time.perf_counter() - start:.0f} s now; {done.seconds:.0f} s of computing in all stored trials"
     console.print(f"\nWritten to [bold]{foreign(done.folder)}[/bold] ({spent}).", soft_wrap=True)
@@ -123,15 +131,16 @@ def command_of(experiment: Experiment) -> str:
 
 
 def with_facts(experiment: Experiment, report: Report, results: Results) -> Report:
-    """Add to a report what it was made from."""
+    """Add to a report what it was made from; take the verdicts from that of a quick version."""
     facts = {
         "fingerprint": experiment.fingerprint(),
         "specification": experiment.description(),
         "trials": sum(len(repeats) for repeats in results.values()),
         "command": command_of(experiment),
     }
-    notes = [QUICK, *report.notes] if experiment.is_quick else report.notes
-    return replace(report, facts={**facts, **report.facts}, notes=notes)
+    if experiment.is_quick:
+        report = replace(report.without_verdicts(), notes=[QUICK_NOTE, *report.notes])
+    return replace(report, facts={**facts, **report.facts})
 
 
 @contextmanager

@@ -72,5 +72,6 @@ def _tell(outcome: Done | Left, errors: Terminal) -> None:
         errors.print(f"[{colour}]{outcome.name} {word}: {foreign(outcome.reason)}[/{colour}]")
         return
     agree, judged = outcome.report.agreement()
-    verdict = f"{agree} of {judged} {outcome.report.agreement_label()}" if judged else "nothing to compare with"
+    without = "run, without verdicts" if outcome.experiment.is_quick else "nothing to compare with"
+    verdict = f"{agree} of {judged} {outcome.report.agreement_label()}" if judged else without
     errors.print(f"[green]{outcome.experiment.name}[/green]: {verdict}")

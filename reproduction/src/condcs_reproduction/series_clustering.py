@@ -14,7 +14,7 @@ from condcs._core.arrays import FloatArray, LabelArray, RealArray
 from condcs._core.checks import check_choice
 from condcs._core.errors import BandwidthWarning
 from condcs._measures.registry import MeasureName, pairwise
-from condcs.timeseries._baseline_distances import SETTINGS, baseline_pairwise_distance
+from condcs.timeseries._baseline_distances import BASELINES, baseline_pairwise_distance
 from condcs.timeseries._clustering import (
     adjusted_rand_index,
     cluster_distances,
@@ -267,7 +267,7 @@ def distances(X: FloatArray, measure: str, setting: Mapping[str, Any], parameter
             D = np.asarray(pairwise(windows, measure=check_choice("measure", measure, get_args(MeasureName))))
         return np.asarray((D + D.T) / 2)
     options = {**parameters["tck"], "rng": seed} if measure == "tck" else {}
-    return baseline_pairwise_distance(X, measure=check_choice("measure", measure, tuple(SETTINGS)), **options)
+    return baseline_pairwise_distance(X, measure=check_choice("measure", measure, tuple(BASELINES)), **options)
 
 
 def best_setting(

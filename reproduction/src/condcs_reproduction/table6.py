@@ -10,7 +10,7 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray
 from condcs._core.printable import counted
-from condcs.explore._spaces import NAMES
+from condcs_reproduction.exploration.tasks import NAMES
 from condcs_reproduction.exploration_rollouts import METHODS as ALL_METHODS
 from condcs_reproduction.exploration_rollouts import PaperSettings, paper_settings
 from condcs_reproduction.report import MISSING, SPREAD_FACTOR, Cell, Grid, Report, judged

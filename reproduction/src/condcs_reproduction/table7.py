@@ -89,7 +89,7 @@ def tasks(parameters: Parameters, repeats: int) -> list[Task]:
 
 def trial(parameters: Parameters, arguments: Mapping[str, Any], rng: np.random.Generator) -> Result:
     """Fit a method for every alpha; score each by reverse validation (no target labels) and on the target."""
-    from condcs.nn import DomainAdapter, Stopping, reverse_validation
+    from condcs_reproduction.adaptation import DomainAdapter, Stopping, reverse_validation
 
     xs, ys, xt, yt = domains(arguments["data"], arguments["pair"], parameters, rng)
     settings = {**METHODS, **VARIANTS}[arguments["method"]]
@@ -129,10 +129,10 @@ class _Network:
         if self.data == "covariances":
             from torch import nn
 
-            from condcs.nn import BottleneckNetwork
+            from condcs_reproduction.adaptation import BottleneckNetwork
 
             return BottleneckNetwork(nn.Identity(), self.shape[0], self.classes)
-        from condcs.adapters import eegnet_network
+        from condcs_reproduction.adaptation import eegnet_network
 
         channels, times = self.shape
         return eegnet_network(channels, times, self.classes, **self.eegnet)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from condcs.explore._spaces import NAMES
+from condcs_reproduction.exploration.tasks import NAMES
 from condcs_reproduction.exploration_rollouts import paper_settings
 from condcs_reproduction.report import MISSING, Cell, Grid, Report
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from condcs._core.errors import DataError
+from condcs._core.printable import Printable
 
 Array = Any
 """An array of numpy, torch, JAX or another library of the array API standard."""
@@ -198,7 +199,7 @@ def ranked(table: Any) -> FloatArray:
 # Equality of results that hold arrays: by value, and hashable.
 
 
-class ByValue:
+class ByValue(Printable):
     """Base of frozen dataclasses with array fields, declared with ``eq=False``.
 
     The comparison that dataclasses make compares tuples of fields, which asks an array for one truth value and raises;

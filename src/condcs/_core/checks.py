@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from condcs._core.arrays import AnyArray, Array, Backend, backend_of
+from condcs._core.arrays import AnyArray, Array, Backend, IntArray, backend_of
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs._core.printable import counted
 
@@ -104,12 +104,107 @@ def check_same_rows(first: Variable, first_parts: Parts, second: Variable, secon
         first.sizes, second.sizes, first_parts, second_parts, strict=True
     ):
         if size != other:
-            turned = name if size < other == first.values.shape[1] else other_name
+            turned = _turned(name, (size, first.values.shape[1]), other_name, (other, second.values.shape[1]), axis=0)
+            remedy = turned or "Drop the rows that only one of them has."
             raise ShapeError(
                 f"`{name}` and `{other_name}` must have the same number of rows, got {size} and {other}. "
-                "Rows are observations: row i of one belongs to row i of the other; "
-                f"if `{turned}` holds one feature per row, pass `{turned}.T`."
+                f"Rows are observations: row i of one belongs to row i of the other. {remedy}"
             )
+
+
+@dataclass(frozen=True)
+class PresentRows:
+    """Which rows of each sample count: a row of weight 0 is absent, from every sum, rule, count and resample alike.
+
+    Rows are dropped once, before anything else looks at them: a bandwidth, a category or a design that rested on an
+    absent row would let it count after all.
+    """
+
+    rows: tuple[IntArray | None, ...]  # of each sample, in order; None where all are present
+    sizes: tuple[int, ...]  # rows of each sample as given
+
+    @classmethod
+    def of(cls, weights: Parts, *variables: Parts) -> PresentRows:
+        """Look at the weights of each sample.
+
+        Weights that do not fit the variables, or are no weights, drop nothing: later checks say what is wrong. Nor do
+        those that are not known yet (inside `jax.jit`): the formulas give rows of weight 0 no part in any sum.
+        """
+        sizes = tuple(_row_count(value) for _, value in weights)
+        fits = all(
+            weight is None or _row_count(value) == size
+            for parts in variables
+            for (_, value), (_, weight), size in zip(parts, weights, sizes, strict=True)
+            if value is not None
+        )
+        return cls(tuple(_positive_rows(name, value) if fits else None for name, value in weights), sizes)
+
+    def of_parts(self, parts: Parts) -> Parts:
+        """Return the samples of a variable, or their weights or clusters, without absent rows."""
+        return [
+            (name, value if rows is None or value is None else _taken_rows(value, rows))
+            for (name, value), rows in zip(parts, self.rows, strict=True)
+        ]
+
+    def of_pool(self, values: Any) -> Any:
+        """Return numbers of all pooled rows, those of the first sample first, without those of absent rows."""
+        if all(rows is None for rows in self.rows) or _row_count(values) != sum(self.sizes):
+            return values
+        starts = accumulate(self.sizes, initial=0)
+        spans = zip(self.rows, self.sizes, starts, strict=False)
+        kept = [start + (np.arange(size) if rows is None else rows) for rows, size, start in spans]
+        return _taken_rows(values, np.concatenate(kept))
+
+
+def without_absent_rows(weights: Parts, *variables: Parts) -> tuple[Parts, ...]:
+    """Return weights and variables without the rows of weight 0."""
+    if all(value is None for _, value in weights):
+        return weights, *variables
+    present = PresentRows.of(weights, *variables)
+    return tuple(present.of_parts(parts) for parts in (weights, *variables))
+
+
+def _row_count(value: Any) -> int:
+    """Return the number of rows of anything that may be a sample, or -1 if it has none."""
+    try:
+        return -1 if isinstance(value, str | bytes | dict | set) else len(value)
+    except TypeError:
+        return -1
+
+
+def _positive_rows(name: str, value: Any) -> IntArray | None:
+    """Return the rows of positive weight; None if that is all of them, or these are no weights."""
+    if value is None:
+        return None
+    backend = backend_of(value)
+    if backend.is_traced(value):
+        return None
+    try:
+        weights = backend.to_numpy(_as_table(name, value, backend)).astype(np.float64)
+    except (CondcsError, TypeError, ValueError):
+        return None
+    if weights.shape[1] != 1 or (weights != 0).all() or not (np.isfinite(weights) & (weights >= 0)).all():
+        return None
+    rows = np.flatnonzero(weights)
+    if len(rows) == 1:
+        raise DataError(
+            f"`{name}` must be positive for at least two rows, got one: a row of weight 0 counts as absent. Give other "
+            "rows a positive weight."
+        )
+    return rows if len(rows) else None
+
+
+def _taken_rows(value: Any, rows: IntArray) -> Any:
+    """Return some rows of a sample: an array of any library, a table or column with its names, or a list."""
+    backend = backend_of(value)
+    if backend.name != "numpy":
+        indices = backend.xp.asarray(rows, device=value.device) if backend.name == "torch" else backend.xp.asarray(rows)
+        return backend.xp.take(value, indices, axis=0)
+    if isinstance(value, list | tuple):
+        return [value[row] for row in rows]
+    if hasattr(value, "iloc"):
+        return value.iloc[rows]
+    return value.take(rows) if type(value).__module__.partition(".")[0] == "pyarrow" else value[rows]
 
 
 def check_weights(parts: Parts, sizes: tuple[int, ...], backend: Backend, dtype: Any) -> Groups:
@@ -471,16 +566,29 @@ def _is_number(value: Any) -> bool:
 
 
 def _columns_differ(first: str, first_shape: Any, name: str, shape: Any) -> str:
-    turned = first if first_shape[0] == shape[1] and first_shape[1] > first_shape[0] else name
+    turned = _turned(first, tuple(first_shape), name, tuple(shape), axis=1)
     return (
         f"`{first}` and `{name}` must have the same number of columns, got {first} {tuple(first_shape)} and "
-        f"{name} {tuple(shape)}. Rows are observations; if `{turned}` holds one feature per row, pass `{turned}.T`."
+        f"{name} {tuple(shape)}. Rows are observations. {turned or 'Pass the same columns of both.'}"
     )
+
+
+def _turned(first: str, first_shape: tuple[int, ...], name: str, shape: tuple[int, ...], axis: int) -> str:
+    """Say which of two tables to transpose, if they then agree in their rows or columns (`axis`); else nothing."""
+    if first_shape[1 - axis] == shape[1 - axis] and all(width > rows for rows, width in (first_shape, shape)):
+        return f"If they hold one feature per row, pass `{first}.T` and `{name}.T`."
+    ways = ((name, shape, first_shape), (first, first_shape, shape))
+    # Rows, once turned, must be a sample: at least two.
+    helps = [called for called, own, other in ways if own[1 - axis] == other[axis] and own[1] >= 2]
+    # Where both ways would do, the table with more columns than rows is the one that lies on its side.
+    wide = [called for called, own, _ in ways if called in helps and own[1] > own[0]]
+    called = next(iter([*wide, *helps]), None)
+    return f"If `{called}` holds one feature per row, pass `{called}.T`." if called else ""
 
 
 def _too_few_rows(name: str, shape: tuple[int, ...], min_rows: int) -> str:
     least, got = counted(min_rows, "row"), counted(shape[0], "row") if shape[0] else "no rows"
-    hint = f" If `{name}` holds one feature per row, pass `{name}.T`." if shape[1] > shape[0] else ""
+    hint = f" If `{name}` holds one feature per row, pass `{name}.T`." if shape[0] and shape[1] >= min_rows else ""
     return f"`{name}` must have at least {least}, got {got} (shape {shape}). Collect more observations.{hint}"
 
 

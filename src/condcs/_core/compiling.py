@@ -17,6 +17,15 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from condcs._core.errors import CondcsError
+
+if numba.config.DISABLE_JIT:
+    # Some steps exist only as machine code (`bits_of_double`), and the loops would take hours in Python.
+    raise CondcsError(
+        "The environment variable NUMBA_DISABLE_JIT must be unset or 0, got a value that turns compilation off. condcs "
+        "needs compiled loops: unset it before Python starts."
+    )
+
 
 def njit(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function as ``numba.njit(*signature, cache=True, **options)`` does, wherever condcs is installed.

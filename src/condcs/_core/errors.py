@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from condcs._core.keywords import check_keywords
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,8 +50,35 @@ class BandwidthWarning(CondcsWarning):
     """A bandwidth rule could not be applied, and another value was used."""
 
 
+OverlapKind = Literal["labels", "support", "points"]
+"""What does not overlap: labels of x, x as a whole, or the points at which a witness is wanted."""
+
+
 class OverlapWarning(CondcsWarning):
-    """Some rows have no counterpart in the other sample and were left out of the cross terms."""
+    """Some rows have no counterpart in the other sample and were left out of the cross terms.
+
+    Attributes
+    ----------
+    kind : {"labels", "support", "points"}
+        What does not overlap: the labels of rows, x as a whole, or the points at which a witness is wanted.
+    rows, of_rows : int
+        How many of how many rows (or points) have no counterpart; for "support", to how many rows with full overlap
+        these rows are equivalent.
+    columns : tuple of int
+        The columns of x that hold the labels, if they are known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        kind: OverlapKind = "labels",
+        *,
+        rows: int = 0,
+        of_rows: int = 0,
+        columns: Sequence[int] = (),
+    ) -> None:
+        super().__init__(message)
+        self.kind, self.rows, self.of_rows, self.columns = kind, rows, of_rows, tuple(columns)
 
 
 class BalanceWarning(CondcsWarning):
@@ -64,8 +93,8 @@ class PrecisionWarning(CondcsWarning):
     """A value has a larger standard error than its target."""
 
 
-def warn_caller(message: str, category: type[CondcsWarning]) -> None:
-    """Warn at the line outside condcs that made the call."""
+def warn_caller(message: str | CondcsWarning, category: type[CondcsWarning] = CondcsWarning) -> None:
+    """Warn at the line outside condcs that made the call, in words or with a warning that has fields of its own."""
     frame, depth = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("condcs."):
         frame, depth = frame.f_back, depth + 1
@@ -85,12 +114,17 @@ def _autocast_device(arguments: tuple[Any, ...]) -> str | None:
     return None
 
 
+def _caller(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """Return the name that users call: of a function, or of the class that a constructor makes."""
+    return type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
+
+
 def public(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function public: errors name the function they leave through, and torch's autocast is off inside.
 
-    Checks deep inside know the argument but not the caller; the context is added once, at the boundary. A constructor
-    goes by the name of the class that is made. Kernels live on differences of squared norms, of which half precision
-    leaves nothing.
+    Checks deep inside know the argument but not the caller; the context is added once, at the boundary. A keyword that
+    the function does not have becomes a `TypeError` that names the one that was meant. A constructor goes by the name
+    of the class that is made. Kernels live on differences of squared norms, of which half precision leaves nothing.
     """
 
     @functools.wraps(function)
@@ -100,9 +134,13 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
                 with sys.modules["torch"].autocast(kind, enabled=False):
                     return function(*args, **kwargs)
             return function(*args, **kwargs)
+        except TypeError:
+            check_keywords(function, _caller(function, args), kwargs)
+            raise
         except CondcsError as error:
+            check_keywords(function, _caller(function, args), kwargs)
             if not getattr(error, "caller", None):
-                caller = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
+                caller = _caller(function, args)
                 error.caller = caller  # type: ignore[attr-defined]
                 error.args = (f"{caller}: {error.args[0]}", *error.args[1:])
             raise

@@ -26,6 +26,7 @@ import numpy as np
 
 from condcs._core.arrays import AnyArray
 from condcs._core.errors import CondcsError, DataError, ParameterError
+from condcs._core.printable import Printable
 
 _SEAL = b"\ncondcs crc32 %08x\n"
 _SEAL_LENGTH = len(_SEAL % 0)
@@ -195,7 +196,7 @@ State = dict[str, AnyArray]
 """Everything an object consists of, as plain arrays: for `numpy.savez`, and for `numpy.load` without pickle."""
 
 
-class Stateful(ABC):
+class Stateful(Printable, ABC):
     """An object that can be saved and goes on, after it is loaded, as if it had never stopped."""
 
     @abstractmethod

@@ -1,9 +1,16 @@
-"""Text that is safe to print: names and cells of a file may hold what a terminal would obey. And numbers as text."""
+"""Text that is safe to print: names and cells of a file may hold what a terminal would obey.
+
+Numbers as text, and results: public ones are `Printable`, with a repr of one line and HTML in notebooks.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import shorten
+from typing import Any
 
 _LEAST_LENGTH, _LARGEST = 1e-6, 1e12
 
@@ -70,3 +77,124 @@ def alike(*values: float, length: float | None = None, signed: bool = False) -> 
     # 0 is added: no number is written as minus nothing.
     rounded = [round(value, decimals) + 0.0 for value in values]
     return [format(value, f"{sign if value else ''},.{max(0, decimals)}f") for value in rounded]
+
+
+class Printable:
+    """Base of public results and options: a repr of one short line, and the same, or the result's words, as HTML.
+
+    The repr names the class and its fields, those that are not at their defaults, as far as there is room: no arrays,
+    no addresses. Fields are those of a dataclass, or what a constructor takes and keeps under the same name.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give the class a repr of its own, which `dataclass` then leaves as it is."""
+        super().__init_subclass__(**options)
+        if cls.__repr__ is Printable.__repr__:
+            cls.__repr__ = Printable.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        name, shown = type(self).__name__, list[str]()
+        room = _LONGEST - len(f"{name}(, ...)")
+        for field, value in _fields(self):
+            shown.append(f"{field}={brief(value)}")
+            if len(", ".join(shown)) > room:
+                shown[-1] = "..."
+                break
+        return f"{name}({', '.join(shown)})"
+
+    def _repr_html_(self) -> str | None:
+        """Return what a notebook shows: the text of results that have words, else a table of the fields."""
+        from html import escape
+
+        if type(self).__str__ is not object.__str__:
+            return f"<pre>{escape(harmless(str(self), keep=_BREAK))}</pre>"
+        cells = "".join(
+            f"<tr><th>{escape(field)}</th><td>{escape(brief(value))}</td></tr>" for field, value in _fields(self)
+        )
+        return f"<table><caption>{escape(type(self).__name__)}</caption>{cells}</table>"
+
+
+def summarised(result: object, sentence: str) -> str:
+    """Return a repr that holds the answer of a result in words, as far as there is room."""
+    name = type(result).__name__
+    return f"<{name}: {shorten(sentence, _LONGEST - len(name) - 4, placeholder=' ...')}>"
+
+
+_LONGEST = 200
+"""Characters of a repr: two lines of a terminal."""
+
+_LONGEST_VALUE = 48
+"""Characters of a value in a repr, so that at least three have room."""
+
+_BREAK = "\n"
+
+
+def _fields(of: Any) -> Iterator[tuple[str, Any]]:
+    """Return names and values of what a repr shows: fields of a dataclass or a tuple, or parameters that were kept."""
+    if dataclasses.is_dataclass(of):
+        shown = [field for field in dataclasses.fields(of) if field.repr and not field.name.startswith("_")]
+        values = ((field.name, getattr(of, field.name), field.default) for field in shown)
+        yield from ((name, value) for name, value, default in values if not _is_default(value, default))
+    elif hasattr(of, "_fields"):
+        yield from zip(of._fields, of, strict=True)
+    else:
+        names = list(inspect.signature(type(of).__init__).parameters)[1:]
+        values_kept = ((name, getattr(of, name, _Nothing)) for name in names)
+        # Of objects at work, arrays are data that they were made from.
+        yield from (
+            (name, value) for name, value in values_kept if value is not _Nothing and not hasattr(value, "shape")
+        )
+
+
+class _Nothing:
+    """Stands for an attribute that is not there."""
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    """Whether a plain value is the default; NaN is like NaN."""
+    plain = isinstance(value, str | int | float | None)
+    return plain and type(value) is type(default) and (value == default or value != value)
+
+
+def brief(value: Any) -> str:
+    """Write a value in a few words: no arrays, no addresses, long values by their sizes.
+
+    Examples
+    --------
+    >>> brief(0.123456789), brief({"a": 1}), brief(("area", 2.0)), brief(range(500))
+    ('0.1235', '<1 entry>', "('area', 2.0)", '<500 items>')
+    """
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"<shape {tuple(value.shape)}>" if len(value.shape) else brief(value.item())
+    if isinstance(value, float):
+        plain = float(value)
+        return repr(plain) if len(repr(plain)) <= 8 else format(plain, ".4g")
+    if isinstance(value, str):
+        text = repr(harmless(value))
+        return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 4]}...{text[0]}"
+    if value is None or isinstance(value, bool | int):
+        return str(value)
+    if isinstance(value, Mapping):
+        return "{}" if not value else f"<{len(value):,} {'entry' if len(value) == 1 else 'entries'}>"
+    if isinstance(value, Printable) and len(repr(value)) <= _LONGEST_VALUE:
+        return repr(value)
+    if isinstance(value, tuple | list | set | frozenset | range):
+        return _brief_items(value)
+    name = value.__name__ if callable(value) and hasattr(value, "__name__") else type(value).__name__
+    return f"<{name}>"
+
+
+def _brief_items(values: Any) -> str:
+    """Write a few values between the brackets of their kind, or how many there are."""
+    if len(values) <= 4 and not isinstance(values, range):
+        items = [brief(value) for value in values]
+        if hasattr(values, "_fields"):
+            first, last = f"{type(values).__name__}(", ")"
+        elif isinstance(values, tuple):
+            first, last = "(", ",)" if len(items) == 1 else ")"
+        else:
+            first, last = "[]" if isinstance(values, list) else "{}"
+        text = f"{first}{', '.join(items)}{last}"
+        if len(text) <= _LONGEST_VALUE and "<" not in text:
+            return text
+    return f"<{counted(len(values), 'item')}>"

@@ -15,10 +15,11 @@ LONG_SECONDS = 120.0
 MEASURED_SECONDS = 1.0
 """Work that an estimate is based on, at least."""
 
-RESAMPLES_REMEDY = (
-    "Use fewer rows (the time grows with their square), pass fewer `n_resamples` or more `n_jobs`, or watch it with "
-    "progress=True."
-)
+FASTER_RESAMPLES = "pass fewer `n_resamples` or more `n_jobs`, or watch it with progress=True."
+QUADRATIC_REMEDY = f"Use fewer rows (the time grows with their square), {FASTER_RESAMPLES}"
+"""What to do about a test that visits all pairs of rows."""
+LINEAR_REMEDY = f"Use fewer rows, {FASTER_RESAMPLES}"
+"""What to do about a test that visits pairs of a row and an anchor."""
 
 Advance = Callable[[float], None]
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from numbers import Integral
 from typing import Any
 
-from condcs._core.errors import ParameterError
+from condcs._core.errors import ParameterError, public
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ def current_settings() -> Settings:
     return settings
 
 
+@public
 @contextlib.contextmanager
 def config_context(*, n_threads: int | None = None, tile: int | None = None) -> Iterator[Settings]:
     """Set threads and tile size within a ``with`` block.

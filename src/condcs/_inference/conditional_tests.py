@@ -1,22 +1,23 @@
-"""Tests of two or more samples: is p(y|x) the same, however x is distributed; and of two: is p(y) the same."""
+"""The test of two or more samples: is p(y|x) the same, however x is distributed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from condcs._core.arrays import Array, FloatArray, IntArray, LabelArray
-from condcs._core.checks import Parts, check_choice, numpy_parts
-from condcs._core.errors import ParameterError, ShapeError, public
+from condcs._core.checks import Parts, PresentRows, check_choice, numpy_parts
+from condcs._core.errors import OverlapWarning, ParameterError, ShapeError, public, warn_caller
+from condcs._core.printable import counted
 from condcs._core.progress import part_of_the_work
-from condcs._inference.anchors import drawn_anchors
+from condcs._inference.adjustment import Adjustment
+from condcs._inference.label_overlap import label_overlap
 from condcs._inference.nulls import NULLS, label_sampler
 from condcs._inference.propensities import Propensity, Surprises, chosen_propensity, warn_if_unreliable
-from condcs._inference.regions import Ground
 from condcs._inference.resampling import (
     Bootstrap,
     Resampling,
@@ -26,8 +27,14 @@ from condcs._inference.resampling import (
     relabelled_values,
     run_test,
 )
+from condcs._inference.responses import (
+    Response,
+    adjusted_response,
+    after_adjustment,
+    before_adjustment,
+    jumping_targets,
+)
 from condcs._inference.results import TestResult
-from condcs._inference.smoothing import Smoother
 from condcs._inference.statistics import (
     MeasuredPool,
     TestedMeasure,
@@ -35,17 +42,7 @@ from condcs._inference.statistics import (
     pool_statistic,
     pooled_variables,
 )
-from condcs._inference.views import (
-    AnchoredContrasts,
-    Contrasts,
-    Response,
-    adjusted_response,
-    after_adjustment,
-    before_adjustment,
-    jumping_targets,
-    sample_contrasts,
-    view_weights,
-)
+from condcs._inference.views import AnchoredContrasts, Contrasts, sample_contrasts, view_weights
 from condcs._inference.weights_and_clusters import (
     RowOptions,
     checked_clusters,
@@ -53,10 +50,11 @@ from condcs._inference.weights_and_clusters import (
     weighted_units,
     with_common_unit,
 )
-from condcs._kernels.row_sums import warn_of_absent
 from condcs._measures.inputs import ConditionalProblem
 from condcs._measures.registry import MeasureName
+from condcs._parallel.many_rows import drawn_anchors
 from condcs._parallel.spreading import Shared, on_threads
+from condcs._regression.smoother import Smoother
 
 Null = Literal["propensity", "permutation", "local"]
 Views = Literal["all", "measure"]
@@ -192,60 +190,27 @@ def conditional_test(
         numpy_parts(clusters_p=clusters_p, clusters_q=clusters_q),
     )
     rows.check(tested.measure, len(x_parts), all_views=views == "all", propensity=propensity)
+    present = PresentRows.of(rows.weights, x_parts, y_parts, rows.clusters) if rows.weighted else None
+    if present is not None:
+        x_parts, y_parts, rows = present.of_parts(x_parts), present.of_parts(y_parts), rows.present(present)
+        propensity = present.of_pool(propensity)
     with resampling.threads():
         if views == "all":
-            return _all_views(_every_view(tested, x_parts, y_parts, rows, propensity, resampling.rng), resampling)
+            samples = TestedSamples(tested, x_parts, y_parts, rows)
+            return all_views_of_relation(samples, resampling, propensity=propensity)
         pools = tested.pools(x_parts, y_parts)
         _warn_of_absent_labels(pools.first)
         draw, diagnostics = _relabelling(null, pools.first, propensity, resampling.rng)
         return run_test(pools, draw, null, diagnostics, resampling)
 
 
-@public
-def two_sample_test(
-    yp: Array,
-    yq: Array,
-    *,
-    measure: MeasureName = "cs",
-    n_resamples: int = 500,
-    rng: int | np.random.Generator | None = None,
-    n_jobs: int | None = None,
-    progress: bool = False,
-    **options: Any,
-) -> TestResult:
-    """Test whether two samples have the same distribution.
+class TestedSamples(NamedTuple):
+    """The samples, their weights and clusters, and the measure with its options."""
 
-    The null hypothesis: p(y) = q(y). Labels are permuted, which is exact. Cost O(n^2 (d + P)); memory O(n P).
-
-    Parameters
-    ----------
-    yp, yq : array, shape (n, d) and (m, d)
-        The samples.
-    measure : {"cs", "mmd"}
-        A registered measure of one variable.
-    n_resamples, rng, n_jobs, progress
-        As in `conditional_test`.
-    **options
-        Options of the measure: ``bandwidth`` (also "aggregate"), ``kernel``, ``estimator``, ``unbiased``.
-
-    Returns
-    -------
-    TestResult
-        With `statistic`, `pvalue`, `null_distribution`, `bandwidths`, and `confidence_interval()`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> y = np.random.default_rng(0).normal(size=(2, 100))
-    >>> two_sample_test(y[0], y[1] + 1, n_resamples=99, rng=0).pvalue
-    0.01
-    """
-    tested = TestedMeasure.of(measure, options, takes_x=False)
-    resampling = Resampling.checked(n_resamples, rng, n_jobs, progress)
-    with resampling.threads():
-        pools = tested.pools([], numpy_parts(yp=yp, yq=yq))
-        draw = label_sampler("permutation", None, pools.first.labels, rng=resampling.rng)
-        return run_test(pools, draw, "permutation", {}, resampling)
+    tested: TestedMeasure
+    x: Parts
+    y: Parts
+    rows: RowOptions
 
 
 @dataclass(frozen=True)
@@ -280,61 +245,73 @@ class EveryView:
 
     def diagnostics(self) -> dict[str, Any]:
         """Return what the result says about how far the null can be trusted, and what was used."""
-        found, units = self.propensity.diagnostics, self.propensity.units
+        diagnostics, units = self.propensity.diagnostics, self.propensity.units
         if units is not None:
-            rows = self.pool.problem.groups.slices
-            found |= {"clusters": tuple(len(np.unique(units[own])) for own in rows)}
-        return found | anchors_used(self.anchors)
+            samples = self.pool.problem.groups.slices
+            diagnostics |= {"clusters": tuple(len(np.unique(units[rows])) for rows in samples)}
+        return diagnostics | anchors_used(self.anchors)
+
+
+def all_views_of_relation(
+    samples: TestedSamples,
+    resampling: Resampling,
+    *,
+    propensity: Any = None,
+    adjustment: Adjustment | None = None,
+) -> TestResult:
+    """Test p(y|x) by all views; with an adjustment of the same rows, nothing that it holds is fitted again."""
+    return _all_views(_every_view(samples, propensity, adjustment, resampling.rng), resampling)
 
 
 def _every_view(
-    tested: TestedMeasure,
-    x_parts: Parts,
-    y_parts: Parts,
-    rows: RowOptions,
-    propensity: Any,
-    rng: np.random.Generator,
+    samples: TestedSamples, propensity: Any, adjustment: Adjustment | None, rng: np.random.Generator
 ) -> EveryView:
     """Adjust the response for x, estimate P(sample | x), and make the views of both."""
-    kernels = before_adjustment(tested.options) if tested.measure.gram else tested.options
-    pool = replace(tested, options=kernels).pool(x_parts, y_parts, rows.weights)
+    tested, rows = samples.tested, samples.rows
+    # 1. Check the samples and pool them. Bandwidths on y must be those of the adjusted response, so that they wait.
+    options = before_adjustment(tested.options) if tested.measure.gram else tested.options
+    pool = replace(tested, options=options).pool(samples.x, samples.y, rows.weights)
     _warn_of_absent_labels(pool)
     x, y = pooled_variables(pool)
-    values, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))
+    inputs, responses = (np.asarray(v.values, dtype=np.float64) for v in (x, y))  # (n, d) and (n, c)
     clusters = checked_clusters(rows.clusters, pool.sizes)
-    anchors = drawn_anchors(len(values), rng)
+    anchors = drawn_anchors(len(inputs), rng)
     if not tested.measure.gram:
         # Covariances and distances that no double can hold are refused, before any work; kernels have no such limits.
         check_numbers(pool.observed() / pool.magnitude, "for the samples as given")
+
+    # 2. The two lines of defence: y adjusted for x, and P(sample | x). They do not know of each other, so that each may
+    #    have a thread of its own. Both follow what jumps along x.
     jumping = jumping_targets((responses, y.labels), (pool.labels[:, None], (True,)))
-    if isinstance(propensity, Ground):
-        # Other questions were asked about the same inputs before, without a look for jumps.
-        ground, smoother = propensity, propensity.smoother.following_jumps(jumping)
-        propensity = ground.propensity if smoother is ground.smoother else None
+    if adjustment is None:
+        smoother = Smoother(inputs, x.labels, clusters).following_jumps(jumping)
+        known = propensity
     else:
-        smoother = Smoother(values, x.labels, clusters).following_jumps(jumping)
+        smoother, known = adjustment.smoother, adjustment.propensity
     response: Response
-    found: Propensity
-    # The two lines of defence do not know of each other: each may have a thread of its own.
-    response, found = on_threads(
+    fitted: Propensity
+    response, fitted = on_threads(
         lambda defence: defence(),
         [
             (partial(adjusted_response, responses, y.labels, smoother),),
-            (partial(chosen_propensity, propensity, values, smoother, clusters, pool.labels, len(pool.sizes), rng),),
+            (partial(chosen_propensity, known, inputs, smoother, clusters, pool.labels, len(pool.sizes), rng),),
         ],
     )
-    weights = with_common_unit(pool, smoother, found)
+
+    # 3. Rows keep their weights, so that labels must be redrawn given these as well.
+    weights = with_common_unit(pool, smoother, fitted)
     if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
-        # Rows keep their weights, so that labels must be redrawn given these as well.
-        inputs = np.column_stack([values, log_weights(weights)])
-        known = Smoother(inputs, (*x.labels, False), clusters).following_jumps(jumping)
-        found = chosen_propensity(propensity, inputs, known, clusters, pool.labels, len(pool.sizes), rng)
+        with_weights = np.column_stack([inputs, log_weights(weights)])
+        of_weights = Smoother(with_weights, (*x.labels, False), clusters).following_jumps(jumping)
+        fitted = chosen_propensity(propensity, with_weights, of_weights, clusters, pool.labels, len(pool.sizes), rng)
+
+    # 4. The views: the measure on the adjusted response, and contrasts of labels minus their probabilities.
     if not all(y.labels):
         if isinstance(pool.problem, ConditionalProblem):
             tested = replace(tested, options=after_adjustment(tested.options, pool.problem.x))
-        pool = tested.pool(x_parts, _split(response.adjusted, y_parts, y.sizes), rows.weights)
-    contrasts = weighted_units(sample_contrasts(response, smoother, found.of_rows), weights, clusters)
-    return EveryView(anchored_pool(pool.with_weights(weights), rng), contrasts, found, anchors)
+        pool = tested.pool(samples.x, _split(response.adjusted, samples.y, y.sizes), rows.weights)
+    contrasts = weighted_units(sample_contrasts(response, smoother, fitted.of_rows), weights, clusters)
+    return EveryView(anchored_pool(pool.with_weights(weights), rng), contrasts, fitted, anchors)
 
 
 def _all_views(every: EveryView, resampling: Resampling) -> TestResult:
@@ -374,15 +351,22 @@ def _relabelling(
 
 
 def _warn_of_absent_labels(pool: MeasuredPool) -> None:
-    """Say how many rows have labels, as x, that some other sample does not have."""
+    """Say how many rows have labels, as x, that some other sample does not have: alone, or in this combination."""
     x, _ = pooled_variables(pool)
     if not any(x.labels):
         return
-    values = np.asarray(x.values)[:, np.asarray(x.labels)]
-    _, kinds = np.unique(values, axis=0, return_inverse=True)
-    present = np.zeros((len(values), len(pool.sizes)), bool)
-    present[kinds.ravel(), pool.labels] = True
-    warn_of_absent(int((~present[kinds.ravel()].all(axis=1)).sum()), len(values))
+    overlap = label_overlap(np.asarray(x.values), x.labels, pool.labels, len(pool.sizes))
+    if overlap.matched.all():
+        return
+    rows, count = overlap.unmatched, len(overlap.matched)
+    what = "a label" if overlap.columns_alone else "a combination of labels"
+    if overlap.columns_alone and len(overlap.columns) > 1:
+        what = "a label, or a combination of labels,"
+    words = (
+        f"in {rows:,} of {counted(count, 'row')} x has {what} that another sample does not have; such rows add nothing "
+        f"to the divergence from it. Columns of x with labels: {', '.join(map(str, overlap.columns))}."
+    )
+    warn_caller(OverlapWarning(words, rows=rows, of_rows=count, columns=overlap.columns))
 
 
 def _split(pooled: FloatArray, parts: Parts, sizes: tuple[int, ...]) -> Parts:

@@ -19,19 +19,26 @@ apart.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit, ndtri, stdtrit
 
 from condcs._core.arrays import BoolArray, FloatArray, IntArray, RealArray
+from condcs._core.printable import Printable
 from condcs._core.settings import one_blas_thread
 from condcs._inference.propensities import Propensity, chosen_propensity
+from condcs._inference.regions import MeanSteps
 from condcs._inference.results import Estimate, around, in_units, plain, within
-from condcs._inference.smoothing import ClusterMeans, Design, Smoother, largest_size, left_out, ridge_shrinkages
 from condcs._inference.views import MEAN_SHARE
+from condcs._regression.designs import Design
+from condcs._regression.ridge import ClusterMeans, left_out, ridge_shrinkages
+from condcs._regression.smoother import Smoother
+from condcs._regression.standardised import largest_size
 
 _MOST_FUNCTIONS, _ROWS_PER_FUNCTION = 60, 15
 _MOST_LEVERAGE = 0.9
@@ -84,13 +91,16 @@ class LeftOutFit:
     left: FloatArray
     right: FloatArray
     units: Units  # what is left out as a whole
+    # No fit leaves these: the range of the target. Beyond the rows of a sample a regression may go anywhere, and at a
+    # row far from all others to first order as well.
+    bounds: tuple[float, float] = (-np.inf, np.inf)
 
     def redrawn(self, change: FloatArray) -> FloatArray:
         """Return the fit (n x B) for changes of the weights (n x B), each unit still left out of its own fit."""
-        found = self.left @ (self.right.T @ change)
-        found -= self._own[:, None] * change
-        found += self.values[:, None]
-        return np.asarray(found)
+        fits = self.left @ (self.right.T @ change)
+        fits -= self._own[:, None] * change
+        fits += self.values[:, None]
+        return np.asarray(np.clip(fits, *self.bounds, out=fits))
 
     @cached_property
     def _own(self) -> FloatArray:
@@ -238,12 +248,12 @@ def _ridge(functions: RealArray, target: FloatArray, own: BoolArray, units: Unit
     best = int(np.argmin((deleted**2).sum(axis=0)))
     values = level + basis @ (shrinkages[:, best] * along)
     values[own] = target[own] - deleted[:, best]
-    # Beyond the rows of a sample its regression may go anywhere.
-    values = np.clip(values, target[own].min(), target[own].max())
+    bounds = float(target[own].min()), float(target[own].max())
+    values = np.clip(values, *bounds)
     left = np.column_stack([np.full(len(values), 1 / np.sqrt(n)), basis * np.sqrt(shrinkages[:, best])])
     right = np.zeros_like(left)
     right[own] = left[own] * (target[own] - values[own])[:, None]
-    return LeftOutFit(values, left, right, units)
+    return LeftOutFit(values, left, right, units, bounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,10 +271,9 @@ class MeansOnSupport:
         column: FloatArray,
         count: int,
         rng: np.random.Generator,
-        regressions: tuple[LeftOutFit, LeftOutFit] | None = None,
     ) -> MeansOnSupport:
-        """Estimate them, given the regressions of the column in both samples or after making them."""
-        fits = (support.odds, *(regressions or support.regressions(column, support.design(column))))
+        """Estimate them, after a regression of the column in each sample."""
+        fits = (support.odds, *support.regressions(column, support.design(column)))
         terms = _terms(support, column, support.weights[:, None], *(fit.values[:, None] for fit in fits))
         observed = np.array([above.sum(axis=0) / below.sum(axis=0) for above, below in terms])
         influence = [
@@ -320,16 +329,18 @@ def some_rows(sizes: tuple[int, int], most: int, rng: np.random.Generator) -> tu
     return np.concatenate(places), (len(places[0]), len(places[1]))
 
 
-class Spread(NamedTuple):
-    """Standard deviation of y for equal inputs: before, now, and its change with an interval."""
-
+class _BeforeNowChange(NamedTuple):
     before: float
     now: float
     change: Estimate
 
 
+class Spread(Printable, _BeforeNowChange):
+    """Standard deviation of y for equal inputs: before, now, and its change with an interval."""
+
+
 @dataclass(frozen=True)
-class Effect:
+class Effect(Printable):
     """How much one response changed for equal inputs, over the inputs that both samples have.
 
     Attributes
@@ -342,7 +353,8 @@ class Effect:
     average : Estimate, optional
         Mean of that difference, with its sign; none for labels of more than two kinds.
     spread : Spread, optional
-        How far y scatters for equal inputs; none for labels.
+        How far y scatters for equal inputs; none for labels. Mean and spread are two claims about one response: the
+        interval of this one has half of the risk of the others, as its `confidence_level` says.
     detectable : float
         A shift of y everywhere that the test would find with a probability of 80%.
     detectable_in_part : float
@@ -388,48 +400,58 @@ def measure_effect(
     columns: FloatArray,
     *,
     numeric: bool,
-    steps: FloatArray | None = None,
+    steps: Sequence[MeanSteps] | None = None,
+    implied: Estimate | None = None,
     confidence_level: float,
     alpha: float,
     rng: np.random.Generator,
 ) -> Effect:
     """Measure the change of a response: a column of numbers (n x 1), or indicators of labels (n x c).
 
-    `steps` says by how much the mean changed in places with sharp bounds. Smooth regressions cannot follow these and
-    would leave them as a larger spread.
+    `steps` says for each column by how much its mean changed in places with sharp bounds. Smooth regressions cannot
+    follow these: they would miss most of a change in few rows, and leave it as a larger spread. `implied` is the
+    root mean square that is known from a part of the inputs, in units of y: that over all inputs is not below it.
     """
     unit = largest_size(columns)
-    residuals = _Residuals.of(support, columns / unit, rng)
-    z, stricter = _normal_quantile(confidence_level), _normal_quantile((1 + confidence_level) / 2)
+    none, boxes = np.zeros_like(columns), np.empty((len(columns), 0))  # n x c, n x boxes
+    residuals = _Residuals.of(support, columns / unit, none, boxes, rng)
+    if steps is not None and any(own.heights.any() for own in steps):
+        heights = np.column_stack([own.heights for own in steps]) / unit
+        boxes = np.hstack([own.inside for own in steps])
+        with_steps = _Residuals.of(support, columns / unit, heights, boxes, rng)
+        # Steps imitate a smooth change badly, and smooth functions a step: what predicts y better, each row left out.
+        residuals = min(residuals, with_steps, key=lambda either: either.error)
+    stricter_level = (1 + confidence_level) / 2
+    z, stricter = _normal_quantile(confidence_level), _normal_quantile(stricter_level)
     # Labels of several kinds: each share that one loses another gains.
     scale = unit * (np.sqrt(0.5) if columns.shape[1] > 1 else 1.0)
     with one_blas_thread():
         # Two lower bounds, each with half of the risk: that of the direction, and the average.
-        value, low = residuals.length(), residuals.lower_bound(stricter)
-        high = residuals.upper_bound(z)
-    averages, errors = residuals.averages()
+        low = residuals.lower_bound(stricter)
+        value, high = residuals.length_and_upper_bound(z)
+    averages, influence = residuals.averages()
+    errors = np.sqrt((influence**2).sum(axis=0))  # c
     average = None
     if columns.shape[1] == 1:
         mean = float(averages[0])
-        # Rows drawn again: what errors of the regressions add is of the second order, but not nothing.
-        means = MeansOnSupport.of(support, columns[:, 0] / unit, _RESAMPLES, rng, residuals.regressions)
-        error = float((means.redrawn[2] - means.redrawn[1]).std())
-        average = in_units(around(mean, z * error), unit)
-        low = max(low, abs(mean) - stricter * error)
+        average = in_units(around(mean, _reach(influence[:, 0], confidence_level), confidence_level), unit)
+        low = max(low, abs(mean) - _reach(influence[:, 0], stricter_level))
         # No root mean square is below its mean: nor is the estimate of it, though chance adds to that of the mean.
         value, high = max(value, abs(mean)), max(high, abs(mean))
+    if implied is not None:
+        value, low, high = (max(own, part / scale) for own, part in zip((value, low, high), implied, strict=True))
     high = max(high, low)
     spread = None
     if numeric:
         own = residuals.own[:, 0]
-        if steps is not None and steps.any():
-            level = (columns[:, 0] - np.where(support.second, steps, 0.0)) / unit
+        if steps is not None and steps[0].by_all.any():
+            level = (columns[:, 0] - np.where(support.second, steps[0].by_all, 0.0)) / unit
             first, second = support.regressions(level, support.design(level))
             own = level - np.where(support.second, second.values, first.values)
         # Mean and spread are two claims about one response: this one must not come from looking twice.
-        before, now, change = _spread(support, own, stricter, rng)
+        before, now, change = _spread(support, own, stricter_level, rng)
         spread = Spread(unit * before, unit * now, in_units(change, unit))
-    size = in_units(Estimate(min(max(value, low), high), low, high), scale)
+    size = in_units(Estimate(min(max(value, low), high), low, high, confidence_level), scale)
     if not numeric:
         # A share changes by no more than 1.
         size, average = within(size, -1, 1), None if average is None else within(average, -1, 1)
@@ -453,40 +475,54 @@ class _Residuals:
     surprises: FloatArray  # n x 1: labels minus shares, times the roots of the weights
     left: FloatArray  # n x c: the response minus its regression on the pool, times the roots of the weights
     aimed: FloatArray  # n x c: what rows of other folds say that the change explains of it
-    # n x c: the same by all other rows. (Their fits, but not the choice among them, are without the row.)
-    explained: FloatArray
     own: FloatArray  # n x c: the response minus the regression in its own sample
-    regressions: tuple[LeftOutFit, LeftOutFit]  # those of the last column
+    heights: FloatArray  # n x c: the part of the change that has sharp bounds
+    boxes: FloatArray  # n x boxes: where that may lie
 
     @classmethod
-    def of(cls, support: CommonSupport, columns: FloatArray, rng: np.random.Generator) -> _Residuals:
-        """Regress a response on x in each sample, and subtract."""
+    def of(
+        cls,
+        support: CommonSupport,
+        columns: FloatArray,
+        heights: FloatArray,
+        boxes: FloatArray,
+        rng: np.random.Generator,
+    ) -> _Residuals:
+        """Regress a response on x in each sample, and subtract.
+
+        The change is the sum of its steps, of these heights, and of what smooth regressions see beyond them.
+        """
         s = share(support.odds.values)[:, None]
         t = support.second[:, None]
         folds = support.folds(_FOLDS, rng)
         found = []
-        for column in columns.T:
+        smooth = columns - np.where(t, heights, 0.0)
+        for column in smooth.T:
             design = support.design(column)
             fits = support.regressions(column, design)
             found.append([fits[0].values, fits[1].values, support.difference(column, design, folds)])
         first, second, direction = np.moveaxis(np.array(found), 0, -1)
+        second, direction = second + heights, direction + heights
         total = np.sum(support.weights * (t - s)[:, 0] ** 2)
         roots = np.sqrt(support.weights / total)[:, None]
         u = roots * (t - s)
         left = roots * (columns - first - s * (second - first))
         own = columns - np.where(t, second, first)
-        return cls(support, u, left, u * direction, u * (second - first), own, fits)
+        return cls(support, u, left, u * direction, own, heights, boxes)
+
+    @property
+    def error(self) -> float:
+        """Squared error of the regressions, each row left out of its own."""
+        return float(self.support.weights @ (self.own**2).sum(axis=1))
 
     def averages(self) -> tuple[FloatArray, FloatArray]:
-        """Return the mean change of each column, and its standard error."""
-        averages = (self.surprises * self.left).sum(axis=0)
-        influence = self.support.units.sums(self.surprises * (self.left - averages * self.surprises))
-        return averages, np.sqrt((influence**2).sum(axis=0))
+        """Return the mean change of each column (c), and what each unit adds to its error (units x c).
 
-    def length(self) -> float:
-        """Return the length of the change along what other rows say of it."""
-        along, length = float((self.left * self.explained).sum()), float(np.sqrt((self.explained**2).sum()))
-        return max(along / length, 0.0) if length > 0 else 0.0
+        Residuals of rows that were left out of the fits are larger than the noise, by about as much as the errors of
+        the fits, of the second order, add to the error of the mean. (Rows drawn again count these twice.)
+        """
+        averages = (self.surprises * self.left).sum(axis=0)
+        return averages, self.support.units.sums(self.surprises * (self.left - averages * self.surprises))
 
     def lower_bound(self, z: float) -> float:
         """Return a bound that the length of the change exceeds: no direction shows more of it than its whole length."""
@@ -499,9 +535,14 @@ class _Residuals:
         error = float(np.sqrt(twice * (errors**2).sum()))
         return max((along - z * error) / length, 0.0)
 
-    def upper_bound(self, z: float) -> float:
-        """Return the largest length of a change made of some functions of x that the response allows for."""
-        orthonormal, triangle = np.linalg.qr(self.surprises * _functions(self.support, self.surprises))
+    def length_and_upper_bound(self, z: float) -> tuple[float, float]:
+        """Return the length of a change made of some functions of x, and the largest that the response allows for.
+
+        The square of the length is estimated without bias. (The length along what regressions say of the change is too
+        short: they shrink it.)
+        """
+        functions = np.hstack([_functions(self.support, self.surprises), self.boxes])
+        orthonormal, triangle = np.linalg.qr(self.surprises * functions)
         size = np.abs(np.diag(triangle))
         basis = orthonormal[:, size > 1e-8 * size.max()]
         leverage = np.minimum((basis**2).sum(axis=1), _MOST_LEVERAGE)[:, None]
@@ -518,7 +559,7 @@ class _Residuals:
         over_rows = float(((local - own[:, 0] * local.sum()) ** 2).sum())
         # The largest q for which the estimate lies no more than z deviations below it.
         reach = z * np.sqrt(by_noise + over_rows + along * max(squared, 0.0) + (z * along) ** 2 / 4)
-        return float(np.sqrt(max(squared + z**2 * along / 2 + reach, 0.0)))
+        return math.sqrt(max(squared, 0.0)), math.sqrt(max(squared + z**2 * along / 2 + float(reach), 0.0))
 
 
 def _functions(support: CommonSupport, surprises: FloatArray) -> FloatArray:
@@ -534,14 +575,35 @@ def _functions(support: CommonSupport, surprises: FloatArray) -> FloatArray:
 
 
 def _spread(
-    support: CommonSupport, residuals: FloatArray, z: float, rng: np.random.Generator
+    support: CommonSupport, residuals: FloatArray, confidence_level: float, rng: np.random.Generator
 ) -> tuple[float, float, Estimate]:
     """Return standard deviations over the common support, before and now, and their difference with its interval."""
     means = MeansOnSupport.of(support, residuals**2, _RESAMPLES, rng)
     before, now = np.sqrt(np.maximum(means.observed[1:3], 0.0))
     draws = np.sqrt(np.maximum(means.redrawn[1:3], 0.0))
-    reach = z * float((draws[1] - draws[0]).std())
-    return float(before), float(now), around(now - before, reach)
+    tiny = np.finfo(float).tiny
+    # To first order, what each unit adds to the error of the change.
+    influence = means.influence[2] / max(2 * now, tiny) - means.influence[1] / max(2 * before, tiny)
+    reach = student_quantile(confidence_level, influence) * float((draws[1] - draws[0]).std())
+    return float(before), float(now), around(now - before, reach, confidence_level)
+
+
+def _reach(influence: FloatArray, confidence_level: float) -> float:
+    """Return half of an interval about the sum of independent terms."""
+    return student_quantile(confidence_level, influence) * float(np.sqrt((influence**2).sum()))
+
+
+def student_quantile(confidence_level: float, influence: FloatArray) -> float:
+    """Return how many standard errors a two-sided interval reaches, by Student's t: few rows may decide an estimate.
+
+    The relative variance of a sum of squares with f degrees of freedom is 2 / f; here it is that of the squared
+    influences (Satterthwaite).
+    """
+    squares = influence**2
+    total = float(squares.sum())
+    spread = float((squares**2).sum()) - total**2 / len(squares)
+    freedom = 2 * total**2 / spread if spread > 0 else np.inf
+    return float(stdtrit(min(max(freedom, 2.0), 1e6), (1 + confidence_level) / 2))
 
 
 def _normal_quantile(confidence_level: float) -> float:

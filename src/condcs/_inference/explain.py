@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc, chdtri, kolmogorov
+from scipy.special import chdtrc, kolmogorov
 
 from condcs._core.arrays import Array, BoolArray, ByValue, FloatArray
 from condcs._core.checks import (
     Parts,
+    PresentRows,
     Variable,
     check_alpha,
     check_integer,
@@ -23,6 +24,7 @@ from condcs._core.checks import (
 )
 from condcs._core.errors import ParameterError, public
 from condcs._core.printable import alike, listed
+from condcs._inference.adjustment import Adjustment
 from condcs._inference.propensities import warn_if_unreliable
 from condcs._inference.regions import (
     Bound,
@@ -30,16 +32,15 @@ from condcs._inference.regions import (
     Change,
     Feature,
     FoundBox,
-    Ground,
     Kind,
     RegionEffects,
     honest_boxes,
     response_features,
 )
-from condcs._inference.smoothing import largest_size
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._kernels.log_kernels import Kernel, check_kernel
 from condcs._measures.inputs import Inputs
+from condcs._regression.standardised import largest_size
 
 _MOST_NAMED = 4
 _SMALL, _LARGE = 1e-4, 1e6
@@ -67,6 +68,8 @@ class Region(ByValue):
         Of which response.
     share, share_p, share_q : float
         Share of the rows in it: of all, and of each sample.
+    share_in_common : float
+        Share of it in the inputs that both samples have: of a density proportional to p q / (p + q).
     changes : tuple of Change
         What y did there, before and now, for the same inputs and in its own units; what `kind` names comes first.
     """
@@ -79,6 +82,7 @@ class Region(ByValue):
     share: float
     share_p: float
     share_q: float
+    share_in_common: float
     changes: tuple[Change, ...] = field(repr=False)
 
     def __str__(self) -> str:
@@ -123,10 +127,6 @@ class Explanation(ByValue):
         return "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
         )
-
-    def __repr__(self) -> str:
-        """Table of the regions."""
-        return str(self)
 
 
 @dataclass(frozen=True)
@@ -233,8 +233,11 @@ def explain(
 
     Notes
     -----
-    What y did in a region is reported for the same inputs: a shift of x inside the region is not part of it. Its 95%
-    intervals are longer for every bound, because bounds were placed where the difference is large.
+    What y did in a region is reported for the same inputs: a shift of x inside the region is not part of it. Bounds lie
+    where the difference is large, so that the rows which placed them overstate it; rows that did not place them find it
+    in bounds that are not as good, and understate it. An estimate is the middle of both, and a 95% interval reaches
+    from the lower end by the second to the upper end by the first. Both allow for regions being listed only if a test
+    is significant.
 
     Examples
     --------
@@ -250,6 +253,11 @@ def explain(
     generator = check_rng(rng)
     x_parts, y_parts = numpy_parts(xp=xp, xq=xq), numpy_parts(yp=yp, yq=yq)
     weight_parts = numpy_parts(weights_p=weights_p, weights_q=weights_q)
+    cluster_parts = numpy_parts(clusters_p=clusters_p, clusters_q=clusters_q)
+    present = PresentRows.of(weight_parts, x_parts, y_parts, cluster_parts)
+    x_parts, y_parts, weight_parts, cluster_parts = (
+        present.of_parts(parts) for parts in (x_parts, y_parts, weight_parts, cluster_parts)
+    )
     inputs = Inputs.of(*(a for _, a in (*x_parts, *y_parts, *weight_parts)))
     x, y = (
         _variable(inputs, parts, role, kernel)
@@ -257,18 +265,19 @@ def explain(
     )
     check_same_rows(x, x_parts, y, y_parts)
     weights = inputs.weights(weight_parts, x.sizes).weights
-    ground = Ground.of(
+    adjustment = Adjustment.of(
         np.asarray(x.values, np.float64),
         x.labels,
         (x.sizes[0], x.sizes[1]),
         generator,
         weights=None if weights is None else np.asarray(weights, np.float64),
-        clusters=checked_clusters(numpy_parts(clusters_p=clusters_p, clusters_q=clusters_q), x.sizes),
-        propensity=propensity,
+        clusters=checked_clusters(cluster_parts, x.sizes),
+        propensity=present.of_pool(propensity),
+        responses=(np.asarray(y.values, np.float64), y.labels),
     )
-    warn_if_unreliable(ground.propensity)
+    warn_if_unreliable(adjustment.propensity)
     return explained(
-        ground,
+        adjustment,
         np.asarray(y.values, np.float64),
         column_words(x, x_parts),
         column_words(y, y_parts),
@@ -280,7 +289,7 @@ def explain(
 
 
 def explained(
-    ground: Ground,
+    adjustment: Adjustment,
     y: FloatArray,
     x_words: Sequence[ColumnWords],
     y_words: Sequence[ColumnWords],
@@ -291,11 +300,11 @@ def explained(
     rng: np.random.Generator,
 ) -> Explanation:
     """Find the regions of pooled samples, and describe them in the words of their columns."""
-    features = response_features(y, [words.labels is not None for words in y_words], ground.smoother)
-    boxes = honest_boxes(ground, features, alpha=alpha, max_regions=max_regions, n_resamples=n_resamples, rng=rng)
-    regions = tuple(_region(ground, y, found, features, x_words, y_words) for found in boxes)
-    inputs = input_changes(ground, [w.name for w in x_words], [w.labels for w in x_words], boxes)
-    return Explanation(regions, inputs, alpha, ground.propensity.diagnostics)
+    features = response_features(y, [words.labels is not None for words in y_words], adjustment.smoother)
+    boxes = honest_boxes(adjustment, features, alpha=alpha, max_regions=max_regions, n_resamples=n_resamples, rng=rng)
+    regions = tuple(_region(adjustment, y, found, features, x_words, y_words) for found in boxes)
+    inputs = input_changes(adjustment, [w.name for w in x_words], [w.labels for w in x_words], boxes)
+    return Explanation(regions, inputs, alpha, adjustment.propensity.diagnostics)
 
 
 def column_words(variable: Variable, parts: Parts) -> list[ColumnWords]:
@@ -325,16 +334,16 @@ def _check_enough(n_resamples: int, alpha: float) -> None:
 
 
 def _region(
-    ground: Ground,
+    adjustment: Adjustment,
     y: FloatArray,
     found: FoundBox,
     features: Sequence[Feature],
     x_words: Sequence[ColumnWords],
     y_words: Sequence[ColumnWords],
 ) -> Region:
-    rows = found.box.holds(ground.x)
+    rows = found.rows
     written = {x_words[c].name: x_words[c].bound(bound) for c, bound in sorted(found.box.bounds.items())}
-    p, q = (float(rows[ground.labels == group].mean()) for group in (0, 1))
+    p, q = (float(rows[adjustment.labels == group].mean()) for group in (0, 1))
     return Region(
         bounds={name: values for name, (values, _) in written.items()},
         words=" and ".join(words for _, words in written.values()) or "everywhere",
@@ -344,43 +353,44 @@ def _region(
         share=float(rows.mean()),
         share_p=p,
         share_q=q,
-        changes=_changes(ground, y, found, features, y_words, rows),
+        share_in_common=_share_in_common(adjustment, rows),
+        changes=_changes(adjustment, y, found, features, y_words),
     )
 
 
+def _share_in_common(adjustment: Adjustment, rows: BoolArray) -> float:
+    """Return the share of some rows, each weighted by the variance of its label given x."""
+    e = adjustment.propensity.of_rows[:, 1]
+    weights = adjustment.weights * e * (1 - e)
+    return float(weights[rows].sum() / weights.sum())
+
+
 def _changes(
-    ground: Ground,
+    adjustment: Adjustment,
     y: FloatArray,
     found: FoundBox,
     features: Sequence[Feature],
     y_words: Sequence[ColumnWords],
-    rows: BoolArray,
 ) -> tuple[Change, ...]:
     """Say what every response did; what the region was found by comes first."""
-    reach = _reach(found)
     changes = []
     for kind, column, label in dict.fromkeys((f.kind, f.column, f.label) for f in features):
         name, labels = y_words[column].name, y_words[column].labels
         first = column == found.feature.column and label == found.feature.label
         if kind == "share":
             assert labels is not None
-            values = (y[:, column] == label).astype(np.float64)
-            made = [RegionEffects(ground, values, reach).mean(name, rows, labels[label])]
+            indicator = (y[:, column] == label).astype(np.float64)
+            measured = [RegionEffects(adjustment, indicator).mean(name, found, labels[label], selected=first)]
         elif kind == "mean":
-            effects = RegionEffects(ground, y[:, column], reach)
-            made = [effects.mean(name, rows), effects.spread(name, rows)]
+            effects, selected_by = RegionEffects(adjustment, y[:, column]), found.feature.kind if first else None
+            measured = [
+                effects.mean(name, found, selected=selected_by == "mean"),
+                effects.spread(name, found, selected=selected_by == "spread"),
+            ]
         else:
             continue
-        changes += [(not (first and change.quantity == found.feature.kind), not first, change) for change in made]
+        changes += [(not (first and change.quantity == found.feature.kind), not first, change) for change in measured]
     return tuple(change for _, _, change in sorted(changes, key=lambda entry: entry[:2]))
-
-
-def _reach(found: FoundBox) -> float:
-    """Half of an interval in standard errors: half a degree of freedom more for every bound that was placed."""
-    bounds = sum(
-        1 if isinstance(bound, frozenset) else int(np.isfinite(bound).sum()) for bound in found.box.bounds.values()
-    )
-    return float(np.sqrt(chdtri(1 + bounds / 2, 0.05)))
 
 
 def decimals(spread: float) -> Callable[[float], str]:
@@ -447,11 +457,14 @@ class InputChange(ByValue):
 
 
 def input_changes(
-    ground: Ground, names: Sequence[str], labels: Sequence[Mapping[float, str] | None], found: Sequence[FoundBox]
+    adjustment: Adjustment,
+    names: Sequence[str],
+    labels: Sequence[Mapping[float, str] | None],
+    found: Sequence[FoundBox],
 ) -> tuple[InputChange, ...]:
     """Describe every input, given the regions that were found."""
-    involved = involvements(ground, found)
-    described = [_described(ground, column, known) for column, known in enumerate(labels)]
+    involved = involvements(adjustment, found)
+    described = [_described(adjustment, column, known) for column, known in enumerate(labels)]
     adjusted = holm([pvalue for pvalue, *_ in described])
     return tuple(
         InputChange(name, float(share), pvalue, *others)
@@ -459,21 +472,21 @@ def input_changes(
     )
 
 
-def involvements(ground: Ground, found: Sequence[FoundBox]) -> FloatArray:
+def involvements(adjustment: Adjustment, found: Sequence[FoundBox]) -> FloatArray:
     """Share of the squared change that is lost if no region is bounded by a column, for each column.
 
     With contrasts s and weights v as in `regions`, a region explains (sum s)^2 / sum v, of which 1 is noise. Without
     its bounds on a column it is larger, the change in it smaller, and it explains less.
     """
-    total, lost = 0.0, np.zeros(ground.x.shape[1])
-    u, w = ground.surprise, ground.weights
+    total, lost = 0.0, np.zeros(adjustment.x.shape[1])
+    u, w = adjustment.surprise, adjustment.weights
     v = w * u**2
     for one in found:
         s = w * u * one.beyond
-        whole = _explained(ground.x, one.box, s, v)
+        whole = _explained(adjustment.x, one.box, s, v)
         total += whole
         for column in one.box.bounds:
-            lost[column] += max(whole - _explained(ground.x, one.box.bounded(column, None), s, v), 0.0)
+            lost[column] += max(whole - _explained(adjustment.x, one.box.bounded(column, None), s, v), 0.0)
     return lost / total if total > 0 else lost
 
 
@@ -488,13 +501,13 @@ def deviation(values: FloatArray) -> float:
     return float(np.std(values / top)) * top
 
 
-def _described(ground: Ground, column: int, labels: Mapping[float, str] | None) -> tuple[Any, ...]:
+def _described(adjustment: Adjustment, column: int, labels: Mapping[float, str] | None) -> tuple[Any, ...]:
     """Return the p-value of an input by itself, and its summaries, bins and shares, as in `InputChange`."""
-    parts, sizes, units = [], [], ground.propensity.units
+    parts, sizes, units = [], [], adjustment.propensity.units
     for group in (0, 1):
-        rows = np.flatnonzero(ground.labels == group)
-        weights = ground.weights[rows] / ground.weights[rows].sum()
-        parts.append((ground.x[rows, column], weights))
+        rows = np.flatnonzero(adjustment.labels == group)
+        weights = adjustment.weights[rows] / adjustment.weights[rows].sum()
+        parts.append((adjustment.x[rows, column], weights))
         # Rows of a cluster may all say the same.
         sizes.append(1 / float((weights**2).sum()) if units is None else float(len(np.unique(units[rows]))))
     return _described_numbers(parts, sizes) if labels is None else _described_labels(parts, sizes, labels)

@@ -13,9 +13,8 @@ import numpy as np
 from condcs._core.arrays import Array, FloatArray, IntArray, RealArray, ranked
 from condcs._core.checks import Groups, Parts, Variable, as_numpy, check_choice, check_integer, check_same_rows
 from condcs._core.errors import ParameterError, public
-from condcs._core.progress import RESAMPLES_REMEDY, progress_bar, report_done
+from condcs._core.progress import QUADRATIC_REMEDY, progress_bar, report_done
 from condcs._core.settings import current_settings
-from condcs._inference.anchors import drawn_anchors, total
 from condcs._inference.nulls import circular_shifts, local_permutations
 from condcs._inference.propensities import Rows
 from condcs._inference.resampling import (
@@ -30,24 +29,18 @@ from condcs._inference.resampling import (
     largest_studentised,
     pvalue,
 )
+from condcs._inference.responses import adjusted_response, jumping_targets, wave_features
 from condcs._inference.results import TestResult
-from condcs._inference.smoothing import Smoother
-from condcs._inference.views import (
-    AnchoredContrasts,
-    Contrasts,
-    adjusted_response,
-    dependence_contrasts,
-    jumping_targets,
-    view_weights,
-    wave_features,
-)
+from condcs._inference.views import AnchoredContrasts, Contrasts, dependence_contrasts, view_weights
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, LogKernel, product
 from condcs._kernels.row_sums import exp_in_place, row_sums
 from condcs._measures.formulas import PredictorForm, linear_predictor_divergence
 from condcs._measures.inputs import Inputs, KernelVariable
 from condcs._measures.registry import Measure, MeasureName, measure_named
+from condcs._parallel.many_rows import drawn_anchors, total
 from condcs._parallel.spreading import Shared
+from condcs._regression.smoother import Smoother
 
 IndependenceNull = Literal["signs", "local", "permutation", "surrogate"]
 Statistic = Callable[[IntArray], FloatArray]
@@ -231,7 +224,7 @@ Roles = dict[str, tuple[Array, Kernel]]
 def _values(statistic: Shared[Any], draw: Callable[[int], IntArray], n: int, resampling: Resampling) -> FloatArray:
     """Return the values of a statistic (rows: views) on draws."""
     title = f"the test of independence with {resampling.count} resamples of {n:,} rows"
-    with progress_bar(resampling.count, resampling.progress, title, remedy=RESAMPLES_REMEDY) as advance:
+    with progress_bar(resampling.count, resampling.progress, title, remedy=QUADRATIC_REMEDY) as advance:
         batches = drawn(draw, resampling.count, _BATCH)
         found = batch_values([statistic], batches, n_jobs=resampling.n_jobs, advance=advance)[0]
     return np.asarray(found.reshape(resampling.count, -1).T)
@@ -557,7 +550,7 @@ def copy_statistic(
     response, second = _scaled(y, "y"), _scaled(x2, "x")
     given = [] if x1 is None else [_scaled(x1, "given")]
     # Gram measures only: the kernel of correntropy compares single numbers and finds its own width.
-    ones = dict.fromkeys(measure.options & _WIDTHS, 1.0) if measure.gram else {}
+    ones = {"bandwidth": 1.0} if measure.gram else {}
 
     def sample(order: IntArray) -> tuple[FloatArray, ...]:
         x = np.concatenate([*given, second[order]], axis=1)

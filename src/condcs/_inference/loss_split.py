@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from condcs._core.arrays import NUMPY, Array, FloatArray
 from condcs._core.checks import (
@@ -23,11 +22,11 @@ from condcs._core.checks import (
     numpy_parts,
 )
 from condcs._core.errors import ShapeError, public
-from condcs._core.printable import alike
-from condcs._inference.effects import CommonSupport, MeansOnSupport, common_support, some_rows
+from condcs._core.printable import Printable, alike
+from condcs._inference.effects import CommonSupport, MeansOnSupport, common_support, some_rows, student_quantile
 from condcs._inference.results import Estimate, around, plain
-from condcs._inference.smoothing import Smoother
 from condcs._kernels.log_kernels import Kernel, check_kernel
+from condcs._regression.smoother import Smoother
 
 MOST_ROWS = 20_000
 """Rows of each sample that the split is made of; of longer samples as many are drawn at random."""
@@ -44,7 +43,7 @@ PARTS = {
 
 
 @dataclass(frozen=True)
-class LossChange:
+class LossChange(Printable):
     """The change of a mean loss and its parts, each with its interval; the parts add up to the total.
 
     Attributes
@@ -185,7 +184,7 @@ def split_change(
 
     def estimate(name: str) -> Estimate:
         reach = student_quantile(confidence_level, influence[name]) * float(draws[name].std())
-        return around(float(values[name]), reach)
+        return around(float(values[name]), reach, confidence_level)
 
     return LossChange(
         **{name: estimate(name) for name in ("total", *PARTS)},
@@ -204,16 +203,3 @@ def _steps(means: FloatArray) -> dict[str, FloatArray]:
         "new_inputs": now - now_common,
         "relation": now_common - before_common,
     }
-
-
-def student_quantile(confidence_level: float, influence: FloatArray) -> float:
-    """Return how many standard errors a two-sided interval reaches, by Student's t: few rows may decide an estimate.
-
-    The relative variance of a sum of squares with f degrees of freedom is 2 / f; here it is that of the squared
-    influences (Satterthwaite).
-    """
-    squares = influence**2
-    total = float(squares.sum())
-    spread = float((squares**2).sum()) - total**2 / len(squares)
-    freedom = 2 * total**2 / spread if spread > 0 else np.inf
-    return float(stdtrit(min(max(freedom, 2.0), 1e6), (1 + confidence_level) / 2))

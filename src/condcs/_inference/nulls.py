@@ -18,8 +18,8 @@ from condcs._core.arrays import BoolArray, FloatArray, IntArray, LabelArray, Rea
 from condcs._core.checks import check_integer, label_type
 from condcs._core.errors import ParameterError
 from condcs._core.settings import current_settings
-from condcs._inference.smoothing import in_deviations
 from condcs._parallel.spreading import on_threads
+from condcs._regression.standardised import in_deviations
 
 Draw = Callable[[int], LabelArray]
 """Takes how many draws to make, and returns labels, one draw per row (count x n)."""

@@ -1,18 +1,19 @@
 r"""P(sample | x), estimated richly enough that the x of redrawn samples cannot be told from the observed ones.
 
-A ridge logistic regression on one of the designs of `smoothing`, design and penalty chosen by the leave-one-out
-deviance. Whether it is good enough is a question about x and the labels alone: under the right probabilities the
-observed imbalance of x is a typical draw. That check costs no validity, so richer fits are tried until it passes.
+A ridge logistic regression on one of the designs of `condcs._regression`, design and penalty chosen by the
+leave-one-out deviance. Whether it is good enough is a question about x and the labels alone: under the right
+probabilities the observed imbalance of x is a typical draw. That check costs no validity, so richer fits are tried
+until it passes.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,17 +22,12 @@ from condcs._core.checks import label_type
 from condcs._core.errors import BalanceWarning, DataError, OverlapWarning, ParameterError, ShapeError, warn_caller
 from condcs._core.printable import counted
 from condcs._core.settings import one_blas_thread
-from condcs._inference.anchors import over_rows, total
 from condcs._inference.resampling import combined_evidence
-from condcs._inference.smoothing import (
-    MOST_FREEDOM,
-    ClusterMeans,
-    Design,
-    Smoother,
-    designs_of_clusters,
-    left_out,
-    ridge_shrinkages,
-)
+from condcs._parallel.many_rows import total
+from condcs._regression.designs import Design, designs_of_clusters
+from condcs._regression.logistic import LogisticFit, logistic_fits
+from condcs._regression.ridge import ClusterMeans
+from condcs._regression.smoother import Smoother
 
 Rows = slice | IntArray
 Surprises = Callable[[Rows], list[FloatArray]]
@@ -39,62 +35,24 @@ Surprises = Callable[[Rows], list[FloatArray]]
 
 PASSED = 0.05
 """Balance p-value from which on a fit is taken."""
+Balance = Literal["passed", "doubtful", "failed"]
+"""Outcome of the check of balance: p-value from 0.05 on, from 0.01 on, or below."""
 
-_PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
-_RICHER = (0.1, 0.03)
-_DESIGNS = 2
-_STEPS, _LAST_STEP = 12, 1e-2
-_CHECKS = 199
-_LEAST_GAIN = 0.2
-_LEAST_LEFT = 0.05
-_SMALLEST_VARIANCE = 1e-6
-_FOLDS = 5
-_SMALLEST_GROUP = 2
-_REDRAWS = 100
-_UNIFORM_NUMBERS = 2**24
 _UNBALANCED = 0.01
+"""Balance p-value below which it is said that the p-value of a test rests on the adjustment of y alone."""
+_CHECKS = 199
+"""Redrawn samples that the observed imbalance is compared with: p-values down to 0.005."""
+_FOLDS = 5
+"""Parts of the rows; a classifier that was given is fitted to all but one of them, which it then judges."""
+_SMALLEST_GROUP = 2
+"""Rows without which a sample has no spread."""
+_REDRAWS = 100
+"""Draws in a row that may leave a sample without rows before redrawing is given up."""
+_UNIFORM_NUMBERS = 2**24
+"""Random numbers that are held at once: 128 MB."""
 _FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP = 30, 0.25
-
-
-@dataclass(frozen=True, eq=False)
-class _Logistic:
-    """A fitted logistic regression of one label against the others.
-
-    Attributes
-    ----------
-    design : Design
-        The functions of x.
-    penalty : float
-        The ridge penalty.
-    probabilities : array, shape (n,)
-        Fitted probabilities.
-    inverse : array, shape (p + 1, p + 1)
-        Inverse of the information about the coefficients, the penalty included.
-    deviance : float
-        Leave-one-out deviance.
-    """
-
-    design: Design
-    penalty: float
-    probabilities: FloatArray
-    inverse: FloatArray
-    deviance: float
-
-    @cached_property
-    def variances(self) -> FloatArray:
-        """Variance of each label."""
-        return _variances(self.probabilities)
-
-    def shift(self, change: Callable[[slice], FloatArray]) -> FloatArray:
-        """Return what a change of the labels (n x P, by rows) does to the coefficients, to first order."""
-        sums = total(lambda rows: self.design.terms(rows).T @ change(rows), len(self.probabilities))
-        return np.asarray(self.inverse @ sums)
-
-    def moved(self, rows: Rows, shift: FloatArray) -> FloatArray:
-        """Return what a shift of the coefficients does to the probabilities of some rows, to first order."""
-        moved = np.asarray(self.design.terms(rows) @ shift)
-        moved *= self.variances[rows, None]
-        return moved
+"""Effective rows, and share of all rows, below both of which samples hardly overlap: of fewer rows no view tells much,
+and of small samples that overlap fully it is no fault of theirs that they are small."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +76,7 @@ class Propensity:
     probabilities: FloatArray
     design: str
     balance_pvalue: float
-    _fits: tuple[_Logistic, ...] = ()
+    _fits: tuple[LogisticFit, ...] = ()
     _fitted_to: LabelArray | None = None
     units: IntArray | None = None
 
@@ -130,11 +88,25 @@ class Propensity:
         return float(variance / (shares * (1 - shares)).sum())
 
     @property
+    def balance(self) -> Balance:
+        """Outcome of the check of balance. Richer fits were tried where it did not pass."""
+        if self.balance_pvalue >= PASSED:
+            return "passed"
+        return "doubtful" if self.balance_pvalue >= _UNBALANCED else "failed"
+
+    @property
+    def hardly_overlaps(self) -> bool:
+        """Whether so few units tell the samples apart given x that there is hardly anything to compare."""
+        return self.effective_rows < min(_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP * len(self.probabilities))
+
+    @property
     def diagnostics(self) -> dict[str, Any]:
         """What a result says about how far the null can be trusted."""
         rows = len(self.probabilities) if self.units is None else len(self.units)
         return {
+            "balance": self.balance,
             "balance_pvalue": self.balance_pvalue,
+            "hardly_overlaps": self.hardly_overlaps,
             "effective_rows": self.effective_rows * (rows / len(self.probabilities)),
             "propensity": self.design,
         }
@@ -153,9 +125,10 @@ class Propensity:
         """Return a function from rows to indicators of the labels (P x n) minus their probabilities.
 
         It is a function because all surprises of many rows at once would take too much memory. With two samples the
-        second's says all. Probabilities that were fitted to the observed labels are fitted to redrawn ones too, to
-        first order: what the fit uses up is then missing from both alike. With `all_alike` the labels that it was
-        fitted to take that step as well, which leaves them what the penalty has kept from the fit.
+        residual of the second is sufficient, because that of the first is minus it. Probabilities that were fitted to
+        the observed labels are fitted to redrawn ones too, to first order: what the fit uses up is then missing from
+        both alike. The labels that it was fitted to need no such step. With `all_alike` they take it as well, which
+        leaves them what the penalty has kept from the fit.
         """
         groups = range(1, 2) if self.probabilities.shape[1] == 2 else range(self.probabilities.shape[1])
         own = labels if self.units is None else labels[:, np.unique(self.units, return_index=True)[1]]
@@ -202,7 +175,8 @@ def chosen_propensity(
             else check_probabilities(given, len(x), count)
         )
     if clusters is not None:
-        designs, means = designs_of_clusters(smoother, clusters), ClusterMeans(clusters)
+        means = ClusterMeans(clusters)
+        designs = designs_of_clusters(smoother.designs, means)
         given = None if given is None else means(given)
         labels = labels[means.first]
     if given is None:
@@ -220,7 +194,7 @@ def fitted_propensity(
     groups = [1] if count == 2 else list(range(count))
     seed = int(rng.integers(2**63))
     with one_blas_thread():
-        paths = [_path(designs, (labels == group).astype(np.float64)) for group in groups]
+        paths = [logistic_fits(designs, (labels == group).astype(np.float64)) for group in groups]
         fits = tuple(next(path) for path in paths)
         best = _checked(fits, designs, labels, np.random.default_rng(seed))
         while best.balance_pvalue < PASSED:
@@ -248,7 +222,7 @@ def given_propensity(
 
 def warn_if_unreliable(propensity: Propensity) -> None:
     """Warn where the imbalance of x is not explained, or the samples hardly overlap."""
-    if propensity.balance_pvalue < _UNBALANCED:
+    if propensity.balance == "failed":
         warn_caller(
             "the estimate of P(sample | x) does not explain how x differs between the samples (p-value of the check of "
             f"balance: {propensity.balance_pvalue:.3g}), so the p-value of the test rests on the adjustment of y for x "
@@ -257,14 +231,15 @@ def warn_if_unreliable(propensity: Propensity) -> None:
             BalanceWarning,
         )
     count, clustered = len(propensity.probabilities), propensity.units is not None
-    if propensity.effective_rows < min(_FEWEST_EFFECTIVE_ROWS, _LEAST_OVERLAP * count):
+    if propensity.hardly_overlaps:
         where, unit = ("x and in the size of clusters", "cluster") if clustered else ("x", "row")
-        warn_caller(
+        effective = round(propensity.effective_rows)
+        words = (
             f"the samples hardly overlap in {where}: {counted(count, unit)} tell as much about p(y|x) as "
-            f"{counted(round(propensity.effective_rows), unit)} of samples that overlap fully. A large p-value then "
-            "says little. Compare the samples where both have rows, or with fewer inputs.",
-            OverlapWarning,
+            f"{counted(effective, unit)} of samples that overlap fully. A large p-value then says little. Compare the "
+            "samples where both have rows, or with fewer inputs."
         )
+        warn_caller(OverlapWarning(words, "support", rows=effective, of_rows=count))
 
 
 def check_probabilities(propensity: Any, n: int, count: int) -> FloatArray:
@@ -357,7 +332,7 @@ def _clone(classifier: Any) -> Any:
 
 
 def _checked(
-    fits: tuple[_Logistic, ...], designs: list[Design], labels: LabelArray, rng: np.random.Generator
+    fits: tuple[LogisticFit, ...], designs: list[Design], labels: LabelArray, rng: np.random.Generator
 ) -> Propensity:
     if len(fits) == 1:
         second = fits[0].probabilities
@@ -386,99 +361,3 @@ def _balance(draft: Propensity, designs: list[Design], labels: LabelArray, rng: 
     squares = np.concatenate([d.spectrum for d in designs])[:, None] * (sums**2).sum(axis=1)
     ends = np.cumsum([0, *(len(d.spectrum) for d in designs)])
     return combined_evidence(np.array([squares[a:b].sum(axis=0) for a, b in pairwise(ends)])).pvalue
-
-
-def _path(designs: list[Design], target: FloatArray) -> Iterator[_Logistic]:
-    """Yield fits to try: the one with the smallest leave-one-out deviance, then richer ones as they are needed."""
-    # Least squares is a good judge of which functions matter, in closed form; only the best are fitted in earnest.
-    order = sorted(designs, key=lambda design: _squared_error(design, target))
-    best: _Logistic | None = None
-    for design in order[:_DESIGNS]:
-        start = None
-        for penalty in _PENALTIES:
-            fit, start = _logistic(design, target, penalty, start)
-            if best is None or fit.deviance < best.deviance - _LEAST_GAIN:
-                best = fit
-            elif fit.design is best.design and fit.deviance > best.deviance + 2:
-                break
-    assert best is not None
-    yield best
-    richer = [p for p in (*_PENALTIES, *_RICHER) if p < best.penalty]
-    others = [(d, best.penalty) for d in order if d is not best.design][:_DESIGNS]
-    for design, penalty in [*((best.design, p) for p in richer), *others]:
-        yield _logistic(design, target, penalty, None)[0]
-
-
-def _squared_error(design: Design, target: FloatArray) -> float:
-    centred = target - target.mean()
-    n, along = len(target), design.along(centred)
-    shrinkages = ridge_shrinkages(design.spectrum, np.array(_PENALTIES), n)
-    if not shrinkages.shape[1]:
-        return np.inf
-
-    def errors(rows: slice) -> FloatArray:
-        basis = np.asarray(design.basis[rows], np.float64)
-        left = centred[rows, None] - basis @ (shrinkages * along[:, None])
-        return np.asarray((left_out(left, 1 / n + basis**2 @ shrinkages) ** 2).sum(axis=0))
-
-    return float(total(errors, n).min())
-
-
-def _logistic(
-    design: Design, target: FloatArray, penalty: float, start: FloatArray | None
-) -> tuple[_Logistic, FloatArray]:
-    """Fit by Newton's method; the constant is not penalised. Returns the fit and its coefficients."""
-    n = len(target)
-    ridge = np.full(len(design.spectrum) + 1, penalty)
-    ridge[0] = 0.0
-    if start is None:
-        start = np.zeros(len(ridge))
-        start[0] = np.log(target.mean() / (1 - target.mean()))
-    coefficients = start
-    probabilities = np.empty(n)
-
-    def slope_and_information(rows: slice) -> FloatArray:
-        terms = design.terms(rows)
-        probabilities[rows] = _expit(terms @ coefficients)
-        weighted = terms * np.sqrt(_variances(probabilities[rows]))[:, None]
-        # The same array twice: half of a symmetric product is enough.
-        return np.column_stack([terms.T @ (target[rows] - probabilities[rows]), weighted.T @ weighted])
-
-    for _ in range(_STEPS):
-        found = total(slope_and_information, n)
-        step = np.linalg.solve(found[:, 1:] + np.diag(ridge), found[:, 0] - ridge * coefficients)
-        largest = max(over_rows(partial(_largest_move, design, step), n))
-        # A step that moves some log-odds by more than 5 would overshoot.
-        coefficients = coefficients + step * min(1.0, 5.0 / max(largest, 5.0))
-        # Steps of Newton's method shrink by their squares: after this one, nothing is left to move.
-        if largest < _LAST_STEP:
-            break
-    inverse = np.linalg.inv(total(slope_and_information, n)[:, 1:] + np.diag(ridge))
-
-    def freedom_and_deviance(rows: slice) -> FloatArray:
-        """Degrees of freedom, and deviance with each row left out of the fit."""
-        terms, variance = design.terms(rows), _variances(probabilities[rows])
-        leverage = variance * np.einsum("ij,ij->i", terms @ inverse, terms)
-        moved = leverage / np.maximum(1 - leverage, _LEAST_LEFT)
-        deleted = terms @ coefficients - (target[rows] - probabilities[rows]) / variance * moved
-        return np.array([leverage.sum(), np.logaddexp(0, np.where(target[rows] > 0, -deleted, deleted)).sum()])
-
-    freedom, deviance = total(freedom_and_deviance, n)
-    if freedom > MOST_FREEDOM * n:
-        deviance = np.inf
-    return _Logistic(design, penalty, probabilities, inverse, float(deviance)), coefficients
-
-
-def _largest_move(design: Design, step: FloatArray, rows: slice) -> float:
-    """Largest change of a log-odds by a step of the coefficients."""
-    return float(np.abs(design.terms(rows) @ step).max())
-
-
-def _variances(probabilities: FloatArray) -> FloatArray:
-    return np.asarray(np.maximum(probabilities * (1 - probabilities), _SMALLEST_VARIANCE))
-
-
-def _expit(odds: FloatArray) -> FloatArray:
-    from scipy.special import expit
-
-    return np.asarray(expit(odds))

@@ -7,6 +7,10 @@ compared with the largest of all boxes under redrawn labels. Two halves are two 
 significant has its bounds placed anew by all rows: that there is a change is tested on rows that had no part in finding
 the box; where exactly it ends is an estimate from all of them.
 
+How large a change is cannot be read from the rows that bounds were placed by: these make it as large as they can. On
+rows that had no part in placing bounds it is too small, since bounds by half of the rows are not as good. The truth
+lies between both, and so do estimates and intervals.
+
 The search for boxes: rows have a contrast s and a weight v, such that a change by t in some place makes the mean of s
 there t times the mean of v. Of a box B the gain is
 
@@ -20,18 +24,25 @@ the others; a column of labels by a set of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import ndtri
 
-from condcs._core.arrays import BoolArray, FloatArray, IntArray, LabelArray, RealArray
+from condcs._core.arrays import BoolArray, FloatArray, IntArray, RealArray
+from condcs._core.printable import Printable
 from condcs._core.settings import one_blas_thread
-from condcs._inference.anchors import over_rows
-from condcs._inference.propensities import Propensity, chosen_propensity, independent_draws
+from condcs._inference.adjustment import Adjustment
+from condcs._inference.after_selection import after_selection
+from condcs._inference.propensities import independent_draws
 from condcs._inference.results import Estimate, around, in_units, within
-from condcs._inference.smoothing import ClusterMeans, Smoother, largest_size
+from condcs._parallel.many_rows import over_rows
+from condcs._regression.ridge import ClusterMeans
+from condcs._regression.smoother import Smoother
+from condcs._regression.standardised import largest_size
 
 Kind = Literal["mean", "spread", "shape", "share"]
 
@@ -45,6 +56,13 @@ _MOST_STEPS = 4
 _SAME = 0.5
 _STILL_THERE = 2.5
 _DRAWN_FLOATS = 2**24
+_MOST_SHARED = 0.9
+"""Largest correlation of a test with an estimate: by the same rows in the same box it was .92, because tests see
+residuals that are clipped and in units of their local spread."""
+_FEWEST_OF_EACH = 3
+"""Rows of either sample in a half from which on it has an estimate of its own."""
+_NORMAL = float(ndtri(0.975))
+"""Standard errors that an interval of 95% reaches either way."""
 _TIE = 1e-10
 _CLIPPED = 3.0
 _LEAST_VARIANCE = 0.1
@@ -186,8 +204,8 @@ class BoxSearch:
                 if scores[place] > best:
                     best, a, b = float(scores[place]), int(lows[place]), int(highs[place])
         edges = [
-            -np.inf if a == 0 else _between(values[cuts[a] - 1], values[cuts[a]]),
-            np.inf if b == last else _between(values[cuts[b] - 1], values[cuts[b]]),
+            -np.inf if a == 0 else _middle(values[cuts[a] - 1], values[cuts[a]]),
+            np.inf if b == last else _middle(values[cuts[b] - 1], values[cuts[b]]),
         ]
         return _Found(best, None if (a, b) == (0, last) else (edges[0], edges[1]))
 
@@ -228,7 +246,7 @@ def _within(values: FloatArray, bound: Bound) -> BoolArray:
     return np.asarray((values > bound[0]) & (values <= bound[1]))
 
 
-def _between(low: float, high: float) -> float:
+def _middle(low: float, high: float) -> float:
     """Middle of two numbers, at least the lower and below the higher however close they are."""
     middle = low + (high - low) / 2
     return float(middle if low <= middle < high else low)
@@ -305,62 +323,28 @@ def _unit(values: RealArray) -> RealArray:
     return np.asarray((values - values.mean()) / deviation if deviation > 0 else np.zeros_like(values))
 
 
-@dataclass(frozen=True)
-class Ground:
-    """The rows of both samples, and what is known about their labels."""
-
-    x: FloatArray  # n x d: inputs, labels coded as numbers
-    categorical: tuple[bool, ...]  # which columns are labels
-    labels: LabelArray  # n: which sample a row is from, 0 or 1
-    weights: FloatArray  # n: how much a row counts: in each sample, the mean is 1
-    smoother: Smoother  # for regressions on x
-    propensity: Propensity  # P(sample | x)
-
-    @classmethod
-    def of(
-        cls,
-        x: FloatArray,
-        categorical: Sequence[bool],
-        sizes: tuple[int, int],
-        rng: np.random.Generator,
-        *,
-        weights: FloatArray | None = None,
-        clusters: IntArray | None = None,
-        propensity: Any = None,
-    ) -> Ground:
-        """Fit what is not given; the rows of the first sample come first."""
-        labels = np.repeat([0, 1], sizes)
-        smoother = Smoother(x, categorical, clusters)
-        found = chosen_propensity(propensity, x, smoother, clusters, labels, 2, rng)
-        if weights is None:
-            weights = np.ones(len(x))
-        else:
-            # Each sample may have a unit of its own.
-            weights = weights / np.array([weights[labels == group].mean() for group in (0, 1)])[labels]
-        return cls(x, tuple(categorical), labels, weights, smoother, found)
-
-    @property
-    def surprise(self) -> FloatArray:
-        """Label minus its probability."""
-        return np.asarray(self.labels - self.propensity.of_rows[:, 1])
-
-    def search(self, rows: BoolArray | slice) -> BoxSearch:
-        """Return a search among some rows."""
-        x = self.x[rows]
-        n, d = x.shape
-        # The variance of a label is a quarter where the samples overlap fully.
-        least = max(_SMALLEST_ROWS, _SMALLEST_SHARE * n) / 4
-        return BoxSearch(x, self.categorical, penalty=_PENALTY + float(np.log(d)), second=_SECOND, least=least)
+def box_search(adjustment: Adjustment, rows: BoolArray | slice) -> BoxSearch:
+    """Return a search for boxes among some rows."""
+    x = adjustment.x[rows]
+    n, d = x.shape
+    # The variance of a label is a quarter where the samples overlap fully.
+    least = max(_SMALLEST_ROWS, _SMALLEST_SHARE * n) / 4
+    return BoxSearch(x, adjustment.categorical, penalty=_PENALTY + float(np.log(d)), second=_SECOND, least=least)
 
 
 @dataclass(frozen=True)
 class FoundBox:
     """A box with a change."""
 
-    box: Box  # where
+    box: Box  # where, by all rows
     feature: Feature  # the function of y that changed there
     pvalue: float  # for all boxes together
     beyond: RealArray  # n: the function without the changes in the boxes before it
+    rows: BoolArray  # n: rows in the box
+    by_other_half: BoolArray  # n: rows in the box as the half of the rows that they do not belong to would place it
+    tested_on: BoolArray  # n: the half of the rows that it was tested on
+    threshold: float  # what the statistic of the test had to exceed, in standard errors
+    shared: float  # correlation of that statistic with an estimate by all rows: the root of their share in it
 
 
 @dataclass(frozen=True)
@@ -369,11 +353,12 @@ class _Tested:
     feature: Feature
     pvalue: float
     statistic: float
-    held: BoolArray
+    threshold: float  # from which on the statistic is significant
+    held: BoolArray  # n: rows that it was tested on
 
 
 def honest_boxes(
-    ground: Ground,
+    adjustment: Adjustment,
     features: Sequence[Feature],
     *,
     alpha: float,
@@ -384,31 +369,31 @@ def honest_boxes(
     """Find boxes in which a function of y changed, most certain first; none if nothing is significant."""
     if not features:
         return []
-    halves = _halves(ground, rng)
+    halves = _halves(adjustment, rng)
     count = max(1, min(max_regions, _MOST_PROPOSED // len(features)))
     tested: list[_Tested] = []
     for half in (0, 1):
-        proposed = [(box, f) for f in features for box in _grown(ground, f, halves == half, count)]
-        tested += _tested(ground, proposed, halves != half, n_resamples, rng)
+        proposed = [(box, f) for f in features for box in _grown(adjustment, f, halves == half, count)]
+        tested += _tested(adjustment, proposed, halves != half, alpha, n_resamples, rng)
     significant = [t for t in tested if t.pvalue <= alpha]
     significant.sort(key=lambda t: (t.pvalue, -t.statistic))
-    return _listed(ground, significant, features, max_regions)
+    return _listed(adjustment, significant, features, max_regions)
 
 
-def _halves(ground: Ground, rng: np.random.Generator) -> IntArray:
+def _halves(adjustment: Adjustment, rng: np.random.Generator) -> IntArray:
     """Split each sample in two; rows that belong together stay so."""
-    units = np.arange(len(ground.labels)) if ground.propensity.units is None else ground.propensity.units
+    units = np.arange(len(adjustment.labels)) if adjustment.propensity.units is None else adjustment.propensity.units
     halves = np.empty(int(units.max()) + 1, np.int64)
     for group in (0, 1):
-        own = rng.permutation(np.unique(units[ground.labels == group]))
+        own = rng.permutation(np.unique(units[adjustment.labels == group]))
         halves[own] = np.arange(len(own)) % 2
     return np.asarray(halves[units])
 
 
-def _grown(ground: Ground, feature: Feature, rows: BoolArray, count: int) -> list[Box]:
+def _grown(adjustment: Adjustment, feature: Feature, rows: BoolArray, count: int) -> list[Box]:
     """Grow boxes one after the other, each on what the ones before it leave."""
-    search = ground.search(rows)
-    u, w = ground.surprise[rows], ground.weights[rows]
+    search = box_search(adjustment, rows)
+    u, w = adjustment.surprise[rows], adjustment.weights[rows]
     s, v = w * u * feature.values[rows], w * u**2
     found = []
     for _ in range(count):
@@ -422,33 +407,41 @@ def _grown(ground: Ground, feature: Feature, rows: BoolArray, count: int) -> lis
 
 
 def _tested(
-    ground: Ground,
+    adjustment: Adjustment,
     proposed: list[tuple[Box, Feature]],
     held: BoolArray,
+    alpha: float,
     n_resamples: int,
     rng: np.random.Generator,
 ) -> list[_Tested]:
     """Compare the contrast of each box on rows that were held back with the largest of all under redrawn labels."""
     if not proposed:
         return []
-    inside = [held & box.holds(ground.x) for box, _ in proposed]
-    functions = [np.where(rows, ground.weights * f.values, 0.0) for rows, (_, f) in zip(inside, proposed, strict=True)]
-    values = np.abs(_under_redrawn(ground, np.column_stack(functions), n_resamples, rng))
+    inside = [held & box.holds(adjustment.x) for box, _ in proposed]
+    functions = [
+        np.where(rows, adjustment.weights * f.values, 0.0) for rows, (_, f) in zip(inside, proposed, strict=True)
+    ]
+    values = np.abs(_under_redrawn(adjustment, np.column_stack(functions), n_resamples, rng))
     largest = values[:, 1:].max(axis=0)
     chances = [(1 + np.sum(largest >= value - _TIE)) / (1 + n_resamples) for value in values[:, 0]]
+    # So many of the largest values may reach a statistic whose p-value, twice its chance, is at most alpha.
+    reaching = max(int(alpha * (1 + n_resamples) / 2 + _TIE) - 1, 0)
+    threshold = float(np.sort(largest)[::-1][reaching])
     return [
-        _Tested(box, feature, float(min(1.0, 2 * chance)), float(value), held)
+        _Tested(box, feature, float(min(1.0, 2 * chance)), float(value), threshold, held)
         for (box, feature), chance, value in zip(proposed, chances, values[:, 0], strict=True)
     ]
 
 
-def _under_redrawn(ground: Ground, functions: FloatArray, n_resamples: int, rng: np.random.Generator) -> FloatArray:
+def _under_redrawn(
+    adjustment: Adjustment, functions: FloatArray, n_resamples: int, rng: np.random.Generator
+) -> FloatArray:
     """Return sums of surprises times each function (rows), for labels as given and redrawn, in deviations of all.
 
     Probabilities are fitted to redrawn labels too, to first order, as in `Propensity.surprises`. A fit is a projection
     of the labels, so that it can be taken from the functions instead, once for all draws.
     """
-    propensity, p = ground.propensity, ground.propensity.probabilities[:, 1]
+    propensity, p = adjustment.propensity, adjustment.propensity.probabilities[:, 1]
     first: IntArray | slice = slice(None)
     if propensity.units is not None:
         clusters = ClusterMeans(propensity.units)
@@ -460,7 +453,7 @@ def _under_redrawn(ground: Ground, functions: FloatArray, n_resamples: int, rng:
             shift = fit.shift(lambda rows: fit.variances[rows, None] * functions[rows])
             terms = over_rows(lambda rows: fit.design.terms(rows) @ shift, len(p))
             refitted = functions - np.concatenate(list(terms))
-        sums = [(ground.labels[first] - p)[None] @ functions]
+        sums = [(adjustment.labels[first] - p)[None] @ functions]
         draw, batch = independent_draws(propensity.probabilities, rng), max(1, _DRAWN_FLOATS // len(p))
         for start in range(0, n_resamples, batch):
             sums.append(draw(min(batch, n_resamples - start)) @ refitted - p @ refitted)
@@ -470,26 +463,48 @@ def _under_redrawn(ground: Ground, functions: FloatArray, n_resamples: int, rng:
 
 
 def _listed(
-    ground: Ground, significant: list[_Tested], features: Sequence[Feature], max_regions: int
+    adjustment: Adjustment, significant: list[_Tested], features: Sequence[Feature], max_regions: int
 ) -> list[FoundBox]:
     """Place bounds by all rows, and leave out what the regions before it explain."""
-    search = ground.search(slice(None))
-    u, w = ground.surprise, ground.weights
+    search = box_search(adjustment, slice(None))
+    u, w = adjustment.surprise, adjustment.weights
     v = w * u**2
     kept: list[tuple[FoundBox, BoolArray]] = []
     for tested in significant:
         if len(kept) == max_regions:
             break
-        beyond = _unexplained(ground, tested.feature, features, [rows for _, rows in kept])
+        beyond = _unexplained(adjustment, tested.feature, features, [rows for _, rows in kept])
         s = w * u * beyond
-        inside = tested.held & tested.box.holds(ground.x)
+        inside = tested.held & tested.box.holds(adjustment.x)
         noise = float(np.sqrt(((w * u * tested.feature.values)[inside] ** 2).sum()))
         if kept and abs(s[inside].sum()) < _STILL_THERE * noise:
             continue
         box, rows = _placed(search, tested.box, s, v)
         if all(_shared(rows, other) < _SAME for _, other in kept):
-            kept.append((FoundBox(box, tested.feature, tested.pvalue, beyond), rows))
+            by_other_half = _placed_by_halves(adjustment, tested, s, v)
+            of_both = v[inside & rows].sum() / np.sqrt(v[inside].sum() * v[rows].sum())
+            found = FoundBox(
+                box,
+                tested.feature,
+                tested.pvalue,
+                beyond,
+                rows,
+                by_other_half,
+                tested.held,
+                tested.threshold,
+                min(float(of_both), _MOST_SHARED),
+            )
+            kept.append((found, rows))
     return [found for found, _ in kept]
+
+
+def _placed_by_halves(adjustment: Adjustment, tested: _Tested, s: FloatArray, v: FloatArray) -> BoolArray:
+    """Return which rows lie in the box as the other half of the rows places it, so that no row has a say in its own."""
+    inside = np.zeros(len(s), bool)
+    for rows in (tested.held, ~tested.held):
+        box, _ = _placed(box_search(adjustment, rows), tested.box, s[rows], v[rows])
+        inside |= ~rows & box.holds(adjustment.x)
+    return inside
 
 
 def _placed(search: BoxSearch, box: Box, s: FloatArray, v: FloatArray) -> tuple[Box, BoolArray]:
@@ -504,18 +519,20 @@ def _placed(search: BoxSearch, box: Box, s: FloatArray, v: FloatArray) -> tuple[
     return box, own
 
 
-def _unexplained(ground: Ground, feature: Feature, features: Sequence[Feature], regions: list[BoolArray]) -> RealArray:
+def _unexplained(
+    adjustment: Adjustment, feature: Feature, features: Sequence[Feature], regions: list[BoolArray]
+) -> RealArray:
     """Return a function of y without the changes in the regions that are listed already."""
     if feature.kind in ("spread", "shape") and regions:
         # A change of the mean is not one of the spread: residuals are taken about the means of either sample.
         mean = next(f for f in features if f.kind == "mean" and f.column == feature.column)
-        z = _without(ground, mean.values, regions)
-        feature = next(f for f in curved_features(z, feature.column, ground.smoother) if f.kind == feature.kind)
-    return _without(ground, feature.values, regions)
+        z = _without(adjustment, mean.values, regions)
+        feature = next(f for f in curved_features(z, feature.column, adjustment.smoother) if f.kind == feature.kind)
+    return _without(adjustment, feature.values, regions)
 
 
-def _without(ground: Ground, values: RealArray, regions: list[BoolArray]) -> RealArray:
-    u, w = ground.surprise, ground.weights
+def _without(adjustment: Adjustment, values: RealArray, regions: list[BoolArray]) -> RealArray:
+    u, w = adjustment.surprise, adjustment.weights
     left = values.copy()
     for rows in regions:
         effect = (w * u * left)[rows].sum() / (w * u**2)[rows].sum()
@@ -523,25 +540,56 @@ def _without(ground: Ground, values: RealArray, regions: list[BoolArray]) -> Rea
     return left
 
 
-def mean_steps(ground: Ground, values: FloatArray) -> FloatArray:
-    """Return by how much the mean of a response changed at each row, as far as boxes with sharp bounds say so.
+@dataclass(frozen=True)
+class MeanSteps:
+    """By how much the mean of a response changed in boxes with sharp bounds, which smooth regressions cannot follow.
 
-    They are the best of all rows, tested or not: smooth regressions cannot follow a step, and what they leave of one
-    would look like a larger spread.
+    For the size of a change, boxes and heights are those of one half of the rows, for the rows of the other: no row has
+    a say in its own. What is to be taken off a response before its spread is measured is better known from all rows.
     """
+
+    heights: FloatArray  # n: the change at each row, by the other half
+    inside: FloatArray  # n x boxes: rows of the other half that lie in each box
+    by_all: FloatArray  # n: the change at each row, by all rows
+
+
+def mean_steps(adjustment: Adjustment, values: FloatArray, rng: np.random.Generator) -> MeanSteps:
+    """Find the boxes in which the mean of a response changed most, tested or not, on either half of the rows."""
     unit = largest_size(values)
-    plain, _ = _standardised(values, ground.smoother)
-    left = ground.smoother.residuals(values[:, None] / unit)[0][:, 0]
-    u, w, search = ground.surprise, ground.weights, ground.search(slice(None))
-    v, steps = w * u**2, np.zeros(len(values))
+    plain, _ = _standardised(values, adjustment.smoother)
+    left = adjustment.smoother.residuals(values[:, None] / unit)[0][:, 0]
+    halves = _halves(adjustment, rng)
+    heights, inside = np.zeros(len(values)), []
+    for half in (0, 1):
+        choosing = halves == half
+        for box, height in _steps(adjustment, plain, left, choosing):
+            rows = ~choosing & box.holds(adjustment.x)
+            heights[rows] += unit * height
+            inside.append(rows)
+    by_all = np.zeros(len(values))
+    for box, height in _steps(adjustment, plain, left, np.ones(len(values), bool)):
+        by_all[box.holds(adjustment.x)] += unit * height
+    return MeanSteps(heights, np.array(inside, dtype=np.float64).reshape(-1, len(values)).T, by_all)
+
+
+def _steps(adjustment: Adjustment, plain: RealArray, left: RealArray, rows: BoolArray) -> list[tuple[Box, float]]:
+    """Grow boxes on what is left of a response in some rows, one after the other, with the change in each."""
+    search = box_search(adjustment, rows)
+    u, w = adjustment.surprise[rows], adjustment.weights[rows]
+    v = w * u**2
+    # Contrasts s, whose mean is the change times the mean of v: of clipped residuals to choose, of plain ones to size.
+    to_choose, to_size = w * u * plain[rows], w * u * left[rows]
+    found = []
     for _ in range(_MOST_STEPS):
-        box, score = search.best(w * u * plain, v)
+        box, score = search.best(to_choose, v)
         if score < _LEAST_SCORE:
             break
-        rows = box.holds(ground.x)
-        steps[rows] += unit * (w * u * left)[rows].sum() / v[rows].sum()
-        plain, left = _without(ground, plain, [rows]), _without(ground, left, [rows])
-    return steps
+        inside = box.holds(search.x)
+        weight = v[inside].sum()
+        found.append((box, float(to_size[inside].sum() / weight)))
+        for contrasts in (to_choose, to_size):
+            contrasts[inside] -= contrasts[inside].sum() / weight * v[inside]
+    return found
 
 
 def _shared(a: BoolArray, b: BoolArray) -> float:
@@ -553,7 +601,7 @@ Quantity = Literal["mean", "spread", "share"]
 
 
 @dataclass(frozen=True)
-class Change:
+class Change(Printable):
     """One thing that y did in a region, before and now, in y's own units.
 
     Attributes
@@ -592,49 +640,52 @@ class Change:
 
 
 class RegionEffects:
-    """Averages of one response, or of the indicator of a label, in any region.
+    """Averages of one response, or of the indicator of a label, in any region."""
 
-    Intervals reach so many standard errors either way.
-    """
-
-    def __init__(self, ground: Ground, values: FloatArray, reach: float) -> None:
+    def __init__(self, adjustment: Adjustment, values: FloatArray) -> None:
         self.unit = largest_size(values)
         scaled = values / self.unit
-        # Each row is left out of its own fit, which would take a part of the difference along.
-        self.left = ground.smoother.residuals(scaled[:, None])[1][:, 0]
-        self.fitted = scaled - self.left
-        e = ground.propensity.of_rows[:, 1]
-        self.common = ground.weights * e * (1 - e)
-        self.balance = ground.weights * np.where(ground.labels == 1, 1 - e, e)
-        self.labels, self.reach, self.units = ground.labels, reach, ground.propensity.units
+        # Each row is left out of its own fit, which would take a part of the difference along. At a row far from all
+        # others such a fit may be anything.
+        fitted = scaled - adjustment.smoother.residuals(scaled[:, None])[1][:, 0]
+        self.fitted = np.clip(fitted, scaled.min(), scaled.max())
+        self.left = scaled - self.fitted
+        e = adjustment.propensity.of_rows[:, 1]
+        self.common = adjustment.weights * e * (1 - e)
+        self.balance = adjustment.weights * np.where(adjustment.labels == 1, 1 - e, e)
+        self.labels, self.units = adjustment.labels, adjustment.propensity.units
 
-    def mean(self, column: str, rows: BoolArray, label: str | None = None) -> Change:
-        """Return the mean, or the share of a label."""
-        level = float(np.average(self.fitted[rows], weights=_positive(self.common[rows])))
-        values, errors = [], []
-        for group in (0, 1):
-            own, left, weights = self._group(rows, group)
-            average = float(np.average(left, weights=weights))
-            variance = self._square(own, weights * (left - average)) / weights.sum() ** 2
-            values.append(level + average)
-            errors.append(float(np.sqrt(variance * _small_sample(weights))))
-        before, now, change = self._estimates(values, errors)
+    def mean(self, column: str, found: FoundBox, label: str | None = None, *, selected: bool) -> Change:
+        """Return the mean, or the share of a label; `selected` says whether the box was found by it."""
+        kind: Quantity = "mean" if label is None else "share"
+        level = float(np.average(self.fitted[found.rows], weights=_positive(self.common[found.rows])))
+        before, now, change = self._estimates(found, self._average, level, selected=selected)
         if label is not None:
-            return Change("share", column, label, within(before, 0, 1), within(now, 0, 1), within(change, -1, 1))
-        return Change("mean", column, None, *(in_units(e, self.unit) for e in (before, now, change)))
+            return Change(kind, column, label, within(before, 0, 1), within(now, 0, 1), within(change, -1, 1))
+        return Change(kind, column, None, *(in_units(e, self.unit) for e in (before, now, change)))
 
-    def spread(self, column: str, rows: BoolArray) -> Change:
+    def spread(self, column: str, found: FoundBox, *, selected: bool) -> Change:
         """Return the standard deviation about the regression, with intervals on the scale of its logarithm."""
-        logs, errors = [], []
-        for group in (0, 1):
-            own, left, weights = self._group(rows, group)
-            squares = (left - np.average(left, weights=weights)) ** 2
-            variance = max(float(np.average(squares, weights=weights)), np.finfo(float).tiny)
-            error = np.sqrt(self._square(own, weights * (squares - variance))) / (2 * variance * weights.sum())
-            logs.append(0.5 * float(np.log(variance * _small_sample(weights))))
-            errors.append(float(error))
-        before, now, change = (Estimate(*map(math.exp, e)) for e in self._estimates(logs, errors))
+        before, now, change = (
+            Estimate(math.exp(e.value), math.exp(e.low), math.exp(e.high), e.confidence_level)
+            for e in self._estimates(found, self._log_deviation, 0.0, selected=selected)
+        )
         return Change("spread", column, None, in_units(before, self.unit), in_units(now, self.unit), change)
+
+    def _average(self, rows: BoolArray, group: int) -> tuple[float, float]:
+        """Return the mean of what the regression leaves in one sample, and its standard error."""
+        own, left, weights = self._group(rows, group)
+        average = float(np.average(left, weights=weights))
+        variance = self._square(own, weights * (left - average)) / weights.sum() ** 2
+        return average, float(np.sqrt(variance * _small_sample(weights)))
+
+    def _log_deviation(self, rows: BoolArray, group: int) -> tuple[float, float]:
+        """Return the logarithm of the standard deviation in one sample, and its standard error."""
+        own, left, weights = self._group(rows, group)
+        squares = (left - np.average(left, weights=weights)) ** 2
+        variance = max(float(np.average(squares, weights=weights)), np.finfo(float).tiny)
+        error = np.sqrt(self._square(own, weights * (squares - variance))) / (2 * variance * weights.sum())
+        return 0.5 * float(np.log(variance * _small_sample(weights))), float(error)
 
     def _group(self, rows: BoolArray, group: int) -> tuple[BoolArray, FloatArray, FloatArray]:
         own = rows & (self.labels == group)
@@ -646,10 +697,68 @@ class RegionEffects:
             terms = np.bincount(self.units[rows], weights=terms)
         return float((terms**2).sum())
 
-    def _estimates(self, values: list[float], errors: list[float]) -> list[Estimate]:
-        """Return what was before, what is now, and the difference, from the values and errors of both samples."""
-        every = [*zip(values, errors, strict=True), (values[1] - values[0], math.hypot(*errors))]
-        return [around(value, self.reach * error) for value, error in every]
+    def _estimates(
+        self, found: FoundBox, measured: Measured, level: float, *, selected: bool
+    ) -> tuple[Estimate, Estimate, Estimate]:
+        """Return what was before, what is now, and the difference.
+
+        Bounds placed by the same rows make the difference too large, bounds placed by half of the rows too small: the
+        estimate is the middle of both, the interval reaches from the lower end of the second to the upper end of the
+        first. What the difference loses is taken off both levels, by their part in its variance.
+        """
+        (first, first_error), (second, second_error) = (measured(found.rows, group) for group in (0, 1))
+        error = math.hypot(first_error, second_error)
+        by_placing_rows = second - first, error
+        by_other_rows = self._by_halves(found, measured) or by_placing_rows
+        if selected:
+            # Listed because a test of this difference was significant.
+            correct = partial(after_selection, correlation=found.shared, threshold=found.threshold)
+            change = _between(correct(*by_other_rows), correct(*by_placing_rows))
+        else:
+            change = _between(*(around(v, _NORMAL * e) for v, e in (by_other_rows, by_placing_rows)))
+        surplus = second - first - change.value
+        of_second = second_error**2 / error**2 if error > 0 else 0.5
+        return (
+            around(level + first + (1 - of_second) * surplus, _NORMAL * first_error),
+            around(level + second - of_second * surplus, _NORMAL * second_error),
+            change,
+        )
+
+    def _by_halves(self, found: FoundBox, measured: Measured) -> tuple[float, float] | None:
+        """Return the difference, and its error, in the box as placed by rows that it is not measured on.
+
+        None where neither half has enough rows for an estimate.
+        """
+        differences, variances, weights = [], [], []
+        for half in (found.tested_on, ~found.tested_on):
+            rows = half & found.by_other_half
+            if min(np.bincount(self.labels[rows], minlength=2)) < _FEWEST_OF_EACH:
+                continue
+            (first, first_error), (second, second_error) = (measured(rows, group) for group in (0, 1))
+            differences.append(second - first)
+            variances.append(first_error**2 + second_error**2)
+            weights.append(float(_positive(self.common[rows]).sum()))
+        if not weights:
+            return None
+        shares = np.array(weights) / np.sum(weights)
+        return float(shares @ differences), float(np.sqrt(shares**2 @ variances))
+
+
+Measured = Callable[[BoolArray, int], tuple[float, float]]
+"""Takes rows and a sample, and returns a value of the sample there with its standard error."""
+
+
+def _between(honest: Estimate, apparent: Estimate) -> Estimate:
+    """Return the middle of two estimates, and the interval from the lower end of the first to the upper of the second.
+
+    Up is where the apparent one lies.
+    """
+    sign = -1.0 if apparent.value < 0 else 1.0
+    ends = [(sign * e.low, sign * e.high) if sign > 0 else (sign * e.high, sign * e.low) for e in (honest, apparent)]
+    low, high = ends[0][0], max(end for _, end in ends)
+    value = min(max(sign * (honest.value + apparent.value) / 2, low), high)
+    low, high = sorted((sign * low, sign * high))
+    return Estimate(sign * value, low, high, apparent.confidence_level)
 
 
 def _positive(weights: FloatArray) -> FloatArray:

@@ -27,21 +27,23 @@ from scipy.special import gammaincc, ndtr
 
 from condcs._core.arrays import FloatArray, RealArray
 from condcs._core.settings import one_blas_thread
-from condcs._inference.smoothing import GAIN, Smoother, left_out
-from condcs._inference.views import (
-    Contrasts,
-    Response,
-    adjusted_response,
-    dependence_contrasts,
-    view_weights,
-    wave_features,
-)
+from condcs._inference.responses import Response, adjusted_response, wave_features
+from condcs._inference.views import Contrasts, dependence_contrasts, view_weights
 from condcs._kernels.row_sums import exp_in_place
+from condcs._regression.designs import DesignMaker, DesignSizes
+from condcs._regression.ridge import PENALTIES, left_out, ridge_shrinkages
+from condcs._regression.smoother import GAIN, RegressionOnX
+from condcs._regression.standardised import StandardisedInputs
 
 _KEPT_BYTES = 2**28
 """Size of the regressions that are kept: of 1,000 rows those of some 70 conditioning sets."""
 
+_SIZES = DesignSizes(knots=8, landmarks=60, with_length=False)
+"""Fewer functions in less time: a large part of it goes into their eigenvectors. With 150 landmarks, level and power
+are the same."""
+
 _SMALLEST = 1e-300
+"""Smallest p-value: those of clear dependence underflow, and their reciprocals are averaged."""
 
 _CUBED = 64
 """Rows that the trace of the cube of a kernel is estimated by, if there are more."""
@@ -54,27 +56,28 @@ class ClosedForm(NamedTuple):
     pvalues: dict[str, float]
 
 
-class QuickSmoother(Smoother):
+class QuickSmoother(RegressionOnX):
     """Regressions whose designs and penalties are compared by generalised cross-validation.
 
     That is leave-one-out with the mean leverage in place of that of each row. Errors then follow from inner products
     with the basis, which has the columns of all designs beside one another: all fits of all targets are compared by one
     matrix product. The first fit is a constant.
+
+    Parameters
+    ----------
+    x : array, shape (n, d)
+        Inputs, all of them numbers.
     """
 
-    # A large part of the time goes into their eigenvectors; with 150, level and power are the same.
-    landmarks = 60
-    # Fewer functions, in less time.
-    knots = 8
-    with_length = False
-
     def __init__(self, x: FloatArray) -> None:
-        super().__init__(x, (False,) * x.shape[1])
-        shrinkages, leverages = zip(*self._leverages, strict=True)
-        self.basis = np.hstack([design.basis for design in self.designs])
-        del self.designs, self._leverages
-        self.shrinkages = np.vstack([np.zeros((1, self.basis.shape[1])), block_diag(*shrinkages)])
-        self.leverages = np.vstack([np.full((1, self.rows), 1 / self.rows), *leverages])
+        super().__init__(StandardisedInputs.of(x, (False,) * x.shape[1]))
+        n = self.rows
+        designs = DesignMaker(self.inputs, _SIZES, slice(None), np.dtype(np.float64)).designs()
+        shrinkages = [ridge_shrinkages(design.spectrum, PENALTIES, n).T for design in designs]  # (fits, p) each
+        leverages = [1 / n + kept @ (design.basis**2).T for kept, design in zip(shrinkages, designs, strict=True)]
+        self.basis = np.hstack([design.basis for design in designs])  # (n, all p)
+        self.shrinkages = np.vstack([np.zeros((1, self.basis.shape[1])), block_diag(*shrinkages)])  # (all fits, all p)
+        self.leverages = np.vstack([np.full((1, n), 1 / n), *leverages])  # (all fits, n)
         self._explained = self.shrinkages * (2 - self.shrinkages)
         self._squared_freedom = (1 - self.leverages.mean(axis=1, keepdims=True)) ** 2
 
@@ -83,10 +86,10 @@ class QuickSmoother(Smoother):
         targets = targets - targets.mean(axis=0)
         along = self.basis.T @ targets
         errors = np.maximum((targets**2).sum(axis=0) - self._explained @ along**2, 0.0) / self._squared_freedom
-        # Of fits that are as good, the first one, of the simplest design, is kept.
+        # Of fits that are as good, the first one, of the simplest design, is taken.
         chosen = (errors <= errors.min(axis=0) / GAIN).argmax(axis=0)
-        left = targets - self.basis @ (self.shrinkages[chosen].T * along)
-        return left, left_out(left, self.leverages[chosen].T)
+        residuals = targets - self.basis @ (self.shrinkages[chosen].T * along)
+        return residuals, left_out(residuals, self.leverages[chosen].T)
 
 
 class RepeatedIndependence:

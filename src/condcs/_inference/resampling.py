@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from condcs._core.arrays import FloatArray, IntArray, LabelArray
 from condcs._core.checks import check_integer, check_rng
 from condcs._core.errors import DataError
-from condcs._core.progress import RESAMPLES_REMEDY, Advance, progress_bar, steps_inside
+from condcs._core.progress import LINEAR_REMEDY, QUADRATIC_REMEDY, Advance, progress_bar, steps_inside
 from condcs._core.settings import config_context
 from condcs._inference.results import TestResult
 from condcs._inference.statistics import (
@@ -125,8 +125,7 @@ def anchors_used(anchors: IntArray | None) -> dict[str, Any]:
 
 def remedy(anchors: IntArray | None) -> str:
     """Return what to do about a test that takes long."""
-    with_anchors = RESAMPLES_REMEDY.replace(" (the time grows with their square)", "")
-    return RESAMPLES_REMEDY if anchors is None else with_anchors
+    return QUADRATIC_REMEDY if anchors is None else LINEAR_REMEDY
 
 
 def drawn(sampler: Callable[[int], Any], total: int, batch: int) -> Iterator[Any]:

@@ -11,42 +11,89 @@ import numpy as np
 from condcs._core.arrays import ByValue, FloatArray
 from condcs._core.checks import check_integer, check_probability, check_rng
 from condcs._core.errors import ParameterError, public
-from condcs._core.printable import counted
+from condcs._core.printable import Printable, counted
 
 
-class ConfidenceInterval(NamedTuple):
-    """Ends of a confidence interval."""
-
+class _Ends(NamedTuple):
     low: float
     high: float
 
 
-class Estimate(NamedTuple):
-    """An estimate without its bias, and the ends of its confidence interval: low <= value <= high."""
+class ConfidenceInterval(Printable, _Ends):
+    """Ends of a confidence interval.
 
+    A tuple of two numbers: ``low, high = interval``.
+    """
+
+
+class _ValueAndEnds(NamedTuple):
     value: float
     low: float
     high: float
 
 
-def around(value: float, reach: float) -> Estimate:
+class Estimate(Printable, _ValueAndEnds):
+    """An estimate without its bias, and the ends of its confidence interval: low <= value <= high.
+
+    A tuple of three numbers: ``value, low, high = estimate``.
+
+    Attributes
+    ----------
+    value, low, high : float
+        The estimate, and the ends of its interval.
+    confidence_level : float
+        Of the interval.
+    """
+
+    confidence_level: float
+
+    def __new__(cls, value: float, low: float, high: float, confidence_level: float = 0.95) -> Estimate:
+        """Make an estimate; the level is no part of the tuple."""
+        estimate = super().__new__(cls, value, low, high)
+        estimate.confidence_level = confidence_level
+        return estimate
+
+
+def around(value: float, reach: float, confidence_level: float = 0.95) -> Estimate:
     """Return an estimate whose interval reaches equally far up and down."""
-    return Estimate(float(value), float(value - reach), float(value + reach))
+    return Estimate(float(value), float(value - reach), float(value + reach), confidence_level)
 
 
 def in_units(estimate: Estimate, unit: float) -> Estimate:
     """Return an estimate that was made in some unit of y in units of y itself."""
-    return Estimate(*(float(unit * end) for end in estimate))
+    return _rescaled(estimate, [unit * end for end in estimate])
 
 
 def within(estimate: Estimate, low: float, high: float) -> Estimate:
     """Return an estimate whose value and ends are cut off at what is possible."""
-    return Estimate(*(float(min(max(end, low), high)) for end in estimate))
+    return _rescaled(estimate, [min(max(end, low), high) for end in estimate])
+
+
+def _rescaled(estimate: Estimate, numbers: list[float]) -> Estimate:
+    """Return an estimate with other numbers, and the same level."""
+    value, low, high = (float(number) for number in numbers)
+    return Estimate(value, low, high, estimate.confidence_level)
 
 
 def plain(estimate: Estimate) -> dict[str, Any]:
     """Return value and interval as plain values."""
-    return {"value": estimate.value, "interval": [estimate.low, estimate.high]}
+    return {
+        "value": estimate.value,
+        "interval": [estimate.low, estimate.high],
+        "confidence_level": estimate.confidence_level,
+    }
+
+
+_BALANCE = {
+    "passed": "",
+    "doubtful": " (doubtful: the p-value may be somewhat too small)",
+    "failed": " (failed: the p-value may be far too small)",
+}
+"""What each outcome of the check of balance adds to the summary."""
+
+
+_SMALL = 0.05
+"""P-value from which on the summary does not speak of a difference."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +119,10 @@ class TestResult(ByValue):
         several views are combined, else the same as `statistic`. NaN where several bandwidths are combined.
     diagnostics : dict
         How far the null can be trusted, if labels were redrawn from an estimate: ``balance_pvalue`` (small if the
-        estimate does not explain how x differs between the samples), ``effective_rows`` (the number of rows
-        with the same information if the samples overlapped fully), and ``propensity`` (which functions of x the
+        estimate does not explain how x differs between the samples), ``balance`` ("passed"; "doubtful" below 0.05,
+        where p-values may be somewhat too small; "failed" below 0.01, where they may be far too small),
+        ``effective_rows`` (the number of rows with the same information if the samples overlapped fully),
+        ``hardly_overlaps`` (whether these are too few to say much), and ``propensity`` (which functions of x the
         estimate is made of). With clusters of rows, ``clusters``: how many each sample has. With more than 10,000 rows,
         ``anchors``: how many anchor rows were used in sums over pairs of rows, the divergence included.
     details : dict
@@ -97,19 +146,30 @@ class TestResult(ByValue):
     _resample: Callable[[np.random.Generator, int], FloatArray] | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
-        """Return the outcome in a few lines; `repr` has all of it."""
+        """Return the outcome in a few lines."""
         rows = " + ".join(f"{size:,}" for size in self.sizes)
         draws = counted(self.n_resamples, "resample") if self.n_resamples else "in closed form"
         lines = [f"p-value {self.pvalue:.3g}: {rows} rows, null {self.null!r}, {draws}"]
         if np.isfinite(self.divergence):
-            lines.append(f"{self.measure} {self.divergence:.3g}, by chance {self.divergence_by_chance:.3g}")
+            lines.append(
+                f"{self.measure} {self.divergence:.3g}, by chance {self.divergence_by_chance:.3g}{self._size_words()}"
+            )
         if {"views", "pvalues"} <= self.details.keys():
             views = sorted(zip(self.details["pvalues"], self.details["views"], strict=True))
             lines.append("p-values of single views: " + ", ".join(f"{view} {p:.3g}" for p, view in views))
         if "balance_pvalue" in self.diagnostics:
             effective, balance = self.diagnostics["effective_rows"], self.diagnostics["balance_pvalue"]
-            lines.append(f"overlap in x worth {counted(round(effective), 'row')}, check of balance p = {balance:.3g}")
+            grade = _BALANCE[self.diagnostics["balance"]]
+            lines.append(
+                f"overlap in x worth {counted(round(effective), 'row')}, check of balance p = {balance:.3g}{grade}"
+            )
         return "\n".join(lines)
+
+    def _size_words(self) -> str:
+        """Say where the test finds a difference of which the divergence tells no size."""
+        if self._divergences is None or self.pvalue > _SMALL or self.divergence > np.quantile(self._divergences, 0.95):
+            return ""
+        return " (no more than chance makes it: other views found the difference, and `estimate` cannot size it)"
 
     @property
     def n_resamples(self) -> int:
@@ -166,6 +226,9 @@ class TestResult(ByValue):
         lies in the interval by construction. (What bootstrap samples lie above `divergence` is no substitute: with
         narrow kernels it is a fifth of the bias.)
 
+        It sizes differences that are large beside this bias. For others the value is 0 or close to it, and the interval
+        reaches down to 0 though `pvalue` is small: whether anything differs is for the test to say.
+
         Parameters
         ----------
         confidence_level, n_resamples, rng
@@ -193,12 +256,15 @@ class TestResult(ByValue):
         check_integer("n_resamples", n_resamples, 20)
         if self._resample is None:
             raise ParameterError(
-                f"`confidence_interval` is not defined for {self.details.get('bandwidth', 'this test')!r}."
+                f"`confidence_interval` must be asked of a test that has one divergence, got one of {self.measure!r} "
+                f"with null={self.null!r} that has none: it combines bandwidths, or products of residuals. Test at one "
+                "bandwidth, or call the measure itself."
             )
         generator = check_rng(rng)
         values = self._resample(generator, n_resamples)
         low, middle, high = np.quantile(values, [(1 - confidence_level) / 2, 0.5, (1 + confidence_level) / 2])
         value = self.divergence - self.divergence_by_chance
         floor = 0.0 if self.details.get("nonnegative") else -np.inf
-        ends = value - (middle - low), max(value, self.divergence) + (high - middle)
-        return Estimate(*(float(max(v, floor)) for v in (value, *ends)))
+        lower, upper = value - (middle - low), max(value, self.divergence) + (high - middle)
+        value, lower, upper = (float(max(number, floor)) for number in (value, lower, upper))
+        return Estimate(value, lower, upper, confidence_level)

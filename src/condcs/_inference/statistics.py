@@ -21,9 +21,8 @@ from condcs._core.arrays import FloatArray, IntArray, LabelArray
 from condcs._core.checks import Groups, Parts, Variable, check_choice, label_type
 from condcs._core.errors import DataError, ParameterError
 from condcs._core.settings import current_settings
-from condcs._inference.anchors import drawn_anchors, over_rows, total
 from condcs._kernels.log_kernels import LogKernel, product, pseudo_inverse
-from condcs._kernels.row_sums import exp_in_place
+from condcs._kernels.row_sums import PLAIN_TESTS, exp_in_place
 from condcs._measures.bregman import bregman_pairs
 from condcs._measures.formulas import (
     check_direction,
@@ -32,9 +31,10 @@ from condcs._measures.formulas import (
     linear_interaction,
     linear_pooled_interaction,
 )
-from condcs._measures.inputs import ConditionalProblem, MarginalProblem, NumericProblem, Problem, regrouped
+from condcs._measures.inputs import ConditionalProblem, MarginalProblem, NumericProblem, Problem, refuse_both, regrouped
 from condcs._measures.neighbours import joint_and_marginal_points
 from condcs._measures.registry import MEASURES, Measure
+from condcs._parallel.many_rows import drawn_anchors, over_rows, total
 from condcs._parallel.spreading import on_threads
 
 Rows = slice | IntArray
@@ -187,7 +187,7 @@ class TestedMeasure:
         fitting = tuple(m.name for m in MEASURES.values() if m.takes_x == takes_x)
         first = "conditional_cs" if takes_x else "cs"
         measure = MEASURES[check_choice("measure", name, (first, *(n for n in fitting if n != first)))]
-        known = (measure.options | {"bandwidth"} if measure.gram else measure.options) - _PER_SAMPLE
+        known = measure.options - _PER_SAMPLE
         unknown = sorted(set(options) - known)
         if unknown:
             raise ParameterError(
@@ -196,11 +196,7 @@ class TestedMeasure:
             )
         if not takes_x or "bandwidth" not in options:
             return cls(measure, options)
-        clash = [k for k in ("bandwidth_x", "bandwidth_y") if k in options]
-        if clash:
-            raise ParameterError(
-                f"`bandwidth` must not be given together with `{clash[0]}`: it sets both. Leave one out."
-            )
+        refuse_both([name for name in ("bandwidth_x", "bandwidth_y") if name in options])
         rest = {k: v for k, v in options.items() if k != "bandwidth"}
         return cls(measure, {**rest, "bandwidth_x": options["bandwidth"], "bandwidth_y": options["bandwidth"]})
 
@@ -436,7 +432,7 @@ class _Tiled(Regrouped):
         def work(rows: slice) -> FloatArray:
             grams = self.tile_exponents(rows)
             for tile in grams:
-                exp_in_place(tile)
+                exp_in_place(tile, compiled=self.n > PLAIN_TESTS)
             return self.tile_sums([masses(g) for g in grams], rows, weights)
 
         return np.asarray(total(work, self.n, current_settings().tile, resamples=weights[0].shape[1]))

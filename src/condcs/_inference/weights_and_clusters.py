@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import FloatArray, IntArray, RealArray
-from condcs._core.checks import Parts, is_missing_value
+from condcs._core.checks import Groups, Parts, PresentRows, is_missing_value
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, warn_caller
 from condcs._inference.propensities import Propensity
-from condcs._inference.smoothing import ClusterMeans, Smoother
 from condcs._inference.statistics import ANCHORED_MEASURES, MeasuredPool
-from condcs._inference.views import Contrasts
+from condcs._inference.views import Contrasts, PairKernel
 from condcs._measures.registry import Measure
+from condcs._regression.ridge import ClusterMeans
+from condcs._regression.smoother import Smoother
 
 _LEAST_WEIGHT = 1e-3
 """Weight (in units of the mean) below which weights are told apart no more."""
@@ -37,6 +38,15 @@ class RowOptions:
 
     weights: Parts
     clusters: Parts
+
+    @property
+    def weighted(self) -> bool:
+        """Whether some sample has weights."""
+        return any(value is not None for _, value in self.weights)
+
+    def present(self, rows: PresentRows) -> RowOptions:
+        """Return those of the rows that are present."""
+        return RowOptions(rows.of_parts(self.weights), rows.of_parts(self.clusters))
 
     def check(self, measure: Measure, samples: int, *, all_views: bool, propensity: Any) -> None:
         """Refuse what the test cannot do with weights or clusters."""
@@ -72,11 +82,9 @@ def with_common_unit(pool: MeasuredPool, smoother: Smoother, propensity: Propens
     weights when they change sides, the units must be made one: the difference of the log-weights between the samples at
     equal x, which is the slope of what x leaves of the log-weights on what x leaves of the labels.
     """
-    groups = pool.problem.groups
-    if groups.weights is None:
+    weights = weights_of_mean_one(pool.problem.groups)
+    if weights is None:
         return None
-    weights = np.asarray(groups.weights, np.float64)
-    weights = np.concatenate([weights[s] / weights[s].mean() for s in groups.slices])
     logs = smoother.residuals(log_weights(weights)[:, None])[0][:, 0]
     second = pool.labels == 1
     surprise = second - propensity.of_rows[:, 1]
@@ -84,8 +92,16 @@ def with_common_unit(pool: MeasuredPool, smoother: Smoother, propensity: Propens
     return np.asarray(weights / weights.mean())
 
 
+def weights_of_mean_one(groups: Groups) -> FloatArray | None:
+    """Return the weights of all rows, with a mean of 1 in each sample; None if there are none."""
+    if groups.weights is None:
+        return None
+    weights = np.asarray(groups.weights, np.float64)
+    return np.asarray(np.concatenate([weights[rows] / weights[rows].mean() for rows in groups.slices]))
+
+
 def log_weights(weights: FloatArray) -> FloatArray:
-    """Return logarithms of weights with a mean of 1; what hardly counts is not told apart."""
+    """Return logarithms of weights with a mean of 1, weights below 1e-3 clipped."""
     return np.asarray(np.log(np.maximum(weights, _LEAST_WEIGHT)))
 
 
@@ -159,12 +175,16 @@ def weighted_units(contrasts: Contrasts, weights: FloatArray | None, clusters: I
         summed[means.first] = means.sums @ weighted
         return summed
 
-    def of_kernel(features: list[RealArray]) -> list[RealArray]:
-        return features if weights is None else [features[0] * weights[:, None], *features[1:]]
+    def weighted_kernel(kernel: PairKernel) -> PairKernel:
+        if weights is None:
+            return kernel
+        # k(i, j) w_i w_j: the weights belong to one of the factors.
+        first, *others = kernel.features
+        return PairKernel(kernel.bandwidth, [first * weights[:, None], *others])
 
     return replace(
         contrasts,
         sums={name: of_units(functions) for name, functions in contrasts.sums.items()},
         largest={name: of_units(functions) for name, functions in contrasts.largest.items()},
-        kernels={name: (width, of_kernel(features)) for name, (width, features) in contrasts.kernels.items()},
+        kernels={name: weighted_kernel(kernel) for name, kernel in contrasts.kernels.items()},
     )

@@ -11,18 +11,26 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import NUMPY, Array, ByValue, FloatArray, IntArray, LabelArray, backend_of, logsumexp
-from condcs._core.checks import Groups, as_numpy, check_choice, check_integer, check_probability, check_rng
+from condcs._core.checks import (
+    Groups,
+    PresentRows,
+    as_numpy,
+    check_choice,
+    check_integer,
+    check_probability,
+    check_rng,
+)
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, public, warn_caller
 from condcs._core.printable import counted
-from condcs._inference import anchors
 from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.propensities import chosen_propensity
-from condcs._inference.smoothing import Smoother
-from condcs._inference.views import adjusted_values, after_adjustment, before_adjustment
+from condcs._inference.responses import adjusted_values, after_adjustment, before_adjustment
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, LogKernel, pivoted_cholesky
-from condcs._measures.inputs import conditional_problem, kernel_with_points
+from condcs._measures.inputs import conditional_problem, kernel_with_points, pair
+from condcs._parallel import many_rows
 from condcs._parallel.spreading import on_threads
+from condcs._regression.smoother import Smoother
 
 _NEGLIGIBLE = 1e-9
 
@@ -157,16 +165,18 @@ def witness(
     given = xp, yp, xq, yq, at, weights_p, weights_q
     backend_of(*given)  # all of one library
     xp, yp, xq, yq, at, weights_p, weights_q = (as_numpy(array) for array in given)
-    x_parts = [("xp", xp), ("xq", xq)]
+    samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", weights_p, weights_q)
+    present = PresentRows.of(samples[-1], *samples[:-1])
+    x_parts, y_parts, weight_parts = map(present.of_parts, samples)
+    propensity = present.of_pool(propensity)
     options: dict[str, Any] = {
         "kernel_x": kernel_x,
         "kernel_y": kernel_y,
         "bandwidth_x": bandwidth_x,
         "bandwidth_y": bandwidth_y,
     }
-    weight_parts = [("weights_p", weights_p), ("weights_q", weights_q)]
     first = before_adjustment(options) if adjust else options
-    problem = conditional_problem(x_parts, [("yp", yp), ("yq", yq)], weight_parts, **first)
+    problem = conditional_problem(x_parts, y_parts, weight_parts, **first)
     variable, kernel, n = problem.x.variable, problem.x.kernel, problem.groups.n
     values = np.asarray(variable.values, np.float64)
     labels = np.repeat(np.arange(2), problem.groups.sizes)
@@ -248,7 +258,7 @@ class LocalDivergence:
         Cost O(r n^2). Of more rows than all pairs of which are visited, the Gram matrix on y is a product of factors:
         cost O(r n k), k its numerical rank.
         """
-        if self.groups.n > anchors.EXACT_ROWS:
+        if self.groups.n > many_rows.EXACT_ROWS:
             factor, rest = _factor(self.kernel_y, self.groups.n)
             labels = np.repeat(np.arange(2), self.groups.sizes)
             found = [_redrawn(*self._masses(part), labels, factor, rest) for part in self._parts()]
@@ -262,11 +272,12 @@ class LocalDivergence:
                 "Check that both use the same categories."
             )
         if absent.any():
-            warn_caller(
-                f"at {int(absent.sum()):,} of {counted(len(values), 'point')} x does not occur in both samples; there "
-                "is nothing to compare, and the witness is NaN.",
-                OverlapWarning,
+            rows = int(absent.sum())
+            words = (
+                f"at {rows:,} of {counted(len(values), 'point')} x does not occur in both samples; there is nothing to "
+                "compare, and the witness is NaN."
             )
+            warn_caller(OverlapWarning(words, "points", rows=rows, of_rows=len(values)))
         return values
 
     def _masses(self, points: IntArray) -> tuple[FloatArray, FloatArray]:

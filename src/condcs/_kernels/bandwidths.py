@@ -11,6 +11,7 @@ import numpy as np
 from condcs._core.arrays import Array, Backend, FloatArray, IntArray, backend_of
 from condcs._core.checks import Variable, check_choice, check_variable, float_type
 from condcs._core.errors import BandwidthError, BandwidthWarning, ShapeError, public, warn_caller
+from condcs._kernels.pair_medians import median_differences, median_squared_distance
 
 Rule = Literal["median", "joint_median", "silverman", "scott"]
 RULES = get_args(Rule)
@@ -170,8 +171,6 @@ median_rows = _median_rows
 
 def _column_medians(values: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:
     """Square root of the median squared difference in each column, which percentile it is, and the largest size."""
-    from condcs._kernels.compiled_medians import median_differences
-
     ordered = np.array(values.T, order="C")
     ordered.sort(axis=1)
     peaks = np.maximum(-ordered[:, 0], ordered[:, -1])
@@ -187,22 +186,13 @@ def _median_distance(values: FloatArray) -> tuple[float, int]:
     if values.shape[1] == 1:
         widths, percentiles, _ = _column_medians(values)
         return float(widths[0]), int(percentiles[0])
-    from condcs._kernels.compiled import squared_distances
-    from condcs._kernels.compiled_medians import median
-
-    unit, squared = 1.0, squared_distances(np.ascontiguousarray(values))
-    middle, kind = median(squared)
-    if (kind == 2 or not 1e-200 < middle < 1e200) and (peak := float(np.max(np.abs(values)))) > 0:
+    unit = 1.0
+    middle, percentile = median_squared_distance(values)
+    if not 1e-200 < middle < 1e200 and (peak := float(np.max(np.abs(values)))) > 0:
         # Squares overflow or underflow in these units: measure in units of the largest value (a power of two is exact).
         unit = float(2.0 ** np.floor(np.log2(peak)))
-        squared = squared_distances(np.ascontiguousarray(values / unit))
-        middle, kind = median(squared)
-    percentile = 50
-    if kind == 1:
-        levels = range(51, 101)
-        quantiles = np.percentile(squared, list(levels), method="higher")
-        percentile, middle = next((p, q) for p, q in zip(levels, quantiles, strict=True) if q > 0)
-    return (0.0 if kind == 2 else min(math.sqrt(middle) * unit, _LARGEST)), percentile
+        middle, percentile = median_squared_distance(values / unit)
+    return min(math.sqrt(middle) * unit, _LARGEST), percentile
 
 
 median_distance = _median_distance

@@ -1,8 +1,9 @@
 """Loops for which numpy has no fast function, compiled once and kept on disk by numba.
 
-Loading numba takes about half a second, so this module is imported when the first numpy array is worked on, not before.
-The exponential is 5 to 6 times as fast as `np.exp` on doubles where there is no AVX-512: numpy calls a scalar routine
-there. Ten digits are promised of a divergence, so that thirteen of an exponential are enough.
+Loading numba takes about half a second, so this module is imported by computations with many pairs only
+(`row_sums.exp_in_place`). There the exponential takes half the time of `np.exp` with AVX-512, and a seventh without:
+numpy calls a scalar routine there. Ten digits are promised of a divergence, so that thirteen of an exponential are
+enough.
 """
 
 from __future__ import annotations
@@ -10,9 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from condcs._core.arrays import FloatArray, IntArray
+from condcs._core.arrays import FloatArray
 from condcs._core.compiling import bits_of_double, double_of_bits, inner, njit
 
 LOG2_E = 1.0 / math.log(2.0)
@@ -67,77 +66,3 @@ def exp_in_place(tile: FloatArray) -> None:
         exponent = tile[i] * LOG2_E
         power = power_of_two(exponent)
         tile[i] = power if exponent > SMALLEST_EXPONENT else 0.0
-
-
-def squared_distances(values: FloatArray) -> FloatArray:
-    """Return the squared Euclidean distances of all pairs of rows i < j, in the order of scipy's `pdist`."""
-    # Read-only arrays come from JAX, memory maps and careful callers. The loop is compiled for those alone, when first
-    # needed: a signature would compile it with every import of this module.
-    rows = values.view()
-    rows.flags.writeable = False
-    return np.asarray(_squared_distances(rows))
-
-
-@njit(nogil=True)
-def _squared_distances(values: FloatArray) -> FloatArray:
-    n, d = values.shape
-    columns = np.ascontiguousarray(values.T)
-    squared = np.zeros(n * (n - 1) // 2)
-    in_fours = d - d % 4
-    start = 0
-    for i in range(n - 1):
-        count = n - 1 - i
-        # Slices that start at 0: an index like i + j might be negative for all the compiler knows, and is then not
-        # turned into vector instructions.
-        out = squared[start : start + count]
-        # Four columns at a time: the sums are read and written a quarter as often.
-        for c in range(0, in_fours, 4):
-            a, b, e, f = columns[c, i], columns[c + 1, i], columns[c + 2, i], columns[c + 3, i]
-            as_, bs, es, fs = (
-                columns[c, i + 1 :],
-                columns[c + 1, i + 1 :],
-                columns[c + 2, i + 1 :],
-                columns[c + 3, i + 1 :],
-            )
-            for j in range(count):
-                p, q, r, s = as_[j] - a, bs[j] - b, es[j] - e, fs[j] - f
-                out[j] += (p * p + q * q) + (r * r + s * s)
-        for c in range(in_fours, d):
-            a, as_ = columns[c, i], columns[c, i + 1 :]
-            for j in range(count):
-                p = as_[j] - a
-                out[j] += p * p
-        start += count
-    return squared
-
-
-@njit(nogil=True, fastmath={"reassoc"})
-def condensed_row_sums(exponents: FloatArray, sizes: IntArray) -> FloatArray:
-    """Return every row's sum of exponentials over the rows of each group, itself (exponent 0) included: n x G.
-
-    `exponents` are those of all pairs i < j in the order of scipy's `pdist`; the groups follow one another.
-    """
-    values = exponents.copy()
-    exp_in_place(values)
-    n, n_groups = sizes.sum(), sizes.size
-    # One line per group while adding up: neighbouring rows then lie side by side.
-    sums = np.zeros((n_groups, n))
-    start, own, own_end = 0, 0, sizes[0]
-    for i in range(n):
-        while i >= own_end:
-            own += 1
-            own_end += sizes[own]
-        sums[own, i] += 1.0
-        later, line = values[start : start + n - 1 - i], sums[own, i + 1 :]
-        for j in range(n - 1 - i):
-            line[j] += later[j]
-        first, end = 0, own_end - i - 1
-        for h in range(own, n_groups):
-            if h > own:
-                first, end = end, end + sizes[h]
-            part, total = later[first:end], 0.0
-            for j in range(end - first):
-                total += part[j]
-            sums[h, i] += total
-        start += n - 1 - i
-    return np.ascontiguousarray(sums.T)

@@ -108,44 +108,6 @@ class Differences(LogKernel):
         return _relative_exponents(left[0], right[0], places, self.widths)
 
 
-class Condensed(LogKernel):
-    r"""Gaussian kernel on a small numpy pool: the exponents of all pairs i < j, found at once by differences.
-
-    A few hundred microseconds are mostly calls from Python, so small pools take as few of them as possible. The
-    `exponents`, :math:`-|z_i - z_j|^2 / 2`, are in the order of scipy's `pdist`.
-    """
-
-    reaches_far = True
-
-    def __init__(self, backend: Backend, left: Rows, exponents: Array) -> None:
-        super().__init__(backend, left)
-        self.exponents = exponents
-
-    @classmethod
-    def of(cls, backend: Backend, z: Array) -> Condensed:
-        """Make the kernel of rows in units of the bandwidth."""
-        from condcs._kernels.compiled import squared_distances
-
-        z = np.ascontiguousarray(z)
-        return cls(backend, (z,), -0.5 * squared_distances(z))
-
-    def take(self, rows: Any) -> LogKernel:
-        return product([Condensed.of(self.backend, z[rows]) for z in self.left])
-
-    def evaluate(self, left: Rows, right: Rows) -> Array:
-        squared = [_weighted_distances(a, b, "sqeuclidean") for a, b in zip(left, right, strict=True)]
-        return -0.5 * sum(squared[1:], squared[0])
-
-    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
-        return sum(_relative_exponents(a, b, places, np.ones(a.shape[1])) for a, b in zip(left, right, strict=True))
-
-    def row_sums(self, sizes: tuple[int, ...]) -> Array:
-        """Return every row's kernel mass in each group; the groups follow one another and have these sizes."""
-        from condcs._kernels.compiled import condensed_row_sums
-
-        return condensed_row_sums(self.exponents, np.array(sizes))
-
-
 class Laplacian(LogKernel):
     r"""Laplacian kernel: :math:`-|(a - b) / \sigma|`, Euclidean norm, or the sum over columns (a product kernel)."""
 
@@ -304,12 +266,8 @@ class Product(LogKernel):
 
 
 def product(factors: Sequence[LogKernel]) -> LogKernel:
-    """Multiply kernels; Gaussians in expanded form stay one matrix product, those of small pools one list of pairs."""
+    """Multiply kernels; Gaussians in expanded form stay one matrix product."""
     flat = [g for f in factors for g in (f.factors if isinstance(f, Product) else (f,))]
-    condensed = [f for f in flat if isinstance(f, Condensed)]
-    if len(condensed) == len(flat):
-        exponents = [f.exponents for f in condensed]
-        return Condensed(flat[0].backend, tuple(a for f in flat for a in f.left), sum(exponents[1:], exponents[0]))
     expanded = [f for f in flat if isinstance(f, Expanded)]
     if len(expanded) > 1:
         backend = expanded[0].backend
@@ -323,10 +281,6 @@ def product(factors: Sequence[LogKernel]) -> LogKernel:
 # precision (results are promised to 1e-10) and 1e-5 in single precision (promised to 1e-4).
 EXACT_EXPONENT = {64: 1e4, 32: 50.0}
 """Exponents up to this size, by the bits of their type, are exact to 5e-12 (double precision) or 1e-5 (single)."""
-# Pools for which pairs i < j, one by one, beat a matrix product.
-_SMALL_POOL, _FEW_COLUMNS = 128, 32
-# Half the squared distance, in widths, within which coordinates relative to one of the rows keep 11 digits.
-_SMALL_POOL_REACH = 5e9
 # A width beyond these would turn into 0, infinity, or a number of few digits in that floating type.
 _WIDTH_RANGE = {64: (2.3e-308, 1.7e308), 32: (1.2e-38, 3.4e38)}
 
@@ -340,13 +294,6 @@ def gaussian(backend: Backend, values: Array, widths: FloatArray, centre: FloatA
     bits = xp.finfo(values.dtype).bits
     low, high = _WIDTH_RANGE[bits]
     if all(low < width < high for width in widths.tolist()) and not backend.is_traced(values):
-        if backend.name == "numpy" and bits == 64 and len(values) <= _SMALL_POOL and len(widths) <= _FEW_COLUMNS:
-            with np.errstate(over="ignore", invalid="ignore"):
-                # Near the data before dividing: far from the origin quotients have fewer digits than differences.
-                small = Condensed.of(backend, (values - values[0]) / widths)
-                # Far from the first row quotients have few digits again. Where squares overflowed, NaN compares false.
-                if small.exponents.min() > -_SMALL_POOL_REACH:
-                    return small
         scale = backend.from_numpy(widths, values)
         with np.errstate(over="ignore", invalid="ignore"):
             z = (values - (backend.detach(values.mean(0)) if centre is None else centre)) / scale
@@ -382,7 +329,7 @@ def _safe_units(backend: Backend, values: Array, widths: FloatArray) -> tuple[Ar
 
 
 def _weighted_distances(a: Array, b: Array, metric: Literal["sqeuclidean", "cityblock"], w: Array = None) -> Array:
-    # Imported here: a fifth of the time that `import condcs` takes, and most calls use compiled loops instead.
+    # Imported here: a fifth of the time that `import condcs` takes.
     from scipy.spatial.distance import cdist
 
     return cdist(a, b, metric, w=w)

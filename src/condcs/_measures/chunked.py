@@ -20,6 +20,7 @@ from condcs._kernels.bandwidths import Bandwidth, median_rows
 from condcs._kernels.log_kernels import KernelOption, check_kernel, log_kernel
 from condcs._kernels.row_chunks import RowChunk, RowKernels, rounded_centre
 from condcs._measures.formulas import weight_totals
+from condcs._measures.inputs import refuse_both
 from condcs._measures.registry import MEASURES, measure_named
 from condcs._measures.sampled import Sampled, SampledFloat, sampled_value
 from condcs._parallel.spreading import Shared, active_workers, in_order, on_threads, spread
@@ -106,6 +107,10 @@ def chunked_divergence(
         )
     if x is not None and not chosen.takes_x:
         raise ParameterError(f"`x` must be None for {measure!r}, which compares p(y), got {x!r}. Leave it out.")
+    plain = options.pop("bandwidth", None) if chosen.takes_x else None
+    if plain is not None:
+        refuse_both([name for name in ("bandwidth_x", "bandwidth_y") if name in options])
+        options |= {"bandwidth_x": plain, "bandwidth_y": plain}
     variables = []
     for which, given in {"x": x, "y": y}.items() if chosen.takes_x else [("y", y)]:
         role = f"_{which}" if chosen.takes_x else ""
@@ -194,17 +199,22 @@ class _Reader:
                 f"`{sample}` must have as many rows of x as of y, got {sorted(lengths)} in a chunk. Row i of one "
                 "belongs to row i of the other."
             )
+        if weights is not None:
+            found, weights = self.present(found, weights, group)
         if known is not None and (len(found[0]) != known.size or _edges(found) != known.edges):
             raise _changed(group)
-        if weights is None:
-            return found, None
-        weights = self.numbers(np.asarray(weights).reshape(-1, 1), group, "weights")[:, 0]
-        if len(weights) != len(found[0]) or (weights < 0).any():
-            raise DataError(
-                f"`{sample}` must have one non-negative weight per row, got {len(weights)} for {len(found[0])} rows "
-                f"of a chunk, the smallest {weights.min(initial=0.0):g}. Set unwanted rows to 0."
-            )
         return found, weights
+
+    def present(self, tables: list[Any], weights: Any, group: int) -> tuple[list[Any], FloatArray]:
+        """Return tables and weights without the rows of weight 0, which are absent here as they are in memory."""
+        weights = self.numbers(np.asarray(weights).reshape(-1, 1), group, "weights")[:, 0]
+        if len(weights) != len(tables[0]) or (weights < 0).any():
+            raise DataError(
+                f"`{_SAMPLES[group]}` must have one non-negative weight per row, got {len(weights)} for "
+                f"{len(tables[0])} rows of a chunk, the smallest {weights.min(initial=0.0):g}. Set unwanted rows to 0."
+            )
+        rows = weights > 0
+        return [table[rows] for table in tables], weights[rows]
 
     def values(self, tables: list[Any], group: int) -> list[FloatArray]:
         """Return the variables as numbers, labels as codes."""
@@ -282,6 +292,11 @@ class ChunkedRows:
             found[group].append(summary._replace(start=start))
         self._known = found
         self.sizes = tuple(sum(s.size for s in of_group) for of_group in found)
+        for name, of_group in zip(_SAMPLES, found, strict=True):
+            if not max((s.heaviest for s in of_group), default=1.0) > 0:
+                raise DataError(
+                    f"`{name}` must have a positive total weight, got all zeros. Give some rows a positive weight."
+                )
         for name, size in zip(_SAMPLES, self.sizes, strict=True):
             if size < 2:
                 raise ShapeError(f"`{name}` must have at least 2 rows, got {size}. Pass more chunks.")
@@ -292,11 +307,6 @@ class ChunkedRows:
                 f"{', '.join(v.name for v in reader.variables)}. Pass the same columns each time."
             )
         self._heaviest = max(s.heaviest for s in every)
-        for name, of_group in zip(_SAMPLES, found, strict=True):
-            if not max(s.heaviest for s in of_group) > 0:
-                raise DataError(
-                    f"`{name}` must have a positive total weight, got all zeros. Give some rows a positive weight."
-                )
         labels: list[dict[int, list[Any]]] = []
         for which, variable in enumerate(reader.variables):
             labels.append({})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from condcs._core.arrays import Array
-from condcs._core.checks import check_choice, check_same_rows, unless_named_alike
+from condcs._core.checks import check_choice, check_same_rows, unless_named_alike, without_absent_rows
 from condcs._core.errors import public
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import Kernel, product
@@ -24,7 +24,7 @@ from condcs._measures.formulas import (
     predictor_divergence,
     predictor_sums,
 )
-from condcs._measures.inputs import ConditionalProblem, Inputs, conditional_problem, pair
+from condcs._measures.inputs import ConditionalProblem, Inputs, bandwidths, conditional_problem, pair
 from condcs._measures.sampled import Method, PooledRows, sampled_value, sampling_of
 
 
@@ -36,6 +36,7 @@ def conditional_cs(
     yq: Array,
     *,
     estimator: Estimator = "paper",
+    bandwidth: Bandwidth | None = None,
     bandwidth_x: Bandwidth = "median",
     bandwidth_y: Bandwidth = "median",
     kernel_x: Kernel = "gaussian",
@@ -65,10 +66,12 @@ def conditional_cs(
         term only, over the first or the second sample.
     bandwidth_x, bandwidth_y : float, sequence of float, or {"median", "joint_median", "silverman", "scott"}
         Bandwidths of the kernels; a rule estimates them from the pooled sample.
+    bandwidth : float, sequence of float, or a rule, optional
+        Sets both: one number, or one rule, for x and for y.
     kernel_x, kernel_y : {"gaussian", "laplacian", "delta"}, one per column, or callable
         "delta" compares labels.
     weights_p, weights_q : array, optional
-        A non-negative weight per row. A row of weight 2 counts as two equal rows.
+        A non-negative weight per row. A row of weight 2 counts as two equal rows, one of weight 0 as absent.
     method : {"auto", "exact", "sampled"} or `Sampled`
         Whether the sums are over all pairs of rows, or estimated from anchor rows to a given standard error. "auto" is
         exact up to 20,000 pooled rows, and always for arrays of torch and JAX.
@@ -99,7 +102,7 @@ def conditional_cs(
     True
     """
     samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", weights_p, weights_q)
-    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y, bandwidth)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
         rows = PooledRows(problem.variables, PAIRS, problem.groups)
         return sampled_value(sampled, rows, conditional_cs_sums(rows, estimator=estimator))
@@ -129,6 +132,7 @@ def conditional_euclidean(
     xq: Array,
     yq: Array,
     *,
+    bandwidth: Bandwidth | None = None,
     bandwidth_x: Bandwidth = "median",
     bandwidth_y: Bandwidth = "median",
     kernel_x: Kernel = "gaussian",
@@ -148,7 +152,7 @@ def conditional_euclidean(
     ----------
     xp, yp, xq, yq : array
         The samples, as in `conditional_cs`.
-    bandwidth_x, bandwidth_y, kernel_x, kernel_y, weights_p, weights_q, method
+    bandwidth, bandwidth_x, bandwidth_y, kernel_x, kernel_y, weights_p, weights_q, method
         As in `conditional_cs`.
 
     Returns
@@ -164,7 +168,7 @@ def conditional_euclidean(
     True
     """
     samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", weights_p, weights_q)
-    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y, bandwidth)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
         rows = PooledRows(problem.variables, PAIRS, problem.groups)
         return sampled_value(sampled, rows, conditional_euclidean_sums(rows))
@@ -190,6 +194,7 @@ def conditional_cs_responses(
     y2: Array,
     *,
     form: ResponseForm = "paper",
+    bandwidth: Bandwidth | None = None,
     bandwidth_x: Bandwidth = "median",
     bandwidth_y: Bandwidth = "median",
     kernel_x: Kernel = "gaussian",
@@ -212,7 +217,7 @@ def conditional_cs_responses(
         Row i of each belongs together. As a loss, y1 is the truth and y2 the prediction.
     form : {"paper", "symmetric"}
         As printed in the paper, or Prop. 2 with equal x (both cross terms instead of twice one of them).
-    bandwidth_x, bandwidth_y, kernel_x, kernel_y
+    bandwidth, bandwidth_x, bandwidth_y, kernel_x, kernel_y
         As in `conditional_cs`; y1 and y2 are pooled.
     weights : array, optional
         A non-negative weight per row.
@@ -235,7 +240,7 @@ def conditional_cs_responses(
     # Two variables, such as the truth and a prediction: other names are no mistake.
     responses = [("y1", y1), ("y2", unless_named_alike(y1, y2))]
     samples = [("x", x), ("x", x)], responses, [("weights", weights), ("weights", weights)]
-    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y, bandwidth)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
         rows = PooledRows(problem.variables, PAIRS, problem.groups)
         return sampled_value(sampled, rows, conditional_cs_sums(rows, estimator=RESPONSE_FORMS[form]))
@@ -249,6 +254,7 @@ def conditional_cs_predictors(
     x2: Array,
     *,
     form: PredictorForm = "corrected",
+    bandwidth: Bandwidth | None = None,
     bandwidth_y: Bandwidth = "median",
     bandwidth_x1: Bandwidth = "median",
     bandwidth_x2: Bandwidth = "median",
@@ -275,8 +281,8 @@ def conditional_cs_predictors(
         Row i of each belongs together.
     form : {"corrected", "paper"}
         Which first term is used.
-    bandwidth_y, bandwidth_x1, bandwidth_x2, kernel_y, kernel_x1, kernel_x2
-        As in `conditional_cs`, one of each per variable.
+    bandwidth, bandwidth_y, bandwidth_x1, bandwidth_x2, kernel_y, kernel_x1, kernel_x2
+        As in `conditional_cs`, one of each per variable; `bandwidth` sets all three.
     weights : array, optional
         A non-negative weight per row.
     method
@@ -295,14 +301,17 @@ def conditional_cs_predictors(
     True
     """
     check_choice("form", form, get_args(PredictorForm))
-    inputs = Inputs.of(y, x1, x2, weights)
-    y_parts, x1_parts, x2_parts = [("y", y)], [("x1", x1)], [("x2", x2)]
+    samples = without_absent_rows([("weights", weights)], [("y", y)], [("x1", x1)], [("x2", x2)])
+    weight_parts, y_parts, x1_parts, x2_parts = samples
+    inputs = Inputs.of(*(value for parts in samples for _, value in parts))
+    single = {"bandwidth_y": bandwidth_y, "bandwidth_x1": bandwidth_x1, "bandwidth_x2": bandwidth_x2}
+    bandwidth_y, bandwidth_x1, bandwidth_x2 = bandwidths(bandwidth, **single)
     response = inputs.kernel_variable(y_parts, "_y", kernel_y, bandwidth_y, response=True)
     first = inputs.kernel_variable(x1_parts, "_x1", kernel_x1, bandwidth_x1)
     second = inputs.kernel_variable(x2_parts, "_x2", kernel_x2, bandwidth_x2)
     check_same_rows(response.variable, y_parts, first.variable, x1_parts)
     check_same_rows(response.variable, y_parts, second.variable, x2_parts)
-    groups = inputs.weights([("weights", weights)], response.variable.sizes)
+    groups = inputs.weights(weight_parts, response.variable.sizes)
     if (sampled := sampling_of(method, inputs.backend, groups.n)) is not None:
         rows = PooledRows([first, second, response], ((0,), (0, 2), (0, 1), (0, 1, 2)), groups)
         return sampled_value(sampled, rows, predictor_sums(form))

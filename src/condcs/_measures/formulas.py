@@ -61,10 +61,15 @@ def predictor_terms(
 
 
 def log_total(backend: Backend, terms: Array, weights: Array | None) -> Array:
-    """Log of the weighted sum over rows (the first axis) of terms in logs."""
+    """Log of the weighted sum over rows (the first axis) of terms in logs.
+
+    Inside `jax.jit` rows of weight 0 cannot be dropped beforehand. The masses of such a row may all be 0, and its terms
+    then be no numbers: it must be absent from the sum whatever they are.
+    """
     if weights is not None:
         logs = log_weights(backend, weights)
-        terms = terms + (logs if terms.ndim == 1 else logs[:, None])
+        logs = logs if terms.ndim == 1 else logs[:, None]
+        terms = backend.xp.where(logs == -backend.xp.inf, logs, terms + logs)
     return logsumexp(backend, terms, axis=0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, get_args
 
@@ -18,6 +19,7 @@ from condcs._core.checks import (
     check_variable,
     check_weights,
     float_type,
+    without_absent_rows,
 )
 from condcs._core.errors import DataError, ParameterError
 from condcs._kernels.bandwidths import Bandwidth
@@ -101,6 +103,22 @@ def pair(name: str, p: Any, q: Any) -> list[tuple[str, Any]]:
     return [(f"{name}p", p), (f"{name}q", q)]
 
 
+def bandwidths(bandwidth: Bandwidth | None, **single: Bandwidth) -> tuple[Bandwidth, ...]:
+    """Return the bandwidths of several variables, by the names of their options; plain `bandwidth` sets all of them."""
+    if bandwidth is None:
+        return tuple(single.values())
+    refuse_both([name for name, value in single.items() if not (isinstance(value, str) and value == "median")])
+    return (bandwidth,) * len(single)
+
+
+def refuse_both(single: Sequence[str]) -> None:
+    """Refuse bandwidths of single variables beside the plain one."""
+    if single:
+        raise ParameterError(
+            f"`bandwidth` must not be given together with `{single[0]}`, which it sets too. Leave one out."
+        )
+
+
 def conditional_problem(
     x_parts: Parts,
     y_parts: Parts,
@@ -109,8 +127,11 @@ def conditional_problem(
     kernel_y: Kernel,
     bandwidth_x: Bandwidth,
     bandwidth_y: Bandwidth,
+    bandwidth: Bandwidth | None = None,
 ) -> ConditionalProblem:
-    """Check the samples of a conditional measure, one part per group."""
+    """Check the samples of a conditional measure, one part per group; rows of weight 0 are absent."""
+    bandwidth_x, bandwidth_y = bandwidths(bandwidth, bandwidth_x=bandwidth_x, bandwidth_y=bandwidth_y)
+    weight_parts, x_parts, y_parts = without_absent_rows(weight_parts, x_parts, y_parts)
     inputs = Inputs.of(*(a for _, a in (*x_parts, *y_parts)), *(w for _, w in weight_parts))
     x = inputs.kernel_variable(x_parts, "_x", kernel_x, bandwidth_x)
     y = inputs.kernel_variable(y_parts, "_y", kernel_y, bandwidth_y, response=True)
@@ -139,7 +160,7 @@ def marginal_problem(
     bandwidth: Bandwidth,
     estimator: MarginalEstimator = "resubstitution",
 ) -> MarginalProblem:
-    """Check the samples of a marginal measure, one part per group.
+    """Check the samples of a marginal measure, one part per group; rows of weight 0 are absent.
 
     The plug-in estimator integrates products of two kernels: for the Gaussian, and only for it, that is the same
     kernel with sqrt(2) times the width.
@@ -150,6 +171,7 @@ def marginal_problem(
             f'`estimator`="plugin" must go with kernel="gaussian", got kernel={kernel!r}: only the Gaussian keeps '
             'its form under convolution. Pass estimator="resubstitution" for other kernels.'
         )
+    weight_parts, parts = without_absent_rows(weight_parts, parts)
     inputs = Inputs.of(*(a for _, a in parts), *(w for _, w in weight_parts))
     y = inputs.kernel_variable(parts, "", kernel, bandwidth, response=True)
     if estimator == "plugin" and y.widths is not None:

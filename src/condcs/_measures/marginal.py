@@ -161,6 +161,7 @@ def joint_mmd(
     yq: Array,
     *,
     unbiased: bool = False,
+    bandwidth: Bandwidth | None = None,
     bandwidth_x: Bandwidth = "median",
     bandwidth_y: Bandwidth = "median",
     kernel_x: Kernel = "gaussian",
@@ -180,7 +181,7 @@ def joint_mmd(
         The samples, as in `conditional_cs`.
     unbiased : bool
         Whether to leave out each row's similarity to itself.
-    bandwidth_x, bandwidth_y, kernel_x, kernel_y, weights_p, weights_q, method
+    bandwidth, bandwidth_x, bandwidth_y, kernel_x, kernel_y, weights_p, weights_q, method
         As in `conditional_cs`.
 
     Returns
@@ -196,7 +197,7 @@ def joint_mmd(
     0.339
     """
     samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", weights_p, weights_q)
-    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y, bandwidth)
     if (sampled := sampling_of(method, problem.inputs.backend, problem.groups.n)) is not None:
         rows = PooledRows(problem.variables, ((0, 1),), problem.groups)
         return sampled_value(sampled, rows, mmd_sums(rows, unbiased=unbiased))

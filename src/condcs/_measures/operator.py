@@ -34,6 +34,7 @@ def conditional_mmd(
     yq: Array,
     *,
     regularization: float = 0.1,
+    bandwidth: Bandwidth | None = None,
     bandwidth_x: Bandwidth = "median",
     bandwidth_y: Bandwidth = "median",
     kernel_x: Kernel = "gaussian",
@@ -56,7 +57,7 @@ def conditional_mmd(
         The samples, as in `conditional_cs`.
     regularization : float
         Lambda, as it stands: not multiplied by the number of rows. The value grows without bound as it goes to 0.
-    bandwidth_x, bandwidth_y, kernel_x, kernel_y
+    bandwidth, bandwidth_x, bandwidth_y, kernel_x, kernel_y
         As in `conditional_cs`. A kernel that is a function must be positive definite.
 
     Returns
@@ -75,7 +76,7 @@ def conditional_mmd(
     True
     """
     samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", None, None)
-    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y, bandwidth)
     return problem.inputs.result(conditional_mmd_pairs(problem, regularization=regularization)[0, 1])
 
 
@@ -112,6 +113,7 @@ def mcmd(
     *,
     at: Array,
     regularization: float = 0.05,
+    bandwidth: Bandwidth | None = None,
     bandwidth_x: Bandwidth = "median",
     bandwidth_y: Bandwidth = "median",
     kernel_x: Kernel = "gaussian",
@@ -135,7 +137,7 @@ def mcmd(
         Points of x at which it is evaluated, at least one; a 1-d array is one column. Bandwidth rules ignore them.
     regularization : float
         Lambda; multiplied by the number of rows of each sample.
-    bandwidth_x, bandwidth_y, kernel_x, kernel_y
+    bandwidth, bandwidth_x, bandwidth_y, kernel_x, kernel_y
         As in `conditional_mmd`.
 
     Returns
@@ -155,7 +157,7 @@ def mcmd(
     """
     amount = check_positive("regularization", regularization)
     samples = pair("x", xp, xq), pair("y", yp, yq), pair("weights_", None, None)
-    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y)
+    problem = conditional_problem(*samples, kernel_x, kernel_y, bandwidth_x, bandwidth_y, bandwidth)
     _, k = kernel_with_points(problem, [*pair("x", xp, xq), ("at", at)])
     backend, groups = problem.inputs.backend, problem.groups
     points, everything = slice(groups.n, None), slice(None)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from condcs._core.arrays import Array
 from condcs._core.checks import Parts, check_choice, check_options
 from condcs._core.errors import ParameterError, ShapeError, public
+from condcs._core.printable import Printable
 from condcs._kernels.row_chunks import PAIRS
 from condcs._measures.bregman import conditional_bregman, conditional_bregman_pairs
 from condcs._measures.conditional import (
@@ -57,12 +58,18 @@ MeasureName = Literal[
     "conditional_bregman",
 ]
 
-_KERNELS_WITH_X = {"kernel_x": "gaussian", "kernel_y": "gaussian", "bandwidth_x": "median", "bandwidth_y": "median"}
+_KERNELS_WITH_X = {
+    "kernel_x": "gaussian",
+    "kernel_y": "gaussian",
+    "bandwidth_x": "median",
+    "bandwidth_y": "median",
+    "bandwidth": None,
+}
 _KERNEL_WITHOUT_X = {"kernel": "gaussian", "bandwidth": "median"}
 
 
 @dataclass(frozen=True)
-class Measure:
+class Measure(Printable):
     """A divergence between two samples and its capabilities.
 
     Attributes

@@ -55,10 +55,12 @@ class Cycle:
             times, labels = np.arange(7.0), [name[:3] for name in _DAYS]
         else:
             times, labels = _YEAR / 12 * (np.arange(0, 12, 3) + 0.5), [name[:3] for name in _MONTHS[::3]]
-        found: dict[float, list[str]] = {}
+        labels_at: dict[float, list[str]] = {}
         for time, label in zip(times, labels, strict=True):
-            found.setdefault(round(float(np.cos(2 * np.pi * (time - self.peak) / self.period)), 1), []).append(label)
-        return list(found), [" / ".join(labels) for labels in found.values()]
+            labels_at.setdefault(round(float(np.cos(2 * np.pi * (time - self.peak) / self.period)), 1), []).append(
+                label
+            )
+        return list(labels_at), [" / ".join(same) for same in labels_at.values()]
 
     def _phase(self, days: FloatArray) -> FloatArray:
         if self.part == "day of week":

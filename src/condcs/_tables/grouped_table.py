@@ -1,4 +1,9 @@
-"""One table whose rows belong to groups (months, sites): a sample of each, and any of them as a pair."""
+"""One table whose rows belong to groups (months, sites): a sample of each, and any of them as a pair.
+
+`read_groups` is the function to read first: in one pass it samples the rows of each group, and encodes them together,
+so that the same label is the same code in all groups. `GroupedTable.pair` then makes any of them a `Pair`. Which groups
+are compared with which is not known here.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +15,22 @@ import numpy as np
 from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.errors import DataError
 from condcs._core.printable import counted, listed
-from condcs._tables.kinds import Column, Derived, as_day, as_number, derive_inputs, is_missing, label_of, reads
+from condcs._tables.cells import as_day, as_number, reads
+from condcs._tables.kinds import Column, Derived, derive_inputs
 from condcs._tables.pair import (
     Account,
     Encoded,
     Pair,
     ReadOptions,
-    RowSampler,
-    Sample,
     Wanted,
     check_gaps,
     choose_columns,
     encode_samples,
     make_pair,
-    places_of,
+    present_batches,
     select_one,
-    together,
 )
+from condcs._tables.sampling import RowSampler, Sample, together
 from condcs._tables.sources import FEWEST_ROWS, Table, open_table
 
 MOST_GROUPS = 50
@@ -41,21 +45,21 @@ class GroupedTable:
     column: str  # names the groups
     groups: tuple[str, ...]
     wanted: Wanted
-    told: list[Column]
+    columns: list[Column]
     samples: list[Sample]
     encoded: list[Encoded]
     notes: tuple[str, ...]  # what was left out
 
     def pair(self, reference: Sequence[int], current: int, most: int) -> Pair:
         """Return one group and some others, `most` rows of them, as the two tables of a comparison."""
-        return make_pair(self.wanted, self.told, self._together(reference, most), self.encoded[current])
+        return make_pair(self.wanted, self.columns, self._together(reference, most), self.encoded[current])
 
     def arrays(self) -> tuple[tuple[Column, ...], tuple[Column, ...], list[tuple[FloatArray, FloatArray]]]:
         """Return the columns of x and of y, and for each group its x and y."""
         split = len(self.wanted.x)
-        values = [[e.columns[place] for e in self.encoded] for place in range(len(self.told))]
-        inputs, _ = derive_inputs(self.told[:split], values, self.wanted.named)
-        pairs = zip(self.told[split:], values[split:], strict=True)
+        values = [[e.columns[index] for e in self.encoded] for index in range(len(self.columns))]
+        inputs, _ = derive_inputs(self.columns[:split], values[:split], self.wanted.named)
+        pairs = zip(self.columns[split:], values[split:], strict=True)
         responses = [Derived(column, tuple(groups)) for column, groups in pairs]
         stacked = [
             (np.column_stack([d.values[g] for d in inputs]), np.column_stack([d.values[g] for d in responses]))
@@ -85,8 +89,10 @@ class GroupedTable:
             len(chosen),
             any(a.short_of_memory for a in accounts),
         )
-        kept = [column for column in columns if column is not None]
-        return Encoded(kept, account, joined([e.weights for e in encoded]), joined([e.clusters for e in encoded]))
+        encoded_columns = [column for column in columns if column is not None]
+        return Encoded(
+            encoded_columns, account, joined([e.weights for e in encoded]), joined([e.clusters for e in encoded])
+        )
 
 
 def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> GroupedTable:
@@ -104,14 +110,14 @@ def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> 
         wanted = choose_columns(options, table, [column])
         samplers = _sampled(table, [*wanted.names, column], options, len(wanted.x))
     names = [*wanted.names, column]
-    found = {label: sampler.sample() for label, sampler in samplers.items()}
-    check_gaps(table.title, names, _all_gaps(list(found.values()), len(names)), options)
+    sample_of = {label: sampler.sample() for label, sampler in samplers.items()}
+    check_gaps(table.title, names, _all_gaps(list(sample_of.values()), len(names)), options)
     notes = []
-    without = found.pop(None, None)
+    without = sample_of.pop(None, None)
     if without is not None and without.seen:
         notes.append(f"Left out for lack of a value in {column!r}: {counted(without.seen, 'row')}.")
-    order = _ordered([label for label in found if label is not None])
-    small = [label for label in order if len(found[label].rows) < FEWEST_ROWS]
+    order = _ordered([label for label in sample_of if label is not None])
+    small = [label for label in order if len(sample_of[label]) < FEWEST_ROWS]
     groups = [label for label in order if label not in small]
     if small:
         notes.append(f"Groups of fewer than {FEWEST_ROWS} rows were left out: {listed([*map(repr, small)], 8)}.")
@@ -120,13 +126,13 @@ def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> 
             f"`group` must name a column with at least two groups of {FEWEST_ROWS} rows or more, got "
             f"{len(groups)} in column {column!r} of {table.title}. Name another column."
         )
-    samples = [found[label] for label in groups]
-    told, encoded = encode_samples(wanted, [(table, sample) for sample in samples], options)
+    samples = [sample_of[label] for label in groups]
+    columns, encoded = encode_samples(wanted, [(table, sample) for sample in samples], options)
     titled = [
         replace(e, account=replace(e.account, title=f"{column} = {label}"))
         for e, label in zip(encoded, groups, strict=True)
     ]
-    return GroupedTable(table.title, column, tuple(groups), wanted, told, samples, titled, tuple(notes))
+    return GroupedTable(table.title, column, tuple(groups), wanted, columns, samples, titled, tuple(notes))
 
 
 def _sampled(table: Table, names: list[str], options: ReadOptions, inputs: int) -> dict[str | None, RowSampler]:
@@ -135,15 +141,17 @@ def _sampled(table: Table, names: list[str], options: ReadOptions, inputs: int) 
     memory = options.memory * _MEGABYTE // MOST_GROUPS
     generator = np.random.default_rng((options.seed, 0))
     samplers: dict[str | None, RowSampler] = {}
-    for batch in table.batches(places_of(table, names)):
-        parts: dict[str | None, list[int]] = {}
-        for row, cells in enumerate(batch):
-            parts.setdefault(None if is_missing(cells[-1]) else label_of(cells[-1]), []).append(row)
+    for batch in present_batches(table, names, options):
         keys = generator.random(len(batch))
-        for label, rows in parts.items():
+        labels, codes = batch.columns[-1].label_codes()
+        # In the order of their first rows; -1 are rows without a group.
+        present, first_rows = np.unique(codes, return_index=True)
+        for code in present[np.argsort(first_rows)].tolist():
+            label = labels[code] if code >= 0 else None
             if label not in samplers:
                 samplers[label] = RowSampler(len(names), most=options.max_rows, memory=memory, may_lack=may_lack)
-            samplers[label].add([batch[r] for r in rows], [batch.lines[r] for r in rows], keys[rows].tolist())
+            rows = np.flatnonzero(codes == code)
+            samplers[label].add(batch.take(rows), keys[rows])
         if len(samplers) > MOST_GROUPS:
             raise DataError(
                 f"`group` must name a column of at most {MOST_GROUPS} groups, got more in column {names[-1]!r} of "
@@ -155,7 +163,9 @@ def _sampled(table: Table, names: list[str], options: ReadOptions, inputs: int) 
 def _all_gaps(samples: Sequence[Sample], columns: int) -> Sample:
     """Return the gaps of all groups together."""
     by_column = [sum(s.gaps_by_column[c] for s in samples) for c in range(columns)]
-    return Sample([], [], sum(s.seen for s in samples), sum(s.gaps for s in samples), by_column)
+    return Sample(
+        [], np.empty(0, int), np.empty(0), sum(s.seen for s in samples), sum(s.gaps for s in samples), by_column
+    )
 
 
 def _ordered(labels: list[str]) -> list[str]:

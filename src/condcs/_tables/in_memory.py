@@ -1,19 +1,31 @@
-"""Tables in memory as the readers of files hand them out: DataFrames, dictionaries of columns, arrays."""
+"""Tables in memory as the readers of files hand them out: DataFrames, dictionaries of columns, arrays.
+
+`as_table` is the function to read first: it finds the columns of whatever it is given, or takes it for the path of a
+file. `TableInMemory` hands them out in batches; typed columns (numpy, nullable pandas, Arrow) stay arrays, and others
+are listed as Python values and told by `cells_of`. A library is recognised by what its tables can do, never imported.
+A new one needs a branch in `as_table` that lists its columns, and if these are typed, one in `_typed_cells`.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from condcs._core.checks import is_missing_value
 from condcs._core.errors import DataError, ParameterError, ShapeError
+from condcs._tables.arrow_cells import is_text, readable_cells
+from condcs._tables.cells import Cells, TextCells, cells_of, cells_of_array, cells_of_codes
 from condcs._tables.sources import Batch, batch_rows, check_names, column_name
 
 _LISTING = ("to_pylist", "to_list", "tolist")
 """What turns a column into Python values: of pyarrow, of polars, of numpy and pandas."""
+
+_PLAIN = (float, str, int)
+"""Types whose values need no look: nothing else can be NaN, bytes or a list."""
 
 
 class TableInMemory:
@@ -39,32 +51,62 @@ class TableInMemory:
         return len(self._columns[0]) if self._columns else 0
 
     def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
-        """Yield rows of Python values; what stands for a missing value is None."""
+        """Yield columns; what stands for a missing value is a gap."""
         most = most or batch_rows(len(columns))
         for start in range(0, len(self), most):
             stop = min(start + most, len(self))
-            values = [self._values(c, start, stop) for c in columns]
-            yield Batch(zip(*values, strict=True), range(start + 1, stop + 1))
+            cells = [self._cells(c, start, stop) for c in columns]
+            yield Batch(cells, np.arange(start + 1, stop + 1))
 
-    def _values(self, place: int, start: int, stop: int) -> list[Any]:
-        column = self._columns[place][start:stop]
-        if isinstance(column, np.ndarray) and column.dtype.kind in "Mm":
-            # Nanoseconds would come out as whole numbers.
-            column = column.astype(f"{'datetime' if column.dtype.kind == 'M' else 'timedelta'}64[us]")
+    def _cells(self, index: int, start: int, stop: int) -> Cells:
+        column = self._columns[index][start:stop]
+        if hasattr(column, "combine_chunks"):
+            array = column.combine_chunks()
+            if _has_cells(array.type):
+                return readable_cells(array, self.title, self.names[index], start + 1)
+        typed = _typed_cells(column)
+        if typed is not None:
+            return typed
         listing = next((name for name in _LISTING if hasattr(column, name)), None)
         cells = list(column) if listing is None else getattr(column, listing)()
+        if all(issubclass(kind, _PLAIN) for kind in set(map(type, cells))):
+            return cells_of(cells)
         for row, cell in enumerate(cells):
-            if isinstance(cell, float | str | int):
+            if isinstance(cell, _PLAIN):
                 continue
             if hasattr(cell, "__len__"):
                 got = "bytes" if isinstance(cell, bytes) else f"a {type(cell).__name__}"
                 remedy = "Decode them" if isinstance(cell, bytes) else "Flatten it"
                 raise DataError(
-                    f"{self.title} must hold numbers or text in column {self.names[place]!r}, got {got} in row "
+                    f"{self.title} must hold numbers or text in column {self.names[index]!r}, got {got} in row "
                     f"{start + row + 1:,}. {remedy}, or leave the column out of `x`."
                 )
             cells[row] = None if is_missing_value(cell) else cell.item() if isinstance(cell, np.generic) else cell
-        return cells
+        return cells_of(cells)
+
+
+def _typed_cells(column: Any) -> Cells | None:
+    """Return a typed column as cells without listing its values, None if it has none of the types of cells."""
+    if isinstance(column, np.ndarray):
+        return cells_of_array(column)
+    stored_as = getattr(getattr(column, "dtype", None), "numpy_dtype", None)
+    if stored_as is not None and stored_as.kind in "fiub":
+        # A nullable column of pandas.
+        gaps = np.asarray(column.isna())
+        return cells_of_array(column.to_numpy(dtype=stored_as, na_value=stored_as.type(0)), gaps)
+    if hasattr(column, "codes") and hasattr(column, "categories"):
+        # A categorical column of pandas. Of other types than text its values are changed by gaps among them.
+        labels = cells_of_codes(column.codes, lambda used: column.categories.take(used).tolist())
+        return labels if isinstance(labels, TextCells) else None
+    return None
+
+
+def _has_cells(kind: Any) -> bool:
+    """Whether an Arrow type is one of numbers, truth values, times or texts; of others, values are looked at."""
+    types = import_module("pyarrow").types
+    texts = kind.value_type if types.is_dictionary(kind) else kind
+    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_temporal)
+    return is_text(texts) or any(test(kind) for test in tests)
 
 
 def as_table(role: str, value: Any) -> str | TableInMemory:

@@ -1,43 +1,45 @@
-"""What cells and columns are (gaps, numbers, dates, categories), and how they become the numbers that kernels see."""
+"""What a column is (numbers, dates, categories), and how it becomes the numbers that kernels see.
+
+`tell_kind` is the function to read first: from the cells of all tables together it makes a `Column`, which turns the
+cells of any table into numbers (`Column.encode`); `derive_inputs` then makes of each column what is compared of it,
+such as the cycles of a date. The kinds that cells can be read as are rows of `READ_KINDS`, each a class that reads
+cells as numbers and derives inputs; what none of them reads is a category. A new kind is a new class and its row.
+
+Everything here works on `Cells`, whole columns at a time; how they were stored, in which file, and how rows were
+sampled are not known here.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal as DecimalNumber
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.arrays import FloatArray
+from condcs._core.arrays import BoolArray, FloatArray
 from condcs._core.errors import DataError
+from condcs._tables.cells import GAP_LABEL, Cells, Decimal, as_day, as_number, cells_of, label_of, reads
 from condcs._tables.cycles import CYCLES, Cycle
-
-GAPS = frozenset(
-    {"", "na", "n/a", "#n/a", "nan", "null", "none", "nat", "<na>", "inf", "-inf", "+inf", "infinity", "-infinity"}
-)
-"""Texts that stand for a missing value, in small letters; infinite values cannot be compared and count too."""
-
-_LONGEST = max(map(len, GAPS)) + 4
-
-
-Decimal = Literal[".", ","]
-"""Decimal signs that can be chosen."""
 
 Kind = Literal["number", "date", "category"]
 """What a column is."""
 
-_DAY = 86_400.0
 _UNKNOWN = -1.0
-# From this share of numbers on, a column is taken for one of numbers with a few cells that went wrong.
+"""Code of a label that the column did not have when its labels were told."""
+
 _NEARLY_ALL = 0.8
+"""From this share of numbers on, a column is taken for one of numbers with a few cells that went wrong."""
+
 _MOST_MARKS = 3
+"""With more different texts among numbers than this, they are mistakes to be corrected rather than marks of gaps."""
+
 _LONGEST_SHOWN = 40
+"""Characters of a text that an error shows: of a longer one the beginning, so that the message stays readable."""
 
 # Numbers that Python does not read: a decimal comma; separated thousands; a currency, a percent sign.
 _COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)
@@ -46,67 +48,33 @@ _THOUSANDS = re.compile(
 )
 _SIGNS = re.compile(r"\s*([$€£¥₹%]|USD|EUR|GBP|CHF|JPY)\s*", re.IGNORECASE)
 
-Odd = tuple[int, int, Any]
-"""A cell that is not a number: which sample, which row of it, and the cell."""
-
 MOST_LABELS = 20
 """With more labels than this, the rare ones become one: a label of a few rows has nothing to be compared with."""
 
 OTHER = "other"
 
-# A category that hardly repeats matches nothing: an identifier, a text, or a date in a notation that is not read.
 _FEWEST_REPEATS = 2.0
+"""Rows per label, on average, below which labels match nothing: identifiers, texts, dates in another notation."""
+
 _WORDS_OF_A_TEXT = 3.0
+"""Words per cell, on average, from which on such a column is called free text: names are shorter."""
+
 _MOSTLY_DATES = 0.9
+"""From this share of dates in another notation on, a column is one of dates; the rest are mistakes."""
+
 _OTHER_DATES = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}([ T].*)?|\d{1,2}[ .-]+[A-Za-z]{3,9}[ .,-]+\d{2,4}([ T].*)?")
 
 _TRUE = frozenset({"true", "t", "yes", "y", "1"})
 _FALSE = frozenset({"false", "f", "no", "n", "0"})
 
-Cells = Sequence[Any]
 Where = Callable[[int, int], str]
-
-GAP_LABEL = "missing"
-"""The category of gaps."""
+"""Says where a row of a sample is: from the number of the sample and the row."""
 
 _COVERED = 0.9
 """A part of a date counts where each table covers this share of its cycle."""
 
 _FEWEST_IN_COMMON = 0.1
 """A trend counts where this share of the rows of either table lies in the time that both cover."""
-
-
-def is_missing(cell: Any) -> bool:
-    """Whether a cell is a gap: nothing, NaN or infinity, or a text that says so."""
-    if cell is None:
-        return True
-    if isinstance(cell, str):
-        if not cell or cell.isspace():
-            return True
-        # Most cells are decided by their last character or their length.
-        return not cell[-1].isdigit() and len(cell) <= _LONGEST and cell.strip().lower() in GAPS
-    return isinstance(cell, float) and not math.isfinite(cell)
-
-
-def gap_marks(given: Sequence[str]) -> Callable[[Any], bool]:
-    """Return what tells marks of gaps, comma-separated texts, from other cells.
-
-    Text counts as it is written, but for blanks around it and capitals; typed numbers count by their value.
-    """
-    texts = {mark.strip().lower() for marks in given for mark in marks.split(",")} - {""}
-    numbers = set()
-    for text in texts:
-        try:
-            numbers.add(float(text))
-        except ValueError:
-            continue
-
-    def is_mark(cell: Any) -> bool:
-        if isinstance(cell, str):
-            return cell.strip().lower() in texts
-        return isinstance(cell, int | float) and not isinstance(cell, bool) and cell in numbers
-
-    return is_mark
 
 
 @dataclass(frozen=True)
@@ -128,27 +96,46 @@ class Column:
         """Whether cells are compared for equality only."""
         return self.kind == "category"
 
-    def encode(self, cells: Sequence[Any], title: str) -> FloatArray:
-        """Return numbers, or codes; a category that was not among the labels gets a code of its own.
+    def encode(self, cells: Cells | Sequence[Any], title: str) -> FloatArray:
+        """Return numbers (n,), or codes; a category that was not among the labels gets a code of its own.
 
-        A gap (None) is NaN, and in a category a label as any other.
+        A gap is NaN, and in a category a label as any other.
         """
+        if not isinstance(cells, Cells):
+            # Python values are mostly those of a single row of a stream, for which arrays would be slower.
+            return np.array([self._encode_value(cell, title) for cell in cells], np.float64)
         if self.is_category:
-            codes = self._codes or {label: code for code, label in enumerate(self.labels)}
-            return np.array([codes.get(label_of(cell), _UNKNOWN) for cell in cells], np.float64)
-        if self.kind == "number" and _are_floats(cells):
-            return np.array(cells, np.float64)
-        try:
-            return np.array([math.nan if cell is None else self._read(cell) for cell in cells], np.float64)
-        except ValueError as error:
-            bad = next(cell for cell in cells if cell is not None and not reads(self._read, cell))
-            raise DataError(
-                f"{title} must hold a {self.kind} in every cell of column {self.name!r}, as the reference does, got "
-                f"{bad!r}."
-            ) from error
+            codes = self._label_codes()
+            labels, places = cells.label_codes()
+            # The last one is that of gaps, by the place -1.
+            code_of = [codes.get(label, _UNKNOWN) for label in (*labels, GAP_LABEL)]
+            return np.array(code_of, np.float64)[places]
+        values = _read_kind(self.kind).values(cells, self.decimal)
+        unread = np.isnan(values) & ~cells.gaps
+        if unread.any():
+            raise self._unread_error(cells.cell(int(np.argmax(unread))), title)
+        return values
 
-    def _read(self, cell: Any) -> float:
-        return as_number(cell, self.decimal) if self.kind == "number" else as_day(cell)
+    def _encode_value(self, value: Any, title: str) -> float:
+        if self.is_category:
+            return self._label_codes().get(label_of(value), _UNKNOWN)
+        if value is None:
+            return math.nan
+        if type(value) is float and self.kind == "number":
+            return value
+        try:
+            return _read_kind(self.kind).read(value, self.decimal)
+        except ValueError as error:
+            raise self._unread_error(value, title) from error
+
+    def _label_codes(self) -> dict[str, int]:
+        return self._codes or {label: code for code, label in enumerate(self.labels)}
+
+    def _unread_error(self, cell: Any, title: str) -> DataError:
+        return DataError(
+            f"{title} must hold a {self.kind} in every cell of column {self.name!r}, as the reference does, got "
+            f"{cell!r}."
+        )
 
     def relabelled(self, labels: Sequence[str]) -> Column:
         """Return the column with its categories in another order."""
@@ -168,16 +155,6 @@ def describe_columns(columns: Sequence[Column]) -> list[str]:
             what = f"{len(column.labels)} categories" if column.is_category else column.kind
             shown[f"{column.name} ({what})"] = []
     return [f"{words}{', '.join(dict.fromkeys(parts))})" if parts else words for words, parts in shown.items()]
-
-
-def odd_cells(samples: Sequence[Sequence[Any]], decimal: Decimal) -> list[Odd]:
-    """Return the cells that are not numbers."""
-    return [
-        (place, row, cell)
-        for place, cells in enumerate(samples)
-        for row, cell in enumerate(cells)
-        if cell is not None and not reads(as_number, cell, decimal)
-    ]
 
 
 def remedy(texts: Iterable[str], points: bool, decimal: Decimal) -> str:
@@ -229,88 +206,98 @@ def meant_as_numbers(texts: Mapping[str, int], total: int) -> bool:
     return odd < total if signs else odd <= (1 - _NEARLY_ALL) * total
 
 
-def have_points(samples: Sequence[Sequence[Any]]) -> bool:
+def have_points(samples: Sequence[Cells]) -> bool:
     """Whether some cells are texts of numbers with a decimal point."""
-    return any(
-        isinstance(cell, str) and "." in cell and reads(as_number, cell, ".") for cells in samples for cell in cells
-    )
+    return any("." in text and reads(as_number, text, ".") for cells in samples for text in cells.texts())
 
 
-def are_dates(samples: Sequence[Sequence[Any]]) -> bool:
-    """Whether all cells but gaps are dates."""
-    return all(cell is None or reads(as_day, cell) for cells in samples for cell in cells)
+# --- kinds that cells are read as -------------------------------------------------------------------------------------
 
 
-def reads(read: Callable[..., float], *arguments: Any) -> bool:
-    """Whether a function can read a cell."""
-    try:
-        read(*arguments)
-    except ValueError:
-        return False
-    return True
+class ReadKind(ABC):
+    """A kind of column whose cells are read as numbers."""
+
+    name: Kind
+
+    @abstractmethod
+    def read(self, cell: Any, decimal: Decimal) -> float:
+        """Return one cell, as a Python value, as a number, or raise `ValueError`."""
+
+    @abstractmethod
+    def derive(self, column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
+        """Return the inputs that such a column is compared by, and notes on it; `values` has gaps as NaN."""
+
+    def values(self, cells: Cells, decimal: Decimal) -> FloatArray:
+        """Return cells (n,) as numbers; NaN for gaps, and for those that are not of this kind."""
+        return cells.read_each(self.read, decimal)
+
+    def unread(self, cells: Cells, decimal: Decimal) -> BoolArray:
+        """Return which cells (n,) are neither gaps nor of this kind."""
+        return np.isnan(self.values(cells, decimal)) & ~cells.gaps
+
+    def read_all(self, samples: Sequence[Cells], decimal: Decimal) -> list[FloatArray] | None:
+        """Return all cells as numbers, None if some that are no gaps are not of this kind."""
+        first_cells = (cells.cell(int(np.argmin(cells.gaps))) for cells in samples if len(cells))
+        if not all(cell is None or reads(self.read, cell, decimal) for cell in first_cells):
+            # A word at the beginning saves a look at all that follows.
+            return None
+        values = [self.values(cells, decimal) for cells in samples]
+        unread = any(np.any(np.isnan(v) & ~cells.gaps) for v, cells in zip(values, samples, strict=True))
+        return None if unread else values
 
 
-def as_number(cell: Any, decimal: Decimal = ".") -> float:
-    """Return a cell as a finite number, durations in days, or raise `ValueError`."""
-    if isinstance(cell, timedelta):
-        return cell.total_seconds() / _DAY
-    if isinstance(cell, bool) or not isinstance(cell, str | Real | DecimalNumber):
-        raise ValueError(f"{cell!r} is not a number")
-    if isinstance(cell, str):
-        # Python reads 1_000, tables do not mean it; where the comma is the decimal sign, 1.200 may be a thousand.
-        if "_" in cell or (decimal == "," and "." in cell):
-            raise ValueError(f"{cell!r} is not a number")
-        if decimal == ",":
-            cell = cell.replace(",", ".")
-    try:
-        value = float(cell)
-    except OverflowError:
-        value = math.inf
-    if not math.isfinite(value):
-        raise ValueError(f"{cell!r} is too large")
-    return value
+class NumberKind(ReadKind):
+    """Numbers, and durations in days."""
+
+    name = "number"
+
+    def read(self, cell: Any, decimal: Decimal) -> float:
+        """Return a number."""
+        return as_number(cell, decimal)
+
+    def values(self, cells: Cells, decimal: Decimal) -> FloatArray:
+        """Return the numbers, of typed cells without a look at each."""
+        return cells.numbers(decimal)
+
+    def derive(self, column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
+        """Return the numbers, with gaps in the middle of them."""
+        pooled = np.concatenate(values)
+        present = pooled[~np.isnan(pooled)]
+        middle = float(np.median(present)) if len(present) else 0.0
+        return [Derived(column, tuple(np.where(np.isnan(v), middle, v) for v in values))], []
 
 
-def as_day(cell: Any) -> float:
-    """Return a date as days since 1970, or raise `ValueError`."""
-    if isinstance(cell, str):
-        # With the year first, slashes leave no doubt about what is a month.
-        cell = datetime.fromisoformat(cell.strip().replace("/", "-"))
-    elif hasattr(cell, "to_timestamp"):
-        # A period of pandas, such as a month, is its beginning.
-        cell = cell.to_timestamp()
-    try:
-        if isinstance(cell, datetime):
-            return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp() / _DAY
-        if isinstance(cell, date):
-            return float((cell - date(1970, 1, 1)).days)
-    except OverflowError as error:
-        raise ValueError(f"{cell!r} is out of the range of dates") from error
-    raise ValueError(f"{cell!r} is not a date")
+class DateKind(ReadKind):
+    """Dates and times, as days since 1970."""
+
+    name = "date"
+
+    def read(self, cell: Any, decimal: Decimal) -> float:
+        """Return days."""
+        return as_day(cell)
+
+    def values(self, cells: Cells, decimal: Decimal) -> FloatArray:
+        """Return days, of typed cells without a look at each."""
+        return cells.days()
+
+    def derive(self, column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
+        """Return the trend and the cycles that can be compared."""
+        return date_parts(column, values)
 
 
-def _are_floats(cells: Iterable[Any]) -> bool:
-    """Whether cells are Python floats, or gaps."""
-    return set(map(type, cells)) <= {float, type(None)}
+READ_KINDS: list[ReadKind] = [NumberKind(), DateKind()]
+"""The kinds that are tried, in this order, before a column is a category."""
+
+_NUMBERS = READ_KINDS[0]
 
 
-def label_of(cell: Any) -> str:
-    """Return a cell as a category; what stands for a gap (None) is one of its own."""
-    if cell is None:
-        return GAP_LABEL
-    if isinstance(cell, str):
-        text = cell.strip()
-        # Codes of a column with gaps are often written as floats.
-        return text.removesuffix(".0") if text.endswith(".0") and text[:-2].lstrip("-").isdecimal() else text
-    # 1 and 1.0, from two formats, are the same category.
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return str(cell)
+def _read_kind(name: str) -> ReadKind:
+    return next(kind for kind in READ_KINDS if kind.name == name)
 
 
 def tell_kind(
     name: str,
-    samples: Sequence[Cells],
+    samples: Sequence[Cells | Sequence[Any]],
     *,
     category: bool | None,
     response: bool,
@@ -325,25 +312,28 @@ def tell_kind(
     samples. Of more than `MOST_LABELS` labels the rare ones are merged. A column of numbers with a few other cells is
     an error: as a category it would answer another question.
     """
-    values = {cell for cells in samples for cell in cells}
-    if category is None and _are_floats(values) and len(values - {None}) > 2:
-        # What nearly all columns of arrays are; the same answer as below, without a look at every cell.
+    columns = [cells_of(cells) for cells in samples]
+    # 1. More than two different numbers are neither truth values nor a response of two labels. So are nearly all
+    # columns, which are then told without their labels.
+    if category is None and _more_than_two_numbers(columns, decimal):
         return Column(name, "number", decimal=decimal)
-    found = [Counter(label_of(cell) for cell in cells if cell is not None) for cells in samples]
-    counts = sum(found, Counter[str]())
-    has_gaps = any(cell is None for cells in samples for cell in cells)
-    note = ""
-    if category is not False and (truth := _truth_values(name, found, has_gaps)) is not None:
+    # 2. Truth values, which may look like numbers in one of the tables.
+    counts_by_sample = [Counter(cells.label_counts()) for cells in columns]
+    counts = sum(counts_by_sample, Counter[str]())
+    has_gaps = any(cells.gaps.any() for cells in columns)
+    if category is not False and (truth := _truth_values(name, counts_by_sample, has_gaps)) is not None:
         return truth
+    # 3. A kind that all cells can be read as.
+    note = ""
     if category is not True:
-        odd = odd_cells(samples, decimal)
-        kind: Kind | None = "number" if not odd else "date" if are_dates(samples) else None
-        if kind is not None and not (response and len(counts) == 2 and category is None):
-            return Column(name, kind, decimal=decimal)
+        kind = next((kind for kind in READ_KINDS if kind.read_all(columns, decimal) is not None), None)
         if kind is None:
             _refuse_other_dates(name, counts)
-            note = _not_numbers(name, samples, odd, counts.total(), category=category, decimal=decimal, where=where)
-    if len(counts) > 2 and all(len(each) > each.total() / _FEWEST_REPEATS for each in found if each):
+            note = _not_numbers(name, columns, counts.total(), category=category, decimal=decimal, where=where)
+        elif not (response and len(counts) == 2 and category is None):
+            return Column(name, kind.name, decimal=decimal)
+    # 4. Labels, if they repeat.
+    if len(counts) > 2 and all(len(each) > each.total() / _FEWEST_REPEATS for each in counts_by_sample if each):
         raise DataError(_hardly_repeats(name, counts, response=response))
     labels, codes, merged = _merged(name, counts)
     if has_gaps and GAP_LABEL not in codes:
@@ -352,52 +342,65 @@ def tell_kind(
     return Column(name, "category", tuple(labels), decimal, " ".join(filter(None, (note, merged))), codes)
 
 
+def _more_than_two_numbers(samples: Sequence[Cells], decimal: Decimal) -> bool:
+    """Whether all cells but gaps are numbers, of more than two different values."""
+    values_by_sample = _NUMBERS.read_all(samples, decimal)
+    if values_by_sample is None:
+        return False
+    values = np.concatenate(values_by_sample)
+    values = values[~np.isnan(values)]
+    others = values[values != values[:1]]
+    return bool(np.any(others != others[:1]))
+
+
 def _not_numbers(
-    name: str,
-    samples: Sequence[Cells],
-    odd: Sequence[Odd],
-    total: int,
-    *,
-    category: bool | None,
-    decimal: Decimal,
-    where: Where,
+    name: str, samples: Sequence[Cells], total: int, *, category: bool | None, decimal: Decimal, where: Where
 ) -> str:
-    """Return a note on a column that is a category because of some cells, or raise an error where it should not be."""
-    first = f"the first {odd[0][2]!r}{where(*odd[0][:2])}"
-    texts = Counter(label_of(cell) for _, _, cell in odd)
+    """Return a note on a column that is a category because of some cells, or raise an error where it should not be.
+
+    `total` is how many cells are no gaps.
+    """
+    unread = [_NUMBERS.unread(cells, decimal) for cells in samples]
+    n_unread = int(sum(rows.sum() for rows in unread))
+    sample = next(number for number, rows in enumerate(unread) if rows.any())
+    row = int(np.argmax(unread[sample]))
+    first = f"the first {samples[sample].cell(row)!r}{where(sample, row)}"
+    counts = (Counter(cells.take(rows).label_counts()) for cells, rows in zip(samples, unread, strict=True))
+    texts = sum(counts, Counter[str]())
     if category is False or meant_as_numbers(texts, total):
-        unread = len(odd) > total / 2 and all(map(written_otherwise, texts))
-        holds = "numbers that cannot be read in" if unread else "numbers, except for"
+        mostly_unread = n_unread > total / 2 and all(map(written_otherwise, texts))
+        holds = "numbers that cannot be read in" if mostly_unread else "numbers, except for"
         rule, otherwise = (
             (f"`number` must name columns of numbers, but {name!r} has other values in", "leave it out of `number`")
             if category is False
             else (f"column {name!r} holds {holds}", f"pass category={name!r} if it is a category")
         )
         raise DataError(
-            f"{rule} {len(odd):,} of {total:,} cells, {first}. "
+            f"{rule} {n_unread:,} of {total:,} cells, {first}. "
             f"{remedy(texts, have_points(samples), decimal)}, or {otherwise}."
         )
     _check_alike(name, samples, decimal, where)
-    if len(odd) == total:
+    if n_unread == total:
         return ""
-    return f"Column {name!r} was read as a category: {len(odd):,} of {total:,} cells are not numbers, {first}."
+    return f"Column {name!r} was read as a category: {n_unread:,} of {total:,} cells are not numbers, {first}."
 
 
 def _check_alike(name: str, samples: Sequence[Cells], decimal: Decimal, where: Where) -> None:
     """Raise an error if a column is of another type in each table, and has no label in common."""
     types: dict[str, str] = {}
-    seen: list[set[str]] = []
-    for place, cells in enumerate(samples):
-        rows = [(row, cell) for row, cell in enumerate(cells) if cell is not None]
-        if rows:
-            numbers = all(reads(as_number, cell, decimal) for _, cell in rows)
-            # Of dates and words together, a word: a date would not show why they are text.
-            row, cell = next((rc for rc in rows if not numbers and not are_dates([rc[1:]])), rows[0])
-            words = "truth values" if isinstance(cell, bool) else "text"
-            kind = "numbers" if numbers else "dates" if are_dates([cells]) else words
-            types.setdefault(kind, f"{kind} ({cell!r}{where(place, row)})")
-            seen.append({label_of(cell) for _, cell in rows})
-    if len(types) > 1 and not set.intersection(*seen):
+    labels: list[set[str]] = []
+    for sample, cells in enumerate(samples):
+        if cells.gaps.all():
+            continue
+        kind = next((kind for kind in READ_KINDS if kind.read_all([cells], decimal) is not None), None)
+        # Of dates and words together, a word: a date would not show why they are text.
+        shown_rows = ~cells.gaps if kind is not None else _read_kind("date").unread(cells, decimal)
+        row = int(np.argmax(shown_rows))
+        cell = cells.cell(row)
+        words = f"{kind.name}s" if kind is not None else "truth values" if isinstance(cell, bool) else "text"
+        types.setdefault(words, f"{words} ({cell!r}{where(sample, row)})")
+        labels.append(set(cells.label_counts()))
+    if len(types) > 1 and not set.intersection(*labels):
         raise DataError(
             f"column {name!r} must hold the same type of values in all tables, got {' and '.join(types.values())}. "
             f"Convert one of them, or leave the column out with x={f'!{name}'!r}."
@@ -419,23 +422,23 @@ def _hardly_repeats(name: str, counts: Mapping[str, int], *, response: bool) -> 
     """Say why a column of text cannot be used, and what to do instead."""
     total, first = sum(counts.values()), next(iter(counts))
     shown = first if len(first) <= _LONGEST_SHOWN else f"{first[: _LONGEST_SHOWN - 1]}…"
-    found = f"({len(counts):,} different values in {total:,} rows, e.g. {shown!r})"
+    extent = f"({len(counts):,} different values in {total:,} rows, e.g. {shown!r})"
     without = "name another column as `y`" if response else f"leave it out with x={f'!{name}'!r}"
     if sum(len(text.split()) * count for text, count in counts.items()) / total >= _WORDS_OF_A_TEXT:
         return (
-            f"column {name!r} holds free text {found}, of which nothing could be compared. Turn it into numbers or "
+            f"column {name!r} holds free text {extent}, of which nothing could be compared. Turn it into numbers or "
             f"categories first, such as its length, topic or embedding, or {without}."
         )
     return (
-        f"column {name!r} holds text that hardly repeats {found}, so as a category nothing could be compared. If it "
+        f"column {name!r} holds text that hardly repeats {extent}, so as a category nothing could be compared. If it "
         f"is an identifier, {without}; else turn it into a number or a coarser category."
     )
 
 
-def _truth_values(name: str, found: Sequence[Mapping[str, int]], has_gaps: bool) -> Column | None:
+def _truth_values(name: str, counts_by_sample: Sequence[Mapping[str, int]], has_gaps: bool) -> Column | None:
     """Return a column of truth values that are spelled differently in the samples; None if it is not one."""
     spelled: dict[bool, dict[str, None]] = {False: {}, True: {}}
-    for counts in found:
+    for counts in counts_by_sample:
         for label in counts:
             if label.lower() not in _TRUE | _FALSE:
                 return None
@@ -487,17 +490,17 @@ class Derived:
 
 def derive(column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
     """Return the columns that an input is compared by, and what a reader should know about them."""
-    made, notes = date_parts(column, values) if column.kind == "date" else ([Derived(column, tuple(values))], [])
-    pooled = np.concatenate(values)
-    gaps = np.isnan(pooled)
-    if not gaps.any() or gaps.all():
+    inputs, notes = (
+        ([Derived(column, tuple(values))], list[str]())
+        if column.is_category
+        else _read_kind(column.kind).derive(column, values)
+    )
+    gaps = [np.isnan(v) for v in values]
+    if not any(rows.any() for rows in gaps) or all(rows.all() for rows in gaps):
         # A column without any value is constant, and is left out as such.
-        return [replace(d, values=tuple(np.nan_to_num(v) for v in d.values)) for d in made], notes
-    if column.kind == "number":
-        middle = float(np.median(pooled[~gaps]))
-        made = [Derived(column, tuple(np.where(np.isnan(v), middle, v) for v in values))]
+        return [replace(d, values=tuple(np.nan_to_num(v) for v in d.values)) for d in inputs], notes
     flag = Column(f"{column.name} (missing)", "category", ("no", "yes"), source=column.name)
-    return [*made, Derived(flag, tuple(np.isnan(v).astype(float) for v in values))], notes
+    return [*inputs, Derived(flag, tuple(rows.astype(float) for rows in gaps))], notes
 
 
 def date_parts(column: Column, values: Sequence[FloatArray]) -> tuple[list[Derived], list[str]]:
@@ -507,28 +510,28 @@ def date_parts(column: Column, values: Sequence[FloatArray]) -> tuple[list[Deriv
     and weekday alone, with a note.
     """
     present = [v[~np.isnan(v)] for v in values]
-    made: list[Derived] = []
+    parts: list[Derived] = []
     name = column.name
     if _overlap_in_time(present):
         middle = float(np.median(np.concatenate(present)))
         trend = replace(column, name=f"{name} (trend)", source=name)
-        made.append(Derived(trend, tuple(np.where(np.isnan(v), middle, v) for v in values)))
+        parts.append(Derived(trend, tuple(np.where(np.isnan(v), middle, v) for v in values)))
     for pair in CYCLES:
         part, period = pair[0].part, pair[0].period
         if not all(_covers(v, part, period) for v in present):
             continue
         for function, cycle in zip(("cosine", "sine"), pair, strict=True):
-            made.append(
+            parts.append(
                 Derived(
                     Column(f"{name} ({part}, {function})", "number", source=name, cycle=cycle),
                     tuple(np.nan_to_num(cycle(v)) for v in values),
                 )
             )
-    if made and made[0].column.kind == "date":
-        return made, []
-    parts = ", ".join(dict.fromkeys(d.column.cycle.part for d in made if d.column.cycle))
-    what = f"its trend was left out; what remains is {parts}" if parts else "it was left out"
-    return made, [f"Column {name!r}: the two tables hardly overlap in time, so that {what}."]
+    if parts and parts[0].column.kind == "date":
+        return parts, []
+    cycles = ", ".join(dict.fromkeys(d.column.cycle.part for d in parts if d.column.cycle))
+    what = f"its trend was left out; what remains is {cycles}" if cycles else "it was left out"
+    return parts, [f"Column {name!r}: the two tables hardly overlap in time, so that {what}."]
 
 
 def derive_inputs(
@@ -538,35 +541,35 @@ def derive_inputs(
 
     Of each column `values` has its numbers in every table; a running number is an input only if it is among `named`.
     """
-    made: list[Derived] = []
+    inputs: list[Derived] = []
     notes: list[str] = []
     flags: dict[bytes, int] = {}
     running = {
-        place
-        for place, column in enumerate(columns)
-        if column.name not in named and column.kind == "number" and all(map(_is_running, values[place]))
+        index
+        for index, column in enumerate(columns)
+        if column.name not in named and column.kind == "number" and all(map(_is_running, values[index]))
     }
     if len(running) == len(columns):
         running = set()
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         name = column.name
-        if place in running:
+        if index in running:
             notes.append(f"Column {name!r} is a running number and was left out; name it as an input to keep it.")
             continue
-        derived, said = derive(column, values[place])
+        derived, derived_notes = derive(column, values[index])
         varying = [d for d in derived if d.varies]
-        notes += [*said, *([column.note] if column.note and varying else [])]
+        notes += [*derived_notes, *([column.note] if column.note and varying else [])]
         if derived and not varying:
             notes.append(f"Column {name!r} has the same value in all rows and was left out.")
         for each in varying:
             if each.column.name == f"{name} (missing)":
                 # Columns that are missing together, such as those of one survey, have one flag.
-                same = flags.setdefault(np.concatenate(each.values).tobytes(), len(made))
-                if same < len(made):
-                    made[same] = _shared(made[same], name)
+                same = flags.setdefault(np.concatenate(each.values).tobytes(), len(inputs))
+                if same < len(inputs):
+                    inputs[same] = _shared(inputs[same], name)
                     continue
-            made.append(each)
-    return made, notes
+            inputs.append(each)
+    return inputs, notes
 
 
 def _shared(flag: Derived, name: str) -> Derived:

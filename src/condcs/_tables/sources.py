@@ -1,4 +1,14 @@
-"""Open a table in any of the formats and hand out its rows in batches, never the whole of it at once."""
+"""Open a table in any of the formats and hand out its rows in batches, never the whole of it at once.
+
+`Table` is what every source of tables is: a title, names of columns, and `batches`, which yields batch after batch of
+some of the columns as `Cells`, each row with its line in the file. `open_table` is the function to read first: it tells
+the format of a file from its first bytes and its ending, and opens it; `CsvTable` and `JsonLinesTable` are here, typed
+files in `typed_files`, tables in memory in `in_memory`.
+
+A source knows nothing of what its columns mean: whether texts are numbers, which columns are wanted and which rows are
+sampled is decided above it, in `kinds`, `pair` and `sampling`. A new format is a class with the members of `Table`, a
+row in `_ENDINGS` and a branch in `_table`.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +20,19 @@ import json
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TextIO, cast, get_args
 
 import numpy as np
 
+from condcs._core.arrays import AnyArray, IntArray
 from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import DataError
 from condcs._core.printable import counted, listed
-from condcs._tables.kinds import Decimal, gap_marks
+from condcs._tables.cells import Cells, Decimal, cells_of, gap_marks
 
 Format = Literal["csv", "jsonl", "parquet", "arrow", "xlsx"]
 
@@ -108,7 +119,7 @@ class TableOptions(FileOptions):
     category, number : str, int or sequence of them
         Columns of numbers that are labels, and responses of two values that are numbers.
     weights : str or int, optional
-        Column of positive weights of the rows; it is not an input.
+        Column of the weights of the rows; it is not an input. A row of weight 0 is absent.
     cluster : str or int, optional
         Column with the cluster of each row (a customer, a day): labels are redrawn by cluster. It is not an input.
     max_rows : int, optional
@@ -141,12 +152,56 @@ class TableOptions(FileOptions):
             check_positive("time_budget", self.time_budget)
 
 
-class Batch(list[Row]):
-    """Rows, and for each the line of the file that it starts in, or its number."""
+class Batch:
+    """Some rows of a table: its columns as `Cells`, and for each row the line of the file that it starts in.
 
-    def __init__(self, rows: Iterable[Row] = (), lines: Iterable[int] = ()) -> None:
-        super().__init__(rows)
-        self.lines = list(lines)
+    Readers of text come by rows. These become columns when columns are asked for: a watch, which takes row after row as
+    they come, iterates over the batch instead.
+    """
+
+    def __init__(self, columns: Sequence[Cells], lines: Sequence[int] | IntArray) -> None:
+        self._columns: Sequence[Cells] | None = columns
+        self._rows: Sequence[Row] | None = None
+        self.lines: IntArray = np.asarray(lines, dtype=int)  # (n,)
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Row], lines: Sequence[int] | IntArray) -> Batch:
+        """Return rows of Python values as a batch."""
+        batch = cls((), lines)
+        batch._columns, batch._rows = None, rows
+        return batch
+
+    @property
+    def columns(self) -> Sequence[Cells]:
+        """The columns."""
+        if self._columns is None:
+            self._columns = [cells_of(cells) for cells in zip(*(self._rows or ()), strict=True)]
+        return self._columns
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __iter__(self) -> Iterator[Row]:
+        """Yield rows of Python values; gaps as they are written."""
+        return iter(self._rows if self._rows is not None else zip(*(c.tolist() for c in self.columns), strict=True))
+
+    def take(self, rows: AnyArray | slice) -> Batch:
+        """Return some of the rows."""
+        return Batch([cells.take(rows) for cells in self.columns], self.lines[rows])
+
+    def parts(self, most: int) -> Iterator[Batch]:
+        """Yield the rows in batches of at most so many."""
+        if len(self) <= most:
+            yield self
+            return
+        for start in range(0, len(self), most):
+            yield self.take(slice(start, start + most))
+
+    def with_marks(self, is_mark: Callable[[Any], bool]) -> Batch:
+        """Return the batch with gaps where there are marks of them."""
+        if self._rows is None:
+            return Batch([cells.with_marks(is_mark) for cells in self.columns], self.lines)
+        return Batch.of_rows([[None if is_mark(cell) else cell for cell in row] for row in self._rows], self.lines)
 
 
 def batch_rows(columns: int) -> int:
@@ -156,16 +211,18 @@ def batch_rows(columns: int) -> int:
 
 def in_batches(rows: Iterable[tuple[int, Row, int]], most: int) -> Iterator[Batch]:
     """Collect rows, each with its line and its size in the file, in batches that are bounded in both."""
-    batch, size = Batch(), 0
+    collected: list[Row] = []
+    lines: list[int] = []
+    size = 0
     for line, row, length in rows:
-        batch.append(row)
-        batch.lines.append(line)
+        collected.append(row)
+        lines.append(line)
         size += length
-        if len(batch) == most or size > BATCH_BYTES:
-            yield batch
-            batch, size = Batch(), 0
-    if batch:
-        yield batch
+        if len(collected) == most or size > BATCH_BYTES:
+            yield Batch.of_rows(collected, lines)
+            collected, lines, size = [], [], 0
+    if collected:
+        yield Batch.of_rows(collected, lines)
 
 
 class Table(Protocol):
@@ -211,8 +268,12 @@ def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
     title = "standard input" if path == "-" else path
     with _finding(title):
         stream = _raw_stream(path, title)
+    # In the reverse order: first the readers of other libraries, then what they read from.
+    closing = ExitStack()
+    if path != "-":
+        closing.callback(stream.close)
     try:
-        table = _table(stream, path, title, files, any_bytes)
+        table = _table(stream, path, title, files, any_bytes, closing)
         yield _Marked(table, files.gaps) if files.gaps else table
     except UnicodeError as error:
         # Some codecs say no more than that they cannot read it: UTF-16 without a byte order mark.
@@ -230,20 +291,21 @@ def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
             f"{title} could not be read: {error.strerror or error}. Check the file and its disk."
         ) from error
     finally:
-        if path != "-":
-            stream.close()
+        closing.close()
 
 
 def _raw_stream(path: str, title: str) -> io.BufferedReader:
     if path == "-":
-        given: Any = sys.stdin.buffer
-        return given if hasattr(given, "peek") else io.BufferedReader(given)
+        stdin: Any = sys.stdin.buffer
+        return stdin if hasattr(stdin, "peek") else io.BufferedReader(stdin)
     if Path(path).is_dir():
         raise DataError(f"{title} must be a file, got a folder. Name one file in it.")
     return io.BufferedReader(io.FileIO(path), 1 << 20)
 
 
-def _table(stream: io.BufferedReader, path: str, title: str, files: FileOptions, any_bytes: bool) -> Table:
+def _table(
+    stream: io.BufferedReader, path: str, title: str, files: FileOptions, any_bytes: bool, closing: ExitStack
+) -> Table:
     head = stream.peek(8)[:8]
     if not head:
         raise DataError(f"{title} is empty. A table needs a header and rows.")
@@ -262,15 +324,23 @@ def _table(stream: io.BufferedReader, path: str, title: str, files: FileOptions,
             raise DataError(f"{title} must be a file of its own to be read as Excel. Unpack it, or save it to a file.")
         return ExcelTable(stream, title)
     if form in ("parquet", "arrow"):
-        from condcs._tables.typed_files import arrow_table, parquet_table
+        from condcs._tables.typed_files import arrow_file_table, arrow_stream_table, parquet_table
 
         if text is not stream:
             raise DataError(
                 f"{title} must not be compressed as a whole: {form} is compressed inside. Run gunzip on it."
             )
+        if form == "arrow" and not head.startswith(_ARROW_FILE):
+            return arrow_stream_table(stream, title, closing)
+        if path == "-" or not stream.seekable():
+            what = "parquet" if form == "parquet" else "an Arrow file"
+            raise DataError(
+                f"{title} must be csv, jsonl or an Arrow stream, got {what}, which is read from its end. "
+                "Save it to a file and name that."
+            )
         if form == "parquet":
-            return parquet_table(stream, title, piped=path == "-")
-        return arrow_table(stream, title, piped=path == "-", is_file=head.startswith(_ARROW_FILE))
+            return parquet_table(stream, title, closing)
+        return arrow_file_table(path, title, closing)
     codec = _checked_codec(files.encoding)
     errors = "replace" if any_bytes else "strict"
     lines = io.TextIOWrapper(cast(Any, _Unclosed(text)), encoding=codec, errors=errors, newline="")
@@ -322,13 +392,12 @@ class _Marked:
 
     def __init__(self, table: Table, gaps: str | Sequence[str]) -> None:
         self._table = table
-        self._is_gap = gap_marks([gaps] if isinstance(gaps, str) else gaps)
+        self._is_mark = gap_marks([gaps] if isinstance(gaps, str) else gaps)
         self.title, self.unit, self.names = table.title, table.unit, table.names
 
     def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
-        is_gap = self._is_gap
         for batch in self._table.batches(columns, most):
-            yield Batch(([None if is_gap(cell) else cell for cell in row] for row in batch), batch.lines)
+            yield batch.with_marks(self._is_mark)
 
 
 class _Unclosed(io.BufferedIOBase):

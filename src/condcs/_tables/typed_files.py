@@ -1,15 +1,24 @@
-"""Tables in files whose cells have types: Parquet and Arrow, batch by batch, and sheets of Excel."""
+"""Tables in files whose cells have types: Parquet and Arrow, batch by batch, and sheets of Excel.
+
+`ColumnarTable` is what parquet and Arrow files are alike: record batches, checked, become a `Batch` of typed columns.
+`parquet_table`, `arrow_file_table` and `arrow_stream_table` open the three; `ExcelTable` reads row by row. All are
+bounded in memory whatever a file says of itself, and damage becomes an error that names the file. Which columns are
+wanted, and what they mean, is not known here.
+"""
 
 from __future__ import annotations
 
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from condcs._core.errors import CondcsError, DataError
+from condcs._tables.arrow_cells import first_line, is_text, readable_cells
 from condcs._tables.sources import BATCH_BYTES, Batch, Row, batch_rows, check_names, in_batches
 
 _LABEL_BYTES, _CODE_BYTES = 1 << 23, 4
@@ -34,15 +43,18 @@ class ColumnarTable:
         self._read = read
 
     def batches(self, columns: Sequence[int], most: int | None = None) -> Iterator[Batch]:
-        """Yield rows of Python values."""
+        """Yield typed columns."""
         self._check_types(columns)
-        most, row = most or batch_rows(len(columns)), 1
-        for batch in _checked(self._read(list(columns), most), self.title):
-            for start in range(0, batch.num_rows, most):
-                part = batch.slice(start, most)
-                values = [self._values(part.column(i), c, row) for i, c in enumerate(columns)]
-                yield Batch(zip(*values, strict=True), range(row, row + part.num_rows))
+        step, row = batch_rows(len(columns)), 1
+        for batch in _checked(self._read(list(columns), most or step), self.title):
+            for start in range(0, batch.num_rows, step):
+                part = batch.slice(start, step)
+                names = (self.names[c] for c in columns)
+                cells = [readable_cells(c, self.title, n, row) for c, n in zip(part.columns, names, strict=True)]
+                whole = Batch(cells, np.arange(row, row + part.num_rows))
                 row += part.num_rows
+                # Rows that are wanted one by one are cut from arrays: an Arrow array for each would take longer.
+                yield from whole.parts(most or step)
 
     def _check_types(self, columns: Sequence[int]) -> None:
         odd = [(self.names[c], self._schema.field(c).type) for c in columns]
@@ -54,39 +66,22 @@ class ColumnarTable:
                 "Flatten it, or leave the column out."
             )
 
-    def _values(self, column: Any, place: int, row: int) -> Sequence[Any]:
-        pyarrow = import_module("pyarrow")
-        try:
-            if pyarrow.types.is_dictionary(column.type):
-                # Each label once: a long one that repeats would otherwise be copied for every row.
-                used = column.indices.unique().drop_null()
-                labels = dict(zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True))
-                return [labels.get(code) for code in column.indices.to_pylist()]
-            values: list[Any] = column.to_pylist()
-            return values
-        except (ValueError, ArithmeticError, SystemError, LookupError) as error:
-            # Dates beyond the years 1 to 9999, times that are no time of day, time zones that nobody knows.
-            raise DataError(
-                f"{self.title} must hold readable values in column {self.names[place]!r} (dates: years 1 to "
-                f"9999), got unreadable {column.type} between rows {row:,} and {row + len(column) - 1:,}: "
-                f"{_first_line(error)}. Correct it, or leave the column out of `x`."
-            ) from error
 
-
-def parquet_table(stream: BinaryIO, title: str, *, piped: bool) -> ColumnarTable:
-    """Open a parquet file."""
+def parquet_table(stream: BinaryIO, title: str, closing: ExitStack) -> ColumnarTable:
+    """Open a parquet file, until `closing` ends."""
     parquet = _pyarrow(title, "pyarrow.parquet")
-    _check_seekable(title, "parquet", piped)
     with _reading(title, "parquet"):
         file = parquet.ParquetFile(stream)
         chunks = _chunks(file)
         # Text whose labels are in the file once is read as labels and codes: long ones are not repeated for every row.
         labels = [
-            f.name for f in file.schema_arrow if _is_text(f.type) and all(map(_has_labels, chunks.get(f.name, ())))
+            f.name for f in file.schema_arrow if is_text(f.type) and all(map(_has_labels, chunks.get(f.name, ())))
         ]
-        fronts = {name for name, found in chunks.items() if any("DELTA_BYTE_ARRAY" in c.encodings for c in found)}
+        fronts = {name for name, parts in chunks.items() if any("DELTA_BYTE_ARRAY" in c.encodings for c in parts)}
         # A buffer, so that pages are read as they are needed, not whole column chunks.
         file = parquet.ParquetFile(stream, read_dictionary=labels, buffer_size=1 << 20, pre_buffer=False)
+        # By force: pyarrow leaves readers open of what was open before.
+        closing.callback(file.close, force=True)
         schema = file.schema_arrow
 
     def read(columns: list[int], most: int) -> Iterator[Any]:
@@ -107,30 +102,51 @@ def parquet_table(stream: BinaryIO, title: str, *, piped: bool) -> ColumnarTable
     return ColumnarTable(schema, read, title)
 
 
-def arrow_table(stream: BinaryIO, title: str, *, piped: bool, is_file: bool) -> ColumnarTable:
-    """Open an Arrow IPC file (Feather) or stream; only a stream can come through a pipe."""
+def arrow_file_table(path: str, title: str, closing: ExitStack) -> ColumnarTable:
+    """Open an Arrow IPC file (Feather), until `closing` ends."""
     ipc = _pyarrow(title, "pyarrow.ipc")
-    if is_file:
-        _check_seekable(title, "an Arrow file", piped)
     with _reading(title, "Arrow"):
-        reader = ipc.open_file(stream) if is_file else ipc.open_stream(stream)
+        # A file of pyarrow's own. The footer is read by a thread of pyarrow, which may be the last to let go of the
+        # file, after a damaged one has been given up. To free an object of Python it would need the interpreter; where
+        # that is about to end, the thread is ended instead, in a destructor, and the process with it (exit code 134).
+        file = closing.enter_context(import_module("pyarrow").OSFile(path))
+        reader = ipc.open_file(file, options=_in_this_thread(ipc))
         schema = reader.schema
 
     def read(columns: list[int], most: int) -> Iterator[Any]:
-        batches = (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else reader
+        batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
         return (batch.select(columns) for batch in batches)
 
     return ColumnarTable(schema, read, title)
 
 
+def arrow_stream_table(stream: BinaryIO, title: str, closing: ExitStack) -> ColumnarTable:
+    """Open an Arrow IPC stream, which may come through a pipe, until `closing` ends."""
+    ipc = _pyarrow(title, "pyarrow.ipc")
+    with _reading(title, "Arrow"):
+        reader = ipc.open_stream(stream, options=_in_this_thread(ipc))
+        closing.callback(reader.close)
+        schema = reader.schema
+
+    def read(columns: list[int], most: int) -> Iterator[Any]:
+        return (batch.select(columns) for batch in reader)
+
+    return ColumnarTable(schema, read, title)
+
+
+def _in_this_thread(ipc: Any) -> Any:
+    """Return options that unpack a batch in the calling thread: its bytes may be Python's, see `arrow_file_table`."""
+    return ipc.IpcReadOptions(use_threads=False)
+
+
 def _chunks(file: Any) -> dict[str, list[Any]]:
     """Return what is known about each column of each row group, by the column's name."""
-    found: dict[str, list[Any]] = {}
+    chunks: dict[str, list[Any]] = {}
     for number in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(number)
-        for place in range(group.num_columns):
-            found.setdefault(group.column(place).path_in_schema, []).append(group.column(place))
-    return found
+        for chunk in map(group.column, range(group.num_columns)):
+            chunks.setdefault(chunk.path_in_schema, []).append(chunk)
+    return chunks
 
 
 def _has_labels(chunk: Any) -> bool:
@@ -156,20 +172,15 @@ def _checked(batches: Iterator[Any], title: str) -> Iterator[Any]:
 def _reading(title: str, form: str) -> Iterator[None]:
     """Turn failures of a part of the reading into an error that calls the file damaged."""
     # Beside pyarrow's own errors: names that are no text, sizes that are negative or too large for Python.
-    own = import_module("pyarrow").ArrowException
+    arrow_error = import_module("pyarrow").ArrowException
     try:
         yield
     except CondcsError:
         raise
-    except (own, OSError, ValueError, LookupError, OverflowError, SystemError, MemoryError) as error:
+    except (arrow_error, OSError, ValueError, LookupError, OverflowError, SystemError, MemoryError) as error:
         raise DataError(
-            f"{title} must be {form}, but reading it failed: {_first_line(error)}. Write the file again."
+            f"{title} must be {form}, but reading it failed: {first_line(error)}. Write the file again."
         ) from error
-
-
-def _is_text(kind: Any) -> bool:
-    types = import_module("pyarrow").types
-    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def _is_plain(kind: Any) -> bool:
@@ -178,19 +189,7 @@ def _is_plain(kind: Any) -> bool:
         return _is_plain(kind.value_type)
     tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_temporal, types.is_null)
     view = getattr(types, "is_string_view", None)
-    return _is_text(kind) or (view is not None and bool(view(kind))) or any(test(kind) for test in tests)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
-def _check_seekable(title: str, form: str, piped: bool) -> None:
-    if piped:
-        raise DataError(
-            f"{title} must be csv, jsonl or an Arrow stream, got {form}, which is read from its end. "
-            "Save it to a file and name that."
-        )
+    return is_text(kind) or (view is not None and bool(view(kind))) or any(test(kind) for test in tests)
 
 
 def _pyarrow(title: str, module: str) -> Any:
@@ -260,7 +259,7 @@ def _rows(stream: BinaryIO, title: str) -> Iterator[tuple[int, Sequence[Any]]]:
     except Exception as error:
         # openpyxl raises whatever its parsing of a damaged file meets.
         raise DataError(
-            f"{title} must be a readable Excel file (.xlsx), but: {_first_line(error)}. Save it again, or {_EXPORT}."
+            f"{title} must be a readable Excel file (.xlsx), but: {first_line(error)}. Save it again, or {_EXPORT}."
         ) from error
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from condcs.adapters._aeon import AeonDistance
-    from condcs.adapters._braindecode import EEGNetFeatures, eegnet_network
     from condcs.adapters._causal_learn import CausalLearnTest
     from condcs.adapters._gymnasium import DynamicsChanged, DynamicsMonitor
     from condcs.adapters._scikit_learn import ConditionalShiftTest
@@ -26,11 +25,9 @@ _HOMES = {
     "DeepConditionalCS": ("_skada", "condcs[adapt]"),
     "DynamicsChanged": ("_gymnasium", "condcs[rl]"),
     "DynamicsMonitor": ("_gymnasium", "condcs[rl]"),
-    "EEGNetFeatures": ("_braindecode", "condcs[adapt]"),
     "SeriesClusterer": ("_series_distances", ""),
     "SeriesDistances": ("_series_distances", ""),
     "TigramiteTest": ("_tigramite", "tigramite"),
-    "eegnet_network": ("_braindecode", "condcs[adapt]"),
 }
 
 __all__ = [
@@ -42,11 +39,9 @@ __all__ = [
     "DeepConditionalCS",
     "DynamicsChanged",
     "DynamicsMonitor",
-    "EEGNetFeatures",
     "SeriesClusterer",
     "SeriesDistances",
     "TigramiteTest",
-    "eegnet_network",
 ]
 
 # Hidden from type checkers, which would take any name for one that it knows.

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from condcs._core.arrays import FloatArray, RealArray
+from condcs._core.printable import Printable
 from condcs.timeseries._collection import check_collection
 from condcs.timeseries._distances import ccs_distance, ccs_pairwise_distance
 
 
-class AeonDistance:
+class AeonDistance(Printable):
     """Callable ``distance`` for aeon that looks up distances between known series.
 
     aeon calls a distance function pair by pair. `condcs.timeseries.ccs_distance` can be used as it is; this class

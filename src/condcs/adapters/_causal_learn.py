@@ -12,6 +12,7 @@ import numpy as np
 from causallearn.utils.cit import CIT_Base, register_ci_test
 
 from condcs._core.arrays import ranked
+from condcs._core.printable import Printable
 from condcs._inference.independence_tests import independence_test
 from condcs._inference.repeated_independence import RepeatedIndependence
 
@@ -19,7 +20,7 @@ NAME = "condcs"
 """Name of the test in causal-learn."""
 
 
-class CausalLearnTest(CIT_Base):  # type: ignore[misc]
+class CausalLearnTest(Printable, CIT_Base):  # type: ignore[misc]
     """Test of conditional independence by products of residuals: called with column indices, returns a p-value.
 
     The null hypothesis of a call is that X is independent of Y given the columns of `condition_set`. Columns are

@@ -17,6 +17,7 @@ from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._core.checks import check_integer, check_positive, check_rng
 from condcs._core.compiling import njit
 from condcs._core.errors import ParameterError
+from condcs._core.printable import Printable
 from condcs.drift._betting import overall_bets
 
 Row = tuple[Any, int, Any, bool]
@@ -40,7 +41,7 @@ _FARTHEST = 3.0
 
 
 @dataclass(frozen=True)
-class DynamicsChanged:
+class DynamicsChanged(Printable):
     """What `DynamicsMonitor` reports.
 
     Attributes

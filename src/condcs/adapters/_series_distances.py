@@ -160,7 +160,7 @@ class SeriesClusterer(ClusterMixin, _OfSeries):  # type: ignore[misc]
     labels_ : array of int, shape (n_series,)
         Cluster of each series.
     result_ : condcs.timeseries.SeriesClusters
-        All that was found: what was tried and chosen, and how firm it is.
+        All that was found: what was tried and chosen, and how far it agrees.
     n_features_in_ : int
         Time points of a series, if they were passed as a 2-d array.
 

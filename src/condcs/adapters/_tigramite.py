@@ -15,11 +15,12 @@ from tigramite.independence_tests.independence_tests_base import CondIndTest
 
 from condcs._core.arrays import ranked
 from condcs._core.checks import check_choice
+from condcs._core.printable import Printable
 from condcs._inference.independence_tests import independence_test
 from condcs._inference.repeated_independence import RepeatedIndependence
 
 
-class TigramiteTest(CondIndTest):  # type: ignore[misc]
+class TigramiteTest(Printable, CondIndTest):  # type: ignore[misc]
     """Test of conditional independence by products of residuals, see `condcs.independence_test`.
 
     The null hypothesis is that X is independent of Y given Z. Columns are replaced by their ranks, so that no outlier

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from condcs._core.arrays import BoolArray, FloatArray
-from condcs._inference.smoothing import Smoother
+from condcs._regression.smoother import Smoother
 from condcs.causal._series import FEWEST_ROWS, CausalProblem, Link, Series
 
 _LEAST_NOISE = 0.01
-"""Share of the variance of a target that must be left unexplained for the test by signs."""
+"""Share of the variance of a target, or of its steps if these vary less, that must be left unexplained for the test by
+signs. The last value alone explains 99% of the variance of a persistent series, such as a random walk, whose noise is
+in its steps; those of a chaotic map vary more than its values."""
 
 _HELPFUL = 0.99
 """A series helps to predict a target if its last value reduces what is left unexplained by this factor."""
@@ -22,6 +24,14 @@ _LINE = 1e-3
 
 _TREND = 4.0
 """Standard errors from which a slope in time is a trend; those of a random walk are seldom above 3.5."""
+
+_FEWEST_KEPT = 0.5
+"""Share of a link's rows that must remain for it to be conditioned on one value more. What stabilises a test must not
+cost it most of its rows: between pieces far apart a value so many steps back may exist for a few rows only."""
+
+_LONGEST_SEASON = 0.25
+"""Longest season that is looked for, as a share of the times with a target: an estimate needs several of them. Times
+between pieces are not counted, so that a longer pause does not make room for longer seasons."""
 
 _MOST_SMOOTHERS = 8
 """Sets of past values of which the regressions are kept: conditional links all have the same one."""
@@ -53,13 +63,24 @@ class Conditions:
     def of(self, link: Link) -> Values:
         """Return the past values that a link is conditioned on."""
         steps = self.problem.embedding.source_steps
-        least = {*self._own(link.target), *((v, step) for v in link.given for step in steps)}
-        season = ((link.target, step) for step in self._season(link.target))
-        shared = self._shared_by_time(link)
-        most = {*least, *((v, step) for v in self._helper(link) for step in steps), *season, *shared}
-        # Helpers may be missing, and a season is not known of the first times.
-        enough = np.isfinite(self.columns(tuple(most))).all(axis=1).sum() >= FEWEST_ROWS
-        return tuple(sorted(most if enough else least))
+        values = {*self._own(link.target), *((v, step) for v in link.given for step in steps)}
+        helper = {(v, step) for v in self._helper(link) for step in steps}
+        season = {(link.target, step) for step in self._season(link.target)}
+        shared = set(self._shared_by_time(link))
+        # A helper may be missing at many times, and a season is not known of the first times of each piece.
+        for extra in (shared, helper, season):
+            if self._supports(values | extra):
+                values |= extra
+        return tuple(sorted(values))
+
+    def complete(self, values: Values) -> BoolArray:
+        """Return which rows have all of these past values."""
+        return np.asarray(np.isfinite(self.columns(values)).all(axis=1))
+
+    def _supports(self, values: set[tuple[int, int]]) -> bool:
+        """Whether enough rows have all of these values for a test to be conditioned on them."""
+        rows = int(self.complete(tuple(values)).sum())
+        return rows >= max(FEWEST_ROWS, _FEWEST_KEPT * self.problem.rows)
 
     def columns(self, values: Values) -> FloatArray:
         """Return past values as columns; NaN before the first time and where not measured."""
@@ -69,7 +90,7 @@ class Conditions:
         )
 
     def leave_noise(self, link: Link) -> bool:
-        """Whether more than 1% of the variance of the target is left by what the link is conditioned on."""
+        """Whether more than 1% of what varies in the target is left by what the link is conditioned on."""
         return self._share(link.target, (*link.given, *self._helper(link))) > _LEAST_NOISE
 
     def left(self, target: int, values: Values) -> FloatArray:
@@ -82,11 +103,16 @@ class Conditions:
     def _season(self, target: int) -> tuple[int, ...]:
         """Return the step at which what the own past leaves of the target is autocorrelated most, if it clearly is."""
         if target not in self._seasons:
-            problem = self.problem
-            found = _autocorrelations(_on_grid(problem, self.left(target, self._own(target))))
-            found[[k - 1 for k in problem.embedding.own_steps if k <= len(found)]] = 0.0
-            best = int(np.argmax(found))
-            self._seasons[target] = (best + 1,) if found[best] > _CLEAR / np.sqrt(problem.rows) else ()
+            problem, own_past = self.problem, self._own(target)
+            unexplained = _on_grid(problem, self.left(target, own_past))
+            correlations, pairs = _autocorrelations(unexplained, _longest_season(problem))  # both (steps,)
+            # In standard errors: a few pairs of values are correlated by chance.
+            heights = np.where(correlations > 0, correlations, 0.0) * np.sqrt(pairs)
+            for step, pair_count in enumerate(pairs, start=1):
+                if step in problem.embedding.own_steps or pair_count < _FEWEST_KEPT * problem.rows:
+                    heights[step - 1] = 0.0
+            best = int(np.argmax(heights))
+            self._seasons[target] = (best + 1,) if heights[best] > _CLEAR else ()
         return self._seasons[target]
 
     def _shared_by_time(self, link: Link) -> Values:
@@ -138,8 +164,7 @@ class Conditions:
     def _smoother(self, values: Values) -> tuple[BoolArray, Smoother | None]:
         """Return which rows have all values, and regressions on these; only the latest are kept, for their size."""
         if values not in self._smoothers:
-            inputs = self.columns(values)
-            complete = np.asarray(np.isfinite(inputs).all(axis=1))
+            inputs, complete = self.columns(values), self.complete(values)
             enough = complete.sum() >= FEWEST_ROWS
             smoother = Smoother(inputs[complete], (False,) * inputs.shape[1]) if enough else None
             if len(self._smoothers) == _MOST_SMOOTHERS:
@@ -148,14 +173,21 @@ class Conditions:
         return self._smoothers[values]
 
     def _regressed(self, target: int, values: Values) -> tuple[FloatArray, float]:
-        """Return what is left of the target, and as a share of its variance with each row left out of the fit."""
+        """Return what is left of the target, and its variance with each row left out of the fit, as a share.
+
+        The share is that of the variance of the target, or of its steps if that is less.
+        """
         if (target, values) not in self._kept:
             complete, smoother = self._smoother(values)
             y = self.problem.past(target, (0,))
             left, share = np.full_like(y, np.nan), 1.0
             if smoother is not None:
                 left[complete], left_out = smoother.residuals(y[complete])
-                share = float(np.max((left_out**2).mean(axis=0) / y[complete].var(axis=0)))
+                steps = y - self.problem.past(target, (1,))
+                varying = np.minimum(y[complete].var(axis=0), steps[complete].var(axis=0))
+                # A series that only repeats its last value has no noise; the fit is exact up to rounding.
+                shares = (left_out**2).mean(axis=0) / np.maximum(varying, np.finfo(float).tiny)
+                share = float(np.max(shares))
             self._kept[target, values] = left, share
         return self._kept[target, values]
 
@@ -177,11 +209,12 @@ def variance_inflation(problem: CausalProblem, link: Link, left: FloatArray) -> 
     Without it, independent series of persistence 0.95 would look linked in 9% of all cases at a level of 5%, and those
     with a season beyond the past that is looked at in half of them.
     """
-    of_source = _autocorrelations(problem.series[link.source].values)
-    of_target = _autocorrelations(problem.series[link.target].values)
-    a, b = (float(np.clip(found[0], 0.0, 0.999)) for found in (of_source, of_target))
-    unexplained = _autocorrelations(_on_grid(problem, left))
-    clear = np.where(np.abs(unexplained) > _CLEAR / np.sqrt(problem.rows), unexplained * of_source, 0.0)
+    longest = _longest_season(problem)
+    of_source, _ = _autocorrelations(problem.series[link.source].values, longest)
+    of_target, _ = _autocorrelations(problem.series[link.target].values, longest)
+    a, b = (float(np.clip(correlations[0], 0.0, 0.999)) for correlations in (of_source, of_target))
+    unexplained, pairs = _autocorrelations(_on_grid(problem, left), longest)
+    clear = np.where(np.abs(unexplained) * np.sqrt(pairs) > _CLEAR, unexplained * of_source, 0.0)
     return float(1 + 2 * (1 + 3 * b) / problem.rows * a / (1 - a * b) + 2 * np.maximum(clear, 0.0).sum())
 
 
@@ -221,13 +254,24 @@ def has_trend(values: FloatArray) -> bool:
     return bool(np.abs(slopes[1]) > _TREND * np.sqrt(noise * inverse[1, 1]))
 
 
-def _autocorrelations(values: FloatArray) -> FloatArray:
-    """Autocorrelations at 1, 2, ... steps, up to a quarter of the times; of several columns the largest."""
-    present = np.isfinite(values)
+def _longest_season(problem: CausalProblem) -> int:
+    """Return the number of steps below which seasons are looked for; at least 2."""
+    start = max(problem.first, problem.embedding.reach)  # times without a past, if nothing is missing
+    return max(2, int(_LONGEST_SEASON * (problem.rows + start)))
+
+
+def _autocorrelations(values: FloatArray, longest: int) -> tuple[FloatArray, FloatArray]:
+    """Return autocorrelations at 1, 2, ... steps, below `longest`, and how many pairs of values each of them rests on.
+
+    Of several columns, the largest autocorrelation and the fewest pairs.
+    """
+    present = np.isfinite(values)  # (times, columns)
     centred = np.where(present, values - np.nanmean(values, axis=0), 0.0)
-    steps = slice(1, max(2, len(values) // 4))
-    products, both = (_lagged_products(part)[steps] for part in (centred, present.astype(np.float64)))
-    return np.asarray((products / np.maximum(np.rint(both), 1) / np.nanvar(values, axis=0)).max(axis=1))
+    steps = slice(1, longest)
+    products = _lagged_products(centred)[steps]
+    pairs = np.rint(_lagged_products(present.astype(np.float64))[steps])  # whole numbers but for rounding
+    correlations = products / np.maximum(pairs, 1) / np.nanvar(values, axis=0)
+    return correlations.max(axis=1), pairs.min(axis=1)
 
 
 def _lagged_products(columns: FloatArray) -> FloatArray:

@@ -33,6 +33,9 @@ from condcs.causal._series import (
 BLUE, INK, PALE = "#2b6cb0", "#1a365d", "#e2e8f0"
 _MOST_LABELLED = 12
 
+_MOST_NAMED = 5
+"""Links that a verdict names; the others are counted."""
+
 
 @dataclass(frozen=True, eq=False)
 class CausalGraph(ByValue):
@@ -59,7 +62,10 @@ class CausalGraph(ByValue):
     times : int
         Length of the series, holes included.
     complete : array of int
-        Number of times at which the target and both pasts were measured: the rows that each link was tested on.
+        Number of times at which the target and both pasts were measured.
+    rows_used : array of int
+        Rows that each link was really tested on. Fewer than `complete` if the link was also conditioned on a value that
+        some of the rows lack, such as that of a third series, or of the target one season ago.
     bandwidths : array or None
         Bandwidth on the source's and on the target's values (last axis), for conditional CS.
     """
@@ -76,6 +82,7 @@ class CausalGraph(ByValue):
     window: int
     times: int
     complete: IntArray = field(repr=False)
+    rows_used: IntArray = field(repr=False)
     bandwidths: FloatArray | None = field(repr=False, default=None)
 
     def links(self, alpha: float = 0.05, *, adjusted: bool = True) -> list[tuple[str, str]]:
@@ -94,7 +101,7 @@ class CausalGraph(ByValue):
         return sorted(pairs, key=lambda ij: (self.pvalues[ij], -self.scores[ij]))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per link, smallest p-value first: source, target, score, p-values."""
+        """Return one row per link, smallest p-value first: source, target, score, p-values, rows used by the test."""
         return [
             {
                 "source": self.names[i],
@@ -102,6 +109,7 @@ class CausalGraph(ByValue):
                 "score": float(self.scores[i, j]),
                 "pvalue": float(self.pvalues[i, j]),
                 "pvalue_adjusted": float(self.pvalues_adjusted[i, j]),
+                "rows_used": int(self.rows_used[i, j]),
             }
             for i, j in self._ranked()
         ]
@@ -111,7 +119,7 @@ class CausalGraph(ByValue):
         return _partner("to_frame", "pandas", "condcs[cli]").DataFrame(self.rows())
 
     def to_networkx(self, alpha: float = 0.05, *, adjusted: bool = True) -> Any:
-        """Return the significant links as a networkx DiGraph; edges carry score, pvalue and pvalue_adjusted."""
+        """Return the significant links as a networkx DiGraph; edges carry the numbers of `rows`."""
         graph = _partner("to_networkx", "networkx", "condcs[causal]").DiGraph()
         graph.add_nodes_from(self.names)
         links = set(self.links(alpha, adjusted=adjusted))
@@ -137,12 +145,12 @@ class CausalGraph(ByValue):
 
     def __str__(self) -> str:
         wide = max(len(name) for name in self.names)
-        lines = [f"{'link':<{2 * wide + 4}}  {'score':>9}  {'p':>7}  {'adjusted':>8}"]
+        lines = [f"{'link':<{2 * wide + 4}}  {'score':>9}  {'rows':>7}  {'p':>7}  {'adjusted':>8}"]
         for row in self.rows():
             mark = " *" if row["pvalue_adjusted"] <= 0.05 else ""
             link = f"{row['source']:>{wide}} -> {row['target']:<{wide}}"
             p, adjusted = (pvalue_words(row[name]) for name in ("pvalue", "pvalue_adjusted"))
-            lines.append(f"{link}  {row['score']:9.4g}  {p:>7}  {adjusted:>8}{mark}")
+            lines.append(f"{link}  {row['score']:9.4g}  {row['rows_used']:>7,}  {p:>7}  {adjusted:>8}{mark}")
         lines.append(f"{self.measure}, {self.null_words()}, {self.embedding_words()}; * adjusted p <= 0.05")
         if self.missing_words():
             lines.append(self.missing_words())
@@ -150,22 +158,40 @@ class CausalGraph(ByValue):
 
     def missing_words(self) -> str:
         """Say how many times were left out because of missing values; empty if there were none."""
-        count, reach = len(self.names), max(e.reach for e in self.embeddings)
-        rows = self.complete[~np.eye(count, dtype=bool)]
+        reach = max(e.reach for e in self.embeddings)
         possible = self.times - reach
-        if rows.min() == possible:
+        if self._of_links(self.complete).min() == possible:
             return ""
-        words = f"{rows.min():,}" if rows.min() == rows.max() else f"{rows.min():,} to {rows.max():,}"
         return (
-            f"Missing values: {words} of {possible:,} times have a complete past and were used; no past reaches across "
-            "a hole."
+            f"Missing values: {_span(self._of_links(self.complete))} of {possible:,} times have a complete past, which "
+            f"does not reach across a hole. The tests used {_span(self._of_links(self.rows_used))} of them."
         )
+
+    def _of_links(self, matrix: IntArray) -> IntArray:
+        """Return the entries of a matrix that belong to links."""
+        return np.asarray(matrix[~np.eye(len(self.names), dtype=bool)])
+
+    def verdict_words(self, alpha: float = 0.05) -> str:
+        """Say which links there is evidence for; that there is none for any of them does not mean that none exists."""
+        links, tested = self.links(alpha), len(self._ranked())
+        scope = f"{len(links)} of {counted(tested, 'possible link')} at a false discovery rate of {alpha:g}"
+        if not links:
+            return (
+                f"No evidence that any series drives another: {scope}. That is no evidence against a link: one may be "
+                "too weak for so few rows."
+            )
+        named = [f"{source} drives {target}" for source, target in links[:_MOST_NAMED]]
+        others = [counted(len(links) - _MOST_NAMED, "more link")] if len(links) > _MOST_NAMED else []
+        return f"{', '.join([*named, *others])}: {scope}."
 
     def null_words(self) -> str:
         """Say how links were tested, and on how much."""
         drawn = self.null_distributions.shape[-1]
-        more = " and more" if " and " in self.null else ""
-        return f"{self.null} null on {self.window:,} rows{more}" + (f", {counted(drawn, 'resample')}" if drawn else "")
+        rows = self._of_links(self.rows_used)
+        words = f"{self.null} null on {_span(rows)} rows"
+        if self.window < rows.min():
+            words += f", windows of {self.window:,}"
+        return words + (f", {counted(drawn, 'resample')}" if drawn else "")
 
     def embedding_words(self) -> str:
         """Say lag and order, for each target if they differ."""
@@ -202,6 +228,8 @@ def causal_graph(
         Rows are equally spaced times. The columns of an array are called x1, x2, ... Of pandas objects the index must
         be increasing; dates and numbers in it show where times are absent. A time counts for a link if the target and
         both pasts were measured, so that no past reaches across a hole (`CausalGraph.complete` says how many do).
+        A third series or a season is conditioned on only if at least half of these times have its value
+        (`CausalGraph.rows_used`).
     embedding : "auto", int, Embedding, or mapping from names of targets to Embedding
         As in `causal_test`: by default lag and order of each target are those that predict it best
         (`select_embeddings` says how). With too short an own past, the reverse of a true link looks significant.
@@ -284,6 +312,8 @@ def _graph(
     sources, targets = (np.array([link[k] for link in links]) for k in (0, 1))
     complete = np.zeros((count, count), np.int64)
     complete[sources, targets] = [problem.rows for problem in problems for _ in problem.links]
+    rows_used = np.zeros((count, count), np.int64)
+    rows_used[sources, targets] = found.rows_used
 
     def matrix(values: FloatArray) -> FloatArray:
         made = np.full((count, count, *values.shape[1:]), np.nan)
@@ -307,6 +337,7 @@ def _graph(
         window=found.window,
         times=len(problems[0].series[0]),
         complete=complete,
+        rows_used=rows_used,
         bandwidths=bandwidths,
     )
 
@@ -318,6 +349,12 @@ def _partner(method: str, name: str, extra: str) -> Any:
         raise MissingPartnerError(
             f"`{method}` needs {name}, which is not installed. Install it with: pip install '{extra}'"
         ) from error
+
+
+def _span(counts: IntArray) -> str:
+    """Return the fewest and the most of some counts, or the one number that they all are."""
+    fewest, most = counts.min(), counts.max()
+    return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
 
 
 def pvalue_words(p: float) -> str:

@@ -108,7 +108,11 @@ _CLOSED_FORM_ROWS = 2000
 
 @dataclass(frozen=True, eq=False)
 class LinkTests(ByValue):
-    """Outcome of testing several links: arrays with one entry (or row) per link."""
+    """Outcome of testing several links: arrays with one entry (or row) per link.
+
+    `rows_used` are the rows that each test really rests on: those with a complete past of the source, the target and
+    everything that the link was conditioned on.
+    """
 
     scores: FloatArray
     statistics: FloatArray
@@ -119,6 +123,7 @@ class LinkTests(ByValue):
     null: str
     window: int
     minimum_offset: int | None
+    rows_used: IntArray
 
 
 def joined_tests(parts: Sequence[LinkTests], order: Any = slice(None)) -> LinkTests:
@@ -136,6 +141,7 @@ def joined_tests(parts: Sequence[LinkTests], order: Any = slice(None)) -> LinkTe
         nulls=np.concatenate(nulls)[order],
         pvalues=np.concatenate([part.pvalues for part in parts])[order],
         bandwidths=np.concatenate(bandwidths)[order] if bandwidths else None,
+        rows_used=np.concatenate([part.rows_used for part in parts])[order],
     )
 
 
@@ -217,12 +223,12 @@ def causal_test(
 
     By default the test is chosen by what a regression on the conditioning variables leaves of the target: its own past,
     that of `given`, and, in a graph, that of the third series that helps most to predict it. If more than 1% of its
-    variance is left, `condcs.independence_test` tests whether y_t and the past of x are independent given them:
-    products of residuals against random signs, on all rows, with p-values in closed form up to 2,000 rows; they are
-    corrected for the persistence of the two series. If almost nothing is left, as of a map that nothing drives,
-    residuals are errors of the regression, and the score is compared with that of surrogates: windows of the two series
-    at different times. The score and all surrogates share one Gram matrix per series. Cost O(P n^2); memory O(n P),
-    O(n^2) in closed form.
+    variance, or of that of its steps if they vary less, is left, `condcs.independence_test` tests whether y_t and the
+    past of x are independent given them: products of residuals against random signs, on all rows, with p-values in
+    closed form up to 2,000 rows; they are corrected for the persistence of the two series. If almost nothing is left,
+    as of a map that nothing drives, residuals are errors of the regression, and the score is compared with that of
+    surrogates: windows of the two series at different times. The score and all surrogates share one Gram matrix per
+    series. Cost O(P n^2); memory O(n P), O(n^2) in closed form.
 
     Parameters
     ----------
@@ -269,10 +275,11 @@ def causal_test(
         null_distribution=found.nulls[0],
         measure=found.measure,
         null=found.null,
-        sizes=(found.window,),
+        sizes=(min(found.window, int(found.rows_used[0])),),
         bandwidths=bandwidths,
         details={
             "score": float(found.scores[0]),
+            "rows_used": int(found.rows_used[0]),
             "form": form,
             "lag": e.lag,
             "delay": e.source_steps[0],
@@ -280,7 +287,6 @@ def causal_test(
             "order_y": e.order_y,
             "minimum_offset": found.minimum_offset,
             "nonnegative": form == "corrected",
-            "bandwidth": "a causal test",
         },
     )
 
@@ -458,11 +464,12 @@ def _by_signs(
     """Test each link by products of residuals under random signs; the scores are those of the whole series."""
     problem, tests = scorer.problem, RepeatedIndependence()
     pvalues = np.empty(len(problem.links))
+    rows_used = np.empty(len(problem.links), np.int64)
     for place, (link, stream) in enumerate(zip(problem.links, rng.spawn(len(problem.links)), strict=True)):
         values = conditions.of(link)
         target, _, source = problem.parts(link)
-        condition = conditions.columns(values)
-        complete = np.isfinite(condition).all(axis=1)
+        condition, complete = conditions.columns(values), conditions.complete(values)
+        rows_used[place] = complete.sum()
         x, y, z = (part[complete] for part in (source, target, condition))
         if len(y) <= _CLOSED_FORM_ROWS:
             found = tests(x, y, z).pvalue
@@ -472,20 +479,31 @@ def _by_signs(
         left = conditions.left(link.target, tuple(sorted({*values, *of_source})))
         pvalues[place] = widened(found, variance_inflation(problem, link, left))
         advance(1)
-    return _in_closed_form(scorer, "signs", scorer.on_everything(), -np.log10(pvalues), pvalues)
+    return _in_closed_form(scorer, "signs", scorer.on_everything(), -np.log10(pvalues), pvalues, rows_used)
 
 
 def _analytic(scorer: Scorer) -> LinkTests:
-    found = np.array([f_test(*scorer.problem.parts(link)) for link in scorer.problem.links])
-    check_numbers(found[:, 1], "for the series as given")
-    return _in_closed_form(scorer, "analytic", found[:, 0], *found.T)
+    statistics, pvalues = np.array([f_test(*scorer.problem.parts(link)) for link in scorer.problem.links]).T
+    check_numbers(pvalues, "for the series as given")
+    rows_used = np.full(len(pvalues), scorer.problem.rows)
+    return _in_closed_form(scorer, "analytic", statistics, statistics, pvalues, rows_used)
 
 
 def _in_closed_form(
-    scorer: Scorer, null: str, scores: FloatArray, statistics: FloatArray, pvalues: FloatArray
+    scorer: Scorer, null: str, scores: FloatArray, statistics: FloatArray, pvalues: FloatArray, rows_used: IntArray
 ) -> LinkTests:
-    nothing, rows = np.empty((len(pvalues), 0)), scorer.problem.rows
-    return LinkTests(scores, statistics, nothing, pvalues, scorer.bandwidths, scorer.measure.name, null, rows, None)
+    return LinkTests(
+        scores=scores,
+        statistics=statistics,
+        nulls=np.empty((len(pvalues), 0)),
+        pvalues=pvalues,
+        bandwidths=scorer.bandwidths,
+        measure=scorer.measure.name,
+        null=null,
+        window=scorer.problem.rows,
+        minimum_offset=None,
+        rows_used=rows_used,
+    )
 
 
 def _finished(
@@ -498,6 +516,18 @@ def _finished(
     offset: int | None,
 ) -> LinkTests:
     pvalues = np.array([pvalue(float(s), drawn, rounding=ROUNDING) for s, drawn in zip(statistics, nulls, strict=True)])
+    # Several windows are spread from the first row to the last; a single one is all that its test sees.
+    one_window = isinstance(null, ShiftedWindows) and null.n_windows == 1
+    rows = window if one_window else scorer.problem.rows
     return LinkTests(
-        scores, statistics, nulls, pvalues, scorer.bandwidths, scorer.measure.name, null.name, window, offset
+        scores=scores,
+        statistics=statistics,
+        nulls=nulls,
+        pvalues=pvalues,
+        bandwidths=scorer.bandwidths,
+        measure=scorer.measure.name,
+        null=null.name,
+        window=window,
+        minimum_offset=offset,
+        rows_used=np.full(len(pvalues), rows),
     )

@@ -19,8 +19,9 @@ import numpy as np
 from condcs._core.arrays import Array, FloatArray, IntArray
 from condcs._core.checks import check_integer
 from condcs._core.errors import ShapeError, public
-from condcs._inference.smoothing import Smoother
+from condcs._core.printable import Printable
 from condcs._kernels.row_sums import exp_in_place
+from condcs._regression.smoother import Smoother
 from condcs.causal._influence_measures import BandwidthRule, bandwidth_in_unit, median_bandwidth
 from condcs.causal._series import (
     FEWEST_ROWS,
@@ -117,7 +118,7 @@ def _log_likelihood(A: FloatArray, B: FloatArray, marginal: Any) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class EmbeddingChoice:
+class EmbeddingChoice(Printable):
     """Lag and order that predict a series best.
 
     Attributes

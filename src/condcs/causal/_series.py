@@ -138,6 +138,25 @@ def index_places(argument: str, value: Any) -> IntArray | None:
     return grid_places(times.astype(np.float64), f"`{argument}`") if times.dtype.kind in "iuf" else None
 
 
+@dataclass(frozen=True, eq=False)
+class TimeAxis(ByValue):
+    """The times of the rows of a table, for pictures.
+
+    Attributes
+    ----------
+    name : str
+        The column that holds them.
+    values : array, shape (n,)
+        Numbers that grow; dates as days since 1970.
+    are_dates : bool
+        Whether they are dates.
+    """
+
+    name: str
+    values: FloatArray
+    are_dates: bool
+
+
 def grid_places(times: FloatArray, what: str) -> IntArray:
     """Return the place of each time on a grid of equally spaced times; they increase.
 

@@ -159,7 +159,8 @@ def compare_tables(
     """Test whether the relation of y to x changed between two tables, or between groups of one, and show where.
 
     Numbers get Gaussian kernels, text gets delta kernels; a response with two values is a label. Exit code: 0 = no
-    evidence that p(y|x) changed (even if p(x) did), 1 = changed at --alpha, 2 = error.
+    evidence that p(y|x) changed (even if p(x) did), 1 = changed at --alpha, 2 = error; 4 and 5 = as 0 and 1, but a
+    file could not be written.
     """
     from condcs._tables.sources import Missing, TableOptions
     from condcs.cli.compare_command import Files, chosen_tables, run
@@ -362,12 +363,16 @@ def causal(
 
 @app.command()
 def explore(
-    environment: Annotated[str, typer.Argument(metavar="ENVIRONMENT", help="mountain-car, pendulum or maze.")],
+    environment: Annotated[
+        str,
+        typer.Argument(metavar="ENVIRONMENT", help="mountain-car; pendulum and maze come with condcs-reproduction."),
+    ],
     method: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="dtg-cs (the default), dtg-local, dtg, dtg-kl, dtg-mmd, control or random; repeatable.",
+            help="dtg-cs (the default), dtg-local or control; repeatable. random, dtg, dtg-kl and dtg-mmd come with "
+            "condcs-reproduction.",
         ),
     ] = None,
     seeds: Annotated[int, _count_option(min=1, help="Runs of each method.")] = 20,
@@ -382,9 +387,8 @@ def explore(
     from condcs.cli.explore_command import run
     from condcs.explore._trials import ExploreOptions
 
-    # Names are checked by the options themselves.
-    name, methods = cast(Any, environment), cast(Any, tuple(method or ["dtg-cs"]))
-    options = ExploreOptions(name, methods, n_runs=seeds, rng=seed, steps=steps, rows=rows, n_jobs=jobs)
+    methods = tuple(method or ["dtg-cs"])
+    options = ExploreOptions(environment, methods, n_runs=seeds, rng=seed, steps=steps, rows=rows, n_jobs=jobs)
     with on_workers(dask):
         run(options, out=out, command=_command_line())
 
@@ -424,7 +428,8 @@ def watch(
     """Read rows from standard input and report when their relation of y to x departs from that of the reference.
 
     After an alarm the new relation is learned from the next 500 rows. The state is saved in --state as rows come in, so
-    that the same command resumes after any interruption. Exit code: 0 = no alarm, 1 = alarms, 2 = error.
+    that the same command resumes after any interruption. Exit code: 0 = no alarm, 1 = alarms, 2 = error; 4 and 5 = as
+    0 and 1, but a file could not be written.
     """
     from condcs._tables.pair import ReadOptions
     from condcs._tables.sources import Format

@@ -1,6 +1,7 @@
 """The one place where a command ends: its exit code, and the sentence that says what went wrong.
 
-0 means done (and no change or alarm), 1 only "changed" or "alarm", 2 every failure, 130 Ctrl-C.
+0 means done (and no change or alarm), 1 only "changed" or "alarm", 2 a failure without an answer, 130 Ctrl-C, 141 that
+nobody reads the output any more. 4 is added to 0 or 1 where the answer was printed, but a file could not be written.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ from condcs._core.errors import CondcsError, CondcsWarning, ParameterError
 from condcs.cli.terminal import Terminal, abandon_output, foreign, prepare_streams
 
 CHANGED, FAILED, INTERRUPTED = 1, 2, 130
+
+UNWRITTEN = 4
+"""Added to 0 or 1 if a file could not be written; 2 + 1 would not do, because 2 alone already means: no answer."""
+
+OUTPUT_CLOSED = 141
+"""As of a program that SIGPIPE ends (128 + 13): cat and head end so, too."""
 
 TRACEBACK = "CONDCS_TRACEBACK"
 """Environment variable: not empty, an unexpected error shows where in the sources it came from."""
@@ -70,6 +77,8 @@ class Commands(TyperGroup):
     def main(self, args: Any = None, prog_name: str | None = None, **options: Any) -> Any:  # type: ignore[override]
         """Run a command line and exit."""
         prepare_streams()
+        # Commands draw into files and open no windows: the backend that the shell names, or misspells, is not used.
+        os.environ["MPLBACKEND"] = "agg"
         terminal = Terminal()
         for command in (self, *self.commands.values()):
             # rich would break lines where the source does.
@@ -82,7 +91,7 @@ class Commands(TyperGroup):
             # The codes that commands choose are returned; typer and rich themselves exit with 1 when a pipe closes.
             code = super().main(args, prog_name or "condcs", **options)
         except SystemExit as ended:
-            code = FAILED if ended.code == CHANGED else ended.code
+            code = OUTPUT_CLOSED if ended.code == CHANGED else ended.code
         except Exception as error:
             code = _tell_usage(error) if hasattr(error, "format_message") else tell_failure(error)
         if "colorama" in sys.modules:
@@ -120,11 +129,24 @@ def tell_failure(error: Exception, command: Any = None) -> int:
     """Say what went wrong in a paragraph, in the words of the command line, and return the exit code."""
     if isinstance(error, OSError):
         abandon_output()
-    _print_error(_explained(error, command))
+    if isinstance(error, BrokenPipeError) and error.filename is None:
+        # ``condcs ... | head``: whoever has read enough is not told that there was more.
+        return OUTPUT_CLOSED
+    _print_error(explained(error, command))
+    _print_traceback(error)
+    return FAILED
+
+
+def tell_unwritten(error: Exception, words: str) -> None:
+    """Say which file could not be written and why, while the command goes on."""
+    _print_error(words)
+    _print_traceback(error)
+
+
+def _print_traceback(error: Exception) -> None:
     if os.environ.get(TRACEBACK):
         lines = "".join(traceback.format_exception(error))
         Terminal(stderr=True).print(lines, markup=False, soft_wrap=True)
-    return FAILED
 
 
 def in_options(message: str, options: Mapping[str, str], flags: frozenset[str] = frozenset()) -> str:
@@ -176,7 +198,8 @@ def install_hint(package: str) -> str:
     return f"pip install 'condcs[{extra}]'" if extra else f"pip install {package}"
 
 
-def _explained(error: Exception, command: Any) -> str:
+def explained(error: Exception, command: Any = None) -> str:
+    """Say what an error means, with the options of a command if it is given, and what to do about it."""
     if isinstance(error, CondcsError):
         message = str(error).removeprefix(f"{getattr(error, 'caller', None)}: ")
         return message if command is None else in_options(message, *options_of(command))

@@ -14,11 +14,12 @@ from typing import Any, Literal
 import numpy as np
 from rich.table import Table as PrintedTable
 
-from condcs._core.arrays import FloatArray
+from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.checks import check_alpha, check_integer
 from condcs._core.errors import DataError, ParameterError
 from condcs._core.printable import counted
-from condcs._tables.kinds import Decimal, as_day, as_number, is_missing, meant_as_numbers, reads, remedy
+from condcs._tables.cells import Decimal, as_day, as_number, is_missing, reads
+from condcs._tables.kinds import meant_as_numbers, remedy
 from condcs._tables.pair import MOST_COLUMNS, refuse_columns, select_columns
 from condcs._tables.sources import FileOptions, Table, open_table
 from condcs.causal import CausalGraph, Embedding, causal_graph
@@ -26,11 +27,12 @@ from condcs.causal._graphs import pvalue_words
 from condcs.causal._influence_measures import MeasureName
 from condcs.causal._link_tests import NullName
 from condcs.causal._predictive_choice import LAGS, ORDERS, EmbeddingSearch, common_embedding
-from condcs.causal._series import check_series_table, grid_places, in_ranks, on_grid
+from condcs.causal._series import TimeAxis, check_series_table, grid_places, in_ranks, on_grid
 from condcs.cli.boundary import check_file
+from condcs.cli.output_files import OutputFile, answer_then_write
 from condcs.cli.series_files import TIME_TITLES
 from condcs.cli.terminal import Terminal, foreign
-from condcs.datasets._npz_files import read_arrays
+from condcs.datasets._npz_files import read_array, read_arrays
 
 SeriesLayout = Literal["columns", "rows", "long"]
 """A series is a column, a row, or the rows with the same id."""
@@ -57,7 +59,8 @@ class SeriesTable:
     """Series of a file: a column each, a row per time of the grid, NaN where there is no value.
 
     `missing` counts the empty cells of each series; times that are not in the file at all are holes. `found_time` is
-    the column of times, if it was not named but found; `counters` are columns that only count the rows, left out.
+    the column of times, if it was not named but found; `counters` are columns that only count the rows, left out;
+    `axis` has the times of the grid, those of holes interpolated, None if the table has no times.
     """
 
     title: str
@@ -68,6 +71,7 @@ class SeriesTable:
     absent: int = 0
     found_time: str | None = None
     counters: tuple[str, ...] = ()
+    axis: TimeAxis | None = None
 
     def words(self) -> str:
         """Say how much was read, and what is missing."""
@@ -120,25 +124,31 @@ def run(path: str, options: CausalOptions, *, out: Path, as_machine: bool, comma
     count = len(table.names)
     with Terminal(stderr=True).working(f"Testing {count * (count - 1):,} links ..."):
         graph = tested(table, options)
-    from condcs.report._causal_page import causal_page
+    from condcs.causal._causal_page import causal_page
 
-    page = causal_page(
-        graph,
-        table.values,
-        title=table.title,
-        sizes=table.words(),
-        alpha=options.alpha,
-        seed=options.seed,
-        command=command,
-    )
-    page.write(out)
-    if as_machine:
-        print(json.dumps(as_json(table, graph), indent=1, ensure_ascii=True, allow_nan=False))
-        return
-    console = Terminal()
-    console.print(foreign(table.words()))
-    print_links(graph, options, console)
-    console.print(f"\nPage: [bold]{foreign(str(out))}[/bold]", soft_wrap=True)
+    def answer() -> None:
+        if as_machine:
+            print(json.dumps(as_json(table, graph, options), indent=1, ensure_ascii=True, allow_nan=False))
+            return
+        console = Terminal()
+        console.print(foreign(table.words()))
+        print_links(graph, options, console)
+
+    def write_page(path: Path) -> None:
+        page = causal_page(
+            graph,
+            table.values,
+            title=table.title,
+            sizes=table.words(),
+            alpha=options.alpha,
+            seed=options.seed,
+            command=command,
+            axis=table.axis,
+        )
+        page.write(path)
+
+    notice = "" if as_machine else f"\nPage: [bold]{foreign(str(out))}[/bold]"
+    answer_then_write(answer, [OutputFile(out, write_page, notice)])
 
 
 def tested(table: SeriesTable, options: CausalOptions) -> CausalGraph:
@@ -180,7 +190,7 @@ def _embeddings(
     return {one.name: replace(e, delay=delay) for one, e in zip(targets, chosen, strict=True)}
 
 
-def as_json(table: SeriesTable, graph: CausalGraph) -> dict[str, Any]:
+def as_json(table: SeriesTable, graph: CausalGraph, options: CausalOptions) -> dict[str, Any]:
     """Return everything as plain values."""
     off = ~np.eye(len(graph.names), dtype=bool)
     return {
@@ -189,7 +199,9 @@ def as_json(table: SeriesTable, graph: CausalGraph) -> dict[str, Any]:
         "holes": table.holes,
         "absent_times": table.absent,
         "missing_values": sum(table.missing),
-        "rows_used": [int(graph.complete[off].min()), int(graph.complete[off].max())],
+        "verdict": graph.verdict_words(options.alpha),
+        "rows_complete": [int(graph.complete[off].min()), int(graph.complete[off].max())],
+        "rows_used": [int(graph.rows_used[off].min()), int(graph.rows_used[off].max())],
         "measure": graph.measure,
         "null": graph.null,
         "window": graph.window,
@@ -203,8 +215,8 @@ def as_json(table: SeriesTable, graph: CausalGraph) -> dict[str, Any]:
 def print_links(graph: CausalGraph, options: CausalOptions, console: Terminal) -> None:
     """Print the links, most certain first; significant ones are marked."""
     table = PrintedTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("source", "", "target", "score", "p", "adjusted p", ""):
-        table.add_column(title, justify="right" if title in ("source", "score", "p", "adjusted p") else "left")
+    for title in ("source", "", "target", "score", "rows", "p", "adjusted p", ""):
+        table.add_column(title, justify="left" if title in ("", "target") else "right")
     for row in graph.rows():
         found = row["pvalue_adjusted"] <= options.alpha
         table.add_row(
@@ -212,6 +224,7 @@ def print_links(graph: CausalGraph, options: CausalOptions, console: Terminal) -
             "→",
             foreign(row["target"]),
             f"{row['score']:.4g}",
+            f"{row['rows_used']:,}",
             pvalue_words(row["pvalue"]),
             pvalue_words(row["pvalue_adjusted"]),
             "drives" if found else "",
@@ -219,6 +232,8 @@ def print_links(graph: CausalGraph, options: CausalOptions, console: Terminal) -
         )
     console.print()
     console.print(console.fitted(table))
+    if not graph.links(options.alpha):
+        console.print(f"\n{graph.verdict_words(options.alpha)}")
     console.print(f"\n{settings_words(graph)}")
     if graph.missing_words():
         console.print(graph.missing_words())
@@ -310,11 +325,7 @@ def _checked(table: SeriesTable, options: SeriesOptions) -> SeriesTable:
 
 def _from_array(path: Path, options: SeriesOptions) -> tuple[str, list[str], FloatArray]:
     if path.suffix.lower() == ".npy":
-        try:
-            X = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise DataError(f"{path} could not be read: {error}. Save it with np.save, without objects.") from error
-        names = None
+        X, names = read_array(path), None
     else:
         arrays = read_arrays(path)
         lines = {name: a for name, a in arrays.items() if a.ndim == 1 and a.dtype.kind in "fiub"}
@@ -344,11 +355,14 @@ def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
         found = {name: place for place, name in enumerate(table.names)}
         series = [_Series(name, decimal) for name in chosen]
         times: list[float] = []
+        are_dates = False
         for batch in table.batches([*(found[name] for name in chosen), *time]):
             for cells, line in zip(batch, batch.lines, strict=True) if time else ():
                 times.append(_later(cells[-1], times, f"{options.time!r} in {table.unit} {line:,}", table, decimal))
-            for place, one in enumerate(series):
-                one.take([row[place] for row in batch], batch.lines)
+                are_dates = are_dates or not reads(as_number, cells[-1], decimal)
+            # After the columns of the series comes that of the times.
+            for one, column in zip(series, zip(*batch, strict=True), strict=False):
+                one.take(column, batch.lines)
         title = table.title
     refuse_columns([(one.name, one.fault(table)) for one in series if one.odd])
     columns = {one.name: one.values() for one in series}
@@ -357,8 +371,10 @@ def _from_columns(path: str, options: SeriesOptions) -> SeriesTable:
     clock = counters.pop(0) if counters and not times else None
     kept = [name for name in chosen if name not in (clock, *counters)]
     values = np.column_stack([columns[name] for name in kept]) if kept else np.empty((0, 0))
-    instants = np.array(times) if clock is None else columns[clock]
-    read = _with_holes(Path(title).name, kept, instants, values, _empty_cells(values))
+    axis = None if options.time is None else TimeAxis(options.time, np.array(times), are_dates)
+    if clock is not None:
+        axis = TimeAxis(clock, columns[clock], are_dates=False)
+    read = _with_holes(Path(title).name, kept, axis, values, _empty_cells(values))
     return replace(read, found_time=clock, counters=tuple(counters))
 
 
@@ -383,13 +399,14 @@ def _check_header(names: Sequence[str], title: str) -> None:
 
 
 def _with_holes(
-    title: str, names: Sequence[str], times: FloatArray, values: FloatArray, missing: tuple[int, ...]
+    title: str, names: Sequence[str], axis: TimeAxis | None, values: FloatArray, missing: tuple[int, ...]
 ) -> SeriesTable:
-    if not len(times):
+    if axis is None or not len(axis.values):
         return SeriesTable(title, tuple(names), values, missing)
-    places = grid_places(times, title)
+    places = grid_places(axis.values, title)
     holes, absent = int(np.sum(np.diff(places) > 1)), int(places[-1]) + 1 - len(places)
-    return SeriesTable(title, tuple(names), on_grid(places, values), missing, holes, absent)
+    axis = replace(axis, values=np.interp(np.arange(places[-1] + 1), places, axis.values))
+    return SeriesTable(title, tuple(names), on_grid(places, values), missing, holes, absent, axis=axis)
 
 
 def _from_rows(path: str, options: SeriesOptions) -> SeriesTable:
@@ -436,6 +453,7 @@ def _from_long_table(path: str, options: SeriesOptions) -> SeriesTable:
         value = _column(table, "value", options.value or rest[0])
         series: dict[str, _Series] = {}
         moments: dict[str, list[float]] = {}
+        are_dates = False
         for batch in table.batches([*own, *value]):
             for row, line in zip(batch, batch.lines, strict=True):
                 name = str(row[0]).strip()
@@ -444,6 +462,7 @@ def _from_long_table(path: str, options: SeriesOptions) -> SeriesTable:
                     series[name], moments[name] = _Series(name, decimal, kind="series"), []
                 at = f"series {name!r} in {table.unit} {line:,}"
                 moments[name].append(_later(row[1], moments[name], at, table, decimal))
+                are_dates = are_dates or not reads(as_number, row[1], decimal)
                 series[name].take([row[2]], [line])
         title = table.title
     chosen = _chosen(options, list(series), title)
@@ -453,7 +472,7 @@ def _from_long_table(path: str, options: SeriesOptions) -> SeriesTable:
     for column, name in enumerate(chosen):
         values[np.searchsorted(times, moments[name]), column] = series[name].values()
     missing = tuple(int(np.isnan(series[name].values()).sum()) for name in chosen)
-    return _with_holes(Path(title).name, chosen, times, values, missing)
+    return _with_holes(Path(title).name, chosen, TimeAxis(options.time, times, are_dates), values, missing)
 
 
 def _column(table: Table, option: str, name: str | None) -> list[int]:
@@ -494,7 +513,7 @@ class _Series:
     def values(self) -> FloatArray:
         return np.concatenate([[], *self._parts])
 
-    def take(self, cells: Sequence[Any], lines: Sequence[int]) -> None:
+    def take(self, cells: Sequence[Any], lines: Sequence[int] | IntArray) -> None:
         try:
             self._parts.append(np.array([self._number(cell) for cell in cells]))
         except ValueError:
@@ -503,7 +522,7 @@ class _Series:
     def _number(self, cell: Any) -> float:
         return float(cell) if isinstance(cell, bool) else as_number(cell, self._decimal)
 
-    def _accounted(self, cells: Sequence[Any], lines: Sequence[int]) -> FloatArray:
+    def _accounted(self, cells: Sequence[Any], lines: Sequence[int] | IntArray) -> FloatArray:
         found = np.full(len(cells), np.nan)
         for place, (cell, line) in enumerate(zip(cells, lines, strict=True)):
             try:

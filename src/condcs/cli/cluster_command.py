@@ -13,17 +13,19 @@ from rich.table import Table
 
 from condcs._core.arrays import FloatArray
 from condcs._core.errors import ParameterError
+from condcs._core.files import writing
 from condcs.cli.boundary import check_folder
+from condcs.cli.output_files import OutputFile, answer_then_write
 from condcs.cli.series_files import SeriesFile, SeriesOptions, read_series
 from condcs.cli.terminal import Terminal, foreign
-from condcs.report._cluster_page import Clustering, cluster_page, tried_words
 from condcs.report._page import write_whole
-from condcs.timeseries._baseline_distances import baseline_pairwise_distance
-from condcs.timeseries._clustering import cluster_distances
+from condcs.timeseries._baseline_distances import BaselineMeasure, baseline_pairwise_distance
+from condcs.timeseries._cluster_page import Clustering, cluster_page, setting_words, suggestion_words, tried_words
+from condcs.timeseries._clustering import check_distances
 from condcs.timeseries._collection import check_collection
-from condcs.timeseries._series_clusters import Scaling, SeriesClusters, Setting, cluster, scaled
+from condcs.timeseries._series_clusters import Scaling, SeriesClusters, Setting, cluster, clusters_of, scaled
 
-ClusterMeasure = Literal["conditional_cs", "dtw", "msm", "twed", "tck"]
+ClusterMeasure = Literal["conditional_cs", BaselineMeasure]
 ClusterMethod = Literal["spectral", "k_medoids"]
 ClusterScaling = Literal["auto", "global", "series", "raw"]
 
@@ -65,13 +67,26 @@ def run(path: Path, options: ClusterOptions, *, out: Path, command: str) -> None
     file = read_series(path, options.reading)
     with Terminal(stderr=True).working(f"Clustering {file.summary()} ..."):
         found = cluster_file(file, options)
-    out.mkdir(exist_ok=True)
-    write_whole(out / "labels.csv", labels_table(found))
-    cluster_page(found, command).write(out / "clusters.html")
-    console = Terminal()
-    print_clusters(found, console)
-    console.print(f"\nLabels: [bold]{foreign(str(out / 'labels.csv'))}[/bold]", soft_wrap=True)
-    console.print(f"Page:   [bold]{foreign(str(out / 'clusters.html'))}[/bold]", soft_wrap=True)
+
+    def write_labels(path: Path) -> None:
+        write_whole(_in_folder(path), labels_table(found))
+
+    def write_page(path: Path) -> None:
+        cluster_page(found, command).write(_in_folder(path))
+
+    labels, page = out / "labels.csv", out / "clusters.html"
+    files = [
+        OutputFile(labels, write_labels, f"\nLabels: [bold]{foreign(str(labels))}[/bold]"),
+        OutputFile(page, write_page, f"Page:   [bold]{foreign(str(page))}[/bold]"),
+    ]
+    answer_then_write(lambda: print_clusters(found, Terminal()), files)
+
+
+def _in_folder(path: Path) -> Path:
+    """Return a path whose folder, of which only the last part may be new, exists."""
+    with writing(f"`{path}`"):
+        path.parent.mkdir(exist_ok=True)
+    return path
 
 
 def cluster_file(file: SeriesFile, options: ClusterOptions) -> Clustering:
@@ -94,14 +109,14 @@ def cluster_file(file: SeriesFile, options: ClusterOptions) -> Clustering:
 
 
 def chosen_words(found: SeriesClusters, options: ClusterOptions) -> dict[str, str]:
-    """Say what was tried and chosen, and how firm the result is."""
+    """Say what was tried and chosen, how far it agrees, and what rivals it."""
     words = {}
     if found.k_marks:
         best, *others = sorted(found.k_marks, key=lambda k: -found.k_marks[k])
         words["clusters"] = f"{best}, the only number that {len(found.labels)} series allow"
         if others:
-            best_mark, next_mark = found.k_marks[best], found.k_marks[others[0]]
-            words["clusters"] = f"{best}, chosen (mark {best_mark:.2f}; next {others[0]}: {next_mark:.2f})"
+            ranking = ", ".join(f"{k}: {found.k_marks[k]:.2f}" for k in (best, *others))
+            words["clusters"] = f"{best} suggested (marks {ranking})\n{suggestion_words()}"
     if not found.tried:
         return words | {"setting": setting_words(found.setting), "clustering": options.method.replace("_", "-")}
     marks = {trial.setting: trial.mark for trial in found.tried}
@@ -111,23 +126,29 @@ def chosen_words(found: SeriesClusters, options: ClusterOptions) -> dict[str, st
         "tried": tried_words(found),
         "chosen": "\n".join(f"{setting_words(vote)}: mark {marks[vote]:.2f}" for vote in found.votes),
         "clustering": how,
-        "firmness": f"{found.firmness:.2f}: {firmness_words(found.firmness)}",
+        "agreement": f"{found.agreement:.2f}: {agreement_words(found.agreement)}",
+        **({} if found.rival is None else {"rival": rival_words(found)}),
     }
 
 
-def setting_words(setting: Setting) -> str:
-    """Return a setting in words."""
-    position = " and position in time" if setting.position else ""
-    return f"window {setting.order}{position}, factor {setting.factor:g}, scaling {setting.scaling}"
+def agreement_words(agreement: float) -> str:
+    """Say what an agreement of settings and algorithms means, and what it does not."""
+    if agreement >= 0.8:
+        return "settings and algorithms find nearly the same clusters, which need not be the classes you want"
+    if agreement >= 0.5:
+        return "settings and algorithms agree on most series"
+    return "the clusters depend on the setting and the algorithm; take them as a suggestion"
 
 
-def firmness_words(firmness: float) -> str:
-    """Say what a firmness means."""
-    if firmness >= 0.8:
-        return "the settings and both algorithms find nearly the same clusters"
-    if firmness >= 0.5:
-        return "the settings agree on most series"
-    return "the clusters depend on the settings; take them as a suggestion"
+def rival_words(found: SeriesClusters) -> str:
+    """Describe the partition that is nearly as good."""
+    assert found.rival is not None
+    rival, sizes = found.rival, ", ".join(map(str, np.bincount(found.rival.labels)))
+    return (
+        f"another partition is nearly as good (mark {rival.mark:.2f}, best {found.tried[0].mark:.2f}): {sizes} series "
+        f"by {setting_words(rival.setting)}\nits agreement with these clusters is {rival.agreement:.2f}; the page and "
+        "the column rival_cluster of the labels show it"
+    )
 
 
 def _by_baseline(file: SeriesFile, options: ClusterOptions) -> tuple[SeriesClusters, dict[str, str]]:
@@ -140,11 +161,9 @@ def _by_baseline(file: SeriesFile, options: ClusterOptions) -> tuple[SeriesClust
     if options.measure != "tck":
         X = [_without_gaps(series) for series in X]
     D = baseline_pairwise_distance(X, measure=options.measure, n_jobs=options.jobs or 1)
-    found = cluster_distances(D, options.k, method=options.method, rng=options.seed)
-    together = found.labels[:, None] == found.labels
-    clusters = SeriesClusters(
-        found.labels, found.medoids, D, Setting(0, 0.0, scaling), (), (), together, 1.0, found.silhouette, {}
-    )
+    # Windows and factors are those of conditional CS; the measure has none.
+    D, setting = check_distances("D", D), Setting(0, 0.0, scaling)
+    clusters = clusters_of([D], [setting], options.k, options.method, options.seed)
     gaps = ", gaps interpolated" if collection.has_gaps and options.measure != "tck" else ""
     return clusters, {"data": f"{scaling}{gaps}", "clustering": options.method.replace("_", "-")}
 
@@ -160,16 +179,19 @@ def _without_gaps(series: FloatArray) -> FloatArray:
 
 
 def labels_table(found: Clustering) -> str:
-    """Return a line per series: number, name, cluster, how many votes support it, distance from the medoid, class."""
+    """Return a line per series: number, name, cluster, support, distance from the medoid, rival's cluster, class."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     known, clusters = found.classes, found.clusters
+    rival = clusters.rival
     columns = ["series", *(["name"] if found.names else []), "cluster", "support", "distance_to_most_central"]
+    columns += ["rival_cluster"] if rival is not None else []
     writer.writerow([*columns, *(["label"] if known is not None else [])])
     centres = dict(zip(np.unique(clusters.labels).tolist(), clusters.medoids.tolist(), strict=True))
     for i, c in enumerate(clusters.labels.tolist()):
         name = [_harmless(found.names[i])] if found.names else []
-        extra = [_harmless(str(known[i]))] if known is not None else []
+        extra = [rival.labels[i] + 1] if rival is not None else []
+        extra += [_harmless(str(known[i]))] if known is not None else []
         distance = f"{clusters.distances[i, centres[c]]:.6g}"
         writer.writerow([i + 1, *name, c + 1, f"{clusters.support[i]:.3f}", distance, *extra])
     return text.getvalue()
@@ -196,5 +218,5 @@ def print_clusters(found: Clustering, console: Terminal) -> None:
     console.print()
     console.print(console.fitted(table))
     console.print(f"\nMean silhouette {found.clusters.silhouette:.3f}")
-    for name, share in found.agreement().items():
+    for name, share in found.against_classes().items():
         console.print(f"{name} with the labels of the file {share:.3f}")

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from condcs._core.errors import ParameterError
 from condcs._core.printable import harmless
 from condcs.cli.boundary import CHANGED, check_file
+from condcs.cli.output_files import OutputFile, answer_then_write
 from condcs.cli.terminal import Terminal, foreign
 from condcs.comparison import _comparing
 from condcs.comparison._comparing import failure_words
@@ -74,27 +74,31 @@ def chosen_tables(
 
 
 def run(compared: Compared, *, as_machine: bool, files: Files, command: str) -> None:
-    """Compare two tables and end with 0 (no evidence of a change), 1 (changed) or 2 (error)."""
+    """Compare two tables, print the answer, write the files and end with the exit code."""
     for option, path in (("--report", files.report), ("--junit", files.junit), ("--markdown", files.markdown)):
         if path is not None:
             check_file(option, path)
     with _progress(Terminal(stderr=True)) as tell:
         found = compared(tell)
+
+    def answer() -> None:
+        if as_machine:
+            print(as_json(found.to_dict()))
+        else:
+            print_found(found, Terminal())
+
+    written: list[OutputFile] = []
     if files.report is not None:
-        found.report(files.report, command=command)
+        notice = "" if as_machine else f"\nReport: [bold]{foreign(str(files.report))}[/bold]"
+        written.append(OutputFile(files.report, lambda path: found.report(path, command=command), notice))
     if files.junit is not None:
-        write_whole(files.junit, as_junit(found))
+        written.append(OutputFile(files.junit, lambda path: write_whole(path, as_junit(found))))
     if files.markdown is not None:
-        write_whole(files.markdown, as_markdown(found))
-    if as_machine:
-        print(as_json(found.to_dict()))
-    else:
-        print_found(found, Terminal(), files.report)
-    if found.relation_changed:
-        raise typer.Exit(CHANGED)
+        written.append(OutputFile(files.markdown, lambda path: write_whole(path, as_markdown(found))))
+    answer_then_write(answer, written, code=CHANGED if found.relation_changed else 0)
 
 
-def print_found(found: Found, console: Terminal, report: Path | None) -> None:
+def print_found(found: Found, console: Terminal) -> None:
     """Print all that is said."""
     for kind, content in found._said():
         if kind == "notes":
@@ -112,15 +116,13 @@ def print_found(found: Found, console: Terminal, report: Path | None) -> None:
         else:
             answer, *more = map(foreign, content)
             console.print("\n".join([f"[bold]{answer}[/bold]", *more]))
-    if report is not None:
-        console.print(f"\nReport: [bold]{foreign(str(report))}[/bold]")
 
 
 def _table(lines: Lines) -> Table:
     """Return a table for the terminal."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for place, title in enumerate(lines.columns):
-        style = "cyan" if place == 0 else "dim" if title == "95% interval" else None
+        style = "cyan" if place == 0 else "dim" if title in lines.intervals else None
         justify: Any = "right" if title in lines.numbers else "left"
         table.add_column(foreign(title), justify=justify, overflow="fold" if place == 0 else "ellipsis", style=style)
     for row in lines.rows:

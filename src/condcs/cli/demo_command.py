@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +13,10 @@ import condcs
 from condcs._core.arrays import FloatArray
 from condcs._inference.witness import Witness
 from condcs.cli.boundary import check_file
+from condcs.cli.output_files import OutputFile, answer_then_write
 from condcs.cli.terminal import Terminal, foreign
 from condcs.datasets import LocalShift, make_local_shift
-from condcs.report._page import drawing
+from condcs.report._page import drawing, write_whole
 
 # The relation bends within a unit of x: kernels as wide as the median distance would smooth the change away.
 RULE: Final = "silverman"
@@ -44,7 +46,10 @@ def run(*, rows: int, seed: int, out: Path) -> None:
     left, right = np.quantile(np.concatenate(first[::2]), [0.02, 0.98])
     grid = np.linspace(left, right, 120)
     with Terminal(stderr=True).working("Testing ..."):
-        inputs = [condcs.two_sample_test(xp, xq, bandwidth=RULE, n_resamples=999, rng=0) for xp, _, xq, _ in samples]
+        inputs = [
+            condcs.two_sample_test(xp, xq, measure="cs", bandwidth=RULE, n_resamples=999, rng=0)
+            for xp, _, xq, _ in samples
+        ]
         relations = [condcs.conditional_test(*s, bandwidth=RULE, n_resamples=999, rng=0) for s in samples]
         local = condcs.witness(*first, at=grid, bandwidth_x=RULE, bandwidth_y=RULE, n_resamples=200, rng=0)
         regions = condcs.explain(*first, rng=0)
@@ -58,11 +63,19 @@ def run(*, rows: int, seed: int, out: Path) -> None:
     console.print(console.fitted(table))
     console.print("\n[bold]Where the relation changed[/bold] (found on one half of the rows, tested on the other)\n")
     console.print(str(regions), markup=False)
-    draw_local_shift(changed, local, regions, out)
-    console.print(f"\nPicture: [bold]{foreign(out)}[/bold]", soft_wrap=True)
+
+    def write_picture(path: Path) -> None:
+        picture = io.BytesIO()
+        drawn = draw_local_shift(changed, local, regions)
+        drawn.savefig(picture, format=path.suffix.removeprefix(".").lower(), dpi=150)
+        write_whole(path, picture.getvalue())
+
+    # The tables have been printed.
+    notice = f"\nPicture: [bold]{foreign(out)}[/bold]"
+    answer_then_write(lambda: None, [OutputFile(out, write_picture, notice)])
 
 
-def draw_local_shift(data: LocalShift, local: Witness, found: condcs.Explanation, out: Path) -> None:
+def draw_local_shift(data: LocalShift, local: Witness, found: condcs.Explanation) -> Any:
     """Draw both samples with their conditional means, and below them where the conditionals differ, and the regions."""
     figure, (axes, below) = drawing(8, 6, 2, 1, sharex=True, height_ratios=[3, 2])
     axes.axvspan(*data.region, color=SHADE, zorder=0, lw=0)
@@ -86,7 +99,7 @@ def draw_local_shift(data: LocalShift, local: Witness, found: condcs.Explanation
             place["transform"] = below.get_xaxis_transform()
             below.text(float(np.mean(ends)), 1.01, f"found: {region.words}", color=INK, fontsize=9, **place)
     axes.set_xlim(local.at[0, 0], local.at[-1, 0])
-    figure.savefig(out, dpi=150)
+    return figure
 
 
 def _conditional_mean(x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:

@@ -11,8 +11,9 @@ from rich.live import Live
 from rich.table import Table
 
 from condcs.cli.boundary import check_file
+from condcs.cli.output_files import OutputFile, answer_then_write
 from condcs.cli.terminal import Terminal, foreign
-from condcs.explore._trials import COLUMNS, ExploreOptions, Found, MethodRuns, explore, rows_of
+from condcs.explore._trials import COLUMNS, ExploreOptions, MethodRuns, RunsByMethod, explore, rows_of
 
 
 def run(options: ExploreOptions, *, out: Path, command: str) -> None:
@@ -20,19 +21,23 @@ def run(options: ExploreOptions, *, out: Path, command: str) -> None:
     check_file("--out", out)
     console = Terminal()
     with _display(options, console) as tell:
-        found = explore(options, tell)
-    from condcs.report._explore_page import explore_page
+        runs_by_method = explore(options, tell)
+    from condcs.explore._explore_page import explore_page
 
-    path = explore_page(options, found, command).write(out)
-    console.print(f"Written to [bold]{foreign(path)}[/bold]: heat maps and learning curves.", soft_wrap=True)
+    def write_page(path: Path) -> None:
+        explore_page(options, runs_by_method, command).write(path)
+
+    notice = f"Written to [bold]{foreign(out)}[/bold]: heat maps and learning curves."
+    # The table has been printed as it grew.
+    answer_then_write(lambda: None, [OutputFile(out, write_page, notice)])
 
 
-def _table(options: ExploreOptions, found: Found) -> Table:
+def _table(options: ExploreOptions, runs_by_method: RunsByMethod) -> Table:
     title = f"{options.environment}, {options.steps:,} steps per run"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for i, column in enumerate(COLUMNS):
         table.add_column(column, justify="left" if i == 0 else "right", style="cyan" if i == 0 else None)
-    for row in rows_of(options, found):
+    for row in rows_of(options, runs_by_method):
         table.add_row(*row)
     return table
 
@@ -40,14 +45,14 @@ def _table(options: ExploreOptions, found: Found) -> Table:
 @contextmanager
 def _display(options: ExploreOptions, console: Terminal) -> Iterator[Any]:
     """Show the table as it grows in a terminal; elsewhere once, at the end."""
-    last: Found = {method: MethodRuns() for method in options.methods}
+    latest: RunsByMethod = {method: MethodRuns() for method in options.methods}
     if console.is_interactive:
-        with Live(console.fitted(_table(options, last)), console=console, refresh_per_second=8) as live:
-            yield lambda found: live.update(console.fitted(_table(options, found)))
+        with Live(console.fitted(_table(options, latest)), console=console, refresh_per_second=8) as live:
+            yield lambda runs_by_method: live.update(console.fitted(_table(options, runs_by_method)))
         return
 
-    def keep(found: Found) -> None:
-        last.update(found)
+    def keep(runs_by_method: RunsByMethod) -> None:
+        latest.update(runs_by_method)
 
     yield keep
-    console.print(console.fitted(_table(options, last)))
+    console.print(console.fitted(_table(options, latest)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.errors import CondcsError, DataError, ShapeError
 from condcs._core.printable import counted
-from condcs._tables.kinds import as_day, as_number, gap_marks, is_missing, label_of, reads
+from condcs._tables.cells import as_day, as_number, gap_marks, is_missing, label_of, reads
 from condcs._tables.sources import FileOptions, open_table
 from condcs.causal._series import grid_places, on_grid
 from condcs.datasets._npz_files import read_array, read_arrays
@@ -38,6 +39,12 @@ TIME_TITLES = ("time", "timestamp", "date", "datetime", "ds")
 _SEPARATORS = ",;\t|"
 _IDS = ("id", "series", "series_id", "unique_id", "unit", "subject", "item", "case", "name")
 _TIMES = (*TIME_TITLES, "t", "step", "index", "")
+_COUNTED_TIMES = ("t", "step", "year", "quarter", "month", "week", "day", "hour", "minute", "second", "period", "tick")
+"""Titles of columns of numbers that tell the time of each row of a long table."""
+
+_SHORTEST = 3
+"""Rows that each series of a table must have for it to be recognised as a long one: `read_series` needs 3 times."""
+
 _CLASSES = ("class", "label", "labels", "target", "y", "kind", "group")
 # A column of whole numbers beside values that are not: so many different ones still look like classes.
 _MOST_CLASSES = 60
@@ -307,12 +314,9 @@ def _from_table(cells: _Cells, options: SeriesOptions) -> SeriesFile:
 
 
 def _layout(cells: _Cells, options: SeriesOptions) -> Layout:
-    if options.id is not None:
+    if options.id is not None or _long_columns(cells, options) is not None:
         return "long"
-    known = cells.named(_IDS)
     time = cells.place("--time", options.time) if options.time is not None else cells.named(_TIMES)
-    if known is not None and len({label_of(cell) for cell in cells.column(known)}) < len(cells.rows):
-        return "long"
     if options.time is not None or (time is not None and _tell_time(cells.column(time))):
         return "columns"
     dates = cells.named(TIME_TITLES)
@@ -323,6 +327,56 @@ def _layout(cells: _Cells, options: SeriesOptions) -> Layout:
     if cells.names is not None and options.labels is None and cells.named(_CLASSES) is None:
         return "columns" if len(cells.rows) > 3 * cells.width and _all_numbers(cells) else "rows"
     return "rows"
+
+
+@dataclass(frozen=True)
+class _LongColumns:
+    """The columns of a long table that tell its series and times; whether only what they hold says so, or a title."""
+
+    series: int
+    time: int | None
+    by_content: bool
+
+
+def _long_columns(cells: _Cells, options: SeriesOptions) -> _LongColumns | None:
+    """Return the columns that make a table a long one, with a row per series and time; None if it is none."""
+    time = cells.place("--time", options.time) if options.time is not None else cells.named(_TIMES)
+    titled = cells.named(_IDS)
+    if titled is not None and len({label_of(cell) for cell in cells.column(titled)}) < len(cells.rows):
+        return _LongColumns(titled, time, by_content=False)
+    if cells.names is None:
+        return None
+    named = [time] if options.time is not None else [cells.named(TIME_TITLES), cells.named(_COUNTED_TIMES)]
+    # Numbers are dates in no calendar: only a title says that they are times.
+    dated = [c for c in range(cells.width) if cells.rows and all(map(_is_day, cells.column(c)))]
+    for clock in dict.fromkeys(c for c in (*named, *dated) if c is not None):
+        times = [label_of(stamp) for stamp in cells.column(clock)]
+        if len(set(times)) == len(times):
+            continue
+        owners = [c for c in range(cells.width) if c != clock and _owns_rows(cells, c, clock, times)]
+        # Words before codes, and of these the one with fewest values: (value, time) can be unique, too.
+        numeric = {c: _numeric(cells.column(c)) for c in owners}
+        owners.sort(key=lambda c: (numeric[c], len(set(map(label_of, cells.column(c)))), c))
+        if owners:
+            return _LongColumns(owners[0], clock, by_content=True)
+    return None
+
+
+def _owns_rows(cells: _Cells, c: int, clock: int, times: Sequence[str]) -> bool:
+    """Whether a column can hold the series of a long table: each has several rows, no two of them at one time.
+
+    There must be values beside the two columns.
+    """
+    column = cells.column(c)
+    if any(map(is_missing, column)) or any(_is_value(cell) and not as_number(cell).is_integer() for cell in column):
+        return False
+    names = [label_of(cell) for cell in column]
+    rows_each = Counter(names)
+    if len(rows_each) < 2 or min(rows_each.values()) < _SHORTEST:
+        return False
+    if len(set(zip(names, times, strict=True))) < len(times):
+        return False
+    return any(d not in (c, clock) and _numeric(cells.column(d)) for d in range(cells.width))
 
 
 def _rows(cells: _Cells, options: SeriesOptions) -> SeriesFile:
@@ -423,12 +477,17 @@ def _trimmed(series: FloatArray) -> FloatArray:
 
 
 def _long(cells: _Cells, options: SeriesOptions) -> SeriesFile:
-    known = cells.named(_IDS)
-    if options.id is None and known is None:
-        raise DataError(f"`--id` must name the column of {cells.title} that tells series apart. Pass e.g. --id id.")
-    series = cells.place("--id", options.id) if options.id is not None else known
+    found = None if options.id is not None else _long_columns(cells, options)
+    titled = cells.named(_IDS)
     time = cells.place("--time", options.time) if options.time is not None else cells.named(_TIMES)
-    assert series is not None
+    if options.id is not None:
+        series = cells.place("--id", options.id)
+    elif found is not None:
+        series, time = found.series, found.time
+    elif titled is not None:
+        series = titled
+    else:
+        raise DataError(f"`--id` must name the column of {cells.title} that tells series apart. Pass e.g. --id id.")
     owners = np.array([label_of(cell) for cell in cells.column(series)])
     label, noticed = None, ""
     if options.labels is not None and options.labels != NO_LABELS:
@@ -453,6 +512,7 @@ def _long(cells: _Cells, options: SeriesOptions) -> SeriesFile:
         classes = np.array([of[name] for name in names])
     told = f", times in {cells.says(time)}" if time is not None else ""
     again = 0 if times is None else len(times) - len(set(zip(owners.tolist(), times.tolist(), strict=True)))
+    told += " (or --id and --time, or --layout)" if found is not None and found.by_content else ""
     told += f" ({counted(again, 'row')} with a time that the series already has)" if again else ""
     told += f", classes in {cells.says(label)}{noticed}" if label is not None else ""
     return SeriesFile(X, classes, names, f"one row per time, series in {cells.says(series)}{told}")

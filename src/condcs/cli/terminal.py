@@ -47,6 +47,9 @@ class Terminal(Console):
         plain = bool(os.environ.get("NO_COLOR"))
         # Emoji codes are off: a column may be called ":warning:".
         super().__init__(stderr=stderr, emoji=False, highlight=False, color_system=None if plain else "auto")
+        if self._width == 0:
+            # COLUMNS=0: the width is not known. rich would fit everything into nothing.
+            self._width = None
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Turn a string into text: every string passes here, before its width is measured."""

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,19 +25,21 @@ import typer
 
 from condcs._core.checks import check_positive
 from condcs._core.errors import CondcsError, CondcsWarning, DataError
-from condcs._core.files import InUseError, atomic_write, locked, remove_parts, sealed, unsealed, writing
+from condcs._core.files import InUseError, WriteError, atomic_write, locked, remove_parts, sealed, unsealed, writing
 from condcs._core.printable import counted
-from condcs._tables.kinds import Column, is_missing, label_of
+from condcs._tables.cells import is_missing, label_of
+from condcs._tables.kinds import Column
 from condcs._tables.pair import ReadOptions, choose_x_and_y, read_sample, tell_columns
 from condcs._tables.sources import Format, Row, RowError, Table, open_table
-from condcs.cli.boundary import CHANGED, check_file, in_options
+from condcs.cli.boundary import CHANGED, OUTPUT_CLOSED, UNWRITTEN, check_file, in_options, tell_unwritten
+from condcs.cli.output_files import OutputFile, write_files
 from condcs.cli.signals import OutputClosed, Stopped, Stops
 from condcs.cli.terminal import Terminal, abandon_output, foreign
 from condcs.drift import AfterAlarm, Alarm, ConditionalDriftDetector
-from condcs.report._watch_page import StreamHistory, watch_page
+from condcs.drift._watch_page import StreamHistory, watch_page
 
-SIGNALLED, OUTPUT_CLOSED = 128, 141
-"""Exit codes as of any program that a signal ends: its number is added. 141 is that of a closed pipe."""
+SIGNALLED = 128
+"""Exit code as of any program that a signal ends: its number is added."""
 
 NAMED = 5
 """So many rows that cannot be used are named; further ones are counted."""
@@ -316,10 +318,14 @@ def run(
     as_machine: bool,
     form: Format | None,
 ) -> None:
-    """Watch standard input; ends with 1 if there was an alarm, 0 if not, 2 on errors, 128 + its number by a signal."""
+    """Watch standard input; ends with 1 if there was an alarm, 0 if not, 2 on errors, 128 + its number by a signal.
+
+    Where all rows were read, but a file could not be written, 4 is added to 0 or 1.
+    """
     notes = Notes()
     with Stops() as stops:
         watcher: Watcher | None = None
+        has_read_all, all_written = False, True
         try:
             check_positive("run_length", run_length, 10_000)
             for option, path in (("--report", report), ("--state", state)):
@@ -330,6 +336,14 @@ def run(
             with ExitStack() as stack:
                 watcher, file = _begin(read, state, stops, notes, stack)
                 _watch(watcher, file, options, form, stops, as_machine, notes)
+                has_read_all = True
+                notes.say(_account(watcher))
+        except WriteError as error:
+            if not has_read_all:
+                raise
+            # The last state was not written: a failure of that file alone.
+            tell_unwritten(error, str(error))
+            all_written = False
         except Stopped:
             kept = f"; the state is in {state}, and the same command resumes from there" if state is not None else ""
             notes.say(f"Stopped{kept}.", "yellow")
@@ -337,37 +351,46 @@ def run(
         except OutputClosed:
             raise typer.Exit(OUTPUT_CLOSED) from None
         finally:
+            # After an error or a signal, too; that then decides the exit code.
             if watcher is not None and report is not None:
-                _write_report(watcher, report, command)
-    notes.say(_account(watcher))
-    if watcher.alarms:
-        raise typer.Exit(CHANGED)
+                all_written &= write_files([OutputFile(report, _report_writer(watcher, command))])
+    assert watcher is not None  # else an error has ended it
+    code = (CHANGED if watcher.alarms else 0) + (0 if all_written else UNWRITTEN)
+    if code:
+        raise typer.Exit(code)
 
 
-def _write_report(watcher: Watcher, path: Path, command: str) -> None:
-    page = watch_page(
-        watcher.about,
-        [Alarm.from_dict(found) for found in watcher.told],
-        watcher.history,
-        _account(watcher),
-        watcher.detector.notes,
-        command,
-    )
-    page.write(path)
+def _report_writer(watcher: Watcher, command: str) -> Callable[[Path], object]:
+    """Return what makes the page and writes it to a path."""
+
+    def write_page(path: Path) -> None:
+        page = watch_page(
+            watcher.about,
+            [Alarm.from_dict(found) for found in watcher.told],
+            watcher.history,
+            _account(watcher),
+            watcher.detector.notes,
+            command,
+        )
+        page.write(path)
+
+    return write_page
 
 
 def _account(watcher: Watcher) -> str:
     """Say what became of the rows."""
     counts = watcher.detector.counts
-    unseen, outside = counts["unseen labels"], counts["outside"]
+    unseen, outside, learned = (counts[name] for name in ("unseen labels", "outside", "learned"))
     parts = [f"{watcher.gaps:,} with missing values"] if watcher.gaps else []
     parts += [f"{watcher.bad:,} that could not be read"] if watcher.bad else []
     parts += [f"{unseen:,} with labels that the reference does not have"] if unseen else []
     if len(parts) > 1:
         parts = [", ".join(parts[:-1]), parts[-1]]
     left = f", {' and '.join(parts)} dropped" if parts else ""
-    unknown = f" Not watched: {counted(outside, 'row')} with inputs unlike those of the reference." if outside else ""
-    return f"{counted(watcher.rows, 'row')}{left}, {counted(watcher.alarms, 'alarm')}.{unknown}"
+    unwatched = [f"{counted(outside, 'row')} with inputs unlike those of the reference"] if outside else []
+    unwatched += [f"{counted(learned, 'row')} from which a new reference was learned after an alarm"] if learned else []
+    others = f" Not watched: {' and '.join(unwatched)}." if unwatched else ""
+    return f"{counted(watcher.rows, 'row')}{left}, {counted(watcher.alarms, 'alarm')}.{others}"
 
 
 def _begin(

@@ -8,13 +8,14 @@ from typing import Any, Literal
 import numpy as np
 
 from condcs._core.arrays import FloatArray, IntArray
-from condcs._core.printable import alike
+from condcs._core.printable import alike, counted
 from condcs._inference.explain import show_p
 from condcs._inference.loss_split import LossChange
 from condcs._inference.plots import bin_means
 from condcs._inference.witness import Witness
 from condcs._tables.kinds import Column
 from condcs.comparison._result import Comparison
+from condcs.comparison._row_dependence import RowDependence
 from condcs.comparison._steps import Places, Shift
 from condcs.comparison._wording import (
     NOWHERE,
@@ -24,6 +25,7 @@ from condcs.comparison._wording import (
     as_date,
     column_words,
     effects,
+    interval_title,
     loss_parts,
     overall,
     unseen,
@@ -54,14 +56,15 @@ that are smooth functions of the inputs.
 
 _REGIONS = (
     "Regions in which the relation changed, found on one half of the rows and tested on the other; p-values are "
-    "adjusted for all regions that were looked at. Before and now are for the same inputs, changes with their 95% "
-    "intervals."
+    "adjusted for all regions that were looked at. Before and now are for the same inputs; of the changes the "
+    "confidence intervals are shown."
 )
 
 _OVERLAP = """
 Overlap compares whole distributions: 1 if they are the same, 0 if they have nothing in common. It is the cosine between
 the two, exp(-D/2) with D the Cauchy-Schwarz divergence of the inputs at the most significant bandwidth, and of the
-residuals of the response; the mean of D under the null hypothesis is subtracted first.
+residuals of the response; the mean of D under the null hypothesis is subtracted first. It sees large changes only: one
+that is small, or confined to few rows, leaves an overlap of 1.000, whatever its p-value.
 """
 
 _LOSS = """
@@ -72,7 +75,8 @@ or better.
 """
 
 _ASSUMPTIONS = (
-    "Rows are independent of one another. Repeated measurements of the same thing make p-values too small.",
+    "Rows are independent of one another. Repeated measurements of the same thing make p-values too small. Copies of "
+    "rows and dependence on the rows before are looked for, other dependence is not.",
     "The response given the inputs, or the probability of the table given the inputs, is a smooth function of the "
     "inputs. No test of a conditional relation is valid without some such assumption.",
     "Where only one table has rows, nothing can be compared, and the answer does not apply.",
@@ -126,7 +130,8 @@ def _loss(page: Page, found: Comparison) -> None:
     page.figure(
         loss_figure(loss),
         alt="Bars from the mean loss before, {}, by its three parts to the one now, {}.".format(*loss.levels),
-        caption="Mean loss before and now, and what lies between them; lines are 95% intervals of the parts.",
+        caption=f"Mean loss before and now, and what lies between them; lines are {interval_title(loss.total)}s of the "
+        "parts.",
     )
     _lines(page, loss_parts(found))
 
@@ -205,8 +210,9 @@ def _how(column: Column, summaries: Sequence[tuple[str, float, float]]) -> str:
 
 def _evidence(page: Page, found: Comparison) -> None:
     page.section("How sure")
-    _lines(page, answers(found, overlap=True))
-    page.text(_OVERLAP)
+    _lines(page, answers(found))
+    if found.limits.min_effect is not None:
+        page.text(_OVERLAP)
     for shift, what in ((found.inputs, "inputs"), (found.relation, "relation")):
         count = len(shift.null_distribution)
         reached = f"{sum(value >= shift.statistic for value in shift.null_distribution)} of {count} resamples"
@@ -226,12 +232,27 @@ def _evidence(page: Page, found: Comparison) -> None:
     if found.relation.diagnostics:
         page.facts(
             {
-                "check of balance": f"p = {show_p(found.relation.diagnostics['balance_pvalue'])} (small if the "
-                "estimated probability of the table given the inputs does not explain how the inputs differ)",
+                "check of balance": f"{found.relation.diagnostics['balance']}, p = "
+                f"{show_p(found.relation.diagnostics['balance_pvalue'])} (small if the estimated probability of the "
+                "table given the inputs does not explain how the inputs differ)",
+                "independence of rows": _independence(found.row_dependence),
                 "effective rows": f"{found.relation.diagnostics['effective_rows']:,.0f} (the number of rows with the "
                 "same information if the tables overlapped fully)",
             }
         )
+
+
+def _independence(rows: RowDependence) -> str:
+    """Say what is known of the dependence of rows on their neighbours, and of copies."""
+    copies = f"copies of other rows: {sum(rows.copies):,}" if rows.has_copies else "no copies"
+    if rows.pvalues is None or rows.autocorrelations is None or rows.lags is None:
+        return f"{copies}; dependence along the rows was not tested"
+    tables = ("in the reference", "in the current table")
+    each = (
+        f"{correlation:.2f} over {counted(lag, 'row')} {table} (p = {show_p(pvalue)} over ten lags)"
+        for correlation, lag, table, pvalue in zip(rows.autocorrelations, rows.lags, tables, rows.pvalues, strict=True)
+    )
+    return f"{copies}; largest autocorrelation of the residuals of {rows.response} along the rows: {' and '.join(each)}"
 
 
 def _reproduce(page: Page, found: Comparison, command: str | None) -> None:

@@ -6,7 +6,7 @@ And the same as an assertion, for the tests of a pipeline.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -15,13 +15,15 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_alpha, check_integer, check_rng
-from condcs._core.errors import DataError, ParameterError, public
+from condcs._core.errors import BalanceWarning, CondcsWarning, DataError, OverlapWarning, ParameterError, public
 from condcs._core.printable import harmless
 from condcs._core.settings import one_blas_thread
 from condcs._tables.in_memory import as_table
 from condcs._tables.pair import Pair, ReadOptions, as_keys, choose_x_and_y, name_of, read_pair
-from condcs._tables.sources import Columns, TableOptions, column_name
+from condcs._tables.sources import Columns, Missing, TableOptions, column_name
+from condcs.comparison._label_combinations import check_labels_meet, label_notes
 from condcs.comparison._result import Comparison, Limits
+from condcs.comparison._row_dependence import find_row_dependence
 from condcs.comparison._steps import (
     Losses,
     Tell,
@@ -29,7 +31,7 @@ from condcs.comparison._steps import (
     compare_inputs,
     compare_relation,
     find_places,
-    known_rows,
+    fit_adjustment,
     measure_sizes,
 )
 from condcs.comparison._wording import responses, set_lines, sizes, where
@@ -37,8 +39,10 @@ from condcs.comparison._wording import responses, set_lines, sizes, where
 STEPS = {"reading": 0.05, "inputs": 0.15, "relation": 0.55, "where": 0.12, "how large": 0.13}
 """The steps that `compare` tells of as they begin, and about how much of the time each takes."""
 
+ALPHA = 0.05
+"""Level of the tests by default, in Python, on the command line and in the GitHub action."""
 RESAMPLES = 199
-"""Of each test, by default."""
+"""Of both tests, by default."""
 MOST_ROWS = 100_000
 """Rows of each table that are compared at most by default, whatever the time budget."""
 _TIME_BUDGET = 60.0
@@ -48,7 +52,7 @@ _SECONDS, _SECONDS_PER_ROW = 3.0, 0.0016
 
 @dataclass(frozen=True)
 class Run:
-    """How a comparison is run: resamples of each test, seed, threads, and what is told of each step."""
+    """How a comparison is run: resamples of the tests, seed, threads, and what is told of each step."""
 
     n_resamples: int
     seed: int
@@ -79,10 +83,12 @@ def compare(
     prediction: Any = None,
     loss: str | int | None = None,
     tolerance: float | Limits | None = None,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     n_resamples: int = RESAMPLES,
     rng: int | np.random.Generator | None = 0,
     n_jobs: int | None = None,
+    missing: Missing | None = None,
+    max_rows: int | None = None,
     tables: TableOptions | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
@@ -120,14 +126,18 @@ def compare(
     alpha : float
         Level of both tests.
     n_resamples : int
-        Resamples of each test.
+        Resamples of both tests; those of the regions are as many, but 499 and 2 / alpha at least.
     rng : int or Generator
         Seed of the sample of rows and of the tests.
     n_jobs : int, optional
         Threads; by default one per core.
+    missing : {"error", "drop", "as-value"}, optional
+        What becomes of rows with missing values, as in `TableOptions`: an error by default.
+    max_rows : int, optional
+        Rows of each table that are compared, as in `TableOptions`.
     tables : TableOptions, optional
-        How the tables are read: missing values, columns of numbers that are labels, weights, clusters, decimal commas,
-        and how many rows are compared.
+        How else the tables are read: columns of numbers that are labels, weights, clusters, decimal commas, and a
+        budget of time in place of `max_rows`.
     progress : function of a str, optional
         Called with the name of each step as it begins.
 
@@ -151,7 +161,7 @@ def compare(
     >>> round(found.effects[0].average.value, -1)
     100.0
     """
-    tables, run = given_tables(tables), checked_run(n_resamples, rng, n_jobs, progress)
+    tables, run = given_tables(tables, missing, max_rows), checked_run(n_resamples, rng, n_jobs, progress)
     check_level(alpha, n_resamples)
     limits = tolerance if isinstance(tolerance, Limits) else Limits(tolerance)
     source = loss_source(prediction, loss)
@@ -162,8 +172,8 @@ def compare(
         )
     both = as_table("reference", reference), as_table("current", current)
     budget = _TIME_BUDGET if tables.time_budget is None else tables.time_budget
-    max_rows = rows_within(budget) if tables.max_rows is None else tables.max_rows
-    options = ReadOptions(**{**vars(tables), "max_rows": max_rows}, x=as_keys(x), y=as_keys(y), seed=run.seed)
+    most = rows_within(budget) if tables.max_rows is None else tables.max_rows
+    options = ReadOptions(**{**vars(tables), "max_rows": most}, x=as_keys(x), y=as_keys(y), seed=run.seed)
     if source is not None:
         source = replace(source, column=name_of(source.column, getattr(both[0], "names", ())))
         options = replace(options, y=[*as_keys(options.y), source.column])
@@ -174,7 +184,7 @@ def compare(
     if tables.max_rows is not None or not (pair.reference.sampled or pair.current.sampled):
         return found
     said = (
-        f"At most {max_rows:,} rows of each table were compared, to stay within {budget:g} s of processor time. Raise "
+        f"At most {most:,} rows of each table were compared, to stay within {budget:g} s of processor time. Raise "
         "`time_budget`, or set `max_rows`, to compare more."
     )
     return replace(found, notes=(said, *found.notes))
@@ -188,16 +198,24 @@ def _check_tolerance(limits: Limits, pair: Pair) -> None:
         )
 
 
-def given_tables(tables: TableOptions | None) -> TableOptions:
-    """Return options as they were given, or the defaults."""
-    if tables is None:
-        return TableOptions()
-    if not isinstance(tables, TableOptions):
+def given_tables(
+    tables: TableOptions | None, missing: Missing | None = None, max_rows: int | None = None
+) -> TableOptions:
+    """Return how tables are read, from options and from the two of them that can be passed by themselves."""
+    if tables is not None and not isinstance(tables, TableOptions):
         raise ParameterError(
             f"`tables` must be a TableOptions, got {type(tables).__name__}. Pass e.g. "
             "tables=condcs.TableOptions(missing='drop')."
         )
-    return tables
+    options, defaults = tables or TableOptions(), TableOptions()
+    direct: dict[str, Any] = {"missing": missing, "max_rows": max_rows}
+    for name, value in direct.items():
+        within = getattr(options, name)
+        if value is not None and within not in (value, getattr(defaults, name)):
+            raise ParameterError(
+                f"`{name}` must be given once, got {value!r} and, in `tables`, {within!r}. Leave one out."
+            )
+    return replace(options, **{name: value for name, value in direct.items() if value is not None})
 
 
 def compare_pair(
@@ -209,20 +227,40 @@ def compare_pair(
     limits: Limits | None = None,
 ) -> Comparison:
     """Compare two tables that have been read."""
+    check_labels_meet(pair)
     tell, seed, n_resamples = run.tell, run.seed, run.n_resamples
     # Most products are small: more threads of BLAS would wait for one another, at the cost of twice the processor time.
     with one_blas_thread(), collected_warnings() as said:
         tell("inputs")
-        ground = known_rows(pair, seed)
-        inputs = compare_inputs(pair, ground, resamples=n_resamples, seed=seed)
+        adjustment = fit_adjustment(pair, seed)
+        inputs = compare_inputs(pair, adjustment, resamples=n_resamples, seed=seed)
         tell("relation")
-        relation = compare_relation(pair, ground, resamples=n_resamples, seed=seed, jobs=run.n_jobs)
+        relation = compare_relation(pair, adjustment, resamples=n_resamples, seed=seed, jobs=run.n_jobs)
         tell("where")
-        places = find_places(pair, ground, seed=seed, alpha=alpha)
+        places = find_places(pair, adjustment, resamples=n_resamples, seed=seed, alpha=alpha)
         tell("how large")
-        sizes = measure_sizes(pair, ground, losses, alpha=alpha, seed=seed)
-    notes, limits = (*pair.notes, *said.values()), Limits() if limits is None else limits
-    return Comparison(pair, inputs, relation, sizes, places, alpha, n_resamples, seed, notes, limits)
+        sizes = measure_sizes(pair, adjustment, losses, regions=places.regions, alpha=alpha, seed=seed)
+        rows = find_row_dependence(pair)
+    notes, limits = (*pair.notes, *label_notes(pair), *_warned_of(said)), Limits() if limits is None else limits
+    return Comparison(pair, inputs, relation, sizes, places, alpha, n_resamples, seed, notes, limits, rows)
+
+
+def _warned_of(said: Sequence[CondcsWarning]) -> Iterator[str]:
+    """Yield what a reader of the tables should know of warnings, of each kind the first, which is about all rows."""
+    first: dict[type[CondcsWarning], CondcsWarning] = {}
+    for warning in said:
+        if isinstance(warning, OverlapWarning) and warning.kind != "support":
+            continue  # labels, in the words of `label_notes`
+        first.setdefault(type(warning), warning)
+    for kind, warning in first.items():
+        if isinstance(warning, OverlapWarning):
+            yield (
+                f"The two tables hardly overlap in the inputs: {warning.of_rows:,} rows or clusters are as informative "
+                f"as {warning.rows:,} would be with full overlap. A large p-value then says little. Compare fewer "
+                "inputs, or only rows whose inputs both tables have."
+            )
+        elif kind is not BalanceWarning:  # of which the verdict speaks
+            yield str(warning)
 
 
 def loss_source(prediction: Any, loss: str | int | None) -> LossColumn | None:
@@ -279,7 +317,7 @@ def assert_same_relation(
     *,
     y: Columns,
     x: Columns | None = None,
-    alpha: float = 0.01,
+    alpha: float = ALPHA,
     tolerance: float | Limits | None = None,
     n_resamples: int = RESAMPLES,
     rng: int | np.random.Generator | None = 0,
@@ -288,8 +326,8 @@ def assert_same_relation(
 ) -> Comparison:
     """Raise an AssertionError if the relation of y to x changed between two tables.
 
-    The same tables with the same `rng` always pass or always fail. Where nothing changed, an assertion on new tables
-    fails with probability alpha; that the inputs shifted is no failure.
+    The answer is that of `condcs.compare`: the same tables with the same `rng` always pass or always fail. Where
+    nothing changed, an assertion on new tables fails with probability alpha; that the inputs shifted is no failure.
 
     Parameters
     ----------

@@ -13,12 +13,15 @@ import condcs
 from condcs._core.arrays import ByValue, FloatArray
 from condcs._core.checks import check_choice
 from condcs._core.errors import DataError, OverlapError, ParameterError, public
+from condcs._core.printable import summarised
 from condcs._inference.explain import holm, show_p
 from condcs._tables.grouped_table import GroupedTable, read_groups
 from condcs._tables.in_memory import as_table
 from condcs._tables.pair import ReadOptions, as_keys
-from condcs._tables.sources import Columns, TableOptions
+from condcs._tables.sources import Columns, Missing, TableOptions
+from condcs.comparison._cautions import cautions_by_group
 from condcs.comparison._comparing import (
+    ALPHA,
     RESAMPLES,
     Run,
     check_level,
@@ -28,7 +31,18 @@ from condcs.comparison._comparing import (
 )
 from condcs.comparison._result import Comparison, Reported
 from condcs.comparison._steps import kernels
-from condcs.comparison._wording import BEFORE_AND_NOW, Block, Lines, change_words, effects, overall, variables, where
+from condcs.comparison._wording import (
+    BEFORE_AND_NOW,
+    Block,
+    Lines,
+    change_at_same_inputs,
+    change_title,
+    change_words,
+    effects,
+    overall,
+    variables,
+    where,
+)
 from condcs.report._page import Page
 
 SCHEMA = "condcs/compare-groups/1"
@@ -102,9 +116,16 @@ class GroupComparison(ByValue, Reported):
         """The answer in a sentence."""
         y = ", ".join(column.name for column in self.comparisons[0].pair.y)
         count = f"({len(self.names)} groups, {_AGAINST[self.against]})"
-        if not self.changed:
-            return f"No evidence that the relation of {y} to the inputs differs by {self.column} {count}."
-        return f"The relation of {y} to the inputs differs where {self.column} is {', '.join(self.changed)} {count}."
+        answer = f"No evidence that the relation of {y} to the inputs differs by {self.column} {count}."
+        if self.changed:
+            named = ", ".join(self.changed)
+            answer = f"The relation of {y} to the inputs differs where {self.column} is {named} {count}."
+        return " ".join([answer, *cautions_by_group(self.column, self.names, self.comparisons)])
+
+    @property
+    def pvalue_is_bound(self) -> tuple[bool, ...]:
+        """Whether no resample of a group's test reached its statistic: more of them might make its p-value smaller."""
+        return tuple(found.relation.pvalue <= _smallest_pvalue(found) for found in self.comparisons)
 
     @property
     def _sides(self) -> tuple[str, str]:
@@ -120,7 +141,7 @@ class GroupComparison(ByValue, Reported):
         return self.comparisons[self.names.index(name)]
 
     def __repr__(self) -> str:
-        return f"<GroupComparison: {self.verdict}>"
+        return summarised(self, self.verdict)
 
     def _said(self) -> list[Block]:
         return [
@@ -145,14 +166,22 @@ class GroupComparison(ByValue, Reported):
 
     @property
     def all_notes(self) -> tuple[str, ...]:
-        """Notes on the groups, then those of the comparisons, each once."""
-        return tuple(dict.fromkeys([*self.notes, *(note for found in self.comparisons for note in found.notes)]))
+        """Notes on the groups, then those of the comparisons, each once: with its groups unless it holds for all."""
+        groups: dict[str, list[str]] = {}
+        for name, found in zip(self.names, self.comparisons, strict=True):
+            for note in dict.fromkeys(found.notes):
+                groups.setdefault(note, []).append(name)
+        about = (
+            note if len(named) == len(self.names) else f"{self.column} = {', '.join(named)}: {note}"
+            for note, named in groups.items()
+        )
+        return tuple(dict.fromkeys([*self.notes, *about]))
 
     def lines(self) -> Lines:
-        """Return a line per group: both answers, and what y does."""
+        """Return a line per group: both answers, what y does for the same inputs, and its raw mean or share."""
         rows = []
-        for name, found, p, p_inputs in zip(
-            self.names, self.comparisons, self.pvalues, self.inputs_pvalues, strict=True
+        for name, found, p, is_bound, p_inputs in zip(
+            self.names, self.comparisons, self.pvalues, self.pvalue_is_bound, self.inputs_pvalues, strict=True
         ):
             _, before, now = overall(found)[0]
             rows.append(
@@ -160,14 +189,17 @@ class GroupComparison(ByValue, Reported):
                     name,
                     f"{found.pair.current.used:,}",
                     "differs" if p <= self.alpha else "no evidence",
-                    show_p(p),
+                    f"at most {show_p(p)}" if is_bound else show_p(p),
                     "shifted" if p_inputs <= self.alpha else "no evidence",
+                    change_at_same_inputs(found),
                     f"{before} → {now}",
                 )
             )
-        mean = f"{self.comparisons[0].response[0][0]}, {' → '.join(self._sides)}"
-        columns = (self.column, "rows", "relation", "p-value", "inputs", mean)
-        return Lines(columns, tuple(rows), frozenset({"rows", "p-value", mean}))
+        first = self.comparisons[0]
+        change = change_title(first.pair.y[0], first.effects[0])
+        raw = f"raw {first.response[0][0]}, {' → '.join(self._sides)}"
+        columns = (self.column, "rows", "relation", "p-value", "inputs", change, raw)
+        return Lines(columns, tuple(rows), frozenset({"rows", "p-value", change, raw}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that was found as plain values: what ``condcs compare --group --json`` prints."""
@@ -181,9 +213,15 @@ class GroupComparison(ByValue, Reported):
             "verdict": self.verdict,
             "changed": list(self.changed),
             "groups": [
-                {"name": name, "pvalue_adjusted": p, "inputs_pvalue_adjusted": q, "comparison": found.to_dict()}
-                for name, p, q, found in zip(
-                    self.names, self.pvalues, self.inputs_pvalues, self.comparisons, strict=True
+                {
+                    "name": name,
+                    "pvalue_adjusted": p,
+                    "pvalue_is_bound": is_bound,
+                    "inputs_pvalue_adjusted": q,
+                    "comparison": found.to_dict(),
+                }
+                for name, p, is_bound, q, found in zip(
+                    self.names, self.pvalues, self.pvalue_is_bound, self.inputs_pvalues, self.comparisons, strict=True
                 )
             ],
             "divergences": None
@@ -200,7 +238,9 @@ class GroupComparison(ByValue, Reported):
         page.table(
             lines.columns,
             lines.rows,
-            f"P-values are adjusted for {len(self.names)} groups (Holm), {_AGAINST[self.against]}.",
+            f'P-values are adjusted for {len(self.names)} groups (Holm), {_AGAINST[self.against]}; "at most" where no '
+            "resample reached the statistic. Changes for the same inputs have their confidence intervals; raw values "
+            "are those of all rows, whatever their inputs.",
         )
         for name in self.changed:
             _about_group(page, f"{self.column} = {name}", self[name], self._sides)
@@ -222,6 +262,11 @@ class GroupComparison(ByValue, Reported):
             page.command(command)
         page.data("condcs-comparison", self.to_dict())
         return page
+
+
+def _smallest_pvalue(found: Comparison) -> float:
+    """Return the smallest p-value that the resamples of a test can give."""
+    return 1 / (1 + len(found.relation.null_distribution))
 
 
 def _about_group(page: Page, title: str, found: Comparison, sides: tuple[str, str]) -> None:
@@ -247,11 +292,13 @@ def compare_groups(
     y: Columns,
     x: Columns | None = None,
     against: Against = "rest",
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     matrix: bool = False,
     n_resamples: int | None = None,
     rng: int | np.random.Generator | None = 0,
     n_jobs: int | None = None,
+    missing: Missing | None = None,
+    max_rows: int | None = None,
     tables: TableOptions | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> GroupComparison:
@@ -279,11 +326,11 @@ def compare_groups(
     matrix : bool
         Whether to estimate the conditional CS divergence between all pairs of groups as well.
     n_resamples : int, optional
-        Resamples of each test; by default 199, or more where many groups need them.
+        Resamples of each test, and of regions 499 at least; by default 199, or more where many groups need them.
     rng, n_jobs, progress
         Seed, threads, and what is called with the name of each step, as in `condcs.compare`.
-    tables : TableOptions, optional
-        How the table is read, as in `condcs.compare`; its `max_rows` are those of each group.
+    missing, max_rows, tables
+        How the table is read, as in `condcs.compare`; `max_rows` are those of each group.
 
     Returns
     -------
@@ -304,7 +351,7 @@ def compare_groups(
     ('March',)
     """
     check_choice("against", against, get_args(Against))
-    tables = given_tables(tables)
+    tables = given_tables(tables, missing, max_rows)
     run = checked_run(RESAMPLES if n_resamples is None else n_resamples, rng, n_jobs, progress)
     if tables.time_budget is not None:
         raise ParameterError(
@@ -312,8 +359,8 @@ def compare_groups(
         )
     check_level(alpha, run.n_resamples)
     source, tell = as_table("table", table), run.tell
-    max_rows = _GROUP_ROWS if tables.max_rows is None else tables.max_rows
-    reading = ReadOptions(**{**vars(tables), "max_rows": max_rows}, x=as_keys(x), y=as_keys(y), seed=run.seed)
+    most_rows = _GROUP_ROWS if tables.max_rows is None else tables.max_rows
+    reading = ReadOptions(**{**vars(tables), "max_rows": most_rows}, x=as_keys(x), y=as_keys(y), seed=run.seed)
     tell("reading")
     groups = read_groups(source, group, reading)
     pairs = list(_references(range(len(groups.groups)), against))
@@ -366,10 +413,9 @@ def _compared(
         name = groups.groups[current]
         try:
             pair = groups.pair(places, current, max_rows)
+            found[current] = compare_pair(pair, replace(run, tell=_telling(run.tell, name)), alpha=alpha)
         except (DataError, OverlapError) as error:
             notes.append(f"{name} could not be compared: {error}")
-            continue
-        found[current] = compare_pair(pair, replace(run, tell=_telling(run.tell, name)), alpha=alpha)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,12 +12,14 @@ import condcs
 from condcs._core.arrays import ByValue
 from condcs._core.checks import check_positive
 from condcs._core.errors import ParameterError, public
+from condcs._core.printable import Printable, summarised
 from condcs._inference.effects import Effect
 from condcs._inference.explain import Region
 from condcs._inference.loss_split import LossChange
 from condcs._inference.regions import Change
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
+from condcs.comparison._row_dependence import RowDependence
 from condcs.comparison._steps import Places, Shift, Sizes, response_summary
 from condcs.comparison._wording import Block, as_text, said, verdict_words
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from condcs.report._page import Page
 
 
-class Reported:
+class Reported(Printable):
     """A result with words and a page: in a terminal, in a file, or in a notebook."""
 
     @abstractmethod
@@ -44,7 +46,7 @@ class Reported:
             return self._page().framed()
         except ModuleNotFoundError:
             # Without matplotlib a notebook shows the text.
-            return None
+            return super()._repr_html_()
 
     @public
     def report(self, path: str | Path, *, command: str | None = None) -> Path:
@@ -118,11 +120,14 @@ class Comparison(ByValue, Reported):
     alpha : float
         Level of the tests.
     n_resamples, seed : int
-        Resamples of each test, and the seed of the sample and of the tests.
+        Resamples of both tests, and the seed of the sample and of the tests.
     notes : tuple of str
         What a reader should know: columns left out, rows without a counterpart.
     limits : Limits
         How large a change must be to matter.
+    row_dependence : RowDependence
+        Signs that rows are not independent of one another, so that p-values are too small: copies of rows, and rows
+        that depend on their neighbours.
     """
 
     pair: Pair
@@ -135,6 +140,7 @@ class Comparison(ByValue, Reported):
     seed: int
     notes: tuple[str, ...]
     limits: Limits = Limits()
+    row_dependence: RowDependence = field(default_factory=RowDependence)
 
     @property
     def decision(self) -> Decision:
@@ -202,7 +208,7 @@ class Comparison(ByValue, Reported):
         return verdict_words(self)
 
     def __repr__(self) -> str:
-        return f"<Comparison: {self.verdict}>"
+        return summarised(self, self.verdict)
 
     def _said(self) -> list[Block]:
         return said(self)
@@ -248,6 +254,7 @@ class Comparison(ByValue, Reported):
             "y": [_column(c) for c in pair.y],
             "inputs": _shift(self.inputs),
             "relation": _shift(self.relation),
+            "row_dependence": self.row_dependence.to_dict(),
             "effects": [effect.to_dict() for effect in self.effects],
             "loss_change": None if self.loss_change is None else self.loss_change.to_dict(),
             "response": _responses(self.response),
@@ -325,7 +332,13 @@ def _change(change: Change) -> dict[str, Any]:
     numbers = {"reference": change.before, "current": change.now, "change": change.change}
     values = {name: estimate.value for name, estimate in numbers.items()}
     intervals = {f"{name}_interval": [estimate.low, estimate.high] for name, estimate in numbers.items()}
-    return {"what": change.words, "quantity": change.quantity, **values, **intervals}
+    return {
+        "what": change.words,
+        "quantity": change.quantity,
+        **values,
+        **intervals,
+        "confidence_level": change.change.confidence_level,
+    }
 
 
 def _responses(found: tuple[tuple[str, float, float], ...]) -> list[dict[str, Any]]:

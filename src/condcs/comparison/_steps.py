@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,9 @@ import numpy as np
 import condcs
 from condcs._core.arrays import BoolArray, ByValue, FloatArray, IntArray
 from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
-from condcs._core.settings import one_blas_thread
+from condcs._core.printable import Printable
+from condcs._inference.adjustment import Adjustment
+from condcs._inference.conditional_tests import TestedSamples, all_views_of_relation
 from condcs._inference.effects import Effect, common_support, measure_effect, some_rows
 from condcs._inference.explain import (
     ColumnWords,
@@ -28,31 +29,25 @@ from condcs._inference.explain import (
     interval_words,
 )
 from condcs._inference.loss_split import LossChange, split_change
-from condcs._inference.regions import Ground, mean_steps
-from condcs._inference.resampling import ROUNDING, largest_studentised, pvalue
-from condcs._inference.results import Estimate
-from condcs._inference.smoothing import Smoother, normal_scores, squared_distances
-from condcs._inference.statistics import AGGREGATE_MULTIPLES
-from condcs._inference.weights_and_clusters import checked_clusters
+from condcs._inference.regions import MeanSteps, mean_steps
+from condcs._inference.resampling import Resampling
+from condcs._inference.results import Estimate, TestResult
+from condcs._inference.statistics import TestedMeasure
+from condcs._inference.two_sample_tests import PooledRows, all_views_test
+from condcs._inference.weights_and_clusters import RowOptions, checked_clusters
 from condcs._inference.witness import Witness
-from condcs._kernels.bandwidths import median_widths
 from condcs._kernels.log_kernels import Kernel, KernelName
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
+from condcs.comparison._label_combinations import label_overlap_of
 from condcs.comparison._wording import as_date
 
 Tell = Callable[[str], None]
-Features = list[FloatArray]
 
 INTERVAL_RESAMPLES = 100
-
-LANDMARKS = 100
-"""Rows at which the kernel on the inputs is exact; the test is exact whatever their number."""
+"""Resamples of the interval of a divergence."""
 INPUT_ROWS = 50_000
 """Rows of each table by which the inputs are compared; of longer ones a uniform sample."""
-_SMALLEST_EIGENVALUE = 1e-6
-_MOST_PAIRS = 600
-"""Products of pairs of inputs beyond which none are looked at."""
 Losses = tuple[FloatArray, FloatArray]
 
 EFFECT_ROWS = 10_000
@@ -95,6 +90,21 @@ class Shift(ByValue):
     diagnostics: dict[str, Any]
     estimated: Callable[[], Estimate] = field(compare=False, repr=False)
 
+    @classmethod
+    def of(cls, result: TestResult, seed: int) -> Shift:
+        """Make it of the result of a test with all views."""
+        return cls(
+            pvalue=result.pvalue,
+            statistic=result.statistic,
+            null_distribution=result.null_distribution,
+            views=result.details["views"],
+            pvalues=result.details["pvalues"],
+            divergence=result.divergence,
+            by_chance=result.divergence_by_chance,
+            diagnostics=result.diagnostics,
+            estimated=partial(result.estimate, n_resamples=INTERVAL_RESAMPLES, rng=seed),
+        )
+
     @cached_property
     def estimate(self) -> Estimate:
         """D without the bias of finite samples, and where it lies with 95% confidence; made when it is asked for."""
@@ -104,7 +114,10 @@ class Shift(ByValue):
 
     @property
     def overlap(self) -> float:
-        """Cosine between the two, without the bias of finite samples: 1 for equal ones."""
+        """Cosine between the two, without the bias of finite samples: 1 for equal ones.
+
+        It sees large changes only. One that is small, or confined to few rows, leaves it at 1, whatever its p-value.
+        """
         return _cosine(self.estimate.value)
 
     @property
@@ -113,161 +126,52 @@ class Shift(ByValue):
         return _cosine(self.estimate.high), _cosine(self.estimate.low)
 
 
-def known_rows(pair: Pair, seed: int) -> Ground:
-    """Pool the tables, and fit what all questions need to know about the inputs."""
+def fit_adjustment(pair: Pair, seed: int) -> Adjustment:
+    """Pool the tables, and fit what all questions need to know about the inputs, once for test, sizes and regions."""
     sizes = (len(pair.xp), len(pair.xq))
     weights = None
     if pair.weights_p is not None and pair.weights_q is not None:
         weights = np.concatenate([pair.weights_p, pair.weights_q])
-    return Ground.of(
+    return Adjustment.of(
         np.concatenate([pair.xp, pair.xq]),
         [column.is_category for column in pair.x],
         sizes,
         np.random.default_rng(seed),
         weights=weights,
         clusters=checked_clusters([("cluster", pair.clusters_p), ("cluster", pair.clusters_q)], sizes),
+        responses=(np.concatenate([pair.yp, pair.yq]), [column.is_category for column in pair.y]),
     )
 
 
-def compare_inputs(pair: Pair, ground: Ground, *, resamples: int, seed: int) -> Shift:
-    """Test p(x): permuted labels of rows or clusters, which is exact. Cost O(n (m + resamples) m), m landmarks."""
+def compare_inputs(pair: Pair, adjustment: Adjustment, *, resamples: int, seed: int) -> Shift:
+    """Test p(x) by all views of `condcs.two_sample_test`, on a uniform sample of long tables."""
     rng = np.random.default_rng(seed)
     rows, sizes = some_rows((len(pair.xp), len(pair.xq)), INPUT_ROWS, rng)
-    pool = ground.x[rows]
-    units = np.arange(len(rows))
-    if ground.propensity.units is not None:
-        units = np.unique(ground.propensity.units[rows], return_inverse=True)[1].reshape(-1)
-    # Units of the first table come first.
-    labels = (np.arange(units.max() + 1) > units[: sizes[0]].max()).astype(np.float64)[:, None]
-    permuted = rng.permuted(np.broadcast_to(labels, (len(labels), resamples)), axis=0)
-    every = np.hstack([labels, permuted])[units]
-    multiples = (1.0,) if all(column.is_category for column in pair.x) else AGGREGATE_MULTIPLES
-    features = _low_rank(pair.x, pool, multiples, rng)
-    features = [ground.weights[rows, None] * own for own in features]
-    with one_blas_thread():
-        kernels_only = np.array([_by_label(own, every) for own in features])
-        # Among many inputs, distances hardly notice that one of them moved.
-        few = _inputs_and_pairs(pair.x, pool, ground.weights[rows])
-        values = np.array([*kernels_only, *(_largest_square(own, every) for own in few.values())])
-        # The same permuted labels in every view, so that they can share one p-value.
-        combined = largest_studentised(values[:, 0], values[:, 1:])
-        telling = largest_studentised(kernels_only[:, 0], kernels_only[:, 1:]).most_telling
-        draws = _redrawn_divergences(features[telling], units, sizes[0], rng)
-    divergence, by_chance = float(values[telling, 0]), float(values[telling, 1:].mean())
-    low, middle, high = np.quantile(draws, [0.025, 0.5, 0.975])
-    # As in `TestResult.estimate`: down from the divergence without what chance adds, up from the divergence.
-    ends = divergence - by_chance, divergence - by_chance - (middle - low), divergence + (high - middle)
-    return Shift(
-        pvalue=combined.pvalue,
-        statistic=combined.statistic,
-        null_distribution=combined.null_distribution,
-        views=(*(f"bandwidth {m:g} x median" for m in multiples), *few),
-        pvalues=tuple(pvalue(float(row[0]), row[1:], rounding=ROUNDING) for row in values),
-        divergence=divergence,
-        by_chance=by_chance,
-        diagnostics={},
-        estimated=partial(Estimate, *(max(0.0, float(v)) for v in ends)),
-    )
+    clusters = adjustment.propensity.units
+    if clusters is not None:
+        clusters = np.unique(clusters[rows], return_inverse=True)[1].reshape(-1)
+    pooled = PooledRows(adjustment.x[rows], adjustment.categorical, sizes, adjustment.weights[rows], clusters)
+    return Shift.of(all_views_test(pooled, Resampling(resamples, rng, None, progress=False)), seed)
 
 
-def _inputs_and_pairs(columns: Sequence[Column], pool: FloatArray, weights: FloatArray) -> dict[str, FloatArray]:
-    """Return functions of single inputs and of pairs of them, by view, times the weights of the rows."""
-    blocks = [
-        (own[:, None] == np.unique(own)[1:]).astype(np.float64) if c.is_category else normal_scores(own)[:, None]
-        for c, own in zip(columns, pool.T, strict=True)
-    ]
-    squares = [block**2 for c, block in zip(columns, blocks, strict=True) if not c.is_category]
-    found = {"each input": np.hstack([*blocks, *squares])}
-    pairs = [(a[:, :, None] * b[:, None, :]).reshape(len(pool), -1) for a, b in combinations(blocks, 2)]
-    if pairs and sum(own.shape[1] for own in pairs) <= _MOST_PAIRS:
-        found["pairs of inputs"] = np.hstack(pairs)
-    return {name: weights[:, None] * (own - np.average(own, axis=0, weights=weights)) for name, own in found.items()}
-
-
-def _largest_square(functions: FloatArray, labels: FloatArray) -> FloatArray:
-    """Largest squared sum of any function over the rows with label 1, in deviations, for each column of labels."""
-    sums = functions.T @ labels
-    deviation = sums.std(axis=1, keepdims=True)
-    return np.asarray(((sums / np.where(deviation > 0, deviation, 1.0)) ** 2).max(axis=0))
-
-
-def _low_rank(
-    columns: Sequence[Column], pool: FloatArray, multiples: Sequence[float], rng: np.random.Generator
-) -> Features:
-    """For each bandwidth, features of all rows whose products are the kernel, exact at some landmark rows."""
-    places = np.sort(rng.choice(len(pool), min(len(pool), LANDMARKS), replace=False))
-    category = np.array([column.is_category for column in columns])
-    numbers = pool[:, ~category]
-    if numbers.size:
-        numbers = numbers / median_widths(numbers)[0]
-        # Squares of large numbers would hide their differences.
-        numbers -= numbers.mean(axis=0)
-    squared = squared_distances(numbers, numbers[places]) / 2
-    same = np.ones_like(squared)
-    for codes in pool[:, category].T:
-        same *= codes[:, None] == codes[places]
-    found = []
-    for multiple in multiples:
-        kernel = np.exp(-squared / multiple**2) * same
-        spectrum, turn = np.linalg.eigh(kernel[places])
-        kept = spectrum > _SMALLEST_EIGENVALUE * spectrum[-1]
-        found.append(kernel @ (turn[:, kept] / np.sqrt(spectrum[kept])))
-    return found
-
-
-def _by_label(features: FloatArray, labels: FloatArray) -> FloatArray:
-    """Divergence between the rows with label 0 and those with label 1, for each column of labels."""
-    second = features.T @ labels
-    return _divergences(features.sum(axis=0)[:, None] - second, second)
-
-
-def _divergences(first: FloatArray, second: FloatArray) -> FloatArray:
-    """CS divergences from the sums of features over two groups (k x P each)."""
-    tiny = np.finfo(float).tiny
-    within = np.log(np.maximum((first**2).sum(axis=0), tiny)) + np.log(np.maximum((second**2).sum(axis=0), tiny))
-    return np.asarray(within - 2 * np.log(np.maximum((first * second).sum(axis=0), tiny)))
-
-
-def _redrawn_divergences(features: FloatArray, units: IntArray, first: int, rng: np.random.Generator) -> FloatArray:
-    """Divergences of rows, or clusters of them, drawn again with replacement within each table."""
-    sums = []
-    for own, drawn_as in ((features[:first], units[:first]), (features[first:], units[first:])):
-        count = int(np.ptp(drawn_as)) + 1
-        drawn = rng.multinomial(count, np.full(count, 1 / count), INTERVAL_RESAMPLES).T
-        sums.append(own.T @ drawn[drawn_as - drawn_as.min()])
-    return _divergences(*sums)
-
-
-def compare_relation(pair: Pair, ground: Ground, *, resamples: int, seed: int, jobs: int | None) -> Shift:
+def compare_relation(pair: Pair, adjustment: Adjustment, *, resamples: int, seed: int, jobs: int | None) -> Shift:
     """Test p(y|x): labels redrawn from an estimate of P(table | x), so that a shift of x alone is no evidence."""
-    found = condcs.conditional_test(
-        pair.xp,
-        pair.yp,
-        pair.xq,
-        pair.yq,
-        kernel_x=kernels(pair.x),
-        kernel_y=kernels(pair.y),
-        # Rows with weights are redrawn given these as well, which takes a fit of its own.
-        propensity=None if pair.weights_p is not None else ground,
-        n_resamples=resamples,
-        rng=seed,
-        n_jobs=jobs,
-        weights_p=pair.weights_p,
-        weights_q=pair.weights_q,
-        clusters_p=pair.clusters_p,
-        clusters_q=pair.clusters_q,
+    options = {"kernel_x": kernels(pair.x), "kernel_y": kernels(pair.y)}
+    samples = TestedSamples(
+        TestedMeasure.of("conditional_cs", options, takes_x=True),
+        [("x", pair.xp), ("x", pair.xq)],
+        [("y", pair.yp), ("y", pair.yq)],
+        RowOptions(
+            [("weights", pair.weights_p), ("weights", pair.weights_q)],
+            [("cluster", pair.clusters_p), ("cluster", pair.clusters_q)],
+        ),
     )
-    return Shift(
-        pvalue=found.pvalue,
-        statistic=found.statistic,
-        null_distribution=found.null_distribution,
-        views=found.details["views"],
-        pvalues=found.details["pvalues"],
-        divergence=found.divergence,
-        by_chance=found.divergence_by_chance,
-        diagnostics=found.diagnostics,
-        estimated=partial(found.estimate, n_resamples=INTERVAL_RESAMPLES, rng=seed),
-    )
+    resampling = Resampling(resamples, np.random.default_rng(seed), jobs, progress=False)
+    # Rows with weights are redrawn given these as well, which takes a fit of its own.
+    fitted = None if pair.weights_p is not None else adjustment
+    with resampling.threads():
+        result = all_views_of_relation(samples, resampling, adjustment=fitted)
+    return Shift.of(result, seed)
 
 
 def kernels(columns: Sequence[Column]) -> Kernel:
@@ -277,16 +181,18 @@ def kernels(columns: Sequence[Column]) -> Kernel:
 
 
 @contextmanager
-def collected_warnings() -> Iterator[dict[type[Warning], str]]:
-    """Collect what a block warns of: of each kind the first, which is about the tables as they are."""
-    first: dict[type[Warning], str] = {}
+def collected_warnings() -> Iterator[list[CondcsWarning]]:
+    """Collect what a block warns of, in order."""
+    collected: list[CondcsWarning] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CondcsWarning)
-        yield first
+        yield collected
     for warning in caught:
         # What a run is going to cost is no news when it is over, and bandwidths are not the caller's business here.
-        if issubclass(warning.category, CondcsWarning) and warning.category not in (BandwidthWarning, CostWarning):
-            first.setdefault(warning.category, str(warning.message))
+        if isinstance(warning.message, CondcsWarning) and not isinstance(
+            warning.message, BandwidthWarning | CostWarning
+        ):
+            collected.append(warning.message)
 
 
 def _cosine(divergence: float) -> float:
@@ -294,7 +200,7 @@ def _cosine(divergence: float) -> float:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class Sizes(Printable):
     """Sizes of the change.
 
     Attributes
@@ -312,19 +218,33 @@ class Sizes:
     rows: tuple[int, int]
 
 
-def measure_sizes(pair: Pair, ground: Ground, losses: Losses | None, *, alpha: float, seed: int) -> Sizes:
-    """Measure the change of every response over the inputs that both tables have; alpha is shared among them."""
+def measure_sizes(
+    pair: Pair,
+    adjustment: Adjustment,
+    losses: Losses | None,
+    *,
+    regions: Sequence[Region] = (),
+    alpha: float,
+    seed: int,
+) -> Sizes:
+    """Measure the change of every response over the inputs that both tables have; alpha is shared among them.
+
+    No size is below what the changes in the regions imply.
+    """
     rng = np.random.default_rng(seed)
     rows, sizes = some_rows((len(pair.xp), len(pair.xq)), EFFECT_ROWS, rng)
     y = np.concatenate([pair.yp, pair.yq])
-    whole, clusters = len(rows) == len(ground.x), ground.propensity.units
+    clusters = adjustment.propensity.units
+    if clusters is not None:
+        clusters = np.unique(clusters[rows], return_inverse=True)[1].reshape(-1)
+    whole = len(rows) == len(adjustment.x)
     support = common_support(
-        ground.smoother if whole else Smoother(ground.x[rows], ground.categorical),
+        adjustment.smoother if whole else adjustment.smoother_of(rows, clusters),
         sizes,
         rng,
-        propensity=ground.propensity if whole else None,
-        weights=ground.weights[rows],
-        clusters=None if clusters is None else np.unique(clusters[rows], return_inverse=True)[1].reshape(-1),
+        propensity=adjustment.propensity if whole else None,
+        weights=adjustment.weights[rows],
+        clusters=clusters,
     )
     level = alpha / len(pair.y)
     effects = tuple(
@@ -333,7 +253,8 @@ def measure_sizes(pair: Pair, ground: Ground, losses: Losses | None, *, alpha: f
             support,
             _numbers(column, values[rows]),
             numeric=not column.is_category,
-            steps=None if column.is_category else mean_steps(ground, values)[rows],
+            steps=None if column.is_category else [_on_rows(mean_steps(adjustment, values, rng), rows)],
+            implied=_implied(regions, column),
             confidence_level=1 - level,
             alpha=level,
             rng=rng,
@@ -344,6 +265,28 @@ def measure_sizes(pair: Pair, ground: Ground, losses: Losses | None, *, alpha: f
         return Sizes(effects, None, sizes)
     loss = np.concatenate(losses)[rows]
     return Sizes(effects, split_change(support, loss, 1 - alpha, _LOSS_RESAMPLES, rng), sizes)
+
+
+def _implied(regions: Sequence[Region], column: Column) -> Estimate | None:
+    """Return the root mean square over all inputs that a response's changes in regions imply, each by itself; or none.
+
+    With a mean change m in a share w of the rows the mean square is w m^2 at least. Of several labels the change of one
+    share is half of it: what one gains, others lose.
+    """
+    part = 0.5 if len(column.labels) > 2 else 1.0
+    sizes = []
+    for region in regions:
+        for change in region.changes:
+            if change.column == column.name and change.quantity != "spread" and change.is_clear:
+                root = math.sqrt(part * region.share_in_common)
+                low, high = sorted((abs(change.change.low), abs(change.change.high)))
+                sizes.append((root * abs(change.change.value), root * low, root * high))
+    return Estimate(*map(max, zip(*sizes, strict=True))) if sizes else None
+
+
+def _on_rows(steps: MeanSteps, rows: IntArray) -> MeanSteps:
+    """Return the steps at some rows."""
+    return MeanSteps(steps.heights[rows], steps.inside[rows], steps.by_all[rows])
 
 
 def _numbers(column: Column, values: FloatArray) -> FloatArray:
@@ -361,6 +304,8 @@ WITNESS_ROWS = 250
 _RESAMPLES = 60
 _MOST_REGIONS = 4
 _FEWEST_RESAMPLES = 499
+"""Resamples of the regions at least: two halves are two looks, so that p-values are twice as coarse as those of a test,
+and these cost little."""
 _BIN_EDGES = np.linspace(0, 1, 11)[1:-1]
 
 
@@ -406,7 +351,9 @@ class Places(ByValue):
         """The local divergence at some rows of `pair`. Only pictures need it, so that it is made for the first one."""
         pair, rng = self.pair, np.random.default_rng(self.seed)
         x = np.concatenate([pair.xp, pair.xq])
-        at = np.sort(rng.choice(len(x), min(WITNESS_ROWS, len(x)), replace=False))
+        # Where one table alone has such labels, there is nothing to draw.
+        matched = np.flatnonzero(label_overlap_of(pair).matched)
+        at = np.sort(rng.choice(matched, min(WITNESS_ROWS, len(matched)), replace=False))
         # What it warns of, the test has warned of.
         with collected_warnings():
             return condcs.witness(
@@ -424,16 +371,18 @@ class Places(ByValue):
             )
 
 
-def find_places(pair: Pair, ground: Ground, *, seed: int, alpha: float = 0.05) -> Places:
+def find_places(
+    pair: Pair, adjustment: Adjustment, *, resamples: int = _FEWEST_RESAMPLES, seed: int, alpha: float = 0.05
+) -> Places:
     """Find the regions of x in which the relation changed: all rows take part, and half of them test each region."""
     found = explained(
-        ground,
+        adjustment,
         np.concatenate([pair.yp, pair.yq]),
-        [_words(column, values) for column, values in zip(pair.x, ground.x.T, strict=True)],
+        [_words(column, values) for column, values in zip(pair.x, adjustment.x.T, strict=True)],
         [_words(column, values) for column, values in zip(pair.y, np.concatenate([pair.yp, pair.yq]).T, strict=True)],
         alpha=alpha,
         max_regions=_MOST_REGIONS,
-        n_resamples=max(_FEWEST_RESAMPLES, int(np.ceil(2 / alpha))),
+        n_resamples=max(resamples, _FEWEST_RESAMPLES, int(np.ceil(2 / alpha))),
         rng=np.random.default_rng(seed),
     )
     return Places(found, pair, _labels_to_show(pair, found), seed)

@@ -14,15 +14,15 @@ from condcs._inference.explain import interval_of, level_words, show_p
 from condcs._inference.results import Estimate
 from condcs._tables.kinds import Column, describe_columns
 from condcs._tables.pair import Account
+from condcs.comparison._cautions import cautions
 
 if TYPE_CHECKING:
     from condcs.comparison._result import Comparison
     from condcs.comparison._steps import Shift
 
 
-_APART = "the samples hardly overlap"
-"""How the warning begins that there is hardly anything to compare."""
 _LEAST_IN_COMMON = 0.05
+"""Part of the rows that must be worth something for effects to be said."""
 _MANY_INPUTS, _SOME_DEPENDENCE = 10, 0.02
 """Inputs from which on an answer without evidence says that fewer would show more, and how much of y one must explain
 to be named."""
@@ -52,11 +52,12 @@ def as_date(days: float) -> str:
 
 @dataclass(frozen=True)
 class Lines:
-    """A table of words; columns named in `numbers` are set flush right."""
+    """A table of words; columns named in `numbers` are set flush right, those in `intervals` stand back."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numbers: frozenset[str] = frozenset()
+    intervals: frozenset[str] = frozenset()
 
 
 Block = tuple[Literal["about", "answer", "table", "notes"], Any]
@@ -81,6 +82,11 @@ def variables(found: Comparison) -> tuple[tuple[str, str], ...]:
 
 
 def verdict_words(found: Comparison) -> str:
+    """Give the answer, and why the p-value is not to be taken at its word."""
+    return " ".join([_answer(found), *(caution.sentence for caution in cautions(found))])
+
+
+def _answer(found: Comparison) -> str:
     """Give the answer, the first sentence without statistics: what y does now for the same inputs, then how sure."""
     y = ", ".join(column.name for column in found.pair.y)
     p = f"p = {show_p(found.relation.pvalue)}"
@@ -115,8 +121,8 @@ def verdict_words(found: Comparison) -> str:
 def _is_apart(found: Comparison) -> bool:
     """Whether there is hardly anything to compare: too few rows, or a small share of them, have counterparts."""
     rows = len(found.pair.xp) + len(found.pair.xq)
-    few = found.relation.diagnostics["effective_rows"] < _LEAST_IN_COMMON * rows
-    return few or any(note.startswith(_APART) for note in found.notes)
+    diagnostics = found.relation.diagnostics
+    return bool(diagnostics["hardly_overlaps"] or diagnostics["effective_rows"] < _LEAST_IN_COMMON * rows)
 
 
 def unseen(found: Comparison) -> str:
@@ -154,8 +160,24 @@ BEFORE_AND_NOW = "before", "now"
 """The reference and the current table, in sentences."""
 
 
-def effect_words(column: Column, effect: Effect, sides: tuple[str, str] = BEFORE_AND_NOW) -> list[str]:
-    """Say what a response does for the same inputs, as far as the intervals are sure of it."""
+_SPREAD_VIEWS = frozenset({"spread", "spread along x"})
+"""Views of the test that see how far y scatters."""
+
+
+def _is_spread_seen(found: Comparison) -> bool:
+    """Whether a view of the test sees another spread, at the level of the test.
+
+    A standard deviation for the same inputs is measured around a regression in each table, and holds the errors of
+    both. The view is measured around one regression for all rows, with redrawn labels: what it sees is no such error.
+    """
+    views = zip(found.relation.views, found.relation.pvalues, strict=True)
+    return any(p <= found.alpha for name, p in views if name in _SPREAD_VIEWS)
+
+
+def effect_words(
+    column: Column, effect: Effect, sides: tuple[str, str] = BEFORE_AND_NOW, *, spread_seen: bool = True
+) -> list[str]:
+    """Say what a response does for the same inputs, as far as intervals, and the test of the spread, are sure of it."""
     found = []
     average, size = effect.average, effect.size
     if average is not None and _sure(average):
@@ -172,7 +194,7 @@ def effect_words(column: Column, effect: Effect, sides: tuple[str, str] = BEFORE
             f"({low} to {high})" + ("" if _is_plural(column) else ", up in some places and down in others")
         )
     spread = effect.spread
-    if spread is not None and _sure(spread.change):
+    if spread is not None and spread_seen and _sure(spread.change):
         more = "more" if spread.change.value > 0 else "less"
         before, now = alike(spread.before, spread.now, length=spread.change.high - spread.change.low)
         deviation = f"standard deviation {before} {sides[0]}, {now} {sides[1]}"
@@ -182,7 +204,13 @@ def effect_words(column: Column, effect: Effect, sides: tuple[str, str] = BEFORE
 
 def change_words(found: Comparison, sides: tuple[str, str] = BEFORE_AND_NOW) -> str:
     """Say what y does for the same inputs, and in which region most clearly, unless that is everywhere."""
-    words = [w for c, e in zip(found.pair.y, found.effects, strict=True) for w in effect_words(c, e, sides)]
+
+    def every_effect(*, spread_seen: bool) -> list[str]:
+        pairs = zip(found.pair.y, found.effects, strict=True)
+        return [w for column, effect in pairs for w in effect_words(column, effect, sides, spread_seen=spread_seen)]
+
+    # If the interval of the spread is all there is, it is said: "about the same spread" would contradict it.
+    words = every_effect(spread_seen=_is_spread_seen(found)) or every_effect(spread_seen=True)
     y = ", ".join(column.name for column in found.pair.y)
     if _is_apart(found):
         words = [f"{y} is distributed differently, as far as the two have inputs in common"]
@@ -255,16 +283,46 @@ def _sure(estimate: Estimate) -> bool:
 
 def effects(found: Comparison) -> Lines:
     """Say how large the change is: what y does for the same inputs, in its own units, unless these are hardly any."""
-    rows = []
+    estimates: list[tuple[str, Column, Estimate, bool]] = []  # what, its column, and whether it has a sign
     for column, effect in () if _is_apart(found) else zip(found.pair.y, found.effects, strict=True):
         if effect.average is not None:
-            rows.append((f"average change of {_what(column)}", *_estimate(column, effect.average, signed=True)))
-        rows.append((f"change of {_what(column)} (root mean square)", *_estimate(column, effect.size)))
+            estimates.append((f"average change of {_what(column)}", column, effect.average, True))
+        estimates.append((f"change of {_what(column)} (root mean square)", column, effect.size, False))
         if effect.spread is not None:
-            # The interval of the spread covers 97.5%: see `measure_effect`.
-            what = f"change of the spread of {column.name} (97.5%)"
-            rows.append((what, *_estimate(column, effect.spread.change, signed=True)))
-    return Lines(("for the same inputs", "estimate", "95% interval"), tuple(rows), frozenset({"estimate"}))
+            estimates.append((f"change of the spread of {column.name}", column, effect.spread.change, True))
+    levels = {estimate.confidence_level for _, _, estimate, _ in estimates}
+    rows = []
+    for what, column, estimate, signed in estimates:
+        value, interval = _estimate(column, estimate, signed=signed)
+        # Intervals of several levels under one title: each says its own.
+        rows.append((what, value, interval if len(levels) == 1 else f"{interval} ({_level(estimate)})"))
+    title = interval_title(estimates[0][2]) if len(levels) == 1 else "interval"
+    return Lines(("for the same inputs", "estimate", title), tuple(rows), frozenset({"estimate"}), frozenset({title}))
+
+
+def interval_title(estimate: Estimate) -> str:
+    """Call an interval by its confidence level."""
+    return f"{_level(estimate)} interval"
+
+
+def _level(estimate: Estimate) -> str:
+    """Write a confidence level in percent, with no more digits than it has."""
+    return f"{100 * estimate.confidence_level:.5g}%"
+
+
+def change_title(column: Column, effect: Effect) -> str:
+    """Name what `change_at_same_inputs` shows."""
+    return f"change of {_what(column)} for the same inputs" + ("" if effect.average else " (root mean square)")
+
+
+def change_at_same_inputs(found: Comparison) -> str:
+    """Write how much the first response changed for the same inputs, with its interval; "" if these are hardly any."""
+    if _is_apart(found):
+        return ""
+    column, effect = found.pair.y[0], found.effects[0]
+    estimate = effect.size if effect.average is None else effect.average
+    value, interval = _estimate(column, estimate, signed=effect.average is not None)
+    return f"{value} ({interval})"
 
 
 def loss_parts(found: Comparison) -> Lines:
@@ -272,7 +330,8 @@ def loss_parts(found: Comparison) -> Lines:
     loss = found.loss_change
     assert loss is not None
     rows = tuple((words, value, f"{low} to {high}") for words, value, low, high in loss.rows)
-    return Lines(("the mean loss changed because of", "by", "95% interval"), rows, frozenset({"by"}))
+    title = interval_title(loss.total)
+    return Lines(("the mean loss changed because of", "by", title), rows, frozenset({"by"}), frozenset({title}))
 
 
 def _estimate(column: Column, estimate: Estimate, *, signed: bool = False) -> tuple[str, str]:
@@ -280,10 +339,14 @@ def _estimate(column: Column, estimate: Estimate, *, signed: bool = False) -> tu
     return value + _unit(column), f"{low} to {high}{_unit(column)}"
 
 
-def answers(found: Comparison, *, overlap: bool = False) -> Lines:
-    """Answer both questions, with the overlap if it is asked for."""
-    overlap = overlap or found.limits.min_effect is not None
-    columns = ("question", "answer", "p-value", *(("overlap", "95% interval") if overlap else ()))
+def answers(found: Comparison) -> Lines:
+    """Answer both questions, with the overlap only if a limit of it was set.
+
+    Changes that the test finds can be far too small, or too local, for the overlap to differ from 1.
+    """
+    overlap = found.limits.min_effect is not None
+    title = interval_title(found.relation.estimate) if overlap else ""
+    columns = ("question", "answer", "p-value", *(("overlap", title) if overlap else ()))
     said = (
         ("is p(x) the same?", "shifted" if found.inputs_shifted else "no evidence", found.inputs),
         ("is p(y|x) the same?", decision_words(found), found.relation),
@@ -292,7 +355,7 @@ def answers(found: Comparison, *, overlap: bool = False) -> Lines:
         (question, answer, show_p(shift.pvalue), *(_overlap(shift) if overlap else ()))
         for question, answer, shift in said
     )
-    return Lines(columns, rows, frozenset({"p-value", "overlap"}))
+    return Lines(columns, rows, frozenset({"p-value", "overlap"}), frozenset({title}))
 
 
 def decision_words(found: Comparison) -> str:
@@ -344,7 +407,8 @@ def where(found: Comparison) -> Lines:
         )
         for region, change in first
     )
-    columns = (title, "rows", what or "what y does there", "change", "p-value")
+    (level,) = {_level(change.change) for _, change in first}
+    columns = (title, "rows", what or "what y does there", f"change ({level} interval)", "p-value")
     return Lines(columns, rows, frozenset(columns[1:]))
 
 

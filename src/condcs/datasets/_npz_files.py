@@ -57,10 +57,18 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:
 
 def read_array(path: Path) -> AnyArray:
     """Return the array of a .npy file; `DataError` if it is damaged or holds objects."""
+    expected = "a .npy file of a plain array"
     try:
-        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+        content = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:
-        raise _damaged(path, "a .npy file of a plain array", "np.save", error) from error
+        raise _damaged(path, expected, "np.save", error) from error
+    if isinstance(content, np.lib.npyio.NpzFile):
+        # numpy goes by the first bytes, not by the name.
+        content.close()
+        raise DataError(
+            f"{path} must be {expected}, got an archive of arrays (.npz). Rename it to {path.with_suffix('.npz').name}."
+        )
+    return np.asarray(content)
 
 
 def _damaged(path: Path, expected: str, remedy: str, error: Exception) -> DataError:

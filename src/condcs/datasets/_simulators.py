@@ -200,6 +200,7 @@ class LocalShift(ByValue):
     region: tuple[float, float]
 
 
+@public
 def make_local_shift(
     n: int = 400, *, shift: float = 0.8, covariate_shift: float = 0.5, rng: int | np.random.Generator | None = 0
 ) -> LocalShift:

@@ -5,19 +5,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy.stats import f as fisher
+from scipy.stats import kurtosis
 from scipy.stats import t as student
 
-from condcs._core.arrays import FloatArray, IntArray
+from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._core.compiling import njit
 from condcs._core.errors import CondcsError
+from condcs._core.printable import Printable, counted
 from condcs._inference.witness import witness
 from condcs._measures.conditional import conditional_cs
-from condcs.drift._betting import Bets, Sums, density, share_before
-from condcs.drift._cells import Cells, Regions
-from condcs.drift._scores import ScoreModel, aims_of, design
+from condcs.drift._betting import Outcome, Sums, bet_factor, pattern_steps, share_before
+from condcs.drift._cells import Family, Regions, locate_cells
+from condcs.drift._dependence import FARTHEST
+from condcs.drift._patterns import Pattern, heights_of
+from condcs.drift._scores import ScoreModel, aims_of, design, scale_rows
+from condcs.drift._watching import KeptRows, Plan
 
 RANGE_LEVEL = 0.95
 """Share of the evidence that lies in the range of the change point."""
@@ -25,19 +31,33 @@ RANGE_LEVEL = 0.95
 COMPARED_ROWS = 300
 """Most rows of each side that enter the divergence."""
 
-_FEWEST_ROWS = 5
+FEWEST_SUMMARISED = 5
+"""Fewer rows than these have no standard deviation, interval or divergence: of one row a deviation would be 0."""
+
+_FEWEST_LOCATED = 3
+"""Fewer rows in a region do not locate a change there: two may be outliers."""
+
+_LEVEL = 0.95
+"""Level of intervals; a change is shown where such an interval lies on its side of no change."""
+
+Quantity = Literal["mean", "share", "agreement", "product"]
+"""What is averaged over rows: a number; the indicator of a label, or of the label that is likeliest at x; and the
+product of the residuals of two responses, in units of their spreads."""
 
 
 class Summary(NamedTuple):
-    """Mean (of a label, its share), standard deviation around what the reference expects at x, and number of rows."""
+    """Mean of the quantity, standard deviation around what the reference expects at x, and number of rows.
 
-    mean: float
-    deviation: float
+    None where there are too few rows: no row for a mean, fewer than five for a standard deviation.
+    """
+
+    mean: float | None
+    deviation: float | None
     rows: int
 
 
 @dataclass(frozen=True)
-class Alarm:
+class Alarm(Printable):
     """A change of the relation, as the detector reports it.
 
     Attributes
@@ -54,9 +74,9 @@ class Alarm:
     change : str
         The change in words.
     region : str
-        Where over x, in words.
+        Where over x, in words. "all rows" means that no single region explains the rows better than all of them do.
     bounds : dict
-        The same as a column with its limits (None where open) or labels; empty for all rows.
+        The same as a column with its limits (None where open) or labels; empty for all rows and for corners.
     since : int
         Estimate of the row at which the change began.
     since_range : pair of int
@@ -64,11 +84,11 @@ class Alarm:
     at_least : bool
         Whether it may have begun before the rows that are kept.
     before, after : Summary
-        The response in the region in the reference, and in the stream since the change.
-    difference : float
-        Mean of the response in the region since the change less what the reference expects at the same inputs.
+        What changed, `quantity`, in the region: in the reference, and in the stream since the change.
+    difference : float or None
+        Mean of the quantity in the region since the change less what the reference expects at the same inputs.
     interval : pair of float, or None
-        95% confidence interval of it.
+        95% confidence interval of it; None for fewer than five rows.
     divergence : float or None
         Conditional CS divergence of the rows since the change from the reference; None for fewer than five rows.
     witness_at : dict
@@ -77,6 +97,12 @@ class Alarm:
         The local divergence there.
     statistic, threshold : float
         The evidence, and what it had to reach.
+    quantity : {"mean", "share", "agreement", "product"}
+        What `before` and `after` are means of: the response, the indicator of `label`, whether the label is the
+        likeliest one at x, or the product of the residuals of two responses in units of their spreads.
+    shown : bool
+        Whether `after` alone shows the change at 95%. An alarm rests on all bets together, and the rows since the
+        estimated beginning may be too few.
     """
 
     row: int
@@ -91,13 +117,25 @@ class Alarm:
     at_least: bool
     before: Summary
     after: Summary
-    difference: float
+    difference: float | None
     interval: tuple[float, float] | None
     divergence: float | None
     witness_at: dict[str, Any]
     witness_value: float | None
     statistic: float
     threshold: float
+    quantity: Quantity = "mean"
+    shown: bool = True
+
+    @property
+    def of_spread(self) -> bool:
+        """Whether the standard deviation changed; a label has none of its own."""
+        return self.kind == "spread" and self.quantity in ("mean", "product")
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether no region of x is named."""
+        return not self.bounds and self.kind in ("level", "spread")
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -114,20 +152,12 @@ class Alarm:
     def __str__(self) -> str:
         since = f"{'before ' if self.at_least else ''}row {self.since:,}"
         low, high = self.since_range
-        everywhere = self.region == "all rows"
-        what = f"the share of {self.label}" if self.label is not None else f"the mean of {self.response}"
-        place = "" if everywhere else f" where {self.region}"
-        there = "" if everywhere else " there"
+        place = "" if self.everywhere else f" where {self.region}"
         parts = [
             f"row {self.row:,}: {self.change}{place}, since {since} (between {low:,} and {high:,})",
-            f"{what}{there} was {self.before.mean:.4g} in the reference and is {self.after.mean:.4g} now",
+            self._sides_in_words(),
         ]
-        if self.kind == "spread" and self.label is None:
-            parts[1] = (
-                f"the standard deviation of its residuals was {self.before.deviation:.4g} and is "
-                f"{self.after.deviation:.4g} now"
-            )
-        elif self.interval is not None:
+        if not self.of_spread and self.interval is not None:
             parts.append(
                 f"{self.difference:+.4g} ({self.interval[0]:+.4g} to {self.interval[1]:+.4g}) at the same inputs"
             )
@@ -135,48 +165,84 @@ class Alarm:
             parts.append(f"conditional CS divergence {self.divergence:.3g}")
         return "; ".join(parts)
 
-
-class KeptRows(NamedTuple):
-    """The last rows, oldest first: numbers, inputs, responses, and normal scores or ranks (n, s, f)."""
-
-    numbers: IntArray
-    x: FloatArray
-    y: FloatArray
-    ranked: FloatArray
+    def _sides_in_words(self) -> str:
+        """Say what changed from what to what, as far as the rows since then show it."""
+        what = {
+            "mean": f"the mean of {self.response}",
+            "share": f"the share of {self.label}",
+            "agreement": "the share of rows with the label that is likeliest at their inputs",
+            "product": f"the mean product of the standardised residuals of {self.response}",
+        }[self.quantity]
+        if self.of_spread:
+            residuals = "its residuals" if self.quantity == "mean" else "the products of the residuals"
+            what = f"the standard deviation of {residuals}"
+        there = "" if self.everywhere else " there"
+        before, after = (side.deviation if self.of_spread else side.mean for side in (self.before, self.after))
+        was = "is not known in the reference" if before is None else f"was {before:.4g} in the reference"
+        if self.after.rows < FEWEST_SUMMARISED or after is None:
+            verb = "is" if self.after.rows == 1 else "are"
+            rows = counted(self.after.rows, "row")
+            return f"{what}{there} {was}; {rows}{there} since then {verb} too few to show a change of it"
+        if not self.shown:
+            rows = counted(self.after.rows, "row")
+            return (
+                f"{what}{there} {was} and is {after:.4g} in the {rows} since then, in which alone no change of it can "
+                "be shown"
+            )
+        return f"{what}{there} {was} and is {after:.4g} now"
 
 
 def describe_alarm(
     model: ScoreModel,
     regions: Regions,
-    cells: Cells,
-    bets: Bets,
-    chances: FloatArray,
+    plan: Plan,
     sums: Sums,
     kept: KeptRows,
     reference: tuple[FloatArray, FloatArray],
     scale: float,
     threshold: float,
 ) -> Alarm:
-    """Explain the alarm that the last of the kept rows raised, when what was won in units of the scale was enough."""
-    s, f = map(int, np.unravel_index(int(np.argmax(sums.won)), sums.won.shape))
-    winner = _winner(bets, regions, sums, s, f, int(chances[s].max() > 0))
-    own = cells.locate(design(kept.x, model.inputs), regions.locate(kept.x))[:, f]
-    heights, began = winner.heights(bets, regions, kept.x, f), sums.before[winner.epoch]
-    logs = _log_densities(winner.bets, heights, kept.ranked[:, s, f], own, chances[s], sums.totals, began)
+    """Explain the alarm that the last of the kept rows raised, when a value in units of the scale was large enough."""
+    # The score s and the family f with the largest value, which is the evidence.
+    s, f = map(int, np.unravel_index(int(np.argmax(sums.values)), sums.values.shape))
+    winner = _winner(plan, regions, sums, s, f)
+    cells = np.asarray(locate_cells(design(kept.x, model.inputs), regions.locate(kept.x), plan.cells))[:, f]
+    heights, then = winner.heights(regions, kept.x, f), sums.totals_then[winner.epoch]
+    geometry = plan.geometry
+    is_label, chances = bool(geometry.is_label[s]), geometry.chances[s]
+    logs = _log_factors(winner.bets, heights, kept.outcomes[:, s, f], cells, is_label, chances, sums.totals, then)
     since, since_range, earliest = _change_point(logs, kept.numbers)
     recent = kept.numbers >= since
     region, sign = winner.region, winner.sign
-    if winner.kind == "slope":
-        # Of the two ends of the column, the one with more rows.
-        ends = (int(regions.first[f]), int(regions.first[f + 1]) - 1)
-        region = max(ends, key=lambda end: int(np.sum(regions.holds(kept.x[recent], end))))
-        sign = sign if region == ends[1] else -sign
-    inside, there = recent & regions.holds(kept.x, region), regions.holds(reference[0], region)
-    response, label, change = _words(model, s, winner.kind, sign, regions.families[f])
-    n_targets = len(model.arrays.targets)
-    place = s if s < n_targets else int(model.arrays.pairs[s - n_targets, 0])
-    before, _ = _summary(model, place, reference[0][there], reference[1][there])
-    after, left = _summary(model, place, kept.x[inside], kept.y[inside])
+    pattern = winner.pattern
+    if pattern is not None and not pattern.where_positive:
+        region, height = _region_of_pattern(regions, f, winner, kept.x[recent])
+        sign = sign if height > 0 else -sign
+    quantity = _quantity(model, s)
+    everywhere = [_measured(model, s, quantity, *rows) for rows in (reference, (kept.x[recent], kept.y[recent]))]
+    if f == 0:
+        # The bets on all rows have the largest weight, and may come first where one region alone has changed.
+        deviations = _standardised(*everywhere, of_spread=winner.kind == "spread")
+        region = _narrower_region(regions, kept.x[recent], deviations, sign)
+    if pattern is not None and pattern.where_positive:
+        inside, there = (winner.heights(regions, x, f) > 0 for x in (kept.x, reference[0]))
+        names = [model.inputs[column].name for column in regions.families[f].columns]
+        words, bounds = pattern.where_positive.format(*names), {}
+    else:
+        inside, there = (regions.holds(x, region) for x in (kept.x, reference[0]))
+        words, bounds = regions.words(region), regions.bounds(region)
+    response, label, change = _words(model, s, winner.kind, sign)
+    expected, stream = (rows.where(own) for rows, own in zip(everywhere, (there, inside[recent]), strict=True))
+    if quantity == "product":
+        # No regression expects products: they are compared with the mean of those in the reference.
+        usual = expected.values.mean() if len(expected.values) else 0.0
+        expected, stream = (_Measured(side.values, side.values - usual) for side in (expected, stream))
+    before, after = expected.summary(), stream.summary()
+    interval = _interval(stream.residuals)
+    if winner.kind == "spread" and quantity in ("mean", "product"):
+        shown = _spread_shown(expected.residuals, stream.residuals, sign)
+    else:
+        shown = interval is not None and (interval[0] > 0 if sign > 0 else interval[1] < 0)
     divergence, at, largest = _divergence(model, reference, (kept.x[recent], kept.y[recent]))
     return Alarm(
         row=int(kept.numbers[-1]),
@@ -184,69 +250,121 @@ def describe_alarm(
         label=label,
         kind=winner.kind,
         change=change,
-        region=regions.words(region),
-        bounds=regions.bounds(region),
+        region=words,
+        bounds=bounds,
         since=since,
         since_range=since_range,
         at_least=earliest,
         before=before,
         after=after,
-        difference=float(left.mean()) if len(left) else float("nan"),
-        interval=_interval(left),
+        difference=float(stream.residuals.mean()) if after.rows else None,
+        interval=interval,
         divergence=divergence,
         witness_at=at,
         witness_value=largest,
-        statistic=float(sums.won[s, f]) / scale,
+        statistic=float(sums.values[s, f]) / scale,
         threshold=threshold,
+        quantity=quantity,
+        shown=shown,
     )
 
 
 class _Winner(NamedTuple):
-    """The bets of a family that have won most: of one kind, on all rows (region 0), a region, or its pattern."""
+    """The bets of one kind that have won most of a family's value: on one region, or on a pattern of its regions."""
 
     kind: str
     sign: int
-    region: int
+    region: int  # 0, all rows, for a pattern
+    place: int  # of the pattern among those of the family
+    pattern: Pattern | None
     epoch: int  # in which they have won most of it
-    bets: FloatArray
+    bets: FloatArray  # (j, 2), mean and standard deviation of z; of a pattern, at height 1
 
-    def heights(self, bets: Bets, regions: Regions, x: FloatArray, f: int) -> FloatArray:
-        """Return by what the means of the bets are multiplied at rows; NaN where they are asleep."""
-        if self.kind in ("level", "spread"):
+    def heights(self, regions: Regions, x: FloatArray, f: int) -> FloatArray:
+        """Return by what the means of the bets are multiplied at rows (n,); NaN where they are asleep."""
+        if self.pattern is None:
             return np.where(regions.holds(x, self.region), 1.0, np.nan)
-        heights = bets.heights[regions.locate(x)[:, f]]
+        by_region = _family_heights(regions.families[f])[:, self.place]
+        heights = by_region[regions.locate(x)[:, f] - regions.first[f]]
         return np.where(heights == 0, np.nan, heights)
 
 
-def _winner(bets: Bets, regions: Regions, sums: Sums, s: int, f: int, labels: int) -> _Winner:
-    found = []
-    if bets.local_weights[labels, f] > 0:
-        own = bets.local if f else bets.overall
-        spread = own[:, 1] != 1
+def _family_heights(family: Family) -> FloatArray:
+    return heights_of(family.patterns, family.parts, family.n_regions)
+
+
+def _winner(plan: Plan, regions: Regions, sums: Sums, s: int, f: int) -> _Winner:
+    """Return what has won most of the value of family f on score s."""
+    bets, family = plan.bets, regions.families[f]
+    is_label = int(plan.geometry.is_label[s])
+    candidates: list[tuple[str, int, int, Pattern | None, FloatArray, FloatArray]] = []
+    if bets.region_weights[is_label, f] > 0:
         for region in range(regions.first[f], regions.first[f + 1]):
-            won = bets.local_weights[labels, f] * sums.local[s, region, :, : len(own)]
-            found.append(("level", region, own[~spread], won[:, ~spread]))
-            found.append(("spread", region, own[spread], won[:, spread]))
-    if bets.pattern_weights[labels, f] > 0:
-        kind = "slope" if regions.families[f, 1] < 0 else "interaction"
-        found.append((kind, 0, bets.patterns, bets.pattern_weights[labels, f] * sums.patterns[s, f]))
-    kind, region, own, won = max(found, key=lambda each: each[-1].sum())
-    mean, deviation = own[np.argmax(won.sum(axis=0))]
-    return _Winner(kind, 1 if mean > 0 or deviation > 1 else -1, region, int(np.argmax(won.sum(axis=1))), own)
+            table = bets.regions[region]
+            of_spread = table[:, 1] != 1
+            of_mean = ~of_spread & (table[:, 0] != 0)
+            won = bets.region_weights[is_label, f] * sums.regions[s, region]  # (epochs, j)
+            candidates.append(("level", region, 0, None, table[of_mean], won[:, of_mean]))
+            candidates.append(("spread", region, 0, None, table[of_spread], won[:, of_spread]))
+    if bets.pattern_weights[is_label, f] > 0:
+        steps = pattern_steps()
+        table = np.column_stack([steps, np.ones(len(steps))])
+        for place, pattern in enumerate(family.patterns):
+            columns = slice(place * len(steps), (place + 1) * len(steps))
+            won = bets.pattern_weights[is_label, f] * sums.patterns[s, f][:, columns]
+            candidates.append((pattern.kind, 0, place, pattern, table, won))
+    kind, region, place, winning, table, won = max(candidates, key=lambda candidate: candidate[-1].sum())
+    mean, deviation = table[np.argmax(won.sum(axis=0))]
+    sign = 1 if mean > 0 or deviation > 1 else -1
+    return _Winner(kind, sign, region, place, winning, int(np.argmax(won.sum(axis=1))), table)
+
+
+def _region_of_pattern(regions: Regions, f: int, winner: _Winner, x: FloatArray) -> tuple[int, float]:
+    """Return the region that stands for a pattern, and its height: of the extreme ones that with most of the rows."""
+    heights = _family_heights(regions.families[f])[:, winner.place]
+    extreme = np.flatnonzero(np.abs(heights) == np.abs(heights).max())
+    within = max(extreme, key=lambda place: int(np.sum(regions.holds(x, int(regions.first[f]) + int(place)))))
+    return int(regions.first[f]) + int(within), float(heights[within])
+
+
+def _narrower_region(regions: Regions, x: FloatArray, deviations: FloatArray, sign: int) -> int:
+    r"""Return the region that explains rows better than all rows do; 0, all rows, if there is none.
+
+    Deviations have mean 0 and variance 1 without a change. If that of n of them is a shift of their mean, the fitted
+    shift explains :math:`n \bar z^2` of the sum of squares, twice its log-likelihood. Of k regions the best explains
+    about 2 log k more by chance.
+    """
+    margin = 2 * np.log(regions.total)
+    most, region = len(deviations) * max(sign * deviations.mean(), 0.0) ** 2 + margin, 0
+    n_single = sum(len(family.columns) < 2 for family in regions.families)  # families of one column come first
+    for candidate in range(1, int(regions.first[n_single])):
+        there = deviations[regions.holds(x, candidate)]
+        if len(there) < _FEWEST_LOCATED:
+            continue
+        explained = len(there) * max(sign * there.mean(), 0.0) ** 2
+        if explained > most:
+            most, region = explained, candidate
+    return region
 
 
 @njit(nogil=True)
-def _log_densities(bets: Any, heights: Any, ranked: Any, cells: Any, chances: Any, totals: Any, before: Any) -> Any:
-    """Return the logarithms of bets (j) on rows (n) in cells, whose totals are those after the last row."""
-    logs, others = np.empty((len(bets), len(ranked))), totals.copy()
-    for t in range(len(ranked) - 1, -1, -1):
+def _log_factors(
+    bets: Any, heights: Any, outcomes: Any, cells: Any, is_label: bool, chances: Any, totals: Any, then: Any
+) -> Any:
+    """Return the logarithms of what bets (j, 2) have multiplied their sums by at rows (n,): (j, n).
+
+    The totals of the cells are those after the last row, and `then` those when the epoch of the bets began.
+    """
+    logs, others, no_fades = np.empty((len(bets), len(outcomes))), totals.copy(), np.empty(0)
+    for t in range(len(outcomes) - 1, -1, -1):
         cell = cells[t]
         others[cell] -= 1
         total = max(others[cell], 0)  # the cell may have forgotten rows
-        fade = share_before(before[cell], total)
+        fade = share_before(then[cell], total)
+        outcome = Outcome(outcomes[t], is_label, chances[cell], total, no_fades)
         for j in range(len(bets)):
             mean = heights[t] * bets[j, 0]
-            logs[j, t] = np.log(density(mean, bets[j, 1], ranked[t], chances[cell], total, fade))
+            logs[j, t] = np.log(bet_factor(mean, bets[j, 1], outcome, fade))
     return logs
 
 
@@ -268,47 +386,117 @@ def _change_point(logs: FloatArray, numbers: IntArray) -> tuple[int, tuple[int, 
     return int(at[best]), bounds, bool(best == 0 and numbers[0] > 1)
 
 
-def _words(model: ScoreModel, s: int, kind: str, sign: int, family: IntArray) -> tuple[str, str | None, str]:
+def _words(model: ScoreModel, s: int, kind: str, sign: int) -> tuple[str, str | None, str]:
+    """Return the response, its label, and the change in words."""
     targets, pairs = model.arrays.targets, model.arrays.pairs
     if s >= len(targets):
         a, b = (model.responses[targets[place, 0]].name for place in pairs[s - len(targets)])
         more = "more" if sign > 0 else "less"
         if a == b:  # labels of one column
             return a, None, f"{a} is {more} often what was to be expected from x"
+        if kind == "spread":
+            return f"{a}, {b}", None, f"the product of the residuals of {a} and {b} varies {more}"
         return f"{a}, {b}", None, f"{a} and {b} move together {more} than before"
     column = model.responses[targets[s, 0]]
     label = None if targets[s, 1] < 0 else column.labels[targets[s, 1]]
-    if kind == "interaction":
-        a, b = (model.inputs[place].name for place in family)
-        what = column.name if label is None else f"the share of {label} in {column.name}"
-        more = "higher" if sign > 0 else "lower"
-        return column.name, label, f"{what} is {more} where {a} and {b} are both high or both low"
     if label is not None:
         return column.name, label, f"{column.name} is {'more' if sign > 0 else 'less'} often {label}"
     words = {1: "varies more", -1: "varies less"} if kind == "spread" else {1: "is higher", -1: "is lower"}
     return column.name, None, f"{column.name} {words[sign]}"
 
 
-def _summary(model: ScoreModel, place: int, x: FloatArray, y: FloatArray) -> tuple[Summary, FloatArray]:
-    """Summarise a response, and return what of it the reference does not expect at the same inputs."""
-    values = np.asarray(aims_of(y, model.arrays.targets))[:, place]
-    if not len(values):
-        return Summary(float("nan"), float("nan"), 0), values
-    left = values - model.arrays.means.predict(design(x, model.inputs))[:, place]
-    return Summary(float(values.mean()), float(left.std()), len(values)), left
+def _quantity(model: ScoreModel, s: int) -> Quantity:
+    """Return what a score is about."""
+    targets, pairs = model.arrays.targets, model.arrays.pairs
+    if s < len(targets):
+        return "mean" if targets[s, 1] < 0 else "share"
+    a, b = pairs[s - len(targets)]
+    return "agreement" if targets[a, 0] == targets[b, 0] else "product"
 
 
-def _interval(left: FloatArray) -> tuple[float, float] | None:
-    if len(left) < 3:
+class _Measured(NamedTuple):
+    """The quantity of some rows, and what of it the reference does not expect at the same inputs."""
+
+    values: FloatArray  # (n,)
+    residuals: FloatArray  # (n,)
+
+    def where(self, rows: BoolArray) -> _Measured:
+        """Return the same of some of the rows."""
+        return _Measured(self.values[rows], self.residuals[rows])
+
+    def summary(self) -> Summary:
+        """Return mean and standard deviation, as far as there are enough rows for them."""
+        n = len(self.values)
+        mean = float(self.values.mean()) if n else None
+        deviation = float(self.residuals.std(ddof=1)) if n >= FEWEST_SUMMARISED else None
+        return Summary(mean, deviation, n)
+
+
+def _measured(model: ScoreModel, s: int, quantity: Quantity, x: FloatArray, y: FloatArray) -> _Measured:
+    """Return the quantity that a score is about at rows."""
+    arrays = model.arrays
+    inputs = design(x, model.inputs)
+    aims = np.asarray(aims_of(y, arrays.targets))  # (n, t), numbers and indicators of labels
+    expected = arrays.means.predict(inputs)  # (n, t)
+    if quantity in ("mean", "share"):
+        return _Measured(aims[:, s], aims[:, s] - expected[:, s])
+    a, b = map(int, arrays.pairs[s - len(arrays.targets)])
+    if quantity == "agreement":
+        indicators, chances = aims[:, a : b + 1], expected[:, a : b + 1]  # (n, labels)
+        if a == b:
+            # Two labels have one target: that of the other label is what is missing to 1.
+            indicators, chances = (np.hstack([part, 1 - part]) for part in (indicators, chances))
+        likeliest = np.argmax(chances, axis=1)[:, None]
+        values, probable = (np.take_along_axis(part, likeliest, axis=1)[:, 0] for part in (indicators, chances))
+        return _Measured(values, values - probable)
+    residuals, _ = scale_rows(aims, expected, arrays.spreads.predict(inputs), arrays.typical, arrays.targets)
+    # Numbers are in units of their mean absolute residual, which is sqrt(2 / pi) standard deviations of normal values.
+    numbers = arrays.targets[[a, b], 1] < 0
+    deviations = residuals[:, [a, b]] * np.where(numbers, np.sqrt(2 / np.pi), 1.0)  # (n, 2)
+    product = deviations.prod(axis=1)
+    return _Measured(product, product)
+
+
+def _standardised(reference: _Measured, stream: _Measured, *, of_spread: bool) -> FloatArray:
+    """Return the residuals of the stream (their sizes, if the spread changed) in units of those of the reference."""
+    usual, now = (np.abs(side.residuals) if of_spread else side.residuals for side in (reference, stream))
+    deviations = (now - usual.mean()) / max(float(usual.std()), np.finfo(float).tiny)
+    # One outlier is not to decide where a change is.
+    return np.asarray(np.clip(deviations, -FARTHEST, FARTHEST))
+
+
+def _interval(residuals: FloatArray) -> tuple[float, float] | None:
+    n = len(residuals)
+    if n < FEWEST_SUMMARISED:
         return None
-    half = float(student.ppf(0.975, len(left) - 1) * left.std(ddof=1) / np.sqrt(len(left)))
-    return float(left.mean()) - half, float(left.mean()) + half
+    mean = float(residuals.mean())
+    half = float(student.ppf((1 + _LEVEL) / 2, n - 1) * residuals.std(ddof=1) / np.sqrt(n))
+    return mean - half, mean + half
+
+
+def _spread_shown(before: FloatArray, after: FloatArray, sign: int) -> bool:
+    """Whether the variance of residuals changed in the direction of a sign: an F test at one side of the level.
+
+    A sample variance of n values with kurtosis k has the relative variance (k - 1) / (n - 1), that of a chi-square
+    with 2 (n - 1) / (k - 1) degrees of freedom, which are n - 1 for normal values.
+    """
+    if min(len(before), len(after)) < FEWEST_SUMMARISED:
+        return False
+    if not before.var() > 0:
+        # No response of the reference varied: any spread is a larger one.
+        return sign > 0 and bool(after.var() > 0)
+    # Of the reference, which has more rows. Below 3, that of normal values, few rows would promise too much.
+    k = max(float(kurtosis(before, fisher=False)), 3.0)
+    freedoms = [2 * (len(side) - 1) / (k - 1) for side in (after, before)]
+    ratio = after.var(ddof=1) / before.var(ddof=1)
+    tail = (1 - _LEVEL) / 2
+    return bool(ratio > fisher.isf(tail, *freedoms) if sign > 0 else ratio < fisher.ppf(tail, *freedoms))
 
 
 def _divergence(
     model: ScoreModel, reference: tuple[FloatArray, FloatArray], recent: tuple[FloatArray, FloatArray]
 ) -> tuple[float | None, dict[str, Any], float | None]:
-    if len(recent[0]) < _FEWEST_ROWS:
+    if len(recent[0]) < FEWEST_SUMMARISED:
         return None, {}, None
     xp, yp = (rows[np.linspace(0, len(rows) - 1, min(COMPARED_ROWS, len(rows))).astype(int)] for rows in reference)
     xq, yq = (rows[-COMPARED_ROWS:] for rows in recent)

@@ -1,15 +1,17 @@
-r"""Conformal ranks of scores within cells of x, and what is bet on the ranks.
+r"""Conformal ranks of scores within cells of x, and what is bet on the ranks: `bet_on_row`, to be read first.
 
 A *score* of a row is a number that has the same distribution in all rows of a cell of x while p(y|x) stays. In each
-family of cells the score of a row is ranked among all scores seen so far in its cell, ties broken at random. While the
-scores of every cell are exchangeable, the ranks of a family, divided by their number, are independent and uniform (see
-docs/guide/drift.md).
+family of regions the score of a row is ranked among all scores seen so far in its cell, ties broken at random. While
+the scores of every cell are exchangeable, the ranks of a family, divided by their number, are independent and uniform
+(see docs/guide/drift.md). Nothing here knows how scores are made.
 
 A bet is a density on (0, 1): here, that of a normal variable of mean m and standard deviation s at the normal score z
 of the rank, relative to the standard normal density. Each bet has a Shiryaev-Roberts sum,
 :math:`R \leftarrow (R + 1) b(z)`, whose expectation after n bets is n under the hypothesis. There are bets on all
-rows; on single regions; and on patterns, with opposite signs at the two ends of a column of numbers, or in opposite
-corners of two of them. The bets on a label are on another logit of its probability.
+rows; on single regions; and on patterns (`_patterns`), whose means are multiples of the height of a region. The bets on
+a label are on another logit of its probability. The *value* of a family is the weighted sum of its bets' sums. The
+evidence is the *largest* value of all scores and families, not their sum: the threshold rests on a union bound over
+them, because the ranks of one row in several families determine each other.
 
 Rows that came after a change join the comparison, so that what a rank shows of the change fades as the share of rows
 before it in the cell. Half of the bets stay as they are; the others fade with it. As it is not known when the change
@@ -17,121 +19,405 @@ began, *epochs*, each as long as all rows before it, have sums of their own, for
 
 If the inputs of the stream gather in a small part of a cell, its scores are no longer those of the whole cell. Such a
 cell forgets what it has seen: from then on, rows that came there are ranked among themselves.
+
+To bet on another mean or spread, add it to the tuples below; to add a pattern, see `_patterns`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from condcs._core.arrays import FloatArray, IntArray
+from condcs._core.arrays import BoolArray, FloatArray, IntArray
 from condcs._core.compiling import inner, njit
-from condcs.drift._cells import GATHERING_ROWS
+from condcs.drift._cells import GATHERING_ROWS, Family, Regions
+from condcs.drift._patterns import heights_of
 
 LEVELS = 256
-"""Scores are rounded to so many levels, so that memory is constant; rounded scores are exchangeable too."""
+"""Scores are rounded to so many levels, so that memory is constant; rounded scores are exchangeable too. Levels are
+0.008 of a spread apart in the middle, where scores are dense."""
 
 _MEANS = (0.18, 0.35, 0.8, 1.6, 2.6)
+"""Shifts of the mean of z that are bet on, in either direction, on all rows. Where the mean is t, a bet on m earns
+m t - m^2 / 2 a row; neighbours differ by a factor of about two, so that for any t in their range one of them earns more
+than four fifths of the most, t^2 / 2. Means below 0.18 are worth less than 0.02 a row, and the 14 that an alarm takes
+are hundreds of rows."""
+
 _SPREADS = (0.3, 0.6, 1.3, 1.8, 2.6)
+"""Standard deviations of z that are bet on, on all rows."""
+
+_REGION_MEANS = (0.5, 1.1, 2.2)
+_REGION_SPREADS = (0.3, 0.6, 1.8)
+"""The same for a single region. Fewer, because the weight of a family is divided among them; and none small, because a
+region has too few rows in the reference to rank a small change (`A small change in few rows` in the guide)."""
+
 _PATTERN_MEANS = (0.6, 1.3, 2.4)
-_LOCAL_MEANS = (0.5, 1.1, 2.2)
-_LOCAL_SPREADS = (0.3, 0.6, 1.8)
+"""Shifts of the mean of z at height 1 of a pattern; on average over its regions they are about half."""
 
 EPOCHS = 2
-"""Epochs whose bets go on; the oldest one ends when a new one begins."""
+"""Epochs whose bets go on; the oldest one ends when a new one begins. With one, a change shortly before a new epoch
+would lose its sums; two cover the second half of the stream at least."""
+
+_NOT_FADING = EPOCHS
+"""Place, after those of the epochs, of the sums of bets that do not fade."""
 
 _ALWAYS = 2**62
+"""More rows than any cell will have: all of them count as those before a change that does not fade."""
 
 _TIES = 1024
-"""Place of the first random number for ties; those before it are for labels."""
+"""Place of the first random number for ties; those before it are for labels (8 for each column of y)."""
 
 _LOGIT = 1.8
-"""Shift of the logit of a label's probability for which a bet stands that moves normal scores by 1."""
+"""Shift of the logit of a label's probability for which a bet stands that moves normal scores by 1: a logistic variable
+has the standard deviation pi / sqrt(3) = 1.81."""
+
+OUTERMOST = 1e-12
+"""Ranks are kept this far from 0 and 1, whose normal scores are infinite; that of 1e-12 is 7."""
 
 
 class Bets(NamedTuple):
-    """The bets and their weights, for k regions in f families.
+    """The bets and their weights, for k regions in f families and P patterns at most in a family.
 
     A row takes part in the bets of one region of a family, so that the weights of its bets add up to at most 1 over all
-    families.
+    families. A bet with mean 0 and deviation 1 is asleep: it would win and lose nothing.
     """
 
-    # On all rows, in the first family, and on every single region of others: mean and standard deviation of z.
-    overall: FloatArray  # (j, 2)
-    local: FloatArray  # (l, 2)
-    # On a pattern, where its height is 1: from -1 to 1 along a column, products of these for two, 0 where none.
-    patterns: FloatArray  # (m, 2)
-    heights: FloatArray  # (k,)
-    # Of each bet of a family, for scores of numbers, and of labels, which have no bets on spread.
-    local_weights: FloatArray  # (2, f)
+    # On every single region: mean and standard deviation of z.
+    regions: FloatArray  # (k, j, 2)
+    # On patterns, `_PATTERN_MEANS` of either sign for each in turn: the same in every region.
+    patterns: FloatArray  # (k, P m, 2)
+    # Weight of each bet of a family, for scores of numbers and of labels, which have no bets on spread.
+    region_weights: FloatArray  # (2, f)
     pattern_weights: FloatArray  # (2, f)
+    first_regions: IntArray  # (f + 1,), first region of each family
 
 
 class Sums(NamedTuple):
-    """What has been seen and won of s scores; changed by `bet`."""
+    """What has been seen and won of s scores; changed by `bet_on_row`."""
 
     # Counts of the levels seen in every cell, as binary indexed trees, and of all of them.
     trees: IntArray  # (s, cells, LEVELS + 1)
     totals: IntArray  # (cells,)
-    # What the totals were when an epoch began; the last ones, for bets that do not fade, are larger than any total.
-    before: IntArray  # (EPOCHS + 1, cells)
+    # What the totals were when an epoch began; the last ones, for bets that do not fade, are `_ALWAYS`.
+    totals_then: IntArray  # (EPOCHS + 1, cells)
     # Rows so far with those of the reference, how many they were when the present epoch began, and its number.
     clock: IntArray  # (3,)
-    # Shiryaev-Roberts sums of every epoch, and of bets that do not fade. The first region is that of all rows.
-    local: FloatArray  # (s, regions, EPOCHS + 1, j)
-    patterns: FloatArray  # (s, f, EPOCHS + 1, m)
-    # Weighted sums of the bets of each family; an alarm is one that reaches the threshold.
-    won: FloatArray  # (s, f)
+    # Shiryaev-Roberts sums of the bets of every epoch, and of those that do not fade: on regions, and on patterns.
+    regions: FloatArray  # (s, k, EPOCHS + 1, j)
+    patterns: FloatArray  # (s, f, EPOCHS + 1, P m)
+    # Value of each family, the weighted sum of its bets' sums. The largest one is the evidence for a change.
+    values: FloatArray  # (s, f)
     # Of the stream's inputs in every cell, in units of their deviations: number, squared distances from the mean, mean.
-    met: FloatArray  # (cells, 2 + p)
+    inputs: FloatArray  # (cells, 2 + p)
 
 
-def make_bets(first: IntArray, heights: FloatArray, shares: FloatArray, singles: int) -> Bets:
-    """Return the bets for families of given first regions and weights, and regions of given heights.
+class RowBatch(NamedTuple):
+    """Rows that have been scored, and where over x they are."""
 
-    Families up to the number of single columns have bets on their regions.
+    scores: FloatArray  # (n, s)
+    inputs: FloatArray  # (n, p), rows of the design
+    regions: IntArray  # (n, f), counted through all families
+    cells: IntArray  # (n, f)
+    numbers: IntArray  # (n,), number of each row of the stream, which chooses its random numbers
+
+
+class CellGeometry(NamedTuple):
+    """What is known of the cells before the stream begins."""
+
+    deviations: FloatArray  # (cells, p), of the inputs in a cell; 0 for indicators of labels
+    limits: FloatArray  # (cells, 3), scatter of inputs below which they have gathered
+    is_label: BoolArray  # (s,), whether a score is that of a label
+    chances: FloatArray  # (s, cells), of scores of labels: mean probability of the label
+
+
+def make_bets(regions: Regions) -> Bets:
+    """Return the bets on regions and their patterns.
+
+    The share of a family is divided evenly among the bets that a row in it takes part in, so that the weights of one
+    row add up to at most 1, as the threshold requires (step 3 of the proof in the guide).
     """
-    patterned = np.logical_or.reduceat(heights != 0, first[:-1])
-    local = (np.diff(first) > 1) & (np.arange(len(shares)) <= singles)
-    overall, single, pattern = _bets(_MEANS, _SPREADS), _bets(_LOCAL_MEANS, _LOCAL_SPREADS), _bets(_PATTERN_MEANS, ())
-    counts = np.array([[[len(own)], [np.sum(own[:, 1] == 1)]] for own in (overall, single, pattern)])
-    weights = shares / np.maximum(counts[1] * local + counts[2] * patterned, 1)
-    weights[:, 0] = shares[0] / counts[0, :, 0]
-    local[0] = True
-    return Bets(overall, single, pattern, heights, np.where(local, weights, 0.0), np.where(patterned, weights, 0.0))
+    overall = signed_bets(_MEANS, _SPREADS)  # (j, 2)
+    single = signed_bets(_REGION_MEANS, _REGION_SPREADS)  # fewer than j
+    steps = pattern_steps()  # (m,)
+    region_bets, pattern_bets = [], []
+    region_weights, pattern_weights = np.zeros((2, len(regions.families))), np.zeros((2, len(regions.families)))
+    for f, family in enumerate(regions.families):
+        bets = _bets_on_each_region(family, overall, single)
+        asleep = np.tile([0.0, 1.0], (len(overall) - len(bets), 1))
+        region_bets += [np.vstack([bets, asleep])] * family.n_regions
+        heights = heights_of(family.patterns, family.parts, family.n_regions)  # (regions, P)
+        means = (heights[:, :, None] * steps).reshape(family.n_regions, -1)  # (regions, P m)
+        pattern_bets.append(np.stack([means, np.ones_like(means)], axis=2))
+        n_patterns = int(np.sum((heights != 0).any(axis=0)))
+        for is_label in (0, 1):
+            # Labels have no bets on spread.
+            n_region = int(np.sum(bets[:, 1] == 1)) if is_label else len(bets)
+            n_pattern = n_patterns * len(steps)
+            weight = regions.shares[f] / max(n_region + n_pattern, 1)
+            region_weights[is_label, f] = weight * (n_region > 0)
+            pattern_weights[is_label, f] = weight * (n_pattern > 0)
+    return Bets(np.array(region_bets), np.vstack(pattern_bets), region_weights, pattern_weights, regions.first)
 
 
-def _bets(means: tuple[float, ...], deviations: tuple[float, ...]) -> FloatArray:
-    return np.array([(sign * mean, 1.0) for mean in means for sign in (1, -1)] + [(0.0, d) for d in deviations])
+def _bets_on_each_region(family: Family, overall: FloatArray, single: FloatArray) -> FloatArray:
+    """Return the mean and deviation of the bets on a single region of a family.
+
+    There are none where they would repeat those on all rows, and none on combinations of thirds, of which the reference
+    has few rows: these have their pattern.
+    """
+    if not family.columns:
+        return overall
+    return single if len(family.columns) == 1 and family.n_regions > 1 else single[:0]
+
+
+def signed_bets(means: Sequence[float], deviations: Sequence[float]) -> FloatArray:
+    """Return mean and standard deviation of bets: each mean with either sign, then each deviation."""
+    return np.array(
+        [(sign * mean, 1.0) for mean in means for sign in (1, -1)] + [(0.0, deviation) for deviation in deviations]
+    )
+
+
+def pattern_steps() -> FloatArray:
+    """Return the mean of z at height 1 of the bets on one pattern (m,)."""
+    return signed_bets(_PATTERN_MEANS, ())[:, 0]
 
 
 def overall_bets() -> FloatArray:
     """Return coefficients of 1, z and z^2 in the logarithms of the bets on all rows, for those on other streams."""
-    means, deviations = _bets(_MEANS, _SPREADS).T
+    means, deviations = signed_bets(_MEANS, _SPREADS).T
     constants = -np.log(deviations) - 0.5 * (means / deviations) ** 2
     return np.column_stack([constants, means / deviations**2, 0.5 * (1 - deviations**-2)])
 
 
-def no_sums(scores: int, deviations: FloatArray, bets: Bets) -> Sums:
-    """Return the sums of a stream that has not begun, with the deviations of `Cells`."""
-    families, (cells, inputs) = bets.local_weights.shape[1], deviations.shape
-    before = np.zeros((EPOCHS + 1, cells), np.int64)
-    before[EPOCHS] = _ALWAYS
+def no_sums(n_scores: int, n_cells: int, n_inputs: int, bets: Bets) -> Sums:
+    """Return the sums of a stream that has not begun."""
+    n_families = bets.region_weights.shape[1]
+    totals_then = np.zeros((EPOCHS + 1, n_cells), np.int64)
+    totals_then[_NOT_FADING] = _ALWAYS
     return Sums(
-        np.zeros((scores, cells, LEVELS + 1), np.int64),
-        np.zeros(cells, np.int64),
-        before,
-        np.zeros(3, np.int64),
-        np.zeros((scores, len(bets.heights), EPOCHS + 1, len(bets.overall))),
-        np.zeros((scores, families, EPOCHS + 1, len(bets.patterns))),
-        np.zeros((scores, families)),
-        np.zeros((cells, 2 + inputs)),
+        trees=np.zeros((n_scores, n_cells, LEVELS + 1), np.int64),
+        totals=np.zeros(n_cells, np.int64),
+        totals_then=totals_then,
+        clock=np.zeros(3, np.int64),
+        regions=np.zeros((n_scores, len(bets.regions), EPOCHS + 1, bets.regions.shape[1])),
+        patterns=np.zeros((n_scores, n_families, EPOCHS + 1, bets.patterns.shape[1])),
+        values=np.zeros((n_scores, n_families)),
+        inputs=np.zeros((n_cells, 2 + n_inputs)),
     )
 
 
-@njit(nogil=True)
+class Outcome(NamedTuple):
+    """What is bet on: the rank of a score among those seen so far in its cell, and what it says of a change."""
+
+    value: float  # normal score of the rank; of labels the rank itself
+    is_label: bool
+    chance: float  # mean probability of the label in the cell
+    total: int  # number of scores it was ranked among
+    fades: FloatArray  # (EPOCHS + 1,), share of these that came before each epoch; 1 for bets that do not fade
+
+
+@inner()
+def bet_on_row(batch: Any, t: int, geometry: Any, bets: Any, key: Any, sums: Any, outcomes: Any) -> Any:
+    """Rank the scores of row t and bet on the ranks; return the evidence: the largest value of a family.
+
+    `sums` change, and what was bet on is written to `outcomes` (s, f).
+    """
+    # Arrays are taken out of the tuples once: in the loops each access costs as much as a bet.
+    scores, cells, regions, number = batch.scores[t], batch.cells[t], batch.regions[t], batch.numbers[t]
+    trees, totals, totals_then, values = sums.trees, sums.totals, sums.totals_then, sums.values
+    region_sums, region_bets = sums.regions, bets.regions
+    pattern_sums, pattern_bets = sums.patterns, bets.patterns
+    first_regions, chances = bets.first_regions, geometry.chances
+    n_scores, n_families = outcomes.shape
+    fades = np.empty(EPOCHS + 1)
+    # 1. An epoch begins whenever there are twice as many rows as when the last one did.
+    epoch = pass_time(sums)
+    # 2. A cell whose inputs turn out to gather in a small part of it forgets the scores of the rest; once.
+    for cell in cells:
+        if sums.inputs[cell, 0] < GATHERING_ROWS[-1]:
+            forget_if_gathered(batch.inputs[t], cell, geometry, sums)
+    evidence = 0.0
+    for s in range(n_scores):
+        is_label = geometry.is_label[s]
+        region_weights, pattern_weights = bets.region_weights[int(is_label)], bets.pattern_weights[int(is_label)]
+        for f in range(n_families):
+            cell, region, total = cells[f], regions[f], totals[cells[f]]
+            # 3. Rank the score among those seen so far in the cell of the row, ties at random.
+            u = uniform(key, number, _TIES + s * n_families + f)
+            rank = rank_in_cell(trees[s, cell], scores[s], total, u)
+            value = rank if is_label else normal_score(min(max(rank, OUTERMOST), 1 - OUTERMOST))
+            for e in range(EPOCHS + 1):
+                fades[e] = share_before(totals_then[e, cell], total)
+            outcome = Outcome(value, is_label, chances[s, cell], total, fades)
+            outcomes[s, f] = value
+            # 4. Multiply the sums of the bets on the row's region, and of those on patterns of the family's regions.
+            #    The value of the family is added up anew every time, so that no rounding error can pile up.
+            family_value = 0.0
+            if region_weights[f] > 0:
+                grow(region_sums[s, region], region_bets[region], outcome, epoch)
+                won = total_of(region_sums[s], first_regions[f], first_regions[f + 1])
+                family_value = region_weights[f] * won
+            if pattern_weights[f] > 0:
+                grow(pattern_sums[s, f], pattern_bets[region], outcome, epoch)
+                family_value += pattern_weights[f] * total_of(pattern_sums[s], f, f + 1)
+            values[s, f] = family_value
+            # 5. The evidence is the largest value of a score and family.
+            evidence = max(evidence, family_value)
+    # The row counts for those after it. (Its levels have been counted where it was ranked.)
+    for cell in cells:
+        totals[cell] += 1
+    return evidence
+
+
+@inner()
+def pass_time(sums: Any) -> int:
+    """Count a row, and begin an epoch if it is time; return the place of the sums of the present one."""
+    clock = sums.clock
+    if clock[0] >= 2 * clock[1]:
+        clock[1] = clock[0]
+        clock[2] += 1
+        oldest = clock[2] % EPOCHS  # its place is that of the new one
+        for cell in range(len(sums.totals)):
+            sums.totals_then[oldest, cell] = sums.totals[cell]
+        for table in (sums.regions, sums.patterns):
+            for s in range(table.shape[0]):
+                for r in range(table.shape[1]):
+                    for j in range(table.shape[3]):
+                        table[s, r, oldest, j] = 0.0
+    clock[0] += 1
+    return int(clock[2] % EPOCHS)
+
+
+@inner()
+def forget_if_gathered(inputs: Any, cell: int, geometry: Any, sums: Any) -> None:
+    """Add a row's inputs (p,) to those met in its cell, which forgets its scores if they have gathered."""
+    if not _has_gathered(sums.inputs[cell], inputs, geometry.deviations[cell], geometry.limits[cell]):
+        return
+    for s in range(len(sums.trees)):
+        for level in range(LEVELS + 1):
+            sums.trees[s, cell, level] = 0
+    sums.totals[cell] = 0
+    for e in range(EPOCHS):
+        sums.totals_then[e, cell] = 0
+
+
+@inner()
+def _has_gathered(met: Any, inputs: Any, deviations: Any, limits: Any) -> bool:
+    """Add a row to what a cell has met; whether its rows turn out to lie in a small part of it."""
+    met[0] += 1
+    for c in range(len(inputs)):
+        if deviations[c] > 0:
+            # Welford's update of the mean and of the squared distances from it, in units of the cell's deviations.
+            value = inputs[c] / deviations[c]
+            step = value - met[2 + c]
+            met[2 + c] += step / met[0]
+            met[1] += step * (value - met[2 + c])
+    for k in range(len(GATHERING_ROWS)):
+        if met[0] == GATHERING_ROWS[k] and met[1] < limits[k]:
+            met[0] = GATHERING_ROWS[-1]  # asked no more
+            return True
+    return False
+
+
+@inner()
+def rank_in_cell(tree: Any, score: float, total: int, u: float) -> Any:
+    """Return the rank of a score among all of its cell, uniform on (0, 1), and count it in the cell's tree.
+
+    A uniform number u chooses among the ranks of ties.
+    """
+    level = to_level(score)
+    below = _below(tree, level)
+    equal = _below(tree, level + 1) - below
+    _insert(tree, level)
+    return (below + u * (equal + 1)) / (total + 1)
+
+
+@inner()
+def grow(sums: Any, bets: Any, outcome: Any, epoch: int) -> None:
+    """Take bets (j, 2) for all epochs, with sums (EPOCHS + 1, j): R becomes R b, or (R + 1) b where a change may begin.
+
+    Half of the unit that is staked for a new beginning is for the present epoch, half for bets that do not fade.
+    """
+    for j in range(len(bets)):
+        mean, deviation = bets[j, 0], bets[j, 1]
+        is_asleep = mean == 0 and deviation == 1
+        if is_asleep or (outcome.is_label and deviation != 1):
+            continue
+        for e in range(EPOCHS + 1):
+            if e in (epoch, _NOT_FADING):
+                sums[e, j] += 0.5
+            if sums[e, j] > 0 and outcome.fades[e] > 0:
+                sums[e, j] *= bet_factor(mean, deviation, outcome, outcome.fades[e])
+
+
+@inner()
+def total_of(sums: Any, start: int, stop: int) -> float:
+    """Return what was won by the bets of some regions or families."""
+    total = 0.0
+    for r in range(start, stop):
+        for e in range(sums.shape[1]):
+            for j in range(sums.shape[2]):
+                total += sums[r, e, j]
+    return total
+
+
+@inner()
+def share_before(total_then: int, total: int) -> float:
+    """Return the share of the rows of a cell that came before an epoch."""
+    return min(total_then / total, 1.0) if total > 0 else 0.0
+
+
+@inner()
+def bet_factor(mean: float, deviation: float, outcome: Any, fade: float) -> Any:
+    """Return by what a bet multiplies its sum; its mean is 1 while nothing has changed.
+
+    A share `fade` of the other rows of the cell came before the change that is bet on.
+    """
+    if outcome.is_label:
+        return label_bet(mean, outcome.value, outcome.chance, outcome.total, fade)
+    return number_bet(mean, deviation, outcome.value, fade)
+
+
+@inner()
+def number_bet(mean: float, deviation: float, z: float, fade: float) -> float:
+    """Return the density at z of a normal variable with another mean or deviation, relative to the standard one."""
+    if deviation == 1:
+        faded = fade * mean
+        return math.exp(faded * (z - 0.5 * faded))
+    faded = 1 + fade * (deviation - 1)
+    return math.exp(0.5 * z * z * (1 - 1 / (faded * faded))) / faded
+
+
+@inner()
+def label_bet(mean: float, rank: float, chance: float, total: int, fade: float) -> float:
+    r"""Return the bet on another logit of a label's probability, that of the cell being `chance`.
+
+    With :math:`\pi` for what the rank is compared with and :math:`\pi'` for the probability after the change, it is
+    :math:`g \pi' / \pi + (1 - g) (1 - \pi') / (1 - \pi)`, where g is `label_belief`.
+    """
+    odds = math.exp(_LOGIT * mean)
+    after = chance * odds / (1 - chance + chance * odds)
+    mixed = fade * chance + (1 - fade) * after  # of the cell's rows, some came after the change
+    belief: float = label_belief(rank, total, mixed)
+    return belief * after / mixed + (1 - belief) * (1 - after) / (1 - mixed)
+
+
+@inner()
+def label_belief(rank: float, total: int, chance: float) -> float:
+    """Return how far a rank among so many others speaks for a label; its mean is the share of rows that have it.
+
+    Rows with the label have the highest scores. Their share among so many rows varies like that of a binomial variable,
+    for which a ramp stands around the rank from which on rows are expected to have it.
+    """
+    # The ramp has the variance of that share, half^2 / 3, and stays within (0, 1), so that its mean is `chance`.
+    half = min(math.sqrt(3 * chance * (1 - chance) / (total + 2)), chance, 1 - chance)
+    return min(max(0.5 + 0.5 * (rank - (1 - chance)) / half, 0.0), 1.0)
+
+
+@inner()
 def to_level(score: float) -> int:
     """Round a score, of spread about 1, to a level; the farther out, the coarser."""
     return min(int(LEVELS * (0.5 + 0.5 * score / (1 + abs(score)))), LEVELS - 1)
@@ -166,7 +452,7 @@ def _below(tree: Any, level: int) -> float:
     return total
 
 
-@njit(nogil=True)
+@inner()
 def normal_score(p: float) -> float:
     """Quantile of the standard normal distribution (Wichura's AS 241, seven digits)."""
     q = p - 0.5
@@ -186,88 +472,7 @@ def normal_score(p: float) -> float:
     return -value if q < 0 else value
 
 
-@njit(nogil=True)
-def label_belief(p: float, total: int, chance: float) -> float:
-    """Return how far a rank among so many others speaks for a label; its mean is the share of rows that have it.
-
-    Rows with the label have the highest scores. Their share among so many rows varies like that of a binomial variable,
-    for which a ramp stands around the rank from which on rows are expected to have it.
-    """
-    half = min(math.sqrt(3 * chance * (1 - chance) / (total + 2)), chance, 1 - chance)
-    return min(max(0.5 + 0.5 * (p - (1 - chance)) / half, 0.0), 1.0)
-
-
-@njit(nogil=True)
-def density(mean: float, deviation: float, place: float, chance: float, total: int, fade: float) -> float:
-    """Return a bet on a change, if a share `fade` of the other rows of the cell, so many, came before it.
-
-    For numbers, which have no chance, the place is the normal score of a rank. For labels it is the rank itself, and
-    the bet is on another logit of the chance.
-    """
-    if chance == 0:
-        if deviation == 1:
-            return math.exp(fade * mean * (place - 0.5 * fade * mean))
-        faded = 1 + fade * (deviation - 1)
-        return math.exp(0.5 * place * place * (1 - 1 / (faded * faded))) / faded
-    odds = math.exp(_LOGIT * mean)
-    after = chance * odds / (1 - chance + chance * odds)
-    mixed = fade * chance + (1 - fade) * after
-    belief: float = label_belief(place, total, mixed)
-    return belief * after / mixed + (1 - belief) * (1 - after) / (1 - mixed)
-
-
 @inner()
-def share_before(before: int, total: int) -> float:
-    """Return the share of the rows of a cell that came before an epoch."""
-    return min(before / total, 1.0) if total > 0 else 0.0
-
-
-@inner()
-def _grow(
-    sums: Any, bets: Any, height: float, place: float, chance: float, total: int, before: Any, epoch: int
-) -> None:
-    """Take bets of means times a height, of which half of a new beginning is for the present epoch."""
-    for e in range(len(sums)):
-        fade = share_before(before[e], total)
-        for j in range(len(bets)):
-            if chance > 0 and bets[j, 1] != 1:  # bets on spread, the last ones
-                break
-            if e in (epoch, EPOCHS):
-                sums[e, j] += 0.5
-            if sums[e, j] > 0 and fade > 0:
-                sums[e, j] *= density(height * bets[j, 0], bets[j, 1], place, chance, total, fade)
-
-
-@inner()
-def _total(sums: Any, start: int, stop: int) -> float:
-    """Return what was won by the bets of some regions or families."""
-    total = 0.0
-    for r in range(start, stop):
-        for e in range(sums.shape[1]):
-            for j in range(sums.shape[2]):
-                total += sums[r, e, j]
-    return total
-
-
-@inner()
-def _pass_time(sums: Any) -> int:
-    """Count a row, and begin an epoch if it is time; return the place of the sums of the present one."""
-    if sums.clock[0] >= 2 * sums.clock[1]:
-        sums.clock[1] = sums.clock[0]
-        sums.clock[2] += 1
-        place = sums.clock[2] % EPOCHS
-        for cell in range(len(sums.totals)):
-            sums.before[place, cell] = sums.totals[cell]
-        for own in (sums.local, sums.patterns):
-            for s in range(own.shape[0]):
-                for r in range(own.shape[1]):
-                    for j in range(own.shape[3]):
-                        own[s, r, place, j] = 0.0
-    sums.clock[0] += 1
-    return int(sums.clock[2] % EPOCHS)
-
-
-@njit(nogil=True)
 def uniform(key: Any, row: int, place: int) -> float:
     """Return the random number of a row and a place, uniform in (0, 1): splitmix64 of a counter."""
     state = np.uint64(key) + (np.uint64(row) << np.uint64(20)) + np.uint64(place)
@@ -275,97 +480,3 @@ def uniform(key: Any, row: int, place: int) -> float:
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return (float((state ^ (state >> np.uint64(31))) >> np.uint64(12)) + 0.5) * 2.0**-52
-
-
-@inner()
-def _has_gathered(met: Any, inputs: Any, deviations: Any, limits: Any) -> bool:
-    """Add a row to what a cell has met; whether its rows turn out to lie in a small part of it."""
-    met[0] += 1
-    for c in range(len(inputs)):
-        if deviations[c] > 0:
-            value = inputs[c] / deviations[c]
-            step = value - met[2 + c]
-            met[2 + c] += step / met[0]
-            met[1] += step * (value - met[2 + c])
-    for k in range(len(GATHERING_ROWS)):
-        if met[0] == GATHERING_ROWS[k] and met[1] < limits[k]:
-            met[0] = GATHERING_ROWS[-1]  # asked no more
-            return True
-    return False
-
-
-@inner()
-def bet(
-    scores: Any,
-    chances: Any,
-    known: Any,
-    inputs: Any,
-    cells: Any,
-    regions: Any,
-    places: Any,
-    key: Any,
-    numbers: Any,
-    bets: Any,
-    sums: Any,
-    ranked: Any,
-    threshold: float,
-) -> int:
-    """Rank scores (n, s) and bet on them until an alarm; return how many rows were taken in.
-
-    An alarm is a weighted sum of the bets of a family that reaches the threshold. Rows that are not `known` (n,) are
-    passed over; the others change `sums`, and the normal scores of their ranks (for labels, the ranks) are written to
-    `ranked` (n, s, f). `chances` (s, cells) are mean probabilities of labels, 0 for scores of numbers; `inputs` (n, p)
-    rows of the design; `cells` and `regions` (n, f) where these are, counted through all families; `places` the first
-    region of each family, and deviations and limits of `Cells`; `key` and `numbers` (n,) choose the random numbers.
-    """
-    n, n_scores = scores.shape
-    first_regions, deviations, limits = places
-    for t in range(n):
-        if not known[t]:
-            continue
-        alarm = False
-        epoch = _pass_time(sums)
-        for f in range(cells.shape[1]):
-            cell = cells[t, f]
-            if sums.met[cell, 0] < GATHERING_ROWS[-1] and _has_gathered(
-                sums.met[cell], inputs[t], deviations[cell], limits[cell]
-            ):
-                for s in range(n_scores):
-                    for level in range(LEVELS + 1):
-                        sums.trees[s, cell, level] = 0
-                sums.totals[cell] = 0
-                for e in range(EPOCHS):
-                    sums.before[e, cell] = 0
-        for s in range(n_scores):
-            level = to_level(scores[t, s])
-            for f in range(cells.shape[1]):
-                cell, region = cells[t, f], regions[t, f]
-                tree, chance = sums.trees[s, cell], chances[s, cell]
-                total, before, kind = sums.totals[cell], sums.before[:, cell], int(chance > 0)
-                below = _below(tree, level)
-                equal = _below(tree, level + 1) - below
-                u = uniform(key, numbers[t], _TIES + s * cells.shape[1] + f)
-                place = (below + u * (equal + 1)) / (total + 1)
-                if not kind:
-                    place = normal_score(min(max(place, 1e-12), 1 - 1e-12))
-                ranked[t, s, f] = place
-                _insert(tree, level)
-                # Sums are added up anew every time, so that no rounding error can pile up.
-                won = 0.0
-                if bets.local_weights[kind, f] > 0:
-                    own = bets.local if f else bets.overall
-                    _grow(sums.local[s, region], own, 1.0, place, chance, total, before, epoch)
-                    won = bets.local_weights[kind, f] * _total(sums.local[s], first_regions[f], first_regions[f + 1])
-                if bets.pattern_weights[kind, f] > 0:
-                    height = bets.heights[region]
-                    if height != 0:
-                        _grow(sums.patterns[s, f], bets.patterns, height, place, chance, total, before, epoch)
-                    won += bets.pattern_weights[kind, f] * _total(sums.patterns[s], f, f + 1)
-                sums.won[s, f] = won
-                if won >= threshold:
-                    alarm = True
-        for cell in cells[t]:
-            sums.totals[cell] += 1
-        if alarm:
-            return t + 1
-    return int(n)

@@ -1,4 +1,8 @@
-"""Whether the rows of a reference depend on those before them, what is done about it, and what cannot be promised."""
+"""Whether the rows of a reference depend on those before them, what is done about it, and what cannot be promised.
+
+From residuals in the order of time it makes an autoregression and sentences: `find_dependence`, the only function that
+others call. It does not know the regressions or scores. A further test of dependence is a further fault in its loop.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,37 @@ from scipy.linalg import solve_toeplitz
 from scipy.stats import binom, chi2, rankdata
 
 from condcs._core.arrays import BoolArray, FloatArray, IntArray
+from condcs._inference.portmanteau import first_autocorrelation, portmanteau
 from condcs._tables.kinds import Column
 
 FARTHEST = 6.0
-"""Residuals beyond this count as this much, in units of their spread."""
+"""Residuals beyond this count as this much, in units of their spread: a single outlier would otherwise decide on an
+autoregression, and be what the next ten rows are predicted from."""
 
-_LAGS, _MOST_ORDER = 10, 10
-_RECOGNISED, _LEFT_OVER = 0.01, 0.003
+_MOST_ORDER = 10
+"""Largest order of an autoregression; what ten rows do not show is left to `_wander`."""
+
+_RECOGNISED = 0.01
+"""Level of the test whether residuals need an autoregression: one that is not needed costs little."""
+
+_LEFT_OVER = 0.003
+"""Level of the tests after which nothing is promised. There are four and more of them, so that one reference in a
+hundred is told so though its rows are independent."""
+
 _LONGEST_MEMORY = 0.9
+"""Sum of the coefficients of an autoregression above which residuals hardly return to their mean: what is left of a
+shock after seven rows is half of it."""
+
 _SHORTEST_STRETCH, _STRETCHES = 25, 40
+"""Rows of a stretch whose mean is compared with those of others, beyond the order of an autoregression; and the largest
+number of stretches, which are longer in a long reference."""
+
 _COPIES = 0.05
+"""Share of rows that may be copies of others: a row that is ranked may have been fitted, and then scores too well."""
+
 _SHORTEST = 6.0
-"""Least square root of the number of rows, times one less the sum of the coefficients of an autoregression."""
+"""Least square root of the number of rows, times one less the sum of the coefficients of an autoregression. The mean of
+the residuals is known to one over this, in units of innovations: to a sixth. So 0.8 wants 900 rows."""
 
 
 def find_dependence(
@@ -39,29 +62,31 @@ def find_dependence(
     fits, notes, promises = [], [], True
     for series, (column, label) in zip(limited.T, targets, strict=True):
         series = series - series.mean()
-        fit = _fit_order(series) if _portmanteau(series) < _RECOGNISED else np.zeros(0)
+        fit = _fit_order(series) if portmanteau(series) < _RECOGNISED else np.zeros(0)
         fits.append(fit)
-        left = series.copy()
+        innovations = series.copy()
         for lag, coefficient in enumerate(fit, start=1):
-            left[lag:] -= coefficient * series[:-lag]
+            innovations[lag:] -= coefficient * series[:-lag]
         name = responses[column].name
         if len(fit):
-            first = float(series[1:] @ series[:-1] / (series @ series))
+            first = first_autocorrelation(series)
             notes.append(
                 f"Rows are not independent: residuals of {name} have an autocorrelation of {first:.2f} from row to "
                 f"row. Innovations of an autoregression of order {len(fit)} are watched instead."
             )
         faults = []
-        if _portmanteau(left) < _LEFT_OVER:
+        if portmanteau(innovations) < _LEFT_OVER:
             faults.append("innovations are still autocorrelated")
         # Less sharply: the errors of a fit without a part of the rows are alike within that part.
-        elif _wander(left) < _LEFT_OVER / 4:
+        elif _wander(innovations) < _LEFT_OVER / 4:
             faults.append("the level of the residuals wanders slowly")
         if fit.sum() > _LONGEST_MEMORY:
             faults.append("the residuals hardly return to their mean")
         elif (1 - fit.sum()) * np.sqrt(len(series)) < _SHORTEST:
             faults.append("the reference is too short for residuals that depend so strongly on those before them")
-        clustered = min(_clustered(left[others], np.ones(int(others.sum()), bool)), 10 * _clustered(left, others))
+        clustered = min(
+            _clustered(innovations[others], np.ones(int(others.sum()), bool)), 10 * _clustered(innovations, others)
+        )
         if label < 0 and clustered < _LEFT_OVER:
             faults.append("large residuals come in clusters")
         if faults:
@@ -71,8 +96,8 @@ def find_dependence(
         promises = False
         notes.append(f"The stated run length cannot be promised: {fault}.")
     coefficients = np.zeros((max(map(len, fits)), len(targets)))
-    for place, fit in enumerate(fits):
-        coefficients[: len(fit), place] = fit
+    for target, fit in enumerate(fits):
+        coefficients[: len(fit), target] = fit
     return coefficients, tuple(dict.fromkeys(notes)), promises
 
 
@@ -94,16 +119,18 @@ def _clustered(residuals: FloatArray, group: BoolArray) -> float:
     because their sizes may differ.
     """
     ranks = np.empty(len(residuals))
-    for own in (group, ~group):
-        ranks[own] = (rankdata(np.abs(residuals[own])) - 0.5) / max(int(own.sum()), 1) - 0.5
-    return _portmanteau(ranks)
+    for rows in (group, ~group):
+        ranks[rows] = (rankdata(np.abs(residuals[rows])) - 0.5) / max(int(rows.sum()), 1) - 0.5
+    return portmanteau(ranks)
 
 
 def _repetition(rows: FloatArray) -> str:
     """Say whether rows equal the one before them more often than two rows at random do, or are copies of others."""
     n = len(rows)
     counts = [np.unique(part, axis=0, return_counts=True)[1] for part in (rows, *rows.T)]
-    equal, *alike = (float(np.sum(own * (own - 1.0))) for own in counts)
+    equal, *alike = (
+        float(np.sum(count * (count - 1.0))) for count in counts
+    )  # pairs of equal rows, and of equal cells
     following = int(np.sum((rows[1:] == rows[:-1]).all(axis=1)))
     if following and binom.sf(following - 1, n - 1, equal / (n * (n - 1.0))) < _LEFT_OVER:
         return "rows of the reference are repeated one after the other"
@@ -114,26 +141,16 @@ def _repetition(rows: FloatArray) -> str:
     return ""
 
 
-def _portmanteau(series: FloatArray) -> float:
-    """Return the p-value of the Ljung-Box test for autocorrelation up to lag ten, of a series of mean 0."""
-    n, square = len(series), float(series @ series)
-    if square <= 0:
-        return 1.0
-    lags = np.arange(1, min(_LAGS, n // 4) + 1)
-    correlations = np.array([series[lag:] @ series[:-lag] for lag in lags]) / square
-    return float(chi2.sf(n * (n + 2) * np.sum(correlations**2 / (n - lags)), len(lags)))
-
-
 def _fit_order(series: FloatArray) -> FloatArray:
     """Return the Yule-Walker coefficients of the order that the Bayesian information criterion chooses."""
     n = len(series)
     most = max(1, min(_MOST_ORDER, n // 20))
     covariances = np.array([series[lag:] @ series[: n - lag] for lag in range(most + 1)]) / n
-    best, found = np.inf, np.zeros(0)
+    least_criterion, best = np.inf, np.zeros(0)
     for order in range(1, most + 1):
         coefficients = solve_toeplitz(covariances[:order], covariances[1 : order + 1])
         variance = covariances[0] - coefficients @ covariances[1 : order + 1]
         criterion = n * np.log(max(variance, 1e-300)) + order * np.log(n)
-        if criterion < best:
-            best, found = criterion, coefficients
-    return found
+        if criterion < least_criterion:
+            least_criterion, best = criterion, coefficients
+    return best

@@ -1,4 +1,9 @@
-"""A drift detector for relations: an alarm when y given x is no longer what it was in a reference."""
+"""A drift detector for relations: an alarm when y given x is no longer what it was in a reference.
+
+From a reference and the rows that follow it makes alarms. `_update` is what happens to a row, `watch_rows` of
+`_watching` its compiled part; read these two first. What rows are scored, ranked and bet on by is made by
+`_take_reference`, anew for every reference. Where rows come from (files, pipes) is not known here.
+"""
 
 from __future__ import annotations
 
@@ -11,39 +16,45 @@ import numpy as np
 
 from condcs._core.arrays import AnyArray, Array, BoolArray, FloatArray, IntArray
 from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
-from condcs._core.compiling import inner, njit
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, public, warn_caller
 from condcs._core.files import State, Stateful
-from condcs.drift._alarm import Alarm, KeptRows, describe_alarm
-from condcs.drift._betting import bet, count_scores, make_bets, no_sums
-from condcs.drift._cells import Cells, Regions, locate_cells, locate_regions, parts_from_state, parts_state
-from condcs.drift._scores import (
-    FEWEST_ROWS,
-    ScoreModel,
-    design,
-    design_rows,
-    fit_scores,
-    known_rows,
-    label_counts,
-    score_rows,
-)
+from condcs.drift._alarm import Alarm, describe_alarm
+from condcs.drift._betting import CellGeometry, Sums, count_scores, make_bets, no_sums
+from condcs.drift._cells import Cells, Regions, parts_from_state, parts_state
+from condcs.drift._scores import FEWEST_ROWS, ScoreModel, design, fit_scores, label_counts
 from condcs.drift._stream_columns import StreamColumns, read_reference
+from condcs.drift._watching import KEPT_ROWS, KeptRows, Plan, watch_rows
 
 AfterAlarm = Literal["learn", "keep"]
 """What happens after an alarm."""
 
-KEPT_ROWS = 1000
-"""Rows of the stream that are kept, and of the reference, for what an alarm says."""
-
 PENDING_ROWS = 10_000
-"""Most rows that wait for their response."""
+"""Most rows that wait for their response, so that memory is constant where some responses never come."""
 
 WARNING_SHARE = 0.1
-"""A warning is given at this share of the threshold."""
+"""A warning is given at this share of the threshold; so it is at most ten times as frequent as an alarm where nothing
+changed."""
 
 _CHUNK = 1024
+"""Rows that the compiled loop scores at once: after an alarm it has scored the rest of them in vain."""
+
 _UNUSABLE = ("gaps", "unseen labels")
+"""What the codes 1 and 2 of `StreamColumns.unusable` are counted as."""
+
 _COUNTED = ("rows", "watched", "outside", "learned", "expired", *_UNUSABLE)
+
+_STORED = {
+    "kept_outcomes": "kept_ranked",
+    "sums_totals_then": "sums_before",
+    "start_totals_then": "start_before",
+    "sums_regions": "sums_local",
+    "start_regions": "start_local",
+    "sums_values": "sums_won",
+    "start_values": "start_won",
+    "sums_inputs": "sums_met",
+    "start_inputs": "start_met",
+}
+"""Names of arrays in saved states that are not those of the fields: states of earlier versions can be resumed."""
 
 
 class ConditionalDriftDetector(Stateful):
@@ -54,8 +65,8 @@ class ConditionalDriftDetector(Stateful):
     with a threshold (an e-detector). If rows are independent given their inputs and the distribution of a score depends
     on x by its cells only, an alarm within n rows has probability at most n / (2 `expected_run_length`), so that the
     mean run length is at least the stated one: for any size of the reference, and however the inputs move. Memory is
-    constant. Rows whose inputs have no neighbours in the reference are counted but not watched: p(y|x) is unknown
-    there.
+    constant. Rows whose inputs have fewer than three neighbours in the reference are counted but not watched: p(y|x) is
+    unknown there. Nor are rows with gaps or labels that the reference does not have, or those learned after an alarm.
 
     The reference is read in the order of time, in which neighbouring rows may be alike: `notes` says whether residuals
     are autocorrelated and what is done about it, `promises` whether the stated run length can be promised.
@@ -90,6 +101,27 @@ class ConditionalDriftDetector(Stateful):
     >>> int(alarms.sum()), detector.alarm.since <= 5
     (1, True)
     """
+
+    # What a reference fixes: how rows are scored, where over x they are, and what is bet on, all together in a plan;
+    # and the ranked rows of it that an alarm compares with.
+    _model: ScoreModel
+    _regions: Regions
+    _cells: Cells
+    _plan: Plan
+    _unnamed_plan: tuple[Any, ...]
+    _start: Sums
+    _scale: float
+    _reference: tuple[FloatArray, FloatArray]  # (r, d_x) and (r, d_y)
+    # What rows change: counts and sums, the residuals (order, t) of the last rows, and these rows themselves, in rings.
+    _sums: Sums
+    _history: FloatArray
+    _rings: KeptRows
+    _n_kept: int
+    # Rows of x and y that are collected for a new reference; None while rows are watched.
+    _learning: list[list[list[float]]] | None
+    # What the last row came to.
+    _drift: bool
+    _score: float
 
     @public
     def __init__(
@@ -133,8 +165,11 @@ class ConditionalDriftDetector(Stateful):
 
     @property
     def statistic(self) -> float:
-        """The evidence for a change, which is compared with `threshold`."""
-        return float(self._sums.won.max()) / self._scale
+        """The evidence for a change, which is compared with `threshold`.
+
+        The largest value of a score and a family of regions, each a weighted sum of bets; not their sum.
+        """
+        return float(self._sums.values.max()) / self._scale
 
     @property
     def score(self) -> float:
@@ -178,15 +213,93 @@ class ConditionalDriftDetector(Stateful):
     @public
     def update(self, x: Any, y: Any) -> ConditionalDriftDetector:
         """Add one row and return the detector; x may be a dict with the names of the reference's columns."""
-        self._take_one(self._x.one(x), self._y.one(y))
+        self._update(self._x.one(x), self._y.one(y))
         return self
+
+    def _update(self, x: FloatArray, y: FloatArray) -> None:
+        """Take in one row of numbers and codes, x (1, d_x) and y (1, d_y)."""
+        # 1. Count it. Until it says something else, there is no alarm and no score.
+        self._counts["rows"] += 1
+        self._drift, self._score = False, float("nan")
+        # 2. A row with a gap, or a label that the reference does not have, is counted and passed over.
+        code = self._x.unusable_row(x[0].tolist()) or self._y.unusable_row(y[0].tolist())
+        if code:
+            self._counts[_UNUSABLE[code - 1]] += 1
+        # 3. After an alarm rows are collected, until they are enough for a new reference.
+        elif self._learning is not None:
+            self._collect(x, y)
+        # 4. Any other row is watched: its residual is ranked among those at similar x, and bets on ranks that are not
+        #    uniform win or lose. When the largest value of a family of bets reaches the threshold, there is an alarm
+        #    that says what has changed, where and since when.
+        else:
+            self._drift = self._watch(x, y, np.array([self._counts["rows"]]))[1]
 
     @public
     def update_many(self, x: Array, y: Array) -> BoolArray:
         """Add rows one after the other and return, for each, whether it raised an alarm."""
         inputs, responses = self._x.many(x), self._y.many(y)
         _check_same_length("x", inputs, "y", responses)
-        return self._take(inputs, responses)
+        return self._update_many(inputs, responses)
+
+    def _update_many(self, x: FloatArray, y: FloatArray) -> BoolArray:
+        """Do the same as `_update` with each of many rows, x (n, d_x) and y (n, d_y); return which raised an alarm."""
+        numbers = np.arange(self._counts["rows"] + 1, self._counts["rows"] + 1 + len(x))
+        self._counts["rows"] += len(x)
+        self._drift, self._score = False, float("nan")
+        codes = self._x.unusable(x)
+        codes = np.where(codes > 0, codes, self._y.unusable(y))
+        for code, name in enumerate(_UNUSABLE, start=1):
+            self._counts[name] += int(np.sum(codes == code))
+        usable = np.flatnonzero(codes == 0)
+        alarms = np.zeros(len(x), bool)
+        start = 0
+        while start < len(usable):
+            chunk = usable[start : start + _CHUNK]
+            if self._learning is not None:
+                chunk = chunk[: self.learning_rows - len(self._learning)]
+                self._collect(x[chunk], y[chunk])
+                n_taken, alarm = len(chunk), False
+            else:
+                n_taken, alarm = self._watch(x[chunk], y[chunk], numbers[chunk])
+            start += n_taken
+            alarms[chunk[n_taken - 1]] = alarm
+        self._drift = bool(len(alarms) and alarms[-1])
+        return alarms
+
+    def _watch(self, x: FloatArray, y: FloatArray, numbers: IntArray) -> tuple[int, bool]:
+        """Watch rows with their numbers (n,) until an alarm; return how many were taken in, whether there was one."""
+        threshold = self.expected_run_length * self._scale
+        n_taken, n_watched, alarm, self._score, self._history = watch_rows(
+            x, y, numbers, self._unnamed_plan, self._sums, self._history, self._rings, self._n_kept, threshold
+        )
+        self._n_kept += n_watched
+        self._counts["watched"] += n_watched
+        self._counts["outside"] += n_taken - n_watched
+        if alarm:
+            self._raise_alarm()
+        return n_taken, alarm
+
+    def _raise_alarm(self) -> None:
+        """Say what the evidence is for, and begin again: with rows to learn from, or the same reference."""
+        count = min(self._n_kept, KEPT_ROWS)
+        oldest_first = (self._n_kept - count + np.arange(count)) % KEPT_ROWS
+        kept = KeptRows(*(ring[oldest_first] for ring in self._rings))
+        fixed = self._model, self._regions, self._plan
+        self.alarm = describe_alarm(*fixed, self._sums, kept, self._reference, self._scale, self.threshold)
+        history = self._history
+        self.reset()
+        self._history = history  # the next row follows this one in time, whatever has been reported
+        if self.after_alarm == "learn":
+            self._learning = []
+
+    def _collect(self, x: FloatArray, y: FloatArray) -> None:
+        """Take rows as a part of a new reference, and start from it when there are enough."""
+        assert self._learning is not None
+        self._learning += [[a, b] for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+        self._counts["learned"] += len(x)
+        if len(self._learning) >= self.learning_rows:
+            inputs, responses = (np.array([row[side] for row in self._learning]) for side in (0, 1))
+            self._take_reference(inputs, responses)
 
     @public
     def update_input(self, key: str | int, x: Any) -> ConditionalDriftDetector:
@@ -216,7 +329,7 @@ class ConditionalDriftDetector(Stateful):
                 f"first; the last {PENDING_ROWS:,} inputs are kept."
             )
         response = self._y.one(y)
-        self._take_one(np.array([self._pending.pop(key)]), response)
+        self._update(np.array([self._pending.pop(key)]), response)
         return self
 
     @public
@@ -229,15 +342,15 @@ class ConditionalDriftDetector(Stateful):
 
     def reset(self) -> None:
         """Forget the stream; the reference is kept."""
-        self._drift, self._kept_count, self._score = False, 0, float("nan")
-        self._learning: list[list[list[float]]] | None = None
+        self._drift, self._n_kept, self._score = False, 0, float("nan")
+        self._learning = None
         self._sums = deepcopy(self._start)
         self._history = np.zeros_like(self._model.arrays.autoregression)
         self._rings = KeptRows(
             np.zeros(KEPT_ROWS, np.int64),
             np.zeros((KEPT_ROWS, len(self._x.columns))),
             np.zeros((KEPT_ROWS, len(self._y.columns))),
-            np.zeros((KEPT_ROWS, *self._sums.won.shape)),
+            np.zeros((KEPT_ROWS, *self._sums.values.shape)),
         )
 
     def state_dict(self) -> State:
@@ -254,7 +367,7 @@ class ConditionalDriftDetector(Stateful):
             "pending": list(self._pending.items()),
             "alarm": None if self.alarm is None else self.alarm.as_dict(),
             "drift": self._drift,
-            "kept": self._kept_count,
+            "kept": self._n_kept,
             "learning": self._learning,
             "key": int(self._key),
         }
@@ -265,24 +378,24 @@ class ConditionalDriftDetector(Stateful):
         return {"settings": np.array(json.dumps(settings)), **changing, **reference, **parts}
 
     def _changing(self) -> dict[str, AnyArray]:
-        """Return the arrays that rows change, and what they start from."""
-        arrays = {"history": self._history, "start_chances": self._chances}
+        """Return the arrays that rows change, and what they start from, by their names in a saved state."""
+        arrays = {"history": self._history, "start_chances": self._plan.geometry.chances}
         for group, part in (("kept", self._rings), ("sums", self._sums), ("start", self._start)):
             arrays |= {f"{group}_{name}": array for name, array in part._asdict().items()}
-        return arrays
+        return {_STORED.get(name, name): array for name, array in arrays.items()}
 
     @classmethod
     @public
     def from_state_dict(cls, state: Mapping[str, AnyArray]) -> ConditionalDriftDetector:
         """Return the detector that `state` describes; it continues as if it had never stopped."""
-        made = cls.__new__(cls)
+        detector = cls.__new__(cls)
         try:
-            made._restore(state)
+            detector._restore(state)
         except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
             raise DataError(
                 f"`state` must come from `state_dict()` of a detector, got something else ({error}). Save it again."
             ) from error
-        return made
+        return detector
 
     def _restore(self, state: Mapping[str, AnyArray]) -> None:
         settings = json.loads(str(np.asarray(state["settings"]).item()))
@@ -294,19 +407,19 @@ class ConditionalDriftDetector(Stateful):
         notes, promises = tuple(map(str, settings["notes"])), bool(settings["promises"])
         self._model = ScoreModel.from_state(state, self._x.columns, self._y.columns, notes, promises)
         self._cells, self._regions = parts_from_state(state, self._x.columns, len(self._model.arrays.units))
-        self._set_bets()
+        self._plan_watch()
         self._counts = {name: int(settings["counts"][name]) for name in _COUNTED}
         self._pending = {key: list(map(float, row)) for key, row in settings["pending"]}
         self.alarm = None if settings["alarm"] is None else Alarm.from_dict(settings["alarm"])
         self.reset()
-        self._drift, self._kept_count = bool(settings["drift"]), int(settings["kept"])
+        self._drift, self._n_kept = bool(settings["drift"]), int(settings["kept"])
         learning = settings["learning"]
         self._learning = None if learning is None else [[list(map(float, part)) for part in row] for row in learning]
-        for name, own in self._changing().items():
-            array = np.asarray(state[name])
-            if array.shape != own.shape or array.dtype != own.dtype or np.isnan(array).any():
-                raise ValueError(f"{name} of type {array.dtype} and shape {array.shape} where {own.shape} is due")
-            own[...] = array
+        for name, array in self._changing().items():
+            saved = np.asarray(state[name])
+            if saved.shape != array.shape or saved.dtype != array.dtype or np.isnan(saved).any():
+                raise ValueError(f"{name} of type {saved.dtype} and shape {saved.shape} where {array.shape} is due")
+            array[...] = saved
         self._reference = (np.asarray(state["reference_x"], np.float64), np.asarray(state["reference_y"], np.float64))
         widths = tuple(part.shape[1] for part in self._reference)
         if widths != (len(self._x.columns), len(self._y.columns)) or len({len(p) for p in self._reference}) != 1:
@@ -319,151 +432,45 @@ class ConditionalDriftDetector(Stateful):
             raise ShapeError(
                 f"`x_ref` must have at least {FEWEST_ROWS} rows that can be used, got {len(x)}. Collect more."
             )
+        # 1. Scores: regressions on one half of the rows; the others, which are ranked, are scored by these.
         # Other random numbers than those of the rows of the stream.
         key = np.uint64(np.random.default_rng([int(self._key), self.n_seen]).integers(2**63))
-        self._model, ranked, scores, chances = fit_scores(x, y, self._x.columns, self._y.columns, key)
-        inputs = design(x[ranked], self._x.columns)
+        self._model, is_ranked, scores, chances = fit_scores(x, y, self._x.columns, self._y.columns, key)
+        # 2. Regions of x, on which there are bets, and cells of each of them, in which scores are ranked.
+        inputs = design(x[is_ranked], self._x.columns)  # (r, p)
         self._regions = Regions.of(x, self._x.columns)
-        regions = self._regions.locate(x[ranked])
-        self._cells = Cells.of(inputs, self._model.features(inputs), regions, int(self._regions.first[-1]))
-        self._set_bets()
-        cells = self._cells.locate(inputs, regions)
-        start, means = self._start, self._chances
+        regions = self._regions.locate(x[is_ranked])  # (r, f)
+        self._cells = Cells.of(inputs, self._model.features(inputs), regions, self._regions.total)
+        cells = self._cells.locate(inputs, regions)  # (r, f)
+        # 3. Bets, and the sums they start from: the scores of the ranked rows are counted, and nothing is won.
+        self._plan_watch()
+        start = self._start
         count_scores(scores, cells, start.trees, start.totals)
-        start.before[0], start.clock[:2] = start.totals, len(scores)
-        for own in cells.T:
-            np.add.at(means.T, own, chances)
-        # A cell without ranked rows, e.g. of a label of x that only fitted rows have, gets the mean over all.
+        start.totals_then[0], start.clock[:2] = start.totals, len(scores)
+        # 4. The mean probability of each label in each cell. A cell without ranked rows, e.g. of a label of x that only
+        #    fitted rows have, gets the mean over all.
+        means = self._plan.geometry.chances  # (s, cells)
+        for cells_of_family in cells.T:
+            np.add.at(means.T, cells_of_family, chances)
         means[:] = np.where(start.totals > 0, means / np.maximum(start.totals, 1), chances.mean(axis=0)[:, None])
-        sample = np.flatnonzero(ranked)
+        # 5. Some ranked rows are kept, evenly spaced, to compare those of an alarm with.
+        sample = np.flatnonzero(is_ranked)
         sample = sample[np.linspace(0, len(sample) - 1, min(KEPT_ROWS, len(sample))).astype(int)]
         self._reference = x[sample], y[sample]
         self.reset()
 
-    def _set_bets(self) -> None:
-        regions = self._regions
-        places = regions.first, self._cells.deviations, self._cells.limits
-        self._bets = make_bets(regions.first, regions.heights, regions.shares, len(self._x.columns))
-        # The bound of the probability of an alarm is the sum over scores.
-        self._scale = 2.0 * self._model.n_scores
-        self._start = no_sums(self._model.n_scores, self._cells.deviations, self._bets)
-        self._chances = np.zeros((self._model.n_scores, self._cells.total))
-        sizes, arrays = label_counts(self._x.columns), self._model.arrays
-        self._fixed = sizes, arrays, regions.arrays, self._cells, places, self._bets, self._chances, self._key
-
-    def _take_one(self, x: FloatArray, y: FloatArray) -> None:
-        """Take in one encoded row: what `_take` does, without the cost of its arrays."""
-        self._counts["rows"] += 1
-        self._drift, self._score = False, float("nan")
-        why = self._x.unusable_row(x[0].tolist()) or self._y.unusable_row(y[0].tolist())
-        if why:
-            self._counts[_UNUSABLE[why - 1]] += 1
-        elif self._learning is not None:
-            self._collect(x, y)
-        else:
-            self._drift = self._watch(x, y, np.array([self._counts["rows"]]))[1]
-
-    def _take(self, x: FloatArray, y: FloatArray) -> BoolArray:
-        """Take in encoded rows and return which raised an alarm."""
-        alarms = np.zeros(len(x), bool)
-        why = self._x.unusable(x)
-        why = np.where(why > 0, why, self._y.unusable(y))
-        numbers = np.arange(self._counts["rows"] + 1, self._counts["rows"] + 1 + len(x))
-        self._counts["rows"] += len(x)
-        usable = np.flatnonzero(why == 0)
-        for code, name in enumerate(_UNUSABLE, start=1):
-            self._counts[name] += int(np.sum(why == code))
-        self._drift, self._score = False, float("nan")
-        start = 0
-        while start < len(usable):
-            part = usable[start : start + _CHUNK]
-            if self._learning is not None:
-                part = part[: self.learning_rows - len(self._learning)]
-                self._collect(x[part], y[part])
-                taken, alarm = len(part), False
-            else:
-                taken, alarm = self._watch(x[part], y[part], numbers[part])
-            start += taken
-            alarms[part[taken - 1]] = alarm
-        self._drift = bool(len(alarms) and alarms[-1])
-        return alarms
-
-    def _watch(self, x: FloatArray, y: FloatArray, numbers: IntArray) -> tuple[int, bool]:
-        """Bet on rows until an alarm; return how many were taken in, and whether there was one."""
-        threshold = self.expected_run_length * self._scale
-        rows, watched, alarm, self._score, self._history = _watch_rows(
-            x, y, numbers, self._fixed, self._sums, self._history, self._rings, self._kept_count, threshold
-        )
-        self._kept_count += watched
-        self._counts["watched"] += watched
-        self._counts["outside"] += rows - watched
-        if alarm:
-            self._raise_alarm()
-        return rows, alarm
-
-    def _raise_alarm(self) -> None:
-        count = min(self._kept_count, KEPT_ROWS)
-        order = (self._kept_count - count + np.arange(count)) % KEPT_ROWS
-        kept = KeptRows(*(ring[order] for ring in self._rings))
-        parts = self._model, self._regions, self._cells, self._bets, self._chances
-        self.alarm = describe_alarm(*parts, self._sums, kept, self._reference, self._scale, self.threshold)
-        history = self._history
-        self.reset()
-        self._history = history
-        if self.after_alarm == "learn":
-            self._learning = []
-
-    def _collect(self, x: FloatArray, y: FloatArray) -> None:
-        """Take rows as a part of a new reference, and start from it when there are enough."""
-        assert self._learning is not None
-        self._learning += [[a, b] for a, b in zip(x.tolist(), y.tolist(), strict=True)]
-        self._counts["learned"] += len(x)
-        if len(self._learning) >= self.learning_rows:
-            inputs, responses = (np.array([row[side] for row in self._learning]) for side in (0, 1))
-            self._take_reference(inputs, responses)
-
-
-@njit(nogil=True)
-def _watch_rows(
-    x: Any, y: Any, numbers: Any, fixed: Any, sums: Any, history: Any, kept: Any, count: int, threshold: float
-) -> Any:
-    """Score, rank and bet on rows until an alarm, and keep them in rings that have had so many.
-
-    Return how many were taken in and how many of them watched, whether there was an alarm, the first score of the last
-    one, and the history of the next. A single call, because each costs as much as the work on several rows.
-    """
-    sizes, arrays, regions_of, tree, places, bets, chances, key = fixed
-    inputs = design_rows(x, sizes)
-    scores, before = score_rows(inputs, y, history, key, numbers, arrays)
-    known = known_rows(inputs, arrays.units, arrays.fitted, arrays.farthest)
-    regions = locate_regions(x, regions_of)
-    cells = locate_cells(inputs, regions, tree)
-    n_scores, families = sums.won.shape
-    ranked = np.empty((len(x), n_scores, families))
-    rows = bet(scores, chances, known, inputs, cells, regions, places, key, numbers, bets, sums, ranked, threshold)
-    watched = 0
-    for t in range(rows):
-        if known[t]:
-            place = (count + watched) % KEPT_ROWS
-            kept.numbers[place] = numbers[t]
-            _copy(x[t], kept.x[place])
-            _copy(y[t], kept.y[place])
-            for s in range(n_scores):
-                _copy(ranked[t, s], kept.ranked[place, s])
-            watched += 1
-    alarm = False
-    for s in range(n_scores):
-        for f in range(families):
-            alarm |= sums.won[s, f] >= threshold
-    score = scores[rows - 1, 0] if known[rows - 1] else np.nan
-    return rows, watched, alarm, score, before[rows : rows + len(history)].copy()
-
-
-@inner()
-def _copy(values: Any, into: Any) -> None:
-    # Compiling the assignment of a row of an array takes seconds, most of them for the words of an error.
-    for i in range(len(values)):
-        into[i] = values[i]
+    def _plan_watch(self) -> None:
+        """Put together what is fixed until the next reference, and what a stream starts from."""
+        model, regions, cells = self._model, self._regions, self._cells
+        n_scores, (n_cells, n_inputs) = model.n_scores, cells.deviations.shape
+        geometry = CellGeometry(cells.deviations, cells.limits, model.are_labels, np.zeros((n_scores, n_cells)))
+        bets = make_bets(regions)
+        # A value is compared with 2 A s: the bound of the probability of an alarm is a sum over s scores.
+        self._scale = 2.0 * n_scores
+        self._start = no_sums(n_scores, n_cells, n_inputs, bets)
+        n_labels = label_counts(self._x.columns)
+        self._plan = Plan(n_labels, model.arrays, regions.arrays, cells, geometry, bets, self._key)
+        self._unnamed_plan = self._plan.unnamed()
 
 
 def _check_same_length(first: str, x: FloatArray, second: str, y: FloatArray) -> None:

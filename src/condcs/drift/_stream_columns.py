@@ -13,7 +13,8 @@ import numpy as np
 
 from condcs._core.arrays import AnyArray, FloatArray, IntArray
 from condcs._core.errors import DataError, ShapeError
-from condcs._tables.kinds import Column, is_missing, tell_kind
+from condcs._tables.cells import is_missing
+from condcs._tables.kinds import Column, tell_kind
 
 UNSEEN = -1.0
 """Code of a label that the reference does not have."""

@@ -12,8 +12,9 @@ import numpy as np
 from condcs._core.checks import check_choice
 from condcs._core.errors import ParameterError
 from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
+from condcs.explore._gymnasium_module import gymnasium
 from condcs.explore._rewards import DivergenceForm, DivergenceReward, LocalReward, TransitionReward, check_measure
-from condcs.explore._spaces import Encoder, States, gymnasium, state_range
+from condcs.explore._spaces import Encoder, States, state_range
 
 RewardForm = Literal["local"] | DivergenceForm
 FORMS: tuple[RewardForm, ...] = ("local", *get_args(DivergenceForm))

@@ -29,6 +29,7 @@ from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_choice
 from condcs._core.compiling import njit
 from condcs._core.errors import ParameterError
+from condcs._core.printable import Printable
 from condcs._measures import sliding_loops
 from condcs._measures.sliding_loops import conditional_terms
 from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
@@ -107,7 +108,7 @@ def local_reward(window: Any, slot: int, dim_state: int, change: float, novelty:
     return change * changed + novelty * arrivals_near(window, slot, dim_state) ** -DECAY
 
 
-class LocalReward:
+class LocalReward(Printable):
     """The local reward of transitions, one after the other: `change` times local divergence, `novelty` times novelty.
 
     Parameters
@@ -147,7 +148,7 @@ class LocalReward:
 DivergenceForm = Literal["level", "change", "surprise"]
 
 
-class DivergenceReward:
+class DivergenceReward(Printable):
     """The divergence of the halves of a buffer as the reward of the last transition: divergence-to-go.
 
     Parameters

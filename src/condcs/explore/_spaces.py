@@ -4,45 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_integer, check_positive, check_rng
-from condcs._core.errors import DataError, MissingPartnerError, ParameterError, ShapeError
-
-EnvironmentName = Literal["mountain-car", "pendulum", "maze"]
-NAMES: tuple[EnvironmentName, ...] = get_args(EnvironmentName)
-"""The environments of the paper."""
-
-MAZE_ID = "condcs/Maze-v0"
-
-MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
-"""Steps (columns, rows) of the actions left, right, up, down in a maze."""
-
-MAZE_SPACING = 0.1
-"""Distance of neighbouring cells: one bandwidth. At half a bandwidth, value leaks through walls."""
-
-TORQUES = (-1.0, -0.5, 0.0, 0.5, 1.0)
-"""Torques of the discretised pendulum: the paper's range."""
+from condcs._core.errors import DataError, ParameterError, ShapeError
+from condcs._core.printable import Printable
+from condcs.explore._gymnasium_module import gymnasium
+from condcs.explore._tasks import task_of
 
 Encoder = Callable[[Any], Any]
 """A function from an observation to a vector, preferably with entries between 0 and 1."""
 
 
-def gymnasium() -> Any:
-    """Return the gymnasium module, or raise an error that says how to install it."""
-    try:
-        import gymnasium as module
-    except ModuleNotFoundError as error:
-        raise MissingPartnerError(
-            "gymnasium must be installed for environments and wrappers. Install it with: pip install 'condcs[rl]'"
-        ) from error
-    return module
-
-
-class RandomFeatures:
+class RandomFeatures(Printable):
     r"""Random features of an observation: :math:`(1 + \tanh(W o + b)) / 2` with fixed, random W and b.
 
     Different observations have different features, without any training. This is enough to count and compare visits to
@@ -99,7 +76,7 @@ def unit_range(low: Any, high: Any) -> tuple[FloatArray, FloatArray]:
     return low, 1.0 / (high - low)
 
 
-class States:
+class States(Printable):
     """Observations in the units of the kernel, which sees ``(observation - low) * scale``.
 
     An `encoder` is applied to observations first; `low` and `scale` are then those of its result.
@@ -155,15 +132,20 @@ class Spaces(States):
             Its observations are a bounded box of one dimension, or `encoder` maps them to numbers between 0 and 1. Its
             actions are discrete, or a bounded box that is discretised.
         levels : int
-            Number of values in each column of continuous actions; the pendulum has the paper's five torques.
+            Number of values in each column of continuous actions.
         encoder : callable, optional
             Function from an observation to a vector.
         """
-        name = getattr(getattr(environment, "spec", None), "id", "")
         low, scale = state_range(environment.observation_space, encoder)
-        if name == MAZE_ID and encoder is None:
-            scale = np.full(scale.shape, MAZE_SPACING)
-        vectors, actions = _actions(environment.action_space, levels, name)
+        vectors, actions = _actions(environment.action_space, levels)
+        task = task_of(environment)
+        if task is not None:
+            if task.state_scale is not None and encoder is None:
+                scale = np.full(scale.shape, task.state_scale)
+            vectors_of_task = task.action_vectors(levels)
+            if vectors_of_task is not None:
+                vectors = vectors_of_task
+                actions = _actions_of(environment.action_space, vectors)
         return cls(low, scale, vectors, actions, encoder)
 
 
@@ -181,28 +163,28 @@ def state_range(space: Any, encoder: Encoder | None) -> tuple[FloatArray, FloatA
     return unit_range(space.low, space.high)
 
 
-def _actions(space: Any, levels: int, name: str) -> tuple[Any, list[Any]]:
+def _actions(space: Any, levels: int) -> tuple[FloatArray, list[Any]]:
+    """Return actions as the kernel sees them (n_actions, d_a), and as the environment expects them."""
     spaces = gymnasium().spaces
     if isinstance(space, spaces.Discrete):
-        n = int(space.n)
-        numbers = [int(space.start) + i for i in range(n)]
-        if name == MAZE_ID:
-            return np.array(MOVES, np.float64), numbers
-        if name == "MountainCar-v0":
-            return np.array([[-1.0], [0.0], [1.0]]), numbers
-        return np.eye(n), numbers
+        unit_vectors = np.eye(int(space.n))
+        return unit_vectors, _actions_of(space, unit_vectors)
     if isinstance(space, spaces.Box) and len(space.shape) == 1 and np.isfinite([space.low, space.high]).all():
         levels = check_integer("levels", levels, 2)
-        if name == "Pendulum-v1" and levels == len(TORQUES):
-            columns = [np.array(TORQUES)]
-        else:
-            columns = [np.linspace(a, b, levels) for a, b in zip(space.low, space.high, strict=True)]
+        columns = [np.linspace(a, b, levels) for a, b in zip(space.low, space.high, strict=True)]
         grid = np.stack([g.reshape(-1) for g in np.meshgrid(*columns, indexing="ij")], axis=1)
-        return grid, [row.astype(space.dtype) for row in grid]
+        return grid, _actions_of(space, grid)
     raise ParameterError(
         f"the action space must be discrete, or a bounded box of one dimension, got {space}. Wrap the environment, "
         "e.g. with gymnasium.wrappers.TransformAction."
     )
+
+
+def _actions_of(space: Any, vectors: FloatArray) -> list[Any]:
+    """Return actions as the environment expects them: the numbers of discrete ones, the vectors of continuous ones."""
+    if isinstance(space, gymnasium().spaces.Discrete):
+        return [int(space.start) + i for i in range(len(vectors))]
+    return [vector.astype(space.dtype) for vector in vectors]
 
 
 def _checked(values: Any, dim: int | None) -> FloatArray:

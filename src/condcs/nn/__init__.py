@@ -1,4 +1,4 @@
-"""Losses and domain adaptation for torch: functions in `condcs.nn.functional`, thin modules here."""
+"""Losses for torch: functions in `condcs.nn.functional`, thin modules here."""
 
 try:
     import torch as _torch  # noqa: F401
@@ -6,9 +6,7 @@ except ImportError as _error:
     raise ImportError("condcs.nn needs torch: pip install 'condcs[torch]'") from _error
 
 from condcs.nn import functional
-from condcs.nn._adaptation import BottleneckNetwork, DomainAdapter, Stopping, choose_weight, reverse_validation
 from condcs.nn._losses import (
-    METHODS,
     CMMDLoss,
     ConditionalCSAlignment,
     ConditionalCSLoss,
@@ -21,20 +19,14 @@ from condcs.nn._losses import (
 )
 
 __all__ = [
-    "METHODS",
-    "BottleneckNetwork",
     "CMMDLoss",
     "CSLoss",
     "ConditionalCSAlignment",
     "ConditionalCSLoss",
     "ConditionalIndependencePenalty",
     "DJPMMDLoss",
-    "DomainAdapter",
     "JMMDLoss",
     "MKMMDLoss",
     "MMDLoss",
-    "Stopping",
-    "choose_weight",
     "functional",
-    "reverse_validation",
 ]

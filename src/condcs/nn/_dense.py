@@ -39,8 +39,12 @@ _FAR = {torch.float32: 1e3, torch.float64: 1e4}
 _FLOOR = {torch.float32: 1e-25, torch.float64: 1e-250}
 
 
-def width(option: str, value: Width, *tables: Tensor, scale: float = 1.0) -> Tensor:
+def width(
+    option: str, value: Width, *tables: Tensor, weights: Sequence[Tensor | None] = (), scale: float = 1.0
+) -> Tensor:
     """Return the bandwidth to use, or one per column, as a tensor without gradient.
+
+    Rules look at the rows of positive weight only, if `weights` has those of each table: others are absent.
 
     "median" and "joint_median" are the rules of `condcs.bandwidth`, "mean" is the square root of the mean squared
     distance between rows of the pooled tables; `scale` multiplies what a rule finds, not a number that was given.
@@ -49,7 +53,7 @@ def width(option: str, value: Width, *tables: Tensor, scale: float = 1.0) -> Ten
     if isinstance(value, str):
         if value not in get_args(Rule):
             raise BandwidthError(_not_a_width(option, value))
-        return torch.as_tensor(_rule(option, value, tables), dtype=like.dtype, device=like.device) * scale
+        return torch.as_tensor(_rule(option, value, tables, weights), dtype=like.dtype, device=like.device) * scale
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
         raise BandwidthError(_not_a_width(option, value))
     return torch.full((), float(value), dtype=like.dtype, device=like.device)
@@ -61,7 +65,9 @@ def _not_a_width(option: str, value: Any) -> str:
 
 
 @torch.compiler.disable  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _rule(option: str, rule: Rule, tables: Sequence[Tensor]) -> float | list[float]:
+def _rule(option: str, rule: Rule, tables: Sequence[Tensor], weights: Sequence[Tensor | None]) -> float | list[float]:
+    if weights:
+        tables = [t if w is None else t[w > 0] for t, w in zip(tables, weights, strict=True)]
     pooled = torch.cat([t.detach() for t in tables]).double()
     if rule == "mean":
         n = len(pooled)

@@ -1,14 +1,13 @@
-"""Losses as modules, which keep the options of a function in `condcs.nn.functional`; and as methods of adaptation."""
+"""Losses as modules, which keep the options of a function in `condcs.nn.functional`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from condcs._core.checks import check_options
 from condcs._measures.formulas import PredictorForm, ResponseForm
 from condcs.nn import functional
 from condcs.nn._dense import Reduction, Width
@@ -245,54 +244,3 @@ class ConditionalIndependencePenalty(_Loss):
     def forward(self, y: Tensor, x1: Tensor, x2: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return how much x2 adds about y beyond x1."""
         return functional.conditional_independence_loss(y, x1, x2, weights=weights, **self.options)
-
-
-# The discrepancies of unsupervised domain adaptation, by method: what is added to the cross-entropy of the source.
-
-
-AdaptationMethod = Literal["none", "ddc", "dan", "jan", "djp_mmd", "cs"]
-
-METHODS: Mapping[AdaptationMethod, type[_Loss] | None] = {
-    "none": None,
-    "ddc": MMDLoss,
-    "dan": MKMMDLoss,
-    "jan": JMMDLoss,
-    "djp_mmd": DJPMMDLoss,
-    "cs": ConditionalCSAlignment,
-}
-"""Loss of each method. `DomainAdapter` takes its options, and for DAN `layers`: "all", as its equation says, or "last",
-as the paper's text does. The MMD-based methods find a bandwidth for each batch by the rule "mean"."""
-
-
-@dataclass(frozen=True)
-class Domains:
-    """One batch of each domain: layers of the bottleneck, one-hot source labels, predicted target probabilities."""
-
-    layers_source: list[Tensor]
-    y_source: Tensor
-    layers_target: list[Tensor]
-    y_target: Tensor
-
-
-def discrepancy(method: AdaptationMethod, options: Mapping[str, Any]) -> Callable[[Domains], Tensor] | None:
-    """Return what a method adds to the cross-entropy; None if that is nothing."""
-    kind = METHODS[method]
-    if kind is None:
-        return None
-    with_layers = {"layers"} if kind is MKMMDLoss else set()
-    check_options(options, {field.name for field in fields(kind)} | with_layers, method)
-    given = {"bandwidth": "mean", **options} if method != "cs" else dict(options)
-    first = 0 if given.pop("layers", "all") == "all" else -1
-    loss = kind(**given)
-
-    def apart(d: Domains) -> Tensor:
-        source, target = d.layers_source[-1], d.layers_target[-1]
-        if kind is MMDLoss:
-            found: Tensor = loss(source, target)
-        elif kind is JMMDLoss or kind is MKMMDLoss:
-            found = loss(d.layers_source[first:], d.layers_target[first:])
-        else:
-            found = loss(source, d.y_source, target, d.y_target)
-        return found
-
-    return apart

@@ -83,7 +83,7 @@ def cs_loss(
     normalize : bool
         Whether rows are scaled to length 1 first.
     weights_source, weights_target : tensor, optional
-        A non-negative weight per row.
+        A non-negative weight per row. Rows of weight 0 have no part in the value, nor in a bandwidth found by a rule.
     reduction : {"mean", "sum", "none"}
         The divergence, the divergence times the number of rows, or one share per row (source rows first) whose mean is
         the divergence.
@@ -101,7 +101,7 @@ def cs_loss(
     """
     zs, zt = check_pair(("source", "target"), source, target, normalize)
     batch = Batch(zs, zt, weights_source, weights_target)
-    sigma = width("bandwidth", bandwidth, zs, zt)
+    sigma = width("bandwidth", bandwidth, zs, zt, weights=batch.weights)
     check_reduction(reduction, batch.n)
     if not batch.dense:
         value = cs(zs, zt, bandwidth=sigma, weights_p=batch.weights[0], weights_q=batch.weights[1])
@@ -219,7 +219,7 @@ def jmmd_loss(
     >>> bool(jmmd_loss([z, z], [z, -z]) > 0)
     True
     """
-    zs, zt = _joined_layers(source, target, bandwidth, normalize)
+    zs, zt = _joined_layers(source, target, bandwidth, normalize, (weights_source, weights_target))
     return _kernel_means(zs, zt, 1.0, (1.0,), False, weights_source, weights_target, reduction)
 
 
@@ -236,7 +236,7 @@ def _kernel_means(
     """Squared MMD with the average of Gaussians of several bandwidths."""
     zs, zt = check_pair(("source", "target"), source, target, normalize)
     batch = Batch(zs, zt, weights_source, weights_target)
-    sigma = width("bandwidth", bandwidth, zs, zt)
+    sigma = width("bandwidth", bandwidth, zs, zt, weights=batch.weights)
     check_reduction(reduction, batch.n)
     if not batch.dense:
         given: dict[str, Any] = {"weights_p": batch.weights[0], "weights_q": batch.weights[1]}
@@ -254,7 +254,9 @@ def _kernel_means(
     return summed(parts, batch.n, reduction, logs=False)
 
 
-def _joined_layers(source: Any, target: Any, bandwidth: Width, normalize: bool) -> tuple[Tensor, Tensor]:
+def _joined_layers(
+    source: Any, target: Any, bandwidth: Width, normalize: bool, weights: tuple[Any, Any]
+) -> tuple[Tensor, Tensor]:
     """Layers side by side in units of their widths: a Gaussian on them is the product of the layers' Gaussians."""
     if isinstance(source, Tensor) or isinstance(target, Tensor) or len(source) != len(target) or not len(source):
         raise ShapeError(
@@ -264,7 +266,8 @@ def _joined_layers(source: Any, target: Any, bandwidth: Width, normalize: bool) 
     joined: tuple[list[Tensor], list[Tensor]] = ([], [])
     for i, (a, b) in enumerate(zip(source, target, strict=True)):
         zs, zt = check_pair((f"source[{i}]", f"target[{i}]"), a, b, normalize)
-        sigma = width("bandwidth", bandwidth, zs, zt)
+        sides = zip(("weights_source", "weights_target"), weights, (zs, zt), strict=True)
+        sigma = width("bandwidth", bandwidth, zs, zt, weights=[check_weights(*side) for side in sides])
         for side, z in zip(joined, (zs, zt), strict=True):
             if side and side[0].shape[0] != z.shape[0]:
                 raise ShapeError(
@@ -335,9 +338,10 @@ def conditional_cs_loss(
     guess = check_table("y_pred", y_pred, rows=truth.shape[0], columns=truth.shape[1])
     given = check_table("x", x, rows=truth.shape[0])
     given, truth, guess = common(unit_rows(given) if normalize else given, truth, guess)
-    sigma_x = width("bandwidth_x", bandwidth_x, given, scale=check_positive("scale_x", scale_x))
-    sigma_y = width("bandwidth_y", bandwidth_y, truth, guess, scale=check_positive("scale_y", scale_y))
     w = check_weights("weights", weights, truth)
+    scale_x, scale_y = check_positive("scale_x", scale_x), check_positive("scale_y", scale_y)
+    sigma_x = width("bandwidth_x", bandwidth_x, given, weights=(w,), scale=scale_x)
+    sigma_y = width("bandwidth_y", bandwidth_y, truth, guess, weights=(w, w), scale=scale_y)
     n = truth.shape[0]
     check_reduction(reduction, 2 * n)
     if 2 * n > DENSE_ROWS:
@@ -424,13 +428,13 @@ def conditional_independence_loss(
         check_choice(f"kernel_{name}", kernel, get_args(LossKernel))
         tables[name] = check_table(name, value, rows=tables["y"].shape[0] if tables else None)
     tables = dict(zip(tables, common(*tables.values()), strict=True))
+    w = check_weights("weights", weights, tables["y"])
     sigmas = {
-        name: width(f"bandwidth_{name}", given[name][1], table)
+        name: width(f"bandwidth_{name}", given[name][1], table, weights=(w,))
         for name, table in tables.items()
         if given[name][2] == "gaussian"
     }
     n = tables["y"].shape[0]
-    w = check_weights("weights", weights, tables["y"])
     check_reduction(reduction, n)
     if n > DENSE_ROWS:
         options: dict[str, Any] = {f"bandwidth_{name}": s for name, s in sigmas.items()}
@@ -504,8 +508,8 @@ def conditional_cs_alignment_loss(
     ys, yt = labels_of(y_source, y_target, zs, zt)
     zs, zt, ys, yt = common(zs, zt, ys, yt)
     batch = Batch(zs, zt, weights_source, weights_target)
-    sigma = width("bandwidth", bandwidth, zs, zt)
-    sigma_y = width("bandwidth_y", bandwidth_y, ys, yt)
+    sigma = width("bandwidth", bandwidth, zs, zt, weights=batch.weights)
+    sigma_y = width("bandwidth_y", bandwidth_y, ys, yt, weights=batch.weights)
     check_reduction(reduction, batch.n)
 
     def by_the_core() -> Tensor:

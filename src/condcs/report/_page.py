@@ -24,6 +24,7 @@ import condcs
 from condcs._core.checks import check_choice
 from condcs._core.errors import DataError, ShapeError
 from condcs._core.files import atomic_write, writing
+from condcs._core.printable import Printable
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib")
 
@@ -44,7 +45,7 @@ _SHARP = 2.0
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
-class Page:
+class Page(Printable):
     """A page that is built from top to bottom and written as one self-contained file.
 
     It reads well on a phone, on paper, in light and in dark, and needs neither scripts nor the network. Every argument
@@ -219,15 +220,16 @@ class Page:
             self._figures = []
 
 
-def write_whole(path: str | Path, text: str) -> Path:
-    """Write a text file, replacing an older one only once the new one is complete."""
+def write_whole(path: str | Path, text: str | bytes) -> Path:
+    """Write text (as UTF-8) or bytes to a file, replacing an older one only once the new one is complete."""
     path = Path(path)
+    content = text.encode() if isinstance(text, str) else text
     with writing(f"`{path}`"):
         if path.exists() and not path.is_file():  # a pipe or a device cannot be replaced
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(content)
         else:
             with atomic_write(path) as file:
-                file.write(text.encode())
+                file.write(content)
     return path
 
 

@@ -19,11 +19,12 @@ from condcs.timeseries._distances import (
     false_neighbours,
     self_prediction,
 )
-from condcs.timeseries._series_clusters import SeriesClusters, Setting, Trial, cluster
+from condcs.timeseries._series_clusters import RivalClusters, SeriesClusters, Setting, Trial, cluster
 
 __all__ = [
     "Clusters",
     "MatrixOutput",
+    "RivalClusters",
     "SeriesClusters",
     "Setting",
     "Trial",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,17 +13,9 @@ import numpy as np
 from condcs._core.arrays import BoolArray, FloatArray
 from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.errors import CondcsError, ShapeError, public
-from condcs.timeseries._collection import Layout, check_collection
+from condcs.timeseries._collection import Collection, Layout, check_collection
 
 BaselineMeasure = Literal["dtw", "msm", "twed", "tck"]
-
-SETTINGS: dict[BaselineMeasure, dict[str, Any]] = {
-    "dtw": {},
-    "msm": {"c": 1.0},
-    "twed": {"nu": 0.001, "lmbda": 1.0},
-    "tck": {},
-}
-"""The paper's settings. DTW: no warping window, channels warped together. MSM has none; its cost is 1 by default."""
 
 SHORTEST, LONGEST = 6, 25
 """Lengths of the segments of time that a mixture sees."""
@@ -63,29 +56,10 @@ def baseline_pairwise_distance(
     array, shape (series, series)
         Symmetric, zero on the diagonal.
     """
-    check_choice("measure", measure, get_args(BaselineMeasure))
+    baseline = BASELINES[check_choice("measure", measure, get_args(BaselineMeasure))]
     n_jobs = check_integer("n_jobs", n_jobs, 1)
-    collection = check_collection("X", X, layout, "drop" if measure == "tck" else "error")
-    if measure == "tck":
-        D = np.clip(1 - tck_kernel(collection, **options), 0, 1)
-        np.fill_diagonal(D, 0)
-        return D
-    try:
-        from aeon.distances import pairwise_distance
-        from numba.core.errors import NumbaTypeSafetyWarning
-    except ModuleNotFoundError as error:
-        raise CondcsError(
-            f"`measure` {measure!r} needs the package aeon, which is not installed. "
-            "Install it with: pip install 'condcs[timeseries]'."
-        ) from error
-    series: Any = [np.ascontiguousarray(collection.series(i).T) for i in range(collection.count)]
-    if len({s.shape for s in series}) == 1:
-        series = np.stack(series)
-    with warnings.catch_warnings():
-        # The compiler warns about aeon's own loops.
-        warnings.simplefilter("ignore", NumbaTypeSafetyWarning)
-        method = "twe" if measure == "twed" else measure
-        return np.asarray(pairwise_distance(series, method=method, n_jobs=n_jobs, **{**SETTINGS[measure], **options}))
+    collection = check_collection("X", X, layout, "drop" if baseline.allows_gaps else "error")
+    return baseline.distances(collection, n_jobs, **{**baseline.settings, **options})
 
 
 @public
@@ -287,3 +261,60 @@ def _log_densities() -> Any:
         return result
 
     return log_densities
+
+
+def _tck_distances(collection: Collection, n_jobs: int, **options: Any) -> FloatArray:
+    """Return 1 minus the kernel; its mixtures are fitted one after the other, whatever `n_jobs`."""
+    D = np.clip(1 - tck_kernel(collection, **options), 0, 1)
+    np.fill_diagonal(D, 0)
+    return D
+
+
+def _aeon_distances(method: str, collection: Collection, n_jobs: int, **options: Any) -> FloatArray:
+    """Return distances by a method of aeon, under its name there."""
+    try:
+        from aeon.distances import pairwise_distance
+        from numba.core.errors import NumbaTypeSafetyWarning
+    except ModuleNotFoundError as error:
+        raise CondcsError(
+            "this `measure` needs the package aeon, which is not installed. "
+            "Install it with: pip install 'condcs[timeseries]'."
+        ) from error
+    series: Any = [np.ascontiguousarray(collection.series(i).T) for i in range(collection.count)]
+    if len({s.shape for s in series}) == 1:
+        series = np.stack(series)
+    with warnings.catch_warnings():
+        # The compiler warns about aeon's own loops.
+        warnings.simplefilter("ignore", NumbaTypeSafetyWarning)
+        return np.asarray(pairwise_distance(series, method=method, n_jobs=n_jobs, **options))
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """An established distance, with the paper's settings.
+
+    Attributes
+    ----------
+    distances : function
+        Takes a collection of series, a number of threads and the settings; returns an array (series, series).
+    settings : dict
+        The paper's.
+    allows_gaps : bool
+        Whether series may have missing values.
+    """
+
+    distances: Callable[..., FloatArray]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    allows_gaps: bool = False
+
+
+BASELINES: dict[BaselineMeasure, Baseline] = {
+    # No warping window; all channels are warped together.
+    "dtw": Baseline(partial(_aeon_distances, "dtw")),
+    # The paper names no cost; 1 is aeon's.
+    "msm": Baseline(partial(_aeon_distances, "msm"), {"c": 1.0}),
+    "twed": Baseline(partial(_aeon_distances, "twe"), {"nu": 0.001, "lmbda": 1.0}),
+    "tck": Baseline(_tck_distances, allows_gaps=True),
+}
+"""All of them. `baseline_pairwise_distance` and ``condcs cluster --measure`` know a further one by its row here and its
+name in `BaselineMeasure`."""

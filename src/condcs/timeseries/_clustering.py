@@ -171,6 +171,8 @@ def normalized_mutual_information(truth: Any, labels: Any) -> float:
     float
         Between 0 (independent) and 1 (equal up to the names of the labels).
     """
+    # The number of `sklearn.metrics.normalized_mutual_info_score(average_method="max")` in a thirtieth of the time.
+    # Loading scikit-learn's metrics takes 0.8 s, a third of what `condcs cluster` takes for a dozen series.
     counts = common_members(*_check_labels(truth, labels))
     of_truth, of_labels = entropy(counts.sum(axis=1)), entropy(counts.sum(axis=0))
     most, information = max(of_truth, of_labels), of_truth + of_labels - entropy(counts)

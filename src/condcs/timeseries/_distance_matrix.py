@@ -219,7 +219,7 @@ def _check_measure(name: Any) -> Measure:
 
 
 def _check_options(measure: Measure, bandwidth: Any, factor: float, options: Mapping[str, Any]) -> None:
-    reserved = {"bandwidth_x", "bandwidth_y", "weights_p", "weights_q"}
+    reserved = {"bandwidth", "bandwidth_x", "bandwidth_y", "weights_p", "weights_q"}
     known = measure.options - reserved
     for name in options:
         if name in reserved:

@@ -20,7 +20,7 @@ from numba import uintp
 
 from condcs._core.compiling import inner, njit
 from condcs._kernels.compiled import LOG2_E, SMALLEST_EXPONENT, power_of_two
-from condcs._kernels.compiled_medians import GROUP_ENDS, group, median_of, median_squared_difference, merge
+from condcs.timeseries._engine_medians import GROUP_ENDS, group, median_of, median_squared_difference, merge
 
 LANES = 8
 """Rows of distances are padded to a multiple of this, so that no loop has a scalar remainder."""

@@ -61,6 +61,14 @@ def _robot(number: int, content: tuple[float, ...]) -> Entry:
 
 CATALOGUE: dict[str, Entry] = {
     "coffee": _ucr("Coffee", "coffee", "Coffee", "train", (0.1177212, -3.266568)),
+    # Its content has not been checked: the archive's second half was not at hand.
+    "coffee_all": Entry(
+        "Coffee, both halves",
+        "series",
+        "timeseries/coffee/coffee_all.npz",
+        _UCR.format("Coffee, train and test"),
+        download=("from_aeon", "Coffee", None, ()),
+    ),
     "diatom": _ucr("Diatom", "diatom", "DiatomSizeReduction", "test", (-0.7603832, -50.40827)),
     "distalphalanxtw": _ucr("DistalPhalanxTW", "distalphalanxtw", "DistalPhalanxTW", "train", (0.9270416, -96.31759)),
     "ecg5000": _ucr("ECG5000", "ecg5000", "ECG5000", "train", (-1.801936, 17.42181), "1", "2"),

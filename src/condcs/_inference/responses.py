@@ -1,0 +1,298 @@
+"""The response without its regression on x: what the views of a test are made of.
+
+`adjusted_response` is the function to read first. It regresses every column of y on x, on the pool and without a look
+at the samples' labels, and returns a `Response`: residuals in the form that each kind of view needs. Nothing here knows
+of samples, probabilities or resamples.
+
+To give the views another function of y, add a field to `Response` and make it in `adjusted_response`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from condcs._core.arrays import BoolArray, FloatArray, IntArray, LabelArray, RealArray
+from condcs._kernels.log_kernels import pivoted_cholesky
+from condcs._measures.inputs import KernelVariable
+from condcs._regression.smoother import Smoother
+from condcs._regression.standardised import in_deviations, median_square, normal_scores, squared_distances
+
+CLIPPED_INPUT = 3.0
+"""Standard deviations at which inputs and fitted values are clipped where they multiply residuals: beyond, a few rows
+would carry the whole sum."""
+
+_CLIPPED_RESIDUAL = 2.5
+"""Robust deviations at which residuals are clipped in sums: of normal residuals 1% are, and heavy tails cannot hide a
+shift of the mean."""
+
+_CLIPPED_IN_KERNELS = 4.0
+"""The same before kernels on y are evaluated. These see shapes, so that tails keep more of their length."""
+
+_NORMAL_SCORES_GAIN = 0.02
+"""Share of the variance by which normal scores must be explained better than the values to take their place."""
+
+_ROUNDING = 1e-9
+"""Residuals below this share of a column's deviation are rounding errors of the regression, and no response."""
+
+_WIDE, _NARROW, _WAVES = 1.0, 0.4, 0.3
+"""Bandwidths on y, in units of the median distance: wide kernels see changes of location and spread, narrow ones see
+modes and tails, the narrowest see waves along a variable, of which three or more fit into its range."""
+
+_WIDE_FEATURES, _NARROW_FEATURES = 40, 60
+"""Most features of a kernel on y. One normal column needs 10 and 20 for the tolerance below, two columns 32 and 111,
+three 64 and 293 (1,000 rows): several columns are cut here, so that sums over pairs stay cheap."""
+
+_FEATURE_TOLERANCE = 1e-3
+"""Features are added until no diagonal entry of the kernel misses more than this."""
+
+_MEDIAN_ROWS = 500
+"""Rows, evenly spaced, whose pairs give the median distance: 125,000 pairs, more than a bandwidth needs."""
+
+_TINY = np.finfo(float).tiny
+
+
+@dataclass(frozen=True)
+class Response:
+    """The response without its regression on x.
+
+    Attributes
+    ----------
+    adjusted : array, shape (n, k)
+        Columns of numbers minus their regression on x, in their own units; columns of labels as they are.
+    columns : array, shape (n, c)
+        What sums over rows use: numbers clipped at 2.5 robust deviations, and indicators of labels, each minus its
+        regression on x and with variance 1.
+    fitted : array, shape (n, c)
+        The regressions themselves, standardised and clipped.
+    numeric : array of bool, shape (c,)
+        Which columns come from numbers.
+    wide, narrow : array, shape (n, m)
+        Features of Gaussian kernels on the response, minus their regressions on x.
+    unused : array, shape (n,)
+        Share of each row that the regressions have not used up: 1 minus its leverage.
+    """
+
+    adjusted: FloatArray
+    columns: RealArray
+    fitted: FloatArray
+    numeric: BoolArray
+    wide: RealArray
+    narrow: RealArray
+    unused: RealArray
+
+
+class Regressed(NamedTuple):
+    """Columns that were regressed on x, each array of shape (n, k)."""
+
+    targets: RealArray
+    residuals: RealArray
+    left_out: RealArray
+    """Residuals of fits from which the row itself was left out."""
+
+    @property
+    def centred(self) -> RealArray:
+        """Targets minus their means."""
+        return np.asarray(self.targets - self.targets.mean(axis=0))
+
+    @property
+    def unexplained(self) -> FloatArray:
+        """Share of each column's variance that x does not predict, by the rows left out (k)."""
+        variation = (self.centred**2).sum(axis=0)
+        return np.asarray((self.left_out**2).sum(axis=0) / np.maximum(variation, _TINY))
+
+    @property
+    def is_explained(self) -> BoolArray:
+        """Which columns x explains to the last digits (k)."""
+        return np.asarray(self.residuals.std(axis=0) <= _ROUNDING * self.targets.std(axis=0))
+
+
+def adjusted_response(y: FloatArray, labels: Sequence[bool], smoother: Smoother) -> Response:
+    """Subtract the regression on x from every column of y, and from the features of its kernels."""
+    is_label = np.asarray(labels, bool)
+    numbers, size = _in_units_of_size(y[:, ~is_label])  # (n, k): the columns of numbers
+    codes = y[:, is_label].T  # (l, n): the columns of labels
+    k = numbers.shape[1]
+
+    # 1. Regress numbers, their normal scores and indicators of labels on x, all in one call: they share the designs.
+    values, scores, indicators = _regressed([numbers, normal_scores(numbers), _one_hot(codes, len(y))], smoother)
+
+    # 2. The null hypothesis is the same for any increasing function of y. Heavy tails are better seen through ranks, so
+    #    that a column counts by its normal scores where x explains these clearly better.
+    explained = values.is_explained
+    by_scores = scores.unexplained < values.unexplained - _NORMAL_SCORES_GAIN
+    plain = np.where(explained, 0.0, values.residuals)
+    residuals = np.where(by_scores & ~explained, scores.residuals, plain)  # (n, k)
+    targets = np.where(by_scores, scores.targets, numbers)  # (n, k)
+
+    # 3. Features of kernels on the residuals: products of features are values of the kernel.
+    in_kernels = _clip(residuals, _CLIPPED_IN_KERNELS)
+    unit = pair_median_square(in_kernels)
+    wide = _kernel_features(in_kernels, codes, _WIDE, unit, _WIDE_FEATURES)
+    narrow = _kernel_features(in_kernels, codes, _NARROW, unit, _NARROW_FEATURES) if k else wide[:, :0]
+
+    # 4. Clipped residuals and features depend on x once more (their variance may follow it): regress them, too.
+    in_sums = np.hstack([_clip(residuals, _CLIPPED_RESIDUAL), wide])
+    clipped, wide = np.split(smoother.residuals(in_sums)[0], [k], axis=1)
+    columns = _of_variance_one(np.hstack([clipped, indicators.residuals]))
+
+    fitted_numbers = targets - targets.mean(axis=0) - residuals
+    fitted_labels = indicators.centred - indicators.residuals
+    fitted = in_deviations(np.hstack([fitted_numbers, fitted_labels]))
+    return Response(
+        adjusted=_in_place_of_numbers(y, is_label, np.where(explained, numbers, values.residuals) * size),
+        columns=columns,
+        fitted=np.clip(fitted, -CLIPPED_INPUT, CLIPPED_INPUT),
+        numeric=np.arange(columns.shape[1]) < k,
+        wide=wide,
+        narrow=smoother.residuals(narrow)[0],
+        unused=_unused_shares(
+            np.hstack([plain, indicators.residuals]),
+            np.hstack([values.left_out, indicators.left_out]),
+        ),
+    )
+
+
+def adjusted_values(y: FloatArray, labels: Sequence[bool], smoother: Smoother) -> FloatArray | None:
+    """Subtract the regression on x from every column of numbers; None if there is none."""
+    is_label = np.asarray(labels, bool)
+    if is_label.all():
+        return None
+    numbers, size = _in_units_of_size(y[:, ~is_label])
+    values = Regressed(numbers, *smoother.residuals(numbers))
+    return _in_place_of_numbers(y, is_label, np.where(values.is_explained, numbers, values.residuals) * size)
+
+
+def before_adjustment(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of kernels for a response that is not adjusted yet: a rule must see the adjusted one."""
+    by_rule = isinstance(options.get("bandwidth_y", "median"), str)
+    return {**options, "bandwidth_y": 1.0} if by_rule else {**options}
+
+
+def after_adjustment(options: Mapping[str, Any], x: KernelVariable) -> dict[str, Any]:
+    """Return options of kernels for an adjusted response: x keeps the bandwidths that it has."""
+    return {**options} if x.widths is None else {**options, "bandwidth_x": np.nan_to_num(x.widths, nan=1.0)}
+
+
+def jumping_targets(*variables: tuple[RealArray | LabelArray, Sequence[bool]]) -> FloatArray:
+    """Return what jumps along x are looked for in: numbers, and indicators of labels."""
+    blocks = []
+    for values, labels in variables:
+        is_label = np.asarray(labels, bool)
+        blocks += [values[:, ~is_label].astype(np.float64), _one_hot(values[:, is_label].T, len(values))]
+    return np.hstack(blocks)
+
+
+def wave_features(values: FloatArray, labels: Sequence[bool]) -> RealArray:
+    """Return features of a narrow kernel on ranks as they are.
+
+    Waves along x depend on x itself: on the residuals of x given z their phase would change with z.
+    """
+    is_label = np.asarray(labels, bool)
+    scores = normal_scores(values[:, ~is_label])
+    return _kernel_features(scores, values[:, is_label].T, _WAVES, pair_median_square(scores), _NARROW_FEATURES)
+
+
+def squares_and_products(response: Response) -> RealArray:
+    """Products of all pairs of columns of the response of which at least one is a number."""
+    columns = response.columns
+    count = columns.shape[1]
+    numeric = np.flatnonzero(response.numeric)
+    return np.hstack([columns[:, [i]] * columns[:, [j]] for i in numeric for j in range(i, count)])
+
+
+def pair_median_square(values: RealArray) -> float:
+    """Median squared distance between rows that differ, of at most 500 of them."""
+    from scipy.spatial.distance import pdist
+
+    rows = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MEDIAN_ROWS)).astype(np.int64))
+    return median_square(pdist(np.asarray(values[rows], np.float64), "sqeuclidean"))
+
+
+def _regressed(blocks: Sequence[RealArray], smoother: Smoother) -> list[Regressed]:
+    """Regress blocks of columns on x in one call."""
+    ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
+    residuals, left_out = (np.split(part, ends, axis=1) for part in smoother.first_residuals(np.hstack(blocks)))
+    return [Regressed(*arrays) for arrays in zip(blocks, residuals, left_out, strict=True)]
+
+
+def _one_hot(codes: RealArray | LabelArray, rows: int) -> FloatArray:
+    """Return indicators of the labels of each variable (rows of `codes`); two labels share one indicator."""
+    blocks = [np.zeros((rows, 0))]
+    for variable in codes:
+        indicators = (variable[:, None] == np.unique(variable)).astype(np.float64)
+        blocks.append(indicators[:, 1:] if indicators.shape[1] == 2 else indicators)
+    return np.hstack(blocks)
+
+
+def _in_units_of_size(y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return columns divided by their largest absolute value, so that no square overflows, and that value."""
+    size = np.maximum(np.abs(y).max(axis=0, initial=0.0), _TINY)
+    return y / size, size
+
+
+def _in_place_of_numbers(y: FloatArray, is_label: BoolArray, numbers: RealArray) -> FloatArray:
+    """Return y with other values in its columns of numbers."""
+    adjusted = y.copy()
+    adjusted[:, ~is_label] = numbers
+    return adjusted
+
+
+def _of_variance_one(columns: RealArray) -> RealArray:
+    """Divide columns by their deviation; those that are constant become 0."""
+    deviation = columns.std(axis=0)
+    varies = deviation > 0
+    return np.asarray(np.where(varies, columns / np.where(varies, deviation, 1.0), 0.0))
+
+
+def _unused_shares(residuals: RealArray, left_out: RealArray) -> RealArray:
+    """Return 1 minus the leverage of each row, the mean over columns: r = (1 - leverage) r_left_out."""
+    defined = left_out != 0
+    shares = np.where(defined, residuals / np.where(defined, left_out, 1.0), 1.0)
+    return np.asarray(np.clip(shares, 0.0, 1.0).mean(axis=1))
+
+
+def _clip(residuals: RealArray, limit: float) -> RealArray:
+    """Residuals about their median, in robust deviations, clipped."""
+    if not residuals.shape[1]:
+        return residuals
+    centred = residuals - np.median(residuals, axis=0)
+    # 1.4826 makes the median absolute deviation that of a normal variable with variance 1.
+    deviation = 1.4826 * np.median(np.abs(centred), axis=0)
+    # More than half of the rows may be equal.
+    deviation = np.where(deviation > 0, deviation, residuals.std(axis=0))
+    return np.asarray(np.clip(centred / np.where(deviation > 0, deviation, 1.0), -limit, limit))
+
+
+def _kernel_features(
+    values: RealArray, codes: RealArray | IntArray, bandwidth: float, unit: float, most: int
+) -> RealArray:
+    """Return features whose products are a Gaussian kernel on numbers times equality of labels.
+
+    They are a pivoted Cholesky factor of the Gram matrix, of which only the pivots' columns are ever computed.
+
+    Parameters
+    ----------
+    values : array, shape (n, k)
+        The numbers.
+    codes : array, shape (l, n)
+        The labels, one row for each variable.
+    bandwidth, unit : float
+        Bandwidth in units of a distance, and the square of that distance.
+    most : int
+        Most features.
+    """
+
+    def kernel_with(pivot: int) -> RealArray:
+        squared = squared_distances(values, values[[pivot]])[:, 0]
+        column = np.exp(-squared / (2 * unit * bandwidth**2))
+        for variable in codes:
+            column *= variable == variable[pivot]
+        return np.asarray(column)
+
+    return pivoted_cholesky(
+        kernel_with, np.ones(len(values)), most=most, enough=lambda rest: bool(rest.max() < _FEATURE_TOLERANCE)
+    )[0]

@@ -1,0 +1,171 @@
+"""Ridge logistic regression of labels on a design, judged by the deviance of rows left out of the fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+
+from condcs._core.arrays import FloatArray, IntArray
+from condcs._parallel.many_rows import over_rows, total
+from condcs._regression.designs import Design
+from condcs._regression.ridge import LEAST_LEFT, MOST_FREEDOM, left_out, ridge_shrinkages
+
+PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
+"""Penalties of the coefficients, the simplest fit first."""
+RICHER_PENALTIES = (0.1, 0.03)
+"""Further ones, tried only where a fit turns out not to be rich enough."""
+
+_DESIGNS = 2
+"""Designs that are fitted in earnest; least squares has ranked them before."""
+_LEAST_GAIN = 0.2
+"""Deviance that a richer fit must save: less than the 1 that a free parameter saves by chance."""
+_WORSE = 2.0
+"""Deviance by which a fit is so much worse than a simpler one of its design that richer ones are not tried."""
+_STEPS, _LAST_STEP = 12, 1e-2
+"""Steps of Newton's method at most, and the change of a log-odds below which the next would change nothing."""
+_LARGEST_STEP = 5.0
+"""Change of a log-odds by one step: larger ones overshoot where probabilities are close to 0 or 1."""
+_SMALLEST_VARIANCE = 1e-6
+"""Variance of a label whose probability is all but 0 or 1, so that it can be divided by."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticFit:
+    """A fitted logistic regression of one label against the others.
+
+    Attributes
+    ----------
+    design : Design
+        The functions of x.
+    penalty : float
+        The ridge penalty.
+    probabilities : array, shape (n,)
+        Fitted probabilities.
+    inverse : array, shape (p + 1, p + 1)
+        Inverse of the information about the coefficients, the penalty included.
+    deviance : float
+        Leave-one-out deviance.
+    """
+
+    design: Design
+    penalty: float
+    probabilities: FloatArray
+    inverse: FloatArray
+    deviance: float
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """Variance of each label (n,)."""
+        return _variances(self.probabilities)
+
+    def shift(self, change: Callable[[slice], FloatArray]) -> FloatArray:
+        """Return what a change of the labels (n x P, by rows) does to the coefficients, to first order (p + 1, P)."""
+        sums = total(lambda rows: self.design.terms(rows).T @ change(rows), len(self.probabilities))
+        return np.asarray(self.inverse @ sums)
+
+    def moved(self, rows: slice | IntArray, shift: FloatArray) -> FloatArray:
+        """Return what a shift of the coefficients does to the probabilities of some rows, to first order (rows, P)."""
+        moved = np.asarray(self.design.terms(rows) @ shift)
+        moved *= self.variances[rows, None]
+        return moved
+
+
+def logistic_fits(designs: Sequence[Design], target: FloatArray) -> Iterator[LogisticFit]:
+    """Yield fits of a target of zeros and ones: the one with the smallest deviance, then richer ones as needed."""
+    # Least squares is a good judge of which functions matter, in closed form; only the best are fitted in earnest.
+    ranked = sorted(designs, key=lambda design: _squared_error(design, target))
+    best: LogisticFit | None = None
+    for design in ranked[:_DESIGNS]:
+        start = None
+        for penalty in PENALTIES:
+            fit, start = fitted_logistic(design, target, penalty, start)
+            if best is None or fit.deviance < best.deviance - _LEAST_GAIN:
+                best = fit
+            elif fit.design is best.design and fit.deviance > best.deviance + _WORSE:
+                break
+    assert best is not None
+    yield best
+    richer = [(best.design, penalty) for penalty in (*PENALTIES, *RICHER_PENALTIES) if penalty < best.penalty]
+    others = [(design, best.penalty) for design in ranked if design is not best.design][:_DESIGNS]
+    for design, penalty in [*richer, *others]:
+        yield fitted_logistic(design, target, penalty, None)[0]
+
+
+def fitted_logistic(
+    design: Design, target: FloatArray, penalty: float, start: FloatArray | None
+) -> tuple[LogisticFit, FloatArray]:
+    """Fit by Newton's method; the constant is not penalised. Returns the fit and its coefficients (p + 1,)."""
+    n = len(target)
+    ridge = np.full(len(design.spectrum) + 1, penalty)
+    ridge[0] = 0.0
+    if start is None:
+        start = np.zeros(len(ridge))
+        start[0] = np.log(target.mean() / (1 - target.mean()))
+    coefficients = start
+    probabilities = np.empty(n)
+
+    def gradient_and_information(rows: slice) -> FloatArray:
+        """Return the gradient of the log-likelihood, and minus its Hessian, beside one another (p + 1, p + 2)."""
+        terms = design.terms(rows)
+        probabilities[rows] = _expit(terms @ coefficients)
+        weighted = terms * np.sqrt(_variances(probabilities[rows]))[:, None]
+        # The same array twice: half of a symmetric product is enough.
+        return np.column_stack([terms.T @ (target[rows] - probabilities[rows]), weighted.T @ weighted])
+
+    for _ in range(_STEPS):
+        sums = total(gradient_and_information, n)
+        step = np.linalg.solve(sums[:, 1:] + np.diag(ridge), sums[:, 0] - ridge * coefficients)
+        largest = max(over_rows(partial(_largest_move, design, step), n))
+        coefficients = coefficients + step * min(1.0, _LARGEST_STEP / max(largest, _LARGEST_STEP))
+        # Steps of Newton's method shrink by their squares: after this one, nothing is left to move.
+        if largest < _LAST_STEP:
+            break
+    inverse = np.linalg.inv(total(gradient_and_information, n)[:, 1:] + np.diag(ridge))
+
+    def freedom_and_deviance(rows: slice) -> FloatArray:
+        """Degrees of freedom, and deviance with each row left out of the fit."""
+        terms, variance = design.terms(rows), _variances(probabilities[rows])
+        leverage = variance * np.einsum("ij,ij->i", terms @ inverse, terms)
+        moved = leverage / np.maximum(1 - leverage, LEAST_LEFT)
+        deleted = terms @ coefficients - (target[rows] - probabilities[rows]) / variance * moved
+        return np.array([leverage.sum(), np.logaddexp(0, np.where(target[rows] > 0, -deleted, deleted)).sum()])
+
+    freedom, deviance = total(freedom_and_deviance, n)
+    if freedom > MOST_FREEDOM * n:
+        deviance = np.inf
+    return LogisticFit(design, penalty, probabilities, inverse, float(deviance)), coefficients
+
+
+def _squared_error(design: Design, target: FloatArray) -> float:
+    """Smallest squared error of the ridge regressions on a design, each row left out of its own fit."""
+    centred = target - target.mean()
+    n, along = len(target), design.along(centred)
+    shrinkages = ridge_shrinkages(design.spectrum, np.array(PENALTIES), n)
+    if not shrinkages.shape[1]:
+        return np.inf
+
+    def errors(rows: slice) -> FloatArray:
+        basis = np.asarray(design.basis[rows], np.float64)
+        residuals = centred[rows, None] - basis @ (shrinkages * along[:, None])
+        return np.asarray((left_out(residuals, 1 / n + basis**2 @ shrinkages) ** 2).sum(axis=0))
+
+    return float(total(errors, n).min())
+
+
+def _largest_move(design: Design, step: FloatArray, rows: slice) -> float:
+    """Largest change of a log-odds by a step of the coefficients."""
+    return float(np.abs(design.terms(rows) @ step).max())
+
+
+def _variances(probabilities: FloatArray) -> FloatArray:
+    return np.asarray(np.maximum(probabilities * (1 - probabilities), _SMALLEST_VARIANCE))
+
+
+def _expit(odds: FloatArray) -> FloatArray:
+    # Imported here, because `import condcs` stays light.
+    from scipy.special import expit
+
+    return np.asarray(expit(odds))

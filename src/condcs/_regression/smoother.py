@@ -1,0 +1,249 @@
+r"""Regression on x without a choice of model: several designs, ridge penalties, and leave-one-out to choose among them.
+
+Every target is regressed on each design (`designs`) with each of several ridge penalties (`ridge`), and the fit with
+the smallest leave-one-out error is taken, which linear smoothers give in closed form. Where targets jump along x,
+indicators of these places are added to all designs (`following_jumps`).
+
+Above 10,000 rows the functions are held in single precision (all sums are in double), and fits, made of all rows, are
+compared by their errors on 20,000 rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from condcs._core.arrays import FloatArray, IntArray, RealArray
+from condcs._core.settings import one_blas_thread
+from condcs._parallel import many_rows
+from condcs._parallel.many_rows import CHUNK, over_rows
+from condcs._regression.designs import Design, DesignMaker, DesignSizes
+from condcs._regression.jumps import Box, inside, jumps
+from condcs._regression.ridge import PENALTIES, ClusterMeans, left_out, ridge_shrinkages
+from condcs._regression.standardised import StandardisedInputs, in_deviations
+
+GAIN = 0.999
+"""A later design must reduce the error by this factor: of two equal ones the simpler is kept."""
+
+_JUDGED = 20_000
+"""Rows by which the fits of a larger pool are compared."""
+_SEARCHES = 3
+"""Searches for jumps, each in what those that were found before leave."""
+_FREE = 10
+"""Unit of the indicators of jumps, in standard deviations: they are chosen, and hardly penalised besides."""
+
+
+class Fit(NamedTuple):
+    """Which fit of a target is the best."""
+
+    design: int
+    penalty: int  # its place among those that leave the design enough rows
+
+
+class RegressionOnX(ABC):
+    """Regressions of any targets on x.
+
+    Parameters
+    ----------
+    inputs : StandardisedInputs
+        The columns of x.
+    """
+
+    def __init__(self, inputs: StandardisedInputs) -> None:
+        self.inputs = inputs
+
+    @property
+    def rows(self) -> int:
+        """Rows of x."""
+        return len(self.inputs.numbers)
+
+    @property
+    def numbers(self) -> FloatArray:
+        """Columns of numbers, standardised (n, d)."""
+        return self.inputs.numbers
+
+    @property
+    def categories(self) -> Sequence[IntArray]:
+        """Codes of each column of labels (n,)."""
+        return self.inputs.categories
+
+    @property
+    def indicators(self) -> list[FloatArray]:
+        """Indicators of each column of labels (n, categories)."""
+        return self.inputs.indicators
+
+    @abstractmethod
+    def residuals(self, targets: RealArray) -> tuple[RealArray, RealArray]:
+        """Return what the best regression of each column leaves, and the same with each row left out of the fit.
+
+        Targets and both results are (n, m).
+        """
+
+    def first_residuals(self, targets: RealArray) -> tuple[RealArray, RealArray]:
+        """Return the same of variables as they are, before any function of them is looked at."""
+        return self.residuals(targets)
+
+
+class Smoother(RegressionOnX):
+    """Regressions whose designs and penalties are compared by their errors with each row left out of its own fit.
+
+    Parameters
+    ----------
+    x : array, shape (n, d), float64
+        Inputs of all rows, labels coded as numbers.
+    categorical : sequence of bool
+        Which columns are labels.
+    clusters : array of int, shape (n,), optional
+        Cluster 0, 1, ... of each row. Fits are then compared by their errors with a whole cluster left out: rows that
+        belong together would otherwise vouch for one another.
+    single : bool, default False
+        For tests that have no other line of defence. There are designs of each column by itself, and finer splines of
+        all columns, too: where few of many columns matter, these leave less of their influence. And `first_residuals`
+        are those of a fit with the next smaller penalty.
+    """
+
+    def __init__(
+        self, x: FloatArray, categorical: Sequence[bool], clusters: IntArray | None = None, *, single: bool = False
+    ) -> None:
+        super().__init__(StandardisedInputs.of(x, categorical))
+        self._single, self._clusters = single, clusters
+        is_large = self.rows > many_rows.EXACT_ROWS
+        self._dtype = np.dtype(np.float32 if is_large else np.float64)
+        # What a fit is made of: rows, or clusters of them.
+        self._units = self.rows if clusters is None else int(clusters.max()) + 1
+        self.judged: slice | IntArray = self._judged_rows() if is_large else slice(None)
+        sizes = DesignSizes(single_columns=single)
+        self.designs = DesignMaker(self.inputs, sizes, self.judged, self._dtype).designs()
+
+    def _judged_rows(self) -> IntArray:
+        """Return the rows by which fits of many rows are compared, whole clusters of them."""
+        # Evenly spaced: samples lie one after the other in the pool, and each must be judged by its share.
+        count = min(_JUDGED * self._units // self.rows, self._units)
+        units = np.linspace(0, self._units - 1, count).astype(np.int64)
+        return units if self._clusters is None else np.flatnonzero(np.isin(self._clusters, units))
+
+    def following_jumps(self, targets: RealArray) -> Smoother:
+        """Return regressions whose designs also have indicators of the places where targets jump; itself if none do.
+
+        No smooth function follows a jump, and where two variables jump at the same places, both regressions are wrong
+        there in the same way. Jumps are looked for in what splines and products leave; bumps would blur them. Rows of a
+        cluster resemble one another, which looks like jumps where they share their x: with clusters none are sought.
+        """
+        if self._clusters is not None:
+            return self
+        targets = in_deviations(targets)
+        boxes: list[Box] = []
+        smooth = [design for design in self.designs if design.name in {"additive", "products"}][-1:]
+        for design in smooth * _SEARCHES:
+            (extended,) = self._with_boxes([design], boxes)
+            with one_blas_thread():
+                further = jumps(self.numbers[self.judged], extended.residuals(targets, self.judged))
+            if not set(further) - set(boxes):
+                break
+            boxes = list(dict.fromkeys([*boxes, *further]))
+        if not boxes:
+            return self
+        following = copy(self)
+        vars(following).pop("_leverages", None)
+        following.designs = self._with_boxes(self.designs, boxes)
+        return following
+
+    def _with_boxes(self, designs: list[Design], boxes: list[Box]) -> list[Design]:
+        """Return designs with the indicators of some boxes."""
+        if not boxes:
+            return designs
+        indicators = np.column_stack([inside(self.numbers, box) for box in boxes]).astype(self._dtype)
+        with one_blas_thread():
+            return [design.with_functions(_FREE * in_deviations(indicators)) for design in designs]
+
+    def residuals(self, targets: RealArray) -> tuple[RealArray, RealArray]:
+        """Return what the best regression of each column leaves, and the same with each row left out of the fit."""
+        return self._residuals(targets, smaller_penalties=0)
+
+    def first_residuals(self, targets: RealArray) -> tuple[RealArray, RealArray]:
+        """Return the same of variables as they are, before any function of them is looked at.
+
+        The best penalty balances bias against variance. Where residuals are multiplied with those of another variable
+        and the same penalty is wrong for both, their biases go together and look like dependence, while their variances
+        do not: a smaller penalty is safer.
+        """
+        return self._residuals(targets, smaller_penalties=1 if self._single else 0)
+
+    def _residuals(self, targets: RealArray, *, smaller_penalties: int) -> tuple[RealArray, RealArray]:
+        """Return residuals by penalties that come so many places before the best."""
+        n = self.rows
+        targets = targets - targets.mean(axis=0)  # (n, m)
+        along = [design.along(targets) for design in self.designs]  # (p, m) each
+        fits = self._best_fits(targets, along)
+
+        # What no design explains is left as it is: the regression on a constant.
+        residuals = targets.astype(self._dtype)
+        without_row = (targets * (n / (n - 1))).astype(self._dtype)
+        chosen = {target: fit._replace(penalty=max(fit.penalty - smaller_penalties, 0)) for target, fit in fits.items()}
+        for fit in set(chosen.values()):
+            columns = [target for target, own in chosen.items() if own == fit]
+            of_rows = partial(self._residuals_of_rows, fit, targets, columns, along[fit.design][:, columns])
+            parts = many_rows.chunks(n, CHUNK)
+            with one_blas_thread():
+                for rows, (of_fit, deleted) in zip(parts, over_rows(of_rows, n, CHUNK), strict=True):
+                    residuals[rows, columns], without_row[rows, columns] = of_fit, deleted
+        return residuals, without_row
+
+    def _best_fits(self, targets: RealArray, along: list[RealArray]) -> dict[int, Fit]:
+        """Return the fit of each target with the smallest error; targets that no fit explains have none."""
+        n = self.rows
+        judged = targets[self.judged]
+        smallest = ((judged * (n / (n - 1))) ** 2).sum(axis=0)  # (m,): errors of the mean of all other rows
+        fits: dict[int, Fit] = {}
+        with one_blas_thread():
+            for d, (shrinkages, leverages) in enumerate(self._leverages):
+                basis = np.asarray(self.designs[d].basis[self.judged], np.float64)
+                without_unit = self._left_out_by(basis)
+                for k, (shrinkage, leverage) in enumerate(zip(shrinkages, leverages, strict=True)):
+                    residuals = basis @ (shrinkage[:, None] * along[d])
+                    residuals = without_unit(np.subtract(judged, residuals, out=residuals), leverage, shrinkage)
+                    errors = np.einsum("ij,ij->j", residuals, residuals)
+                    better = np.flatnonzero(errors < GAIN * smallest)
+                    smallest[better] = errors[better]
+                    fits |= dict.fromkeys(better.tolist(), Fit(d, k))
+        return fits
+
+    def _residuals_of_rows(
+        self, fit: Fit, targets: RealArray, columns: list[int], along: RealArray, rows: slice
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what a fit leaves of some rows, and the same with each left out of the fit."""
+        shrinkage = self._leverages[fit.design][0][fit.penalty]
+        basis = np.asarray(self.designs[fit.design].basis[rows], np.float64)
+        residuals = targets[rows, columns] - basis @ (shrinkage[:, None] * along)
+        # Of more rows than fit into a chunk, clusters would be torn apart.
+        without_unit = self._left_out_by(basis) if len(basis) == self.rows else _rows_left_out
+        return residuals, without_unit(residuals, 1 / self.rows + basis**2 @ shrinkage, shrinkage)
+
+    @cached_property
+    def _leverages(self) -> list[tuple[FloatArray, FloatArray]]:
+        """For each design the shrinkages of the penalties (k x p), and the leverages of the judged rows (k x rows)."""
+        by_design = []
+        for design in self.designs:
+            shrinkages = ridge_shrinkages(design.spectrum, PENALTIES, self._units).T
+            squares = np.asarray(design.basis[self.judged], np.float64) ** 2
+            by_design.append((shrinkages, 1 / self.rows + shrinkages @ squares.T))
+        return by_design
+
+    def _left_out_by(self, basis: FloatArray) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
+        """Return a function from residuals, leverages and a shrinkage to residuals without the own fit of each unit."""
+        if self._clusters is None:
+            return _rows_left_out
+        means = ClusterMeans(self._clusters[self.judged if len(basis) < self.rows else slice(None)])
+        squares = means(basis) ** 2
+        return lambda residuals, leverage, shrinkage: left_out(
+            residuals, leverage[:, None], means, (1 / self.rows + squares @ shrinkage)[:, None]
+        )
+
+
+def _rows_left_out(residuals: FloatArray, leverage: FloatArray, _: FloatArray) -> FloatArray:
+    return left_out(residuals, leverage[:, None])

@@ -1,0 +1,131 @@
+"""Rows of two tables whose labels occur together in one table only: what is said of them, and what can be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from condcs._core.arrays import FloatArray
+from condcs._core.errors import OverlapError
+from condcs._core.printable import counted, listed
+from condcs._inference.label_overlap import LabelOverlap, label_overlap
+from condcs._tables.kinds import Column
+from condcs._tables.pair import Pair
+
+_MOST_RISK = 1e-5
+"""Probability that a redraw of labels, or of rows, leaves no combination that both tables have; a comparison makes some
+hundreds of redraws, and one of them without an answer would end it."""
+_ENOUGH = 0.9
+"""Part of the rows that the columns of the remedy leave with a counterpart: nearly all, so that little is lost."""
+_MANY = 0.5
+"""Part of the rows without a counterpart from which on a note names columns that would leave fewer."""
+_NAMES = 12
+"""Columns that are named at most."""
+
+
+def label_overlap_of(pair: Pair, places: Sequence[int] | None = None) -> LabelOverlap:
+    """Count the combinations of labels of both tables; of all inputs, or of those at some places."""
+    used = list(range(len(pair.x)) if places is None else places)
+    x = np.concatenate([pair.xp[:, used], pair.xq[:, used]])  # (n, d)
+    samples = np.repeat([0, 1], [len(pair.xp), len(pair.xq)])  # (n,)
+    return label_overlap(x, [pair.x[place].is_category for place in used], samples, 2)
+
+
+def check_labels_meet(pair: Pair) -> None:
+    """Raise an error, with a remedy, if hardly any row has the labels of a row of the other table."""
+    if not any(column.is_category for column in pair.x):
+        return
+    overlap = label_overlap_of(pair)
+    if _risk(overlap) <= _MOST_RISK:
+        return
+    labels = [pair.x[place] for place in overlap.columns]
+    rows, matched = len(overlap.matched), int(overlap.matched.sum())
+    named = listed([f"{column.name} ({counted(len(column.labels), 'label')})" for column in labels], _NAMES)
+    split = f"the {len(labels)} inputs with labels split" if len(labels) > 1 else "the input with labels splits"
+    few = f"only {matched:,} of them have" if matched else "none of them has"
+    raise OverlapError(
+        f"{split} {rows:,} rows into {counted(len(overlap.counts), 'combination')} of labels, so that {few} the labels "
+        f"of a row of the other table: {named}. {_remedy(pair, overlap)}"
+    )
+
+
+def _risk(overlap: LabelOverlap) -> float:
+    """Return the larger probability that nothing is left to compare: of redrawn labels, or of redrawn rows."""
+    first, second = overlap.counts.T
+    pooled = first + second
+    # A combination of m rows falls to one table alone if m - 1 labels follow the first, with a probability of a half.
+    labels = -float((pooled - 1).sum()) * np.log(2)
+    # Rows that are drawn with replacement leave out all m of a combination with a probability of about exp(-m).
+    both = (1 - np.exp(-first)) * (1 - np.exp(-second))
+    rows = float(np.log1p(-np.minimum(both, 1 - 1e-16)).sum())
+    return float(np.exp(max(labels, rows)))
+
+
+def _remedy(pair: Pair, overlap: LabelOverlap) -> str:
+    """Name the inputs that leave nearly all rows with a counterpart."""
+    dropped = _columns_to_leave_out(pair, overlap)
+    places = [place for place, column in enumerate(pair.x) if _source(column) not in dropped]
+    if not places:
+        return "Pass other columns as `x`, with fewer labels."
+    matched = int(label_overlap_of(pair, places).matched.sum())
+    names = ",".join(dict.fromkeys(_source(pair.x[place]) for place in places))
+    return (
+        f"Compare fewer inputs: with x={names!r} {matched:,} of {len(overlap.matched):,} rows have a counterpart in "
+        "the other table."
+    )
+
+
+def _columns_to_leave_out(pair: Pair, overlap: LabelOverlap) -> set[str]:
+    """Return columns to leave out: labels are taken in from the coarsest on, as long as nearly all rows meet."""
+    x = np.concatenate([pair.xp, pair.xq])
+    chosen: list[int] = []
+    dropped: set[str] = set()
+    for place in sorted(overlap.columns, key=lambda place: _effective_number(x[:, place])):
+        if label_overlap_of(pair, [*chosen, place]).matched.mean() >= _ENOUGH:
+            chosen.append(place)
+        else:
+            # With the column of the table goes everything that is made of it.
+            dropped.add(_source(pair.x[place]))
+            chosen = [other for other in chosen if _source(pair.x[other]) not in dropped]
+    return dropped
+
+
+def _effective_number(codes: FloatArray) -> float:
+    """Return how many labels of equal frequency would split rows as finely: the exponential of the entropy."""
+    shares = np.unique(codes, return_counts=True)[1] / len(codes)
+    return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+def _source(column: Column) -> str:
+    """Return the column of the table that an input is made of."""
+    return column.source or column.name
+
+
+def label_notes(pair: Pair) -> tuple[str, ...]:
+    """Say how many rows have no counterpart by their labels, and name the columns."""
+    overlap = label_overlap_of(pair)
+    if overlap.matched.all():
+        return ()
+    rows, unmatched = len(overlap.matched), overlap.unmatched
+    labels = [pair.x[place].name for place in overlap.columns]
+    alone = [
+        f"{pair.x[place].name} ({counted(count, 'row')})"
+        for place, count in zip(overlap.columns, overlap.unmatched_by_column, strict=True)
+        if count
+    ]
+    some = f"In {unmatched:,} of {counted(rows, 'row')}"
+    if len(labels) == 1:
+        words = f"{some} {labels[0]} has a label that the other table does not have."
+    elif alone:
+        words = (
+            f"{some} the combination of labels of {listed(labels, _NAMES)} does not occur in the other table, among "
+            f"them rows with a label that it does not have at all: {listed(alone, _NAMES)}."
+        )
+    else:
+        words = (
+            f"{some} the combination of labels of {listed(labels, _NAMES)} does not occur in the other table, though "
+            "each label by itself does."
+        )
+    words += " The divergence leaves such rows out; the other views of the test take each column by itself."
+    return (f"{words} {_remedy(pair, overlap)}" if unmatched > _MANY * rows else words,)

@@ -1,0 +1,182 @@
+"""Whether rows are independent of one another, as the p-values and intervals of a comparison assume."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condcs._core.arrays import FloatArray, IntArray
+from condcs._inference.portmanteau import autocorrelations, portmanteau_of_any_spread
+from condcs._inference.responses import jumping_targets
+from condcs._regression.smoother import Smoother
+from condcs._tables.kinds import OTHER, Column
+from condcs._tables.pair import Pair
+
+_IN_BOTH, _IN_ONE = 0.01, 1e-4
+"""P-values below which rows are said to depend on their neighbours: in both tables, or in one alone, as where only one
+of them is a series. Either happens by chance once in some thousands of comparisons of independent rows."""
+_LEAST_RATIO_OF_ONE = 1.5
+"""Variance of means over that of independent rows from which on one table alone is judged: below, p-values are hardly
+too small, and what a regression cannot follow along a sorted column of x is soon as large."""
+_MOST_ROWS = 4000
+"""First rows of each table that are looked at: they show an autocorrelation of 0.06, and the fit takes a second."""
+_MOST_LABELS = 8
+"""Labels of a response whose residuals are tested: with many more, one of them would be flagged by chance."""
+
+
+@dataclass(frozen=True)
+class RowDependence:
+    """Signs that rows are not independent of one another, so that p-values are too small and intervals too short.
+
+    Attributes
+    ----------
+    copies : tuple of int
+        Rows of the reference and of the current table that repeat other rows exactly; 0 where few do, where equal rows
+        are to be expected, or where clusters say what belongs together.
+    response : str, optional
+        The response whose residuals given x depend most clearly on those of the rows before. It is None where rows were
+        not tested: clusters say what belongs together, or rows are sorted by a response.
+    pvalues : tuple of float, optional
+        Of the portmanteau test of these residuals, in the reference and in the current table.
+    autocorrelations : tuple of float, optional
+        The largest autocorrelation of these residuals in each table, over 1 to 10 rows.
+    lags : tuple of int, optional
+        Over how many rows it is: 1 from row to row, 7 over a week of days.
+    variance_ratios : tuple of float, optional
+        By which factor these autocorrelations multiply the variance of a mean: one plus twice their sum.
+    """
+
+    copies: tuple[int, int] = (0, 0)
+    response: str | None = None
+    pvalues: tuple[float, float] | None = None
+    autocorrelations: tuple[float, float] | None = None
+    lags: tuple[int, int] | None = None
+    variance_ratios: tuple[float, float] | None = None
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether rows of a table repeat other rows exactly."""
+        return any(self.copies)
+
+    @property
+    def dependent(self) -> tuple[bool, bool]:
+        """Whether rows resemble their neighbours, in the reference and in the current table."""
+        if self.pvalues is None or self.variance_ratios is None:
+            return False, False
+        # Neighbours that differ more than other rows do make p-values larger, not smaller.
+        if max(self.pvalues) < _IN_BOTH and min(self.variance_ratios) > 1:
+            return True, True
+        before, now = (
+            pvalue < _IN_ONE and ratio >= _LEAST_RATIO_OF_ONE
+            for pvalue, ratio in zip(self.pvalues, self.variance_ratios, strict=True)
+        )
+        return before, now
+
+    @property
+    def along_rows(self) -> bool:
+        """Whether rows resemble their neighbours in a table."""
+        return any(self.dependent)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "copies": list(self.copies),
+            "along_rows": self.along_rows,
+            "response": self.response,
+            "pvalues": None if self.pvalues is None else list(self.pvalues),
+            "autocorrelations": None if self.autocorrelations is None else list(self.autocorrelations),
+            "lags": None if self.lags is None else list(self.lags),
+            "variance_ratios": None if self.variance_ratios is None else list(self.variance_ratios),
+        }
+
+
+def find_row_dependence(pair: Pair) -> RowDependence:
+    """Count copies of rows, and test the residuals of y given x for dependence along the rows of each table.
+
+    The residuals are those of each table's own regression: where the relation changed and x itself depends on the
+    order of rows, residuals of a common one would too. Rows are in the order of their table, sampled ones as well.
+    """
+    copies = pair.reference.copies, pair.current.copies
+    if pair.clusters_p is not None:
+        return RowDependence(copies)
+    rows_p = _first_rows(pair.x, pair.xp, pair.yp, pair.reference.copies)
+    rows_q = _first_rows(pair.x, pair.xq, pair.yq, pair.current.copies)
+    x, y = np.concatenate([pair.xp[rows_p], pair.xq[rows_q]]), np.concatenate([pair.yp[rows_p], pair.yq[rows_q]])
+    tables = slice(0, len(rows_p)), slice(len(rows_p), None)
+    # A table that was sorted by y has neighbours with like residuals, of other responses too; its rows may be
+    # independent all the same.
+    if any(_is_sorted(column, values[own]) for column, values in zip(pair.y, y.T, strict=True) for own in tables):
+        return RowDependence(copies)
+    categorical = [column.is_category for column in pair.x]
+    names, targets = list[str](), list[FloatArray]()
+    for column, values in zip(pair.y, y.T, strict=True):
+        numbers = _varied(jumping_targets((values[:, None], [column.is_category])))
+        names += [column.name] * numbers.shape[1]
+        targets.append(numbers)
+    residuals = [_residuals(x[own], np.hstack(targets)[own], categorical) for own in tables]  # (rows, targets) each
+    every = [_dependence(copies, name, tuple(own[:, target] for own in residuals)) for target, name in enumerate(names)]
+    return min(every, key=lambda one: (not one.along_rows, min(one.pvalues or (1.0,))))
+
+
+def _dependence(copies: tuple[int, int], name: str, residuals: tuple[FloatArray, ...]) -> RowDependence:
+    """Test the residuals of one target in both tables."""
+    before, now = (_along_rows(series) for series in residuals)
+    return RowDependence(
+        copies,
+        name,
+        pvalues=(before[0], now[0]),
+        autocorrelations=(before[1], now[1]),
+        lags=(before[2], now[2]),
+        variance_ratios=(before[3], now[3]),
+    )
+
+
+def _along_rows(series: FloatArray) -> tuple[float, float, int, float]:
+    """Return the p-value, the largest autocorrelation and its lag, and the ratio of variances."""
+    pvalue, correlations = portmanteau_of_any_spread(series), autocorrelations(series)
+    if not len(correlations):
+        return pvalue, 0.0, 1, 1.0
+    lag = 1 + int(correlations.argmax())
+    # The variance of a mean of n rows is var(e) (1 + 2 sum rho_k) / n.
+    return pvalue, float(correlations.max()), lag, 1 + 2 * float(correlations.sum())
+
+
+def _first_rows(columns: Sequence[Column], x: FloatArray, y: FloatArray, copies: int) -> IntArray:
+    """Return the first rows of a table whose residuals can be compared with those of their neighbours."""
+    rows = np.arange(min(len(x), _MOST_ROWS))
+    if copies:
+        # Of copies the first one alone, because they are counted already.
+        rows = np.sort(np.unique(np.column_stack([x, y])[rows], axis=0, return_index=True)[1])
+    for column, values in zip(columns, x.T, strict=True):
+        if column.is_category and OTHER in column.labels:
+            merged = values[rows] == column.labels.index(OTHER)
+            # In a table that is sorted by these labels, merged ones are in blocks, and x does not tell them apart.
+            if _is_sorted(column, values[rows][~merged]):
+                rows = rows[~merged]
+    return rows
+
+
+def _is_sorted(column: Column, values: FloatArray) -> bool:
+    """Whether rows come in the order of a column: numbers that only rise or only fall, labels one after another."""
+    steps = np.diff(values)
+    if not steps.any():
+        return False
+    if column.is_category:
+        return int((steps != 0).sum()) < len(np.unique(values))
+    return bool((steps >= 0).all() or (steps <= 0).all())
+
+
+def _varied(targets: FloatArray) -> FloatArray:
+    """Return the columns that vary most: of labels, those that are neither rare nor nearly everywhere."""
+    order = np.argsort(-targets.var(axis=0), kind="stable")
+    return np.asarray(targets[:, order[:_MOST_LABELS]])
+
+
+def _residuals(x: FloatArray, targets: FloatArray, categorical: list[bool]) -> FloatArray:
+    """Return what the regression of targets on the x of one table leaves, around 0."""
+    smoother = Smoother(x, categorical).following_jumps(targets)
+    residuals = np.asarray(smoother.residuals(targets)[1], np.float64)
+    return np.asarray(residuals - residuals.mean(axis=0))

@@ -1,0 +1,108 @@
+"""What the detector does with rows of the stream, in one compiled loop: `watch_rows`, the algorithm.
+
+From rows that can be used (numbers, and labels as codes) it makes evidence for a change of p(y|x), by steps that are
+each a function of another module: `_scores` scores a row, `_cells` says where over x it is, `_betting` ranks the score
+there and bets on the rank. It does not know what an alarm says, or what follows it. A new step belongs here; what is
+fixed until the next reference goes into `Plan`, and what rows change into `Sums` or `KeptRows`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from condcs._core.arrays import FloatArray, IntArray
+from condcs._core.compiling import inner, njit
+from condcs.drift._betting import Bets, CellGeometry, RowBatch, bet_on_row
+from condcs.drift._cells import Cells, RegionArrays, locate_cells, locate_regions
+from condcs.drift._reference_regression import Regression
+from condcs.drift._scores import ScoreArrays, design_rows, known_rows, score_rows
+
+KEPT_ROWS = 1000
+"""Rows of the stream that are kept, and of the reference, for what an alarm says: it is then usually a few dozen rows
+old, and a change that is older than all rows kept is said to be so (`Alarm.at_least`)."""
+
+
+class Plan(NamedTuple):
+    """What is fixed until the next reference."""
+
+    n_labels: IntArray  # (d_x,), number of labels of each input, 0 for numbers
+    scores: ScoreArrays
+    regions: RegionArrays
+    cells: Cells
+    geometry: CellGeometry
+    bets: Bets
+    key: np.uint64  # seed of the random numbers
+
+    def unnamed(self) -> tuple[Any, ...]:
+        """Return the same as plain tuples, which compiled functions take in a third less time than named ones."""
+        regressions = map(tuple, self.scores[:3])
+        parts = map(tuple, (self.scores[3:], self.regions, self.cells, self.geometry, self.bets))
+        return (self.n_labels, *regressions, *parts, self.key)
+
+
+@inner(inline="always")
+def _named(unnamed: Any) -> Any:
+    """Undo `Plan.unnamed`."""
+    n_labels, means, spreads, links, scores, regions, cells, geometry, bets, key = unnamed
+    score_arrays = ScoreArrays(Regression(*means), Regression(*spreads), Regression(*links), *scores)
+    parts = RegionArrays(*regions), Cells(*cells), CellGeometry(*geometry), Bets(*bets)
+    return Plan(n_labels, score_arrays, *parts, key)
+
+
+class KeptRows(NamedTuple):
+    """The last rows that were watched, in rings or oldest first."""
+
+    numbers: IntArray  # (n,)
+    x: FloatArray  # (n, d_x)
+    y: FloatArray  # (n, d_y)
+    outcomes: FloatArray  # (n, s, f), what was bet on: normal scores of ranks, of labels the ranks themselves
+
+
+@njit(nogil=True)
+def watch_rows(
+    x: Any, y: Any, numbers: Any, unnamed: Any, sums: Any, history: Any, kept: Any, n_kept: int, threshold: float
+) -> Any:
+    """Take in rows x (n, d_x) and y (n, d_y) until an alarm.
+
+    `unnamed` is that of a `Plan`. `numbers` (n,) count the rows of the stream; `history` (order, t) are the residuals
+    of the rows before these, and `n_kept` is how many rows have been put into the rings of `kept`. Return how many rows
+    were taken in and how many of them watched, whether there was an alarm, the first score of the last row, and the
+    history of the next one. A single call, because each costs as much as the work on several rows.
+    """
+    plan = _named(unnamed)
+    # 1. Score each row: the residual of y from its regression on x in units of its spread there.
+    inputs = design_rows(x, plan.n_labels)  # (n, p)
+    scores, residuals = score_rows(inputs, y, history, plan.key, numbers, plan.scores)  # (n, s)
+    # 2. Where the reference has no rows near x, p(y|x) is unknown.
+    is_known = known_rows(inputs, plan.scores.units, plan.scores.fitted, plan.scores.farthest)  # (n,)
+    # 3. Locate it in each family of regions of x: its region, and the cell of the region.
+    regions = locate_regions(x, plan.regions)  # (n, f)
+    cells = locate_cells(inputs, regions, plan.cells)  # (n, f)
+    batch = RowBatch(scores, inputs, regions, cells, numbers)
+    taken, watched, alarm = 0, 0, False
+    for t in range(len(x)):
+        taken += 1
+        if not is_known[t]:
+            continue
+        # 4. Rank the scores in their cells and bet on the ranks; what the row says is kept for an alarm to explain.
+        place = (n_kept + watched) % KEPT_ROWS
+        evidence = bet_on_row(batch, t, plan.geometry, plan.bets, plan.key, sums, kept.outcomes[place])
+        kept.numbers[place] = numbers[t]
+        _copy(x[t], kept.x[place])
+        _copy(y[t], kept.y[place])
+        watched += 1
+        # 5. Enough evidence is an alarm.
+        if evidence >= threshold:
+            alarm = True
+            break
+    score = scores[taken - 1, 0] if is_known[taken - 1] else np.nan
+    return taken, watched, alarm, score, residuals[taken : taken + len(history)].copy()
+
+
+@inner()
+def _copy(values: Any, into: Any) -> None:
+    # Compiling the assignment of a row of an array takes seconds, most of them for the words of an error.
+    for i in range(len(values)):
+        into[i] = values[i]
