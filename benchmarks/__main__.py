@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks import (
+    answers,
     causal,
     core,
     coverage,
@@ -46,13 +47,19 @@ PARTS = {
     "processors": processors.main,
     "regions": regions.main,
     "hops": hops.main,
+    "answers": answers.main,
     # Last: it ends the run if something got worse.
     "page": page.main,
 }
 
 if __name__ == "__main__":
-    chosen = [word for word in sys.argv[1:] if not word.startswith("--")] or ["page"]
-    chosen = list(PARTS) if chosen == ["all"] else chosen
+    # The word after --save or --against is a file.
+    words = [
+        word for word, before in zip(sys.argv[1:], sys.argv, strict=False) if before not in ("--save", "--against")
+    ]
+    chosen = [word for word in words if not word.startswith("--")] or ["page"]
+    # `answers` compares with a file, and has nothing to say without one.
+    chosen = [name for name in PARTS if name != "answers"] if chosen == ["all"] else chosen
     unknown = [name for name in chosen if name not in PARTS]
     if unknown:
         sys.exit(f"unknown benchmark {unknown[0]!r}; there are {', '.join(PARTS)}, and all")
