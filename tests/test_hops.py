@@ -21,6 +21,7 @@ def test_what_is_counted_and_what_is_not(tool):
     """Functions that call others are steps; private helpers and words such as `check_choice` are not."""
     found = tool.hops(lambda: condcs.bandwidth([0.0, 1.0, 3.0]))
     assert found.chain[0] == "_kernels/bandwidths.py:bandwidth"
-    assert found.chain[1:] == ["_kernels/bandwidths.py:column_widths", "_kernels/bandwidths.py:median_widths"]
+    names = ["column_widths", "median_widths", "median_distance"]
+    assert found.chain[1:] == [f"_kernels/bandwidths.py:{name}" for name in names]
     assert "_core/arrays.py" in found.helpers
     assert "_kernels/bandwidths.py" in found.files

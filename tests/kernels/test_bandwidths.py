@@ -12,7 +12,7 @@ import condcs
 from condcs._core.arrays import NUMPY
 from condcs._core.checks import check_variable
 from condcs._core.errors import BandwidthError, BandwidthWarning
-from condcs._kernels.bandwidths import MEDIAN_ROWS, RULES, column_widths, median_widths
+from condcs._kernels.bandwidths import BANDWIDTH_RULES, MEDIAN_ROWS, column_widths, median_widths
 
 RNG = np.random.default_rng(11)
 X, XQ = RNG.normal(size=(24, 3)) * [1, 2, 5], RNG.normal(size=(17, 3)) + 1
@@ -120,7 +120,7 @@ def test_samples_are_pooled():
     assert not np.allclose(pooled, condcs.bandwidth(X))
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", BANDWIDTH_RULES)
 def test_a_named_rule_is_the_width_it_finds(rule):
     """Naming the rule and passing what `condcs.bandwidth` finds are the same."""
     x, y, xq, yq = X[:, :2], X[:, 2], XQ[:, :2], XQ[:, 2]
@@ -189,7 +189,7 @@ def test_deviation_rules_are_those_of_scipy(rule, d):
 def test_rules_on_every_library(library):
     """A rule sees the values, not the library."""
     a, b = library.asarray(X), library.asarray(XQ)
-    for rule in RULES:
+    for rule in BANDWIDTH_RULES:
         np.testing.assert_allclose(condcs.bandwidth(a, b, rule=rule), condcs.bandwidth(X, XQ, rule=rule), rtol=1e-13)
 
 
@@ -212,7 +212,7 @@ def test_ties_fall_back_to_the_smallest_positive_percentile(values):
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", BANDWIDTH_RULES)
 def test_constant_x_is_an_error(rule):
     """There is nothing to condition on."""
     constant = np.full(24, 0.1)
@@ -234,7 +234,7 @@ def test_one_constant_column_of_x():
         condcs.conditional_cs(x, X[:, 0], xq, XQ[:, 0], bandwidth_x="scott")
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", BANDWIDTH_RULES)
 @pytest.mark.parametrize("value", [0.0, 0.1, -3e200, 1e-300])
 def test_constant_y_has_width_one_and_a_warning(rule, value):
     """All responses are equal, so every width gives the same similarities and the divergence is 0."""
@@ -265,7 +265,7 @@ def test_no_warning_without_a_reason():
 # Scales
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", BANDWIDTH_RULES)
 @pytest.mark.parametrize("scale", [1e200, 1e-200, 2.0**1000, 2.0**-1000, 1e307, 1e-305])
 def test_widths_scale_with_the_data(rule, scale):
     """Squares of huge or tiny numbers overflow or vanish; widths must not."""
@@ -281,7 +281,7 @@ def test_the_fallback_is_reported_in_the_units_of_the_data(scale):
         assert condcs.bandwidth(np.array([0.0] * 9 + [1.0]) * scale) == pytest.approx(scale, rel=1e-14)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", BANDWIDTH_RULES)
 def test_the_largest_floats(rule):
     """A distance that no float can hold counts as the largest float."""
     y = np.array([-1.7e308, 1.7e308, -1.6e308, 1.5e308])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from condcs._kernels.log_kernels import pivoted_cholesky, pseudo_inverse
+from condcs._kernels.low_rank import pivoted_cholesky, pseudo_inverse
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ from condcs._inference.regions import (
     response_features,
 )
 from condcs._inference.weights_and_clusters import checked_clusters
-from condcs._kernels.log_kernels import Kernel, check_kernel
+from condcs._kernels.named_kernels import Kernel, check_kernel
 from condcs._measures.inputs import Inputs
 from condcs._regression.standardised import largest_size
 

@@ -33,7 +33,8 @@ from condcs._inference.responses import adjusted_response, jumping_targets, wave
 from condcs._inference.results import TestResult
 from condcs._inference.views import AnchoredContrasts, Contrasts, dependence_contrasts, view_weights
 from condcs._kernels.bandwidths import Bandwidth
-from condcs._kernels.log_kernels import Kernel, LogKernel, product
+from condcs._kernels.log_kernels import LogKernel, product
+from condcs._kernels.named_kernels import Kernel, is_of_numbers
 from condcs._kernels.row_sums import exp_in_place, row_sums
 from condcs._measures.formulas import PredictorForm, linear_predictor_divergence
 from condcs._measures.inputs import Inputs, KernelVariable
@@ -47,7 +48,6 @@ Statistic = Callable[[IntArray], FloatArray]
 
 _NARROW = 0.25
 _NEGLIGIBLE = 1e-8
-_OF_NUMBERS = ("gaussian", "laplacian")
 _BATCH = 100
 _NUMBERS = 2**24
 _FEWEST_ROWS_IN_TIME = 20
@@ -247,7 +247,7 @@ def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling
         null = "permutation"
     response = inputs.kernel_variable(y_parts, "_y", kernel_y, single.bandwidth_y, response=True)
     width = single.one_bandwidth_x
-    if width is None and single.by_prop_4 and kernel_x in _OF_NUMBERS:
+    if width is None and single.by_prop_4 and is_of_numbers(kernel_x):
         views = _ranked_views(inputs, x_parts, kernel_x, regression)
     else:
         seen = [("x", x if regression is None else _adjusted(inputs, x_parts, kernel_x, regression))]
@@ -390,7 +390,7 @@ def _ranked_views(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoo
 def _adjusted(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoother) -> Array:
     """Return a variable without its regression on z; labels, and rows that do not match z, are left as they are."""
     (name, values) = parts[0]
-    if kernel not in _OF_NUMBERS:
+    if not is_of_numbers(kernel):
         return values
     numbers = inputs.numbers(parts, stem=name)
     if numbers.sizes != (regression.rows,):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condcs._core.arrays import BoolArray, FloatArray, IntArray, LabelArray, RealArray
-from condcs._kernels.log_kernels import pivoted_cholesky
+from condcs._kernels.low_rank import pivoted_cholesky
 from condcs._measures.inputs import KernelVariable
 from condcs._regression.smoother import Smoother
 from condcs._regression.standardised import in_deviations, median_square, normal_scores, squared_distances

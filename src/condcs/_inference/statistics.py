@@ -21,7 +21,8 @@ from condcs._core.arrays import FloatArray, IntArray, LabelArray
 from condcs._core.checks import Groups, Parts, Variable, check_choice, label_type
 from condcs._core.errors import DataError, ParameterError
 from condcs._core.settings import current_settings
-from condcs._kernels.log_kernels import LogKernel, product, pseudo_inverse
+from condcs._kernels.log_kernels import LogKernel, product
+from condcs._kernels.low_rank import pseudo_inverse
 from condcs._kernels.row_sums import PLAIN_TESTS, exp_in_place
 from condcs._measures.bregman import bregman_pairs
 from condcs._measures.formulas import (

@@ -26,7 +26,9 @@ from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.propensities import chosen_propensity
 from condcs._inference.responses import adjusted_values, after_adjustment, before_adjustment
 from condcs._kernels.bandwidths import Bandwidth
-from condcs._kernels.log_kernels import Kernel, LogKernel, pivoted_cholesky
+from condcs._kernels.log_kernels import LogKernel
+from condcs._kernels.low_rank import pivoted_cholesky
+from condcs._kernels.named_kernels import Kernel
 from condcs._measures.inputs import conditional_problem, kernel_with_points, pair
 from condcs._parallel import many_rows
 from condcs._parallel.spreading import on_threads

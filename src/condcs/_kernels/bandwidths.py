@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Literal, Protocol, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from condcs._core.errors import BandwidthError, BandwidthWarning, ShapeError, pu
 from condcs._kernels.pair_medians import median_differences, median_squared_distance
 
 Rule = Literal["median", "joint_median", "silverman", "scott"]
-RULES = get_args(Rule)
 
 
 class _Numbers(Protocol):
@@ -30,10 +29,20 @@ Bandwidth = float | Rule | Sequence[float] | _Numbers
 MEDIAN_ROWS = 2_000
 """Up to this many pooled rows the median distance is exact; above, it is that of a subsample of this size."""
 
+# Any number does, as long as it stays: the same call must give the same answer.
 _MEDIAN_SEED = 20250
 # A column whose typical difference is a smaller part of its largest value than this differs by rounding alone.
 _ROUNDING = 1e-14
 _LARGEST = float(np.finfo(np.float64).max)
+
+
+class RuleWidths(NamedTuple):
+    """What a rule makes of some rows."""
+
+    widths: FloatArray
+    """(d,), 0 for a column without a spread."""
+    percentile: int = 50
+    """Of the distances: 50 for the median, more where the median is 0."""
 
 
 @public
@@ -69,7 +78,7 @@ def bandwidth(*samples: Array, rule: Rule = "median") -> float | FloatArray:
     >>> bandwidth(metres * [1, 1000]) / bandwidth(metres)
     array([   1., 1000.])
     """
-    check_choice("rule", rule, RULES)
+    check_choice("rule", rule, tuple(BANDWIDTH_RULES))
     if not samples:
         raise ShapeError("`samples` must hold at least one array, got none. Pass e.g. bandwidth(xp, xq).")
     backend = backend_of(*samples)
@@ -89,8 +98,8 @@ def column_widths(
     """
     columns = variable.values.shape[1]
     if isinstance(bandwidth, str):
-        if bandwidth not in RULES:
-            rules = ", ".join(repr(r) for r in RULES)
+        if bandwidth not in BANDWIDTH_RULES:
+            rules = ", ".join(repr(r) for r in BANDWIDTH_RULES)
             raise BandwidthError(
                 f"`{option}` must be a positive number, one number per column, or one of the rules {rules}, got "
                 f'{bandwidth!r}. Pass e.g. {option}="median".'
@@ -101,9 +110,7 @@ def column_widths(
                 f"rule {bandwidth!r}. Compute the bandwidth first, with `condcs.bandwidth(...)`, and pass it."
             )
         values = backend.to_numpy(variable.values).astype(np.float64, copy=False)
-        if bandwidth in ("median", "joint_median"):
-            return _median_rule(option, bandwidth, values, variable, response)
-        return _deviation_rule(option, bandwidth, values, variable, response)
+        return _widths_by_rule(option, bandwidth, values, variable, response)
     if type(bandwidth) is float and 0.0 < bandwidth < math.inf:
         return np.full(columns, bandwidth)
     widths = _as_numbers(option, bandwidth)
@@ -143,30 +150,25 @@ def median_widths(values: FloatArray, *, joint: bool = False) -> tuple[FloatArra
     50 stands for the median; where more than half of all pairs of rows are equal, the lowest percentile above it that
     is positive takes its place. If all rows are equal, bandwidths are 0, without a warning.
     """
-    values = values[_median_rows(len(values))]
+    values = values[median_rows(len(values))]
     columns = values.shape[1]
     if joint or columns == 1:
-        width, percentile = _median_distance(values)
+        width, percentile = median_distance(values)
         return np.full(columns, width), percentile
     units, _, peaks = _column_medians(values)
     constant = units <= _ROUNDING * peaks
     if constant.any():
         # The size of a constant column stands for the spread that it has not: it then adds nothing to any distance.
         units[constant] = np.where(peaks > 0, peaks, 1.0)[constant]
-    width, percentile = _median_distance(values / units)
+    width, percentile = median_distance(values / units)
     return width * np.minimum(units, _LARGEST / max(width, 1.0)), percentile
 
 
-def _median_rows(n: int) -> slice | IntArray:
+def median_rows(n: int) -> slice | IntArray:
     """Return which of n pooled rows the median distance is taken over: all, or a subsample in ascending order."""
     if n <= MEDIAN_ROWS:
         return slice(None)
-    # A fixed seed: the width is a property of the data, and the same call must give the same answer.
     return np.sort(np.random.default_rng(_MEDIAN_SEED).choice(n, MEDIAN_ROWS, replace=False))
-
-
-median_rows = _median_rows
-"""The same choice for callers whose rows are never in one array: windows of many series."""
 
 
 def _column_medians(values: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:
@@ -181,7 +183,7 @@ def _column_medians(values: FloatArray) -> tuple[FloatArray, IntArray, FloatArra
     return 2.0 * np.minimum(widths, 0.5 * _LARGEST), percentiles, peaks
 
 
-def _median_distance(values: FloatArray) -> tuple[float, int]:
+def median_distance(values: FloatArray) -> tuple[float, int]:
     """Square root of the median squared distance over all pairs of rows, and which percentile it is; 0 if all are 0."""
     if values.shape[1] == 1:
         widths, percentiles, _ = _column_medians(values)
@@ -195,40 +197,68 @@ def _median_distance(values: FloatArray) -> tuple[float, int]:
     return min(math.sqrt(middle) * unit, _LARGEST), percentile
 
 
-median_distance = _median_distance
-"""The same for callers that scale columns in ways of their own, or not at all."""
-
-
-def _median_rule(option: str, rule: str, values: FloatArray, variable: Variable, response: bool) -> FloatArray:
-    """Widths by a median, with an error or a warning where there is none."""
-    widths, percentile = median_widths(values, joint=rule == "joint_median")
-    if not widths.max() > 0:
-        return np.full(len(widths), _constant(option, variable.title, variable.names, response))
-    if percentile > 50:
-        found = ", ".join(f"{w:.4g}" for w in np.unique(widths)[:4])
-        warn_caller(
-            f"{variable.title}: more than half of all pairs of rows are equal, so the median distance is 0. `{option}` "
-            f"falls back to the smallest positive percentile of the distances (the {percentile}th: {found}). Pass a "
-            "number to choose it, or the delta kernel if the values are labels.",
-            BandwidthWarning,
-        )
-    return widths
-
-
-def _deviation_rule(option: str, rule: str, values: FloatArray, variable: Variable, response: bool) -> FloatArray:
-    """Silverman's or Scott's factor, as in `scipy.stats.gaussian_kde`, times each column's standard deviation."""
-    n, d = values.shape
-    factor = n ** (-1 / (d + 4)) if rule == "scott" else (n * (d + 2) / 4) ** (-1 / (d + 4))
+def _deviation_widths(values: FloatArray, factor: float) -> RuleWidths:
+    """Return a factor times the standard deviation of each column (n, d)."""
     unit = np.maximum(np.max(np.abs(values), axis=0), np.finfo(float).tiny)
     with np.errstate(over="ignore"):
         widths = np.minimum(factor * np.std(values / unit, axis=0, ddof=1) * unit, _LARGEST)
     # Rounding can leave a constant column with a deviation of an epsilon or so instead of 0.
-    for c in np.flatnonzero(np.max(values, axis=0) == np.min(values, axis=0)):
-        widths[c] = _constant(option, variable.title, variable.names[c : c + 1], response)
-    return np.asarray(widths)
+    widths[np.max(values, axis=0) == np.min(values, axis=0)] = 0.0
+    return RuleWidths(widths)
 
 
-def _constant(option: str, title: str, names: tuple[str, ...], response: bool) -> float:
+def _median_rule(values: FloatArray) -> RuleWidths:
+    """Return one width per column, in units of the column's own median difference."""
+    return RuleWidths(*median_widths(values))
+
+
+def _joint_median_rule(values: FloatArray) -> RuleWidths:
+    """Return the median distance over the columns as they are, the rule of the paper."""
+    return RuleWidths(*median_widths(values, joint=True))
+
+
+def _silverman_rule(values: FloatArray) -> RuleWidths:
+    """Return Silverman's factor, as in `scipy.stats.gaussian_kde`, times the standard deviations."""
+    n, d = values.shape
+    return _deviation_widths(values, (n * (d + 2) / 4) ** (-1 / (d + 4)))
+
+
+def _scott_rule(values: FloatArray) -> RuleWidths:
+    """Return Scott's factor, as in `scipy.stats.gaussian_kde`, times the standard deviations."""
+    n, d = values.shape
+    return _deviation_widths(values, n ** (-1 / (d + 4)))
+
+
+BANDWIDTH_RULES: dict[str, Callable[[FloatArray], RuleWidths]] = {
+    "median": _median_rule,
+    "joint_median": _joint_median_rule,
+    "silverman": _silverman_rule,
+    "scott": _scott_rule,
+}
+"""What callers can name: functions of the pooled rows (n, d). A row needs its name in `Rule`, for type checkers."""
+
+
+def _widths_by_rule(option: str, rule: str, values: FloatArray, variable: Variable, response: bool) -> FloatArray:
+    """Return widths by a rule, with an error or a warning where it has none."""
+    widths, percentile = BANDWIDTH_RULES[rule](values)
+    if percentile > 50:
+        values_in_force = ", ".join(f"{w:.4g}" for w in np.unique(widths)[:4])
+        warn_caller(
+            f"{variable.title}: more than half of all pairs of rows are equal, so the median distance is 0. `{option}` "
+            f"falls back to the smallest positive percentile of the distances (the {percentile}th: {values_in_force}). "
+            "Pass a number to choose it, or the delta kernel if the values are labels.",
+            BandwidthWarning,
+        )
+    constant = np.flatnonzero(widths == 0)
+    if len(constant) == len(widths):
+        widths[:] = _width_of_constant(option, variable.title, variable.names, response)
+        return widths
+    for c in constant:
+        widths[c] = _width_of_constant(option, variable.title, variable.names[c : c + 1], response)
+    return widths
+
+
+def _width_of_constant(option: str, title: str, names: tuple[str, ...], response: bool) -> float:
     what = f"column {names[0]!r}" if len(names) == 1 else "every column"
     if not response:
         raise BandwidthError(

@@ -6,25 +6,15 @@ A log kernel holds the pooled sample twice, as `left` rows and `right` columns, 
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.arrays import NUMPY, Array, Backend, FloatArray, RealArray, backend_of
-from condcs._core.checks import Variable
-from condcs._core.errors import DataError, ParameterError
-from condcs._kernels.bandwidths import Bandwidth, column_widths
+from condcs._core.arrays import Array, Backend, FloatArray, backend_of
+from condcs._core.errors import DataError
 
 Rows = tuple[Array, ...]
-
-KernelName = Literal["gaussian", "laplacian", "delta"]
-Kernel = KernelName | Sequence[KernelName] | Callable[[Array, Array], Array]
-"""A kernel's name, one name per column, or a function of two blocks of rows that returns their Gram block."""
-
-KERNELS = get_args(KernelName)
 
 
 class LogKernel:
@@ -50,10 +40,10 @@ class LogKernel:
         """Return the exponents of `left` rows against `right` rows."""
         raise NotImplementedError
 
-    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
-        """Return the exponents of each `left` row minus its exponent at one of the `right` rows, found at `places`."""
+    def relative(self, left: Rows, right: Rows, reference: Array) -> Array:
+        """Return the exponents of each `left` row, relative to its exponent at the `right` row whose index is given."""
         exponents = self.evaluate(left, right)
-        return exponents - _entries(self.backend, exponents, places)
+        return exponents - _entries(self.backend, exponents, reference)
 
     def block(self, rows: Any, columns: Any) -> Array:
         """Return the exponents of pooled `rows` against pooled `columns` (slices or index arrays)."""
@@ -104,8 +94,8 @@ class Differences(LogKernel):
     def evaluate(self, left: Rows, right: Rows) -> Array:
         return -0.5 * _squared_distances(self.backend, left[0], right[0], self.widths)
 
-    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
-        return _relative_exponents(left[0], right[0], places, self.widths)
+    def relative(self, left: Rows, right: Rows, reference: Array) -> Array:
+        return _relative_exponents(left[0], right[0], reference, self.widths)
 
 
 class Laplacian(LogKernel):
@@ -113,31 +103,36 @@ class Laplacian(LogKernel):
 
     reaches_far = True
 
-    def __init__(self, backend: Backend, values: Array, widths: Array, *, product: bool) -> None:
+    def __init__(self, backend: Backend, values: Array, widths: Array, *, by_column: bool) -> None:
         super().__init__(backend, (values,))
-        self.widths, self.product = widths, product
+        self.widths, self.by_column = widths, by_column
         self.floats_per_pair = 1 if backend.name == "numpy" else values.shape[1]
+
+    @classmethod
+    def of(cls, backend: Backend, values: Array, widths: FloatArray, *, by_column: bool) -> Laplacian:
+        """Make the kernel of rows (n, d) in the caller's units, with a width for each column."""
+        return cls(backend, *_safe_units(backend, values, widths), by_column=by_column)
 
     def evaluate(self, left: Rows, right: Rows) -> Array:
         a, b = left[0], right[0]
         xp = self.backend.xp
-        if self.product and self.backend.name == "numpy":
+        if self.by_column and self.backend.name == "numpy":
             return -_weighted_distances(a, b, "cityblock", w=1 / self.widths)
-        if self.product:
+        if self.by_column:
             return -xp.sum(xp.abs(a[:, None, :] - b[None, :, :]) / self.widths, axis=-1)
         squared = _squared_distances(self.backend, a, b, self.widths)
         # The square root has no derivative at 0: coinciding rows get the constant 0 instead of 0/0.
         apart = squared > 0
         return -xp.where(apart, xp.sqrt(xp.where(apart, squared, xp.ones_like(squared))), xp.zeros_like(squared))
 
-    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
-        if self.product:
-            return super().relative(left, right, places)
+    def relative(self, left: Rows, right: Rows, reference: Array) -> Array:
+        if self.by_column:
+            return super().relative(left, right, reference)
         # A difference of roots is that of the squares over the sum.
         exponents, xp = self.evaluate(left, right), self.backend.xp
-        sums = -(exponents + _entries(self.backend, exponents, places))
+        sums = -(exponents + _entries(self.backend, exponents, reference))
         sums = xp.where(sums > 0, sums, xp.ones_like(sums))
-        return 2 * _relative_exponents(left[0], right[0], places, self.widths) / sums
+        return 2 * _relative_exponents(left[0], right[0], reference, self.widths) / sums
 
 
 class Delta(LogKernel):
@@ -243,8 +238,8 @@ class Product(LogKernel):
     def evaluate(self, left: Rows, right: Rows) -> Array:
         return self._sum(lambda factor, part: factor.evaluate(left[part], right[part]))
 
-    def relative(self, left: Rows, right: Rows, places: Array) -> Array:
-        return self._sum(lambda factor, part: factor.relative(left[part], right[part], places))
+    def relative(self, left: Rows, right: Rows, reference: Array) -> Array:
+        return self._sum(lambda factor, part: factor.relative(left[part], right[part], reference))
 
     def _sum(self, exponents: Callable[[LogKernel, slice], Array]) -> Array:
         """Add up what a function makes of each factor and of its place among the features."""
@@ -252,8 +247,8 @@ class Product(LogKernel):
         start = 0
         for factor in self.factors:
             part = slice(start, start + len(factor.left))
-            found = exponents(factor, part)
-            total = found if total is None else total + found
+            of_factor = exponents(factor, part)
+            total = of_factor if total is None else total + of_factor
             start = part.stop
         return total
 
@@ -342,8 +337,8 @@ def _squared_distances(backend: Backend, a: Array, b: Array, widths: Array) -> A
     return backend.xp.sum(difference * difference, axis=-1)
 
 
-def _relative_exponents(a: Array, b: Array, places: Array, widths: Array) -> Array:
-    r"""Return :math:`(|a_j - b_r|^2 - |a_j - b_i|^2) / 2` in units of the widths, with r the place given for row j.
+def _relative_exponents(a: Array, b: Array, reference: Array, widths: Array) -> Array:
+    r"""Return :math:`(|a_j - b_r|^2 - |a_j - b_i|^2) / 2` in units of the widths, with r the reference of row j.
 
     As :math:`\sum_c (b_{ic} - b_{rc}) ((a_{jc} - b_{ic}) + (a_{jc} - b_{rc})) / 2`: no digits are lost, however far a
     row is from all the others. One column at a time, so that memory is that of the result.
@@ -351,151 +346,13 @@ def _relative_exponents(a: Array, b: Array, places: Array, widths: Array) -> Arr
     total: Array = None
     for c in range(a.shape[1]):
         own, others = a[:, c : c + 1], b[:, c]
-        near = others[places][:, None]
+        near = others[reference][:, None]
         part = ((others - near) / widths[c]) * (((own - others) + (own - near)) / widths[c])
         total = part if total is None else total + part
     return 0.5 * total
 
 
-def _entries(backend: Backend, table: Array, places: Array) -> Array:
-    """Return one entry of each row of a table, as a column."""
-    place = {"device": table.device} if backend.name == "torch" else {}
-    return table[backend.xp.arange(table.shape[0], **place), places][:, None]
-
-
-# From the options of a public function to a kernel on the pooled sample.
-
-
-@dataclass(frozen=True)
-class KernelOption:
-    """A kernel option as given by the caller, checked for form before the data are seen."""
-
-    option: str
-    kernel: Any
-
-    @property
-    def labels(self) -> bool | tuple[bool, ...]:
-        """Which columns are labels: all, none, or one flag per column."""
-        if isinstance(self.kernel, tuple):
-            return tuple(name == "delta" for name in self.kernel)
-        return bool(self.kernel == "delta") if isinstance(self.kernel, str) else False
-
-    def names(self, columns: int) -> tuple[str, ...]:
-        """Return the kernel of each column; empty for a function of all of them."""
-        if callable(self.kernel):
-            return ()
-        return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,) * columns
-
-    def label_columns(self, columns: int) -> list[int]:
-        """Return which of so many columns are labels."""
-        return [c for c, name in enumerate(self.names(columns)) if name == "delta"]
-
-
-def check_kernel(option: str, kernel: Kernel) -> KernelOption:
-    """Check the form of a kernel option."""
-    if callable(kernel) or (isinstance(kernel, str) and kernel in KERNELS):
-        return KernelOption(option, kernel)
-    names = (kernel,) if isinstance(kernel, str) else kernel
-    if not isinstance(names, Sequence) or not names or not all(isinstance(n, str) and n in KERNELS for n in names):
-        known = ", ".join(repr(k) for k in KERNELS)
-        raise ParameterError(
-            f"`{option}` must be one of {known}, one of these per column, or a function, got {kernel!r}. "
-            f'Pass e.g. {option}="gaussian".'
-        )
-    return KernelOption(option, kernel if isinstance(kernel, str) else tuple(kernel))
-
-
-def log_kernel(
-    kernel: KernelOption,
-    bandwidth_option: str,
-    bandwidth: Bandwidth,
-    variable: Variable,
-    backend: Backend,
-    *,
-    response: bool,
-) -> tuple[LogKernel, FloatArray | None]:
-    """Make the log kernel of one variable; also return its bandwidths (None where the kernel has none)."""
-    widths = _widths_of_columns(kernel, bandwidth_option, bandwidth, variable, backend, response)
-    if kernel.kernel == "gaussian" and widths is not None:
-        return gaussian(backend, variable.values, widths), widths
-    return kernel_of_widths(kernel, widths, variable.values, backend), widths
-
-
-def _widths_of_columns(
-    kernel: KernelOption, option: str, bandwidth: Bandwidth, variable: Variable, backend: Backend, response: bool
-) -> FloatArray | None:
-    """Return the bandwidth of each column, NaN for labels; None if no column has one."""
-    names = kernel.names(len(variable.names))
-    if "delta" not in names:
-        return column_widths(option, bandwidth, variable, backend, response=response) if names else None
-    numeric = [c for c, name in enumerate(names) if name != "delta"]
-    if not numeric:
-        return None
-    given: Any = bandwidth
-    if (isinstance(given, list | tuple) or getattr(given, "ndim", 0) == 1) and len(given) == len(names):
-        bandwidth = [given[c] for c in numeric]
-    chosen = tuple(variable.names[c] for c in numeric)
-    part = Variable(variable.values[:, numeric], variable.sizes, chosen, variable.title)
-    widths = np.full(len(names), np.nan)
-    widths[numeric] = column_widths(option, bandwidth, part, backend, response=response)
-    return widths
-
-
-def kernel_of_widths(
-    kernel: KernelOption,
-    widths: FloatArray | None,
-    values: Array,
-    backend: Backend = NUMPY,
-    centre: FloatArray | None = None,
-) -> LogKernel:
-    """Make the log kernel of some rows, with bandwidths that are known; one name per column makes a product."""
-    if callable(kernel.kernel):
-        return Function(backend, values, kernel.kernel, kernel.option)
-    if widths is None:
-        return Delta(backend, values)
-    names, factors = kernel.names(len(widths)), list[LogKernel]()
-    for name in KERNELS:
-        columns = [c for c, n in enumerate(names) if n == name]
-        if not columns:
-            continue
-        table = values if len(columns) == len(names) else values[:, columns]
-        if name == "gaussian":
-            factors.append(gaussian(backend, table, widths[columns], None if centre is None else centre[columns]))
-        elif name == "laplacian":
-            units = _safe_units(backend, table, widths[columns])
-            factors.append(Laplacian(backend, *units, product=isinstance(kernel.kernel, tuple)))
-        else:
-            factors.append(Delta(backend, table))
-    return product(factors)
-
-
-# Gram matrices of low rank.
-
-
-def pivoted_cholesky(
-    column: Callable[[int], RealArray], diagonal: FloatArray, *, most: int, enough: Callable[[FloatArray], bool]
-) -> tuple[FloatArray, FloatArray]:
-    """Return a factor F of a Gram matrix, F F' being close to it, and what is left of the diagonal.
-
-    `column` takes the place of a row and returns that column of the matrix. The next one is always that of the row of
-    which most is left, until there are `most` or what is left of the diagonal is `enough`. Cost O(n r^2) for rank r.
-    """
-    rest = np.array(diagonal, np.float64)
-    n, k = len(rest), 0
-    factor = np.zeros((n, min(most, 64)))
-    while k < most and not enough(rest):
-        pivot = int(np.argmax(rest))
-        if k == factor.shape[1]:
-            factor = np.hstack([factor, np.zeros((n, min(most - k, k)))])
-        factor[:, k] = (column(pivot) - factor[:, :k] @ factor[pivot, :k]) / math.sqrt(rest[pivot])
-        rest = np.maximum(rest - factor[:, k] ** 2, 0.0)
-        rest[pivot] = 0.0
-        k += 1
-    return np.ascontiguousarray(factor[:, :k]), rest
-
-
-def pseudo_inverse(gram: FloatArray, tolerance: float) -> FloatArray:
-    """Return the inverse of a Gram matrix along the eigenvectors whose values are above this part of the largest."""
-    values, vectors = np.linalg.eigh(0.5 * (gram + gram.T))
-    kept = values > tolerance * values[-1]
-    return np.asarray((vectors[:, kept] / values[kept]) @ vectors[:, kept].T)
+def _entries(backend: Backend, table: Array, reference: Array) -> Array:
+    """Return the entry of each row of a table in its reference column, as a column."""
+    device = {"device": table.device} if backend.name == "torch" else {}
+    return table[backend.xp.arange(table.shape[0], **device), reference][:, None]

@@ -13,7 +13,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from condcs._core.arrays import NUMPY, FloatArray, IntArray, logsumexp
-from condcs._kernels.log_kernels import KernelOption, LogKernel, kernel_of_widths, product
+from condcs._kernels.log_kernels import LogKernel, product
+from condcs._kernels.named_kernels import KernelOption, kernel_of_widths
 from condcs._kernels.row_sums import exp_in_place, log_sums_of, relative_exponents
 
 T = TypeVar("T")

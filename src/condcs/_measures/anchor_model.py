@@ -12,7 +12,7 @@ import numpy as np
 from scipy import linalg
 
 from condcs._core.arrays import BoolArray, FloatArray, IntArray
-from condcs._kernels.log_kernels import pseudo_inverse
+from condcs._kernels.low_rank import pseudo_inverse
 from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, common_categories, exponents, joined_rows
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import TINY, RowSums

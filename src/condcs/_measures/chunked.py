@@ -17,7 +17,7 @@ from condcs._core.checks import Groups, Variable, check_options
 from condcs._core.errors import DataError, ParameterError, ShapeError, public
 from condcs._core.printable import counted
 from condcs._kernels.bandwidths import Bandwidth, median_rows
-from condcs._kernels.log_kernels import KernelOption, check_kernel, log_kernel
+from condcs._kernels.named_kernels import KernelOption, check_kernel, log_kernel
 from condcs._kernels.row_chunks import RowChunk, RowKernels, rounded_centre
 from condcs._measures.formulas import weight_totals
 from condcs._measures.inputs import refuse_both

@@ -8,7 +8,8 @@ from condcs._core.arrays import Array
 from condcs._core.checks import check_choice, check_same_rows, unless_named_alike, without_absent_rows
 from condcs._core.errors import public
 from condcs._kernels.bandwidths import Bandwidth
-from condcs._kernels.log_kernels import Kernel, product
+from condcs._kernels.log_kernels import product
+from condcs._kernels.named_kernels import Kernel
 from condcs._kernels.row_chunks import PAIRS, RowSource
 from condcs._kernels.row_sums import log_row_sums, row_masses, warn_of_absent
 from condcs._measures.formulas import (

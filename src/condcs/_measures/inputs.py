@@ -23,7 +23,8 @@ from condcs._core.checks import (
 )
 from condcs._core.errors import DataError, ParameterError
 from condcs._kernels.bandwidths import Bandwidth
-from condcs._kernels.log_kernels import Kernel, KernelOption, LogKernel, check_kernel, kernel_of_widths, log_kernel
+from condcs._kernels.log_kernels import LogKernel
+from condcs._kernels.named_kernels import Kernel, KernelOption, check_kernel, kernel_of_widths, log_kernel
 
 MarginalEstimator = Literal["resubstitution", "plugin"]
 

@@ -6,7 +6,8 @@ from condcs._core.arrays import NUMPY, Array, Backend
 from condcs._core.checks import Groups
 from condcs._core.errors import DataError, public
 from condcs._kernels.bandwidths import Bandwidth
-from condcs._kernels.log_kernels import Kernel, LogKernel, product
+from condcs._kernels.log_kernels import LogKernel, product
+from condcs._kernels.named_kernels import Kernel
 from condcs._kernels.row_chunks import RowSource
 from condcs._kernels.row_sums import log_row_sums
 from condcs._measures.formulas import RowSums, contrast, marginal_interaction, marginal_sums, weight_totals

@@ -19,7 +19,8 @@ from condcs._core.arrays import Array, Backend
 from condcs._core.checks import Groups, check_positive
 from condcs._core.errors import ParameterError, public
 from condcs._kernels.bandwidths import Bandwidth
-from condcs._kernels.log_kernels import Kernel, LogKernel
+from condcs._kernels.log_kernels import LogKernel
+from condcs._kernels.named_kernels import Kernel
 from condcs._measures.formulas import contrast
 from condcs._measures.inputs import ConditionalProblem, conditional_problem, kernel_with_points, pair
 

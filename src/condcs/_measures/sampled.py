@@ -248,7 +248,7 @@ class PooledRows:
         self._rows, self._counted = groups.n, self._weights > 0
         # Before equal rows become one: that one is not similar to itself alone.
         self._totals = partial(weight_totals, product([v.kernel for v in variables]), groups)
-        if all(set(v.option.names(len(v.variable.names))) == {"delta"} for v in variables):
+        if all(v.option.label_columns(len(v.variable.names)) and v.widths is None for v in variables):
             groups = self._keep_distinct(groups)
         self.sizes = groups.sizes
         self._codes = self.kernels.codes(self._values[0])

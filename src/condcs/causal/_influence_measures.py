@@ -28,7 +28,7 @@ from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import BandwidthError
 from condcs._kernels.bandwidths import median_widths
-from condcs._kernels.log_kernels import pivoted_cholesky
+from condcs._kernels.low_rank import pivoted_cholesky
 from condcs._kernels.row_sums import exp_in_place
 from condcs.causal._series import check_kind
 

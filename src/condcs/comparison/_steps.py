@@ -36,7 +36,7 @@ from condcs._inference.statistics import TestedMeasure
 from condcs._inference.two_sample_tests import PooledRows, all_views_test
 from condcs._inference.weights_and_clusters import RowOptions, checked_clusters
 from condcs._inference.witness import Witness
-from condcs._kernels.log_kernels import Kernel, KernelName
+from condcs._kernels.named_kernels import Kernel, KernelName
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
 from condcs.comparison._label_combinations import label_overlap_of
