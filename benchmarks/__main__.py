@@ -14,6 +14,7 @@ from benchmarks import (
     explore,
     hops,
     inference,
+    jumps,
     memory,
     millions,
     nn,
@@ -46,6 +47,7 @@ PARTS = {
     "explore-ppo": explore.ppo,
     "processors": processors.main,
     "regions": regions.main,
+    "jumps": jumps.main,
     "hops": hops.main,
     "answers": answers.main,
     # Last: it ends the run if something got worse.

@@ -23,7 +23,10 @@ LONGEST = 200
 def public_classes():
     """All classes that a public package lists, those whose repr is a partner's or Python's own left aside."""
     for package in PACKAGES:
-        module = importlib.import_module(f"condcs{package}")
+        try:
+            module = importlib.import_module(f"condcs{package}")
+        except ImportError:  # Its extra is absent.
+            continue
         for name in module.__all__:
             try:
                 made = getattr(module, name)
