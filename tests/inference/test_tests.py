@@ -397,7 +397,7 @@ def test_a_rule_for_the_response_warned_of_ties_that_the_regression_on_x_had_rem
         condcs.witness(x[:40], y[:40], x[40:], y[40:])
 
 
-def test_a_difference_that_the_divergence_cannot_size_is_said_in_the_summary():
+def test_a_difference_that_the_divergence_cannot_size_is_said_in_summary_and_estimate():
     """Intervals of `estimate` reached down to 0 in 120 of 120 runs in which the test rejected, without a word."""
     result = condcs.TestResult(
         0.5,
@@ -408,7 +408,13 @@ def test_a_difference_that_the_divergence_cannot_size_is_said_in_the_summary():
         (10, 10),
         divergence=0.03,
         _divergences=np.full(99, 0.03),
+        _resample=lambda rng, n: rng.normal(0.03, 0.001, n),
     )
     assert "`estimate` cannot size it" in str(result)
-    assert "cannot" not in str(replace(result, divergence=0.05))
-    assert "cannot" not in str(replace(result, pvalue=0.4))
+    estimate = result.estimate(rng=0)
+    assert estimate.within_chance
+    assert "does not size the difference" in str(estimate)
+    for plain in (replace(result, divergence=0.05), replace(result, pvalue=0.4)):
+        assert "cannot" not in str(plain)
+        assert not plain.estimate(rng=0).within_chance
+        assert "does not size" not in str(plain.estimate(rng=0))

@@ -43,15 +43,28 @@ class Estimate(Printable, _ValueAndEnds):
         The estimate, and the ends of its interval.
     confidence_level : float
         Of the interval.
+    within_chance : bool
+        Whether the number is one that chance alone makes, although the test found a difference: then it says nothing
+        of the size of that difference, and `print(estimate)` says so.
     """
 
     confidence_level: float
+    within_chance: bool
 
-    def __new__(cls, value: float, low: float, high: float, confidence_level: float = 0.95) -> Estimate:
-        """Make an estimate; the level is no part of the tuple."""
+    def __new__(
+        cls, value: float, low: float, high: float, confidence_level: float = 0.95, *, within_chance: bool = False
+    ) -> Estimate:
+        """Make an estimate; the level and what it is worth are no part of the tuple."""
         estimate = super().__new__(cls, value, low, high)
         estimate.confidence_level = confidence_level
+        estimate.within_chance = within_chance
         return estimate
+
+    def __str__(self) -> str:
+        """Return the estimate, and what it cannot say."""
+        if not self.within_chance:
+            return repr(self)
+        return f"{self!r}, no more than chance makes it: it does not size the difference that the test found"
 
 
 def around(value: float, reach: float, confidence_level: float = 0.95) -> Estimate:
@@ -72,7 +85,7 @@ def within(estimate: Estimate, low: float, high: float) -> Estimate:
 def _rescaled(estimate: Estimate, numbers: list[float]) -> Estimate:
     """Return an estimate with other numbers, and the same level."""
     value, low, high = (float(number) for number in numbers)
-    return Estimate(value, low, high, estimate.confidence_level)
+    return Estimate(value, low, high, estimate.confidence_level, within_chance=estimate.within_chance)
 
 
 def plain(estimate: Estimate) -> dict[str, Any]:
@@ -92,8 +105,10 @@ _BALANCE = {
 """What each outcome of the check of balance adds to the summary."""
 
 
+_WITHIN_CHANCE = " (no more than chance makes it: other views found the difference, and `estimate` cannot size it)"
+
 _SMALL = 0.05
-"""P-value from which on the summary does not speak of a difference."""
+"""P-value from which on the summary does not speak of a difference; chance is judged at the same level."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +167,8 @@ class TestResult(ByValue):
         lines = [f"p-value {self.pvalue:.3g}: {rows} rows, null {self.null!r}, {draws}"]
         if np.isfinite(self.divergence):
             lines.append(
-                f"{self.measure} {self.divergence:.3g}, by chance {self.divergence_by_chance:.3g}{self._size_words()}"
+                f"{self.measure} {self.divergence:.3g}, by chance {self.divergence_by_chance:.3g}"
+                f"{_WITHIN_CHANCE if self._is_within_chance() else ''}"
             )
         if {"views", "pvalues"} <= self.details.keys():
             views = sorted(zip(self.details["pvalues"], self.details["views"], strict=True))
@@ -165,11 +181,11 @@ class TestResult(ByValue):
             )
         return "\n".join(lines)
 
-    def _size_words(self) -> str:
-        """Say where the test finds a difference of which the divergence tells no size."""
-        if self._divergences is None or self.pvalue > _SMALL or self.divergence > np.quantile(self._divergences, 0.95):
-            return ""
-        return " (no more than chance makes it: other views found the difference, and `estimate` cannot size it)"
+    def _is_within_chance(self) -> bool:
+        """Say whether the test finds a difference of which the divergence tells no size."""
+        if self._divergences is None or self.pvalue > _SMALL:
+            return False
+        return bool(self.divergence <= np.quantile(self._divergences, 1 - _SMALL))
 
     @property
     def n_resamples(self) -> int:
@@ -227,7 +243,8 @@ class TestResult(ByValue):
         narrow kernels it is a fifth of the bias.)
 
         It sizes differences that are large beside this bias. For others the value is 0 or close to it, and the interval
-        reaches down to 0 though `pvalue` is small: whether anything differs is for the test to say.
+        reaches down to 0 though `pvalue` is small: whether anything differs is for the test to say. Where `divergence`
+        is no more than chance makes although `pvalue` is small, the estimate is marked ``within_chance``.
 
         Parameters
         ----------
@@ -237,7 +254,7 @@ class TestResult(ByValue):
         Returns
         -------
         Estimate
-            ``value``, ``low`` and ``high``.
+            ``value``, ``low`` and ``high``, and whether all this is ``within_chance``.
 
         Examples
         --------
@@ -267,4 +284,4 @@ class TestResult(ByValue):
         floor = 0.0 if self.details.get("nonnegative") else -np.inf
         lower, upper = value - (middle - low), max(value, self.divergence) + (high - middle)
         value, lower, upper = (float(max(number, floor)) for number in (value, lower, upper))
-        return Estimate(value, lower, upper, confidence_level)
+        return Estimate(value, lower, upper, confidence_level, within_chance=self._is_within_chance())
