@@ -131,6 +131,10 @@ def _itself(shared: Shared[T]) -> Shared[T]:
 
 
 def _connected(address: str) -> Any:
+    if not isinstance(address, str) or "://" not in address:
+        raise ParameterError(
+            f"`dask` must be the address of a scheduler, got {address!r}. Pass e.g. tcp://127.0.0.1:8786."
+        )
     connect: Any
     try:
         from distributed import Client as connect
@@ -138,10 +142,6 @@ def _connected(address: str) -> Any:
         raise ParameterError(
             "`dask` needs dask.distributed, which is not installed. Install it: pip install 'condcs[dask]'."
         ) from None
-    if not isinstance(address, str) or "://" not in address:
-        raise ParameterError(
-            f"`dask` must be the address of a scheduler, got {address!r}. Pass e.g. tcp://127.0.0.1:8786."
-        )
     try:
         with _no_garbage_collection():
             return connect(address, timeout=CONNECT_SECONDS, set_as_default=False)
