@@ -288,15 +288,15 @@ def test_tables_that_hardly_overlap_read_as_no_evidence_first():
 
 def test_parts_of_a_loss_were_rounded_each_in_its_own_way_and_did_not_add_up():
     """154 + 163 + 596 = 913; by their own intervals the second would be written as 200, and the sum as 950."""
-    parts = Estimate(154, -330, 620), Estimate(163, -440, 760), Estimate(596, 310, 880)
-    found = LossChange(Estimate(913, 710, 1100), *parts, before=330, now=1243)
+    parts = (Estimate(*numbers, 0.95) for numbers in ((154, -330, 620), (163, -440, 760), (596, 310, 880)))
+    found = LossChange(Estimate(913, 710, 1100, 0.95), *parts, before=330, now=1243)
     assert [value for _, value, *_ in found.rows] == ["+150", "+160", "+600", "+910"]
     assert "inputs that are new                              +160  (-440 to +760)" in str(found)
 
 
 def test_shares_of_three_labels_were_said_to_go_up_and_down_from_place_to_place():
     column = Column("kind", "category", ("a", "b", "c"))
-    effect = Effect("kind", Estimate(0.5, 0.4, 0.6), None, None, 0.1, 0.2)
+    effect = Effect("kind", Estimate(0.5, 0.4, 0.6, 0.95), None, None, 0.1, 0.2)
     assert effect_words(column, effect) == ["shares of kind differ by about 50 points (40 to 60)"]
 
 

@@ -157,4 +157,4 @@ def test_an_interval_is_still_a_tuple():
     assert interval == (1.0, 2.0)
     assert interval.high == 2.0
     assert repr(interval) == "ConfidenceInterval(low=1.0, high=2.0)"
-    assert ast.literal_eval(repr(tuple(condcs.Estimate(1.0, 0.5, 2.0)))) == (1.0, 0.5, 2.0)
+    assert ast.literal_eval(repr(tuple(condcs.Estimate(1.0, 0.5, 2.0, 0.95)))) == (1.0, 0.5, 2.0)

@@ -29,7 +29,7 @@ by 5 at thresholds around 3."""
 
 
 def after_selection(
-    value: float, error: float, *, correlation: float, threshold: float, confidence_level: float = 0.95
+    value: float, error: float, *, correlation: float, threshold: float, confidence_level: float
 ) -> Estimate:
     """Return an estimate, and its interval, given that it is known because a statistic exceeded a threshold.
 

@@ -61,8 +61,10 @@ _MOST_SHARED = 0.9
 residuals that are clipped and in units of their local spread."""
 _FEWEST_OF_EACH = 3
 """Rows of either sample in a half from which on it has an estimate of its own."""
-_NORMAL = float(ndtri(0.975))
-"""Standard errors that an interval of 95% reaches either way."""
+REGION_LEVEL = 0.95
+"""Of the intervals of effects in regions: that a region is there has a test of its own, at the caller's level."""
+_NORMAL = float(ndtri((1 + REGION_LEVEL) / 2))
+"""Standard errors that such an interval reaches either way."""
 _TIE = 1e-10
 _CLIPPED = 3.0
 _LEAST_VARIANCE = 0.1
@@ -712,15 +714,17 @@ class RegionEffects:
         by_other_rows = self._by_halves(found, measured) or by_placing_rows
         if selected:
             # Listed because a test of this difference was significant.
-            correct = partial(after_selection, correlation=found.shared, threshold=found.threshold)
+            correct = partial(
+                after_selection, correlation=found.shared, threshold=found.threshold, confidence_level=REGION_LEVEL
+            )
             change = _between(correct(*by_other_rows), correct(*by_placing_rows))
         else:
-            change = _between(*(around(v, _NORMAL * e) for v, e in (by_other_rows, by_placing_rows)))
+            change = _between(*(around(v, _NORMAL * e, REGION_LEVEL) for v, e in (by_other_rows, by_placing_rows)))
         surplus = second - first - change.value
         of_second = second_error**2 / error**2 if error > 0 else 0.5
         return (
-            around(level + first + (1 - of_second) * surplus, _NORMAL * first_error),
-            around(level + second - of_second * surplus, _NORMAL * second_error),
+            around(level + first + (1 - of_second) * surplus, _NORMAL * first_error, REGION_LEVEL),
+            around(level + second - of_second * surplus, _NORMAL * second_error, REGION_LEVEL),
             change,
         )
 

@@ -52,13 +52,17 @@ class Estimate(Printable, _ValueAndEnds):
     within_chance: bool
 
     def __new__(
-        cls, value: float, low: float, high: float, confidence_level: float = 0.95, *, within_chance: bool = False
+        cls, value: float, low: float, high: float, confidence_level: float, *, within_chance: bool = False
     ) -> Estimate:
         """Make an estimate; the level and what it is worth are no part of the tuple."""
         estimate = super().__new__(cls, value, low, high)
         estimate.confidence_level = confidence_level
         estimate.within_chance = within_chance
         return estimate
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return what copies are made from: the level is an argument as well."""
+        return (*self, self.confidence_level)
 
     def __str__(self) -> str:
         """Return the estimate, and what it cannot say."""
@@ -67,7 +71,7 @@ class Estimate(Printable, _ValueAndEnds):
         return f"{self!r}, no more than chance makes it: it does not size the difference that the test found"
 
 
-def around(value: float, reach: float, confidence_level: float = 0.95) -> Estimate:
+def around(value: float, reach: float, confidence_level: float) -> Estimate:
     """Return an estimate whose interval reaches equally far up and down."""
     return Estimate(float(value), float(value - reach), float(value + reach), confidence_level)
 

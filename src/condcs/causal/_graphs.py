@@ -33,6 +33,9 @@ from condcs.causal._series import (
 BLUE, INK, PALE = "#2b6cb0", "#1a365d", "#e2e8f0"
 _MOST_LABELLED = 12
 
+_STARRED = 0.05
+"""Adjusted p-value up to which a printed link has a star; that of `links` where the caller names none."""
+
 _MOST_NAMED = 5
 """Links that a verdict names; the others are counted."""
 
@@ -147,11 +150,11 @@ class CausalGraph(ByValue):
         wide = max(len(name) for name in self.names)
         lines = [f"{'link':<{2 * wide + 4}}  {'score':>9}  {'rows':>7}  {'p':>7}  {'adjusted':>8}"]
         for row in self.rows():
-            mark = " *" if row["pvalue_adjusted"] <= 0.05 else ""
+            mark = " *" if row["pvalue_adjusted"] <= _STARRED else ""
             link = f"{row['source']:>{wide}} -> {row['target']:<{wide}}"
             p, adjusted = (pvalue_words(row[name]) for name in ("pvalue", "pvalue_adjusted"))
             lines.append(f"{link}  {row['score']:9.4g}  {row['rows_used']:>7,}  {p:>7}  {adjusted:>8}{mark}")
-        lines.append(f"{self.measure}, {self.null_words()}, {self.embedding_words()}; * adjusted p <= 0.05")
+        lines.append(f"{self.measure}, {self.null_words()}, {self.embedding_words()}; * adjusted p <= {_STARRED:g}")
         if self.missing_words():
             lines.append(self.missing_words())
         return "\n".join(lines)

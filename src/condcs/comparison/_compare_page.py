@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import ndtri
 
 from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.printable import alike, counted
@@ -158,7 +159,7 @@ def _where(page: Page, found: Comparison) -> None:
     for place in telling_columns(found):
         column, response = places.pair.x[place], response_title(places)
         below = "each dot a row of either table, all inputs considered" if not column.is_category else "on average"
-        band = "95% interval" if places.pair.y[0].is_category else "the middle 80%"
+        band = f"{_SHARE_LEVEL:.0%} interval" if places.pair.y[0].is_category else f"the middle {_MIDDLE:.0%}"
         page.figure(
             input_figure(found, place),
             alt=f"{response} over {column.name} in both tables, and below it the local divergence between the two "
@@ -279,7 +280,10 @@ def _reproduce(page: Page, found: Comparison, command: str | None) -> None:
 BLUE, ORANGE, GREY, RED, INK = "#2b6cb0", "#d9621c", "#b9bfc9", "#b83218", "#2d3440"
 _WIDTH = 4.6
 _BINS, _FEWEST_IN_BIN = 10, 8
-_BAND = (0.1, 0.9)
+_MIDDLE = 0.8
+"""Share of the values of y that the band around a mean holds: the tenths at either end would be its outliers."""
+_SHARE_LEVEL = 0.95
+"""Level of the interval around a share, which has no middle of values."""
 _MOST_LABELS = 10
 _LONG_NUMBER = 1e7
 
@@ -387,9 +391,11 @@ def _mean_and_band(parts: list[FloatArray], *, shares: bool) -> tuple[FloatArray
     """Mean of each part of the rows, and around it the middle of them, or the interval of a share."""
     means = np.array([part.mean() for part in parts])
     if not shares:
-        low, high = (np.array([np.quantile(part, q) for part in parts]) for q in _BAND)
+        ends = ((1 - _MIDDLE) / 2, (1 + _MIDDLE) / 2)
+        low, high = (np.array([np.quantile(part, q) for part in parts]) for q in ends)
         return means, low, high
-    reach = 1.96 * np.sqrt(np.maximum(means * (1 - means), 0.0) / [len(part) for part in parts])
+    errors = np.sqrt(np.maximum(means * (1 - means), 0.0) / [len(part) for part in parts])
+    reach = float(ndtri((1 + _SHARE_LEVEL) / 2)) * errors
     return means, means - reach, means + reach
 
 

@@ -29,7 +29,7 @@ from condcs._inference.explain import (
     interval_words,
 )
 from condcs._inference.loss_split import LossChange, split_change
-from condcs._inference.regions import MeanSteps, mean_steps
+from condcs._inference.regions import REGION_LEVEL, MeanSteps, mean_steps
 from condcs._inference.resampling import Resampling
 from condcs._inference.results import Estimate, TestResult
 from condcs._inference.statistics import TestedMeasure
@@ -107,7 +107,7 @@ class Shift(ByValue):
 
     @cached_property
     def estimate(self) -> Estimate:
-        """D without the bias of finite samples, and where it lies with 95% confidence; made when it is asked for."""
+        """D without the bias of finite samples, and its interval; made when it is asked for."""
         # What it warns of, the test has warned of.
         with collected_warnings():
             return self.estimated()
@@ -122,7 +122,7 @@ class Shift(ByValue):
 
     @property
     def overlap_interval(self) -> tuple[float, float]:
-        """Where the overlap lies, with 95% confidence; `overlap` is always inside."""
+        """Where the overlap lies, by the interval of `estimate`; `overlap` is always inside."""
         return _cosine(self.estimate.high), _cosine(self.estimate.low)
 
 
@@ -274,14 +274,18 @@ def _implied(regions: Sequence[Region], column: Column) -> Estimate | None:
     share is half of it: what one gains, others lose.
     """
     part = 0.5 if len(column.labels) > 2 else 1.0
-    sizes = []
+    sizes = list[tuple[float, float, float]]()
     for region in regions:
-        for change in region.changes:
-            if change.column == column.name and change.quantity != "spread" and change.is_clear:
-                root = math.sqrt(part * region.share_in_common)
-                low, high = sorted((abs(change.change.low), abs(change.change.high)))
-                sizes.append((root * abs(change.change.value), root * low, root * high))
-    return Estimate(*map(max, zip(*sizes, strict=True))) if sizes else None
+        root = math.sqrt(part * region.share_in_common)
+        for effect in region.changes:
+            if effect.column != column.name or effect.quantity == "spread" or not effect.is_clear:
+                continue
+            low, high = sorted((abs(effect.change.low), abs(effect.change.high)))
+            sizes.append((root * abs(effect.change.value), root * low, root * high))
+    if not sizes:
+        return None
+    value, low, high = (max(ends) for ends in zip(*sizes, strict=True))
+    return Estimate(value, low, high, REGION_LEVEL)
 
 
 def _on_rows(steps: MeanSteps, rows: IntArray) -> MeanSteps:
@@ -372,7 +376,7 @@ class Places(ByValue):
 
 
 def find_places(
-    pair: Pair, adjustment: Adjustment, *, resamples: int = _FEWEST_RESAMPLES, seed: int, alpha: float = 0.05
+    pair: Pair, adjustment: Adjustment, *, resamples: int = _FEWEST_RESAMPLES, seed: int, alpha: float
 ) -> Places:
     """Find the regions of x in which the relation changed: all rows take part, and half of them test each region."""
     found = explained(
