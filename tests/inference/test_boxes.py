@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from condcs._inference.adjustment import Adjustment
-from condcs._inference.regions import Box, BoxSearch, _under_redrawn, mean_steps
+from condcs._inference.box_search import Box, BoxSearch
+from condcs._inference.regions import _under_redrawn, mean_steps
 
 
 def search(x, categorical, penalty=1.0, second=0.5, least=2.0):

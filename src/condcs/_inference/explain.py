@@ -25,18 +25,11 @@ from condcs._core.checks import (
 from condcs._core.errors import ParameterError, public
 from condcs._core.printable import alike, listed
 from condcs._inference.adjustment import Adjustment
+from condcs._inference.box_search import Bound, Box
 from condcs._inference.propensities import warn_if_unreliable
-from condcs._inference.regions import (
-    Bound,
-    Box,
-    Change,
-    Feature,
-    FoundBox,
-    Kind,
-    RegionEffects,
-    honest_boxes,
-    response_features,
-)
+from condcs._inference.region_effects import Change, RegionEffects
+from condcs._inference.regions import FoundBox, honest_boxes
+from condcs._inference.response_features import Feature, Kind, response_features
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._kernels.named_kernels import Kernel, check_kernel
 from condcs._measures.inputs import Inputs

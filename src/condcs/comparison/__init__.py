@@ -2,7 +2,7 @@
 
 from condcs._inference.effects import Effect, Spread
 from condcs._inference.explain import InputChange
-from condcs._inference.regions import Change
+from condcs._inference.region_effects import Change
 from condcs.comparison._steps import Shift, Sizes
 
 __all__ = ["Change", "Effect", "InputChange", "Shift", "Sizes", "Spread"]

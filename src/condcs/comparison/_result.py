@@ -16,7 +16,7 @@ from condcs._core.printable import Printable, summarised
 from condcs._inference.effects import Effect
 from condcs._inference.explain import Region
 from condcs._inference.loss_split import LossChange
-from condcs._inference.regions import Change
+from condcs._inference.region_effects import Change
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._row_dependence import RowDependence

@@ -29,7 +29,8 @@ from condcs._inference.explain import (
     interval_words,
 )
 from condcs._inference.loss_split import LossChange, split_change
-from condcs._inference.regions import REGION_LEVEL, MeanSteps, mean_steps
+from condcs._inference.region_effects import REGION_LEVEL
+from condcs._inference.regions import MeanSteps, mean_steps
 from condcs._inference.resampling import Resampling
 from condcs._inference.results import Estimate, TestResult
 from condcs._inference.statistics import TestedMeasure
