@@ -18,7 +18,8 @@ import numpy as np
 
 from condcs._core.arrays import BoolArray, FloatArray
 from condcs._inference.adjustment import Adjustment
-from condcs._inference.effects import Effect, common_support, measure_effect
+from condcs._inference.common_support import common_support
+from condcs._inference.effects import Effect, measure_effect
 from condcs._inference.explain import ColumnWords, Region, explained, interval_words
 from condcs._inference.regions import mean_steps
 from condcs._regression.smoother import Smoother

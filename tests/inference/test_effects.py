@@ -8,7 +8,8 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from condcs._inference.adjustment import Adjustment
-from condcs._inference.effects import common_support, measure_effect, share
+from condcs._inference.common_support import common_support, share
+from condcs._inference.effects import measure_effect
 from condcs._inference.regions import mean_steps
 from condcs._inference.views import view_weights
 from condcs._regression.smoother import Smoother

@@ -23,7 +23,13 @@ from condcs._core.checks import (
 )
 from condcs._core.errors import ShapeError, public
 from condcs._core.printable import Printable, alike
-from condcs._inference.effects import CommonSupport, MeansOnSupport, common_support, some_rows, student_quantile
+from condcs._inference.common_support import (
+    CommonSupport,
+    MeansOnSupport,
+    common_support,
+    some_rows,
+    student_quantile,
+)
 from condcs._inference.results import Estimate, around, plain
 from condcs._kernels.named_kernels import Kernel, check_kernel
 from condcs._regression.smoother import Smoother

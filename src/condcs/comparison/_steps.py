@@ -17,8 +17,9 @@ from condcs._core.arrays import BoolArray, ByValue, FloatArray, IntArray
 from condcs._core.errors import BandwidthWarning, CondcsWarning, CostWarning
 from condcs._core.printable import Printable
 from condcs._inference.adjustment import Adjustment
+from condcs._inference.common_support import common_support, some_rows
 from condcs._inference.conditional_tests import TestedSamples, all_views_of_relation
-from condcs._inference.effects import Effect, common_support, measure_effect, some_rows
+from condcs._inference.effects import Effect, measure_effect
 from condcs._inference.explain import (
     ColumnWords,
     Explanation,

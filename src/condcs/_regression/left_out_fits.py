@@ -1,0 +1,121 @@
+"""Linear fits at all rows of a pool, each unit left out of its own, that follow changes of the rows' weights.
+
+A regression of one sample is wanted at the rows of both; and where rows are drawn again, their weights change, and the
+fit with them, to first order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from condcs._core.arrays import BoolArray, FloatArray, IntArray, RealArray
+from condcs._regression.designs import Design
+from condcs._regression.ridge import ClusterMeans, left_out, ridge_shrinkages
+
+_PENALTIES = 10.0 ** np.arange(-3.0, 4.01, 0.5)
+"""Penalties that are tried: finer than for a test, where a factor of three in a penalty changes nothing."""
+
+_NEGLIGIBLE = 1e-9
+"""Part of the largest squared length below which a direction of the functions is made of rounding errors."""
+
+
+class Units:
+    """What is drawn, and left out, as a whole: rows, or the clusters 0, 1, ... that they belong to."""
+
+    def __init__(self, rows: int, clusters: IntArray | None = None) -> None:
+        self.means = None if clusters is None else ClusterMeans(clusters)
+        self.numbers = np.arange(rows) if clusters is None else clusters
+        self.count = rows if self.means is None else len(self.means.sizes)
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Sum columns over the rows of each unit."""
+        return values if self.means is None else np.asarray(self.means.sums @ values)
+
+    def of_rows(self, values: FloatArray) -> FloatArray:
+        """Return for each row what its unit has."""
+        return values if self.means is None else np.asarray(values[self.means.of_rows])
+
+    def left_out(self, residuals: FloatArray, basis: RealArray, shrinkages: FloatArray) -> FloatArray:
+        """Return residuals of ridge regressions (rows x penalties) with each unit left out of the fit.
+
+        The basis is orthonormal over these rows.
+        """
+        common = 0.0 if self.means is None else 1 / len(basis) + self.means(basis) ** 2 @ shrinkages
+        return left_out(residuals, 1 / len(basis) + basis**2 @ shrinkages, self.means, common)
+
+    def among(self, rows: BoolArray) -> Units:
+        """Return the units of some rows, given as flags."""
+        return Units(int(rows.sum()), None if self.means is None else self.numbers[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutFit:
+    """A linear fit at all rows, each unit left out of its own, and what it would be with other weights of the rows."""
+
+    values: FloatArray  # n: the fit
+    # n x p: if the weights of the rows change by v, the fit changes by ``left @ (right.T @ v)``, to first order.
+    left: FloatArray
+    right: FloatArray
+    units: Units  # what is left out as a whole
+    # No fit leaves these: the range of the target. Beyond the rows of a sample a regression may go anywhere, and at a
+    # row far from all others to first order as well.
+    bounds: tuple[float, float] = (-np.inf, np.inf)
+
+    def redrawn(self, change: FloatArray) -> FloatArray:
+        """Return the fit (n x B) for changes of the weights (n x B), each unit still left out of its own fit."""
+        fits = self.left @ (self.right.T @ change)
+        fits -= self._own[:, None] * change
+        fits += self.values[:, None]
+        return np.asarray(np.clip(fits, *self.bounds, out=fits))
+
+    @cached_property
+    def _own(self) -> FloatArray:
+        """What a unit's own weight would change at its rows."""
+        return np.asarray(np.einsum("ij,ij->i", self.left, self.units.of_rows(self.units.sums(self.right))))
+
+
+def left_out_error(design: Design, targets: FloatArray, units: Units) -> float:
+    """Sum the least squared errors of ridge regressions of targets (n x c), each unit left out of its own fit."""
+    centred = targets - targets.mean(axis=0)
+    shrinkages = _shrinkages(design.spectrum, units.count)
+    total = 0.0
+    for target, along in zip(centred.T, (design.basis.T @ centred).T, strict=True):
+        residuals = target[:, None] - design.basis @ (shrinkages * along[:, None])
+        total += float((units.left_out(residuals, design.basis, shrinkages) ** 2).sum(axis=0).min())
+    return total
+
+
+def ridge_of_sample(functions: RealArray, target: FloatArray, sample: BoolArray, units: Units) -> LeftOutFit:
+    """Regress a target (n) on functions of x (n x p) over the rows of a sample; the fit is at all rows."""
+    rows, level = int(sample.sum()), float(target[sample].mean())
+    functions = functions - functions[sample].mean(axis=0)
+    response = target[sample] - level
+    # Directions of the functions that are orthonormal over the sample, and their squared lengths.
+    spectrum, turn = np.linalg.eigh(functions[sample].T @ functions[sample])
+    real = spectrum > _NEGLIGIBLE * max(spectrum[-1], np.finfo(float).tiny)
+    spectrum = spectrum[real]
+    basis = functions @ (turn[:, real] / np.sqrt(spectrum))  # n x p
+    of_sample = basis[sample]
+    # Every penalty, judged by the error of units left out.
+    sample_units = units.among(sample)
+    along, shrinkages = of_sample.T @ response, _shrinkages(spectrum, sample_units.count)
+    residuals = response[:, None] - of_sample @ (shrinkages * along[:, None])
+    residuals = sample_units.left_out(residuals, of_sample, shrinkages)
+    best = int(np.argmin((residuals**2).sum(axis=0)))
+    values = level + basis @ (shrinkages[:, best] * along)
+    values[sample] = target[sample] - residuals[:, best]
+    bounds = float(target[sample].min()), float(target[sample].max())
+    values = np.clip(values, *bounds)
+    # A weight v more of a row of the sample moves the fit by v times its residual, as far as the penalty lets it.
+    left = np.column_stack([np.full(len(values), 1 / np.sqrt(rows)), basis * np.sqrt(shrinkages[:, best])])
+    right = np.zeros_like(left)
+    right[sample] = left[sample] * (target[sample] - values[sample])[:, None]
+    return LeftOutFit(values, left, right, units, bounds)
+
+
+def _shrinkages(spectrum: FloatArray, units: int) -> FloatArray:
+    """Return what each ridge penalty keeps along each direction (p x penalties); the last one keeps nothing."""
+    return np.column_stack([ridge_shrinkages(spectrum, _PENALTIES, units), np.zeros(len(spectrum))])
