@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -71,6 +72,19 @@ def test_numba_cache_dir_comes_first(read_only_install, tmp_path):
     first_call(read_only_install, tmp_path, NUMBA_CACHE_DIR=str(named))
     assert list(named.rglob("*.nbi"))
     assert not list(tmp_path.glob("condcs-numba-*"))
+
+
+def test_a_cache_of_another_version_or_a_cut_off_one_ended_the_call(read_only_install, tmp_path):
+    """Numba unpickles an index before it looks at its age: a class with another name now was an AttributeError."""
+    cache = tmp_path / "cache"
+    first_call(read_only_install, tmp_path, NUMBA_CACHE_DIR=str(cache))
+    indices = list(cache.rglob("*.nbi"))
+    assert indices
+    for index in indices:
+        version = pickle.dumps(pickle.loads(index.read_bytes()), protocol=-1)
+        index.write_bytes(version + b"ccondcs._core.arrays\nNoSuchClass\n.")
+    assert first_call(read_only_install, tmp_path, NUMBA_CACHE_DIR=str(cache)) == pytest.approx(EXPECTED, rel=1e-12)
+    assert all(b"NoSuchClass" not in index.read_bytes() for index in indices)
 
 
 def test_every_cached_function_is_compiled_in_the_one_place_that_falls_back():

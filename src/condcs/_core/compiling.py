@@ -37,7 +37,7 @@ def njit(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]
 
     def compile_function(function: Callable[..., Any]) -> Any:
         try:
-            return numba.njit(*signature, cache=True, **options)(function)
+            return _reading_what_it_can(numba.njit(*signature, cache=True, **options)(function))
         except RuntimeError as error:
             if "no locator available" not in str(error):
                 raise
@@ -47,11 +47,35 @@ def njit(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]
         # Read when a function is decorated: functions of others are not concerned.
         before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
         try:
-            return numba.njit(*signature, cache=True, **options)(function)
+            return _reading_what_it_can(numba.njit(*signature, cache=True, **options)(function))
         finally:
             numba.config.CACHE_DIR = before
 
     return compile_function
+
+
+def _reading_what_it_can(function: Any) -> Any:
+    """Let a compiled function be compiled anew where its file cannot be read.
+
+    numba unpickles the file before it looks at how old it is: one that an earlier version of condcs left, with a class
+    that has another name now, or one that is cut off, would end the call.
+    """
+    cache = function._cache
+    load_overload = cache.load_overload
+
+    def load(signature: Any, target: Any) -> Any:
+        try:
+            return load_overload(signature, target)
+        except Exception:
+            # Unpickling may raise anything. With an empty index the function is compiled, and takes its place there.
+            try:
+                cache.flush()
+            except OSError:
+                cache.disable()
+            return None
+
+    cache.load_overload = load
+    return function
 
 
 def inner(**options: Any) -> Callable[[Callable[..., Any]], Any]:
