@@ -26,7 +26,7 @@ from condcs.drift._betting import (
     to_level,
     uniform,
 )
-from condcs.drift._cells import CELL_ROWS, GATHERING_ROWS, MOST_CELLS, Cells, Regions
+from condcs.drift._cells import CELL_ROWS, GATHERING_ROWS, MOST_CELLS, CellTree, Regions
 
 
 def callable_from_python(function):
@@ -137,7 +137,7 @@ def test_cells_divide_every_region():
     regions = regions_of(x)
     places = regions.locate(x)
     inputs = np.column_stack([x[:, 0], x[:, [1]] == np.arange(3), x[:, 2]]).astype(float)
-    cells = Cells.of(inputs, inputs, places, int(regions.first[-1]))
+    cells = CellTree.of(inputs, inputs, places, int(regions.first[-1]))
     found = cells.locate(inputs, places)
     counts = np.bincount(found.ravel(), minlength=cells.total)
     assert counts.min() >= CELL_ROWS
@@ -165,7 +165,7 @@ def run(scores, cells, *, chance=0.0, inputs=None, is_known=None):
     assert regions.first.tolist() == [0, 1, 3]
     bets = make_bets(regions)
     deviations = np.full((3, 2), 0.0 if inputs is None else 1.0)
-    limits = Cells(*np.zeros((3, 0)), deviations).limits
+    limits = CellTree(*np.zeros((3, 0)), deviations).limits
     geometry = CellGeometry(deviations, limits, np.full(s, chance > 0), np.full((s, 3), chance))
     sums, outcomes = no_sums(s, 3, 2, bets), np.empty((n, s, 2))
     is_known = np.ones(n, bool) if is_known is None else is_known

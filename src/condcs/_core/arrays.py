@@ -35,6 +35,9 @@ IntArray = npt.NDArray[np.integer[Any]]
 BoolArray = npt.NDArray[np.bool_]
 """Flags: a mask of rows or of columns."""
 
+RowIndex = slice | IntArray
+"""Some rows: a range of them, or their numbers."""
+
 LabelArray = IntArray
 """Labels of rows, 0 to k - 1, of any integer type."""
 

@@ -46,7 +46,7 @@ from condcs._inference.views import AnchoredContrasts, Contrasts, sample_contras
 from condcs._inference.weights_and_clusters import (
     RowOptions,
     checked_clusters,
-    log_weights,
+    clipped_log_weights,
     weighted_units,
     with_common_unit,
 )
@@ -56,9 +56,9 @@ from condcs._parallel.many_rows import drawn_anchors
 from condcs._parallel.spreading import Shared, on_threads
 from condcs._regression.smoother import Smoother
 
-Null = Literal["propensity", "permutation", "local"]
+ConditionalNull = Literal["propensity", "permutation", "local"]
 Views = Literal["all", "measure"]
-VIEWS = ("all", "measure")
+VIEW_CHOICES = ("all", "measure")
 
 _SAME_WEIGHT = 1e-6
 
@@ -72,7 +72,7 @@ def conditional_test(
     *,
     measure: MeasureName = "conditional_cs",
     views: Views | None = None,
-    null: Null = "propensity",
+    null: ConditionalNull = "propensity",
     propensity: Any = None,
     weights_p: Array | None = None,
     weights_q: Array | None = None,
@@ -174,7 +174,7 @@ def conditional_test(
     check_choice("null", null, NULLS)
     if views is None:
         views = "all" if null == "propensity" and not tested.aggregated else "measure"
-    check_choice("views", views, VIEWS)
+    check_choice("views", views, VIEW_CHOICES)
     if propensity is not None and null != "propensity":
         raise ParameterError(f'`propensity` must be None with null={null!r}. Pass null="propensity" to use it.')
     if views == "all" and (null != "propensity" or tested.aggregated):
@@ -301,7 +301,7 @@ def _every_view(
     # 3. Rows keep their weights, so that labels must be redrawn given these as well.
     weights = with_common_unit(pool, smoother, fitted)
     if weights is not None and np.ptp(weights) > _SAME_WEIGHT:
-        with_weights = np.column_stack([inputs, log_weights(weights)])
+        with_weights = np.column_stack([inputs, clipped_log_weights(weights)])
         of_weights = Smoother(with_weights, (*x.labels, False), clusters).following_jumps(jumping)
         fitted = chosen_propensity(propensity, with_weights, of_weights, clusters, pool.labels, len(pool.sizes), rng)
 

@@ -29,7 +29,7 @@ from condcs._inference.box_search import Bound, Box
 from condcs._inference.propensities import warn_if_unreliable
 from condcs._inference.region_effects import Change, RegionEffects
 from condcs._inference.regions import FoundBox, honest_boxes
-from condcs._inference.response_features import Feature, Kind, response_features
+from condcs._inference.response_features import Feature, FeatureKind, response_features
 from condcs._inference.weights_and_clusters import checked_clusters
 from condcs._kernels.named_kernels import Kernel, check_kernel
 from condcs._measures.inputs import Inputs
@@ -70,7 +70,7 @@ class Region(ByValue):
     bounds: Mapping[str, tuple[float, float] | tuple[str, ...]]
     words: str
     pvalue: float
-    kind: Kind
+    kind: FeatureKind
     column: str
     share: float
     share_p: float
@@ -82,7 +82,7 @@ class Region(ByValue):
         """Say where, what, how large and how sure."""
         what = f"shape of {self.column}, " if self.kind == "shape" else ""
         sure = f"{self.share:.0%} of rows, p = {show_p(self.pvalue)}"
-        return f"{self.words}: {what}{change_words(self.changes[0])}; {sure}"
+        return f"{self.words}: {what}{region_change_words(self.changes[0])}; {sure}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class Explanation(ByValue):
             return f"No region of x in which p(y|x) changed was found (alpha = {self.alpha:g})."
         head = ("where p(y|x) changed", "rows", "what y did", "p")
         rows = [
-            (r.words, f"{r.share_p:.0%} -> {r.share_q:.0%}", change_words(r.changes[0]), show_p(r.pvalue))
+            (r.words, f"{r.share_p:.0%} -> {r.share_q:.0%}", region_change_words(r.changes[0]), show_p(r.pvalue))
             for r in self.regions
         ]
         widths = [max(len(row[c]) for row in [head, *rows]) for c in range(len(head))]
@@ -165,7 +165,7 @@ def interval_of(change: Change) -> str:
     )
 
 
-def change_words(change: Change) -> str:
+def region_change_words(change: Change) -> str:
     """Write a change with its interval."""
     return f"{change.words} {' -> '.join(level_words(change))} ({interval_of(change)})"
 
@@ -272,8 +272,8 @@ def explain(
     return explained(
         adjustment,
         np.asarray(y.values, np.float64),
-        column_words(x, x_parts),
-        column_words(y, y_parts),
+        named_columns(x, x_parts),
+        named_columns(y, y_parts),
         alpha=alpha,
         max_regions=max_regions,
         n_resamples=n_resamples,
@@ -300,7 +300,7 @@ def explained(
     return Explanation(regions, inputs, alpha, adjustment.propensity.diagnostics)
 
 
-def column_words(variable: Variable, parts: Parts) -> list[ColumnWords]:
+def named_columns(variable: Variable, parts: Parts) -> list[ColumnWords]:
     """Return the names of a checked variable's columns, and of their labels."""
     found = []
     for column, (name, is_label) in enumerate(zip(variable.names, variable.labels, strict=True)):

@@ -10,13 +10,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from condcs._core.arrays import Array, FloatArray, IntArray, RealArray, ranked
+from condcs._core.arrays import Array, FloatArray, IntArray, RealArray, RowIndex, ranked
 from condcs._core.checks import Groups, Parts, Variable, as_numpy, check_choice, check_integer, check_same_rows
 from condcs._core.errors import ParameterError, public
 from condcs._core.progress import QUADRATIC_REMEDY, progress_bar, report_done
 from condcs._core.settings import current_settings
 from condcs._inference.nulls import circular_shifts, local_permutations
-from condcs._inference.propensities import Rows
 from condcs._inference.resampling import (
     ROUNDING,
     Evidence,
@@ -251,7 +250,8 @@ def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling
         views = _ranked_views(inputs, x_parts, kernel_x, regression)
     else:
         seen = [("x", x if regression is None else _adjusted(inputs, x_parts, kernel_x, regression))]
-        views = {"values": View(inputs.kernel_variable(seen, "_x", kernel_x, "median" if width is None else width))}
+        variable = inputs.kernel_variable(seen, "_x", kernel_x, "median" if width is None else width)
+        views = {"values": DependenceView(variable)}
     second = next(iter(views.values())).variable
     check_same_rows(response.variable, y_parts, second.variable, x_parts)
     if first is not None:
@@ -346,7 +346,7 @@ def _signed(contrasts: Contrasts, anchors: IntArray | None) -> Callable[[IntArra
     anchored = None if anchors is None else AnchoredContrasts(contrasts, anchors)
 
     def views(signs: IntArray | RealArray) -> FloatArray:
-        def of_rows(rows: Rows) -> list[FloatArray]:
+        def of_rows(rows: RowIndex) -> list[FloatArray]:
             return [np.ascontiguousarray(signs[:, rows].T, np.float64)]
 
         found = contrasts(of_rows(slice(None))) if anchored is None else anchored(of_rows)
@@ -356,7 +356,9 @@ def _signed(contrasts: Contrasts, anchors: IntArray | None) -> Callable[[IntArra
     return views
 
 
-def _ranked_views(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoother | None) -> dict[str, View]:
+def _ranked_views(
+    inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoother | None
+) -> dict[str, DependenceView]:
     """Return the two ways in which ``bandwidth_x="aggregate"`` looks at x.
 
     A narrow kernel detects dependence that oscillates along x, a wide one a trend. The wide one is applied to the
@@ -364,16 +366,16 @@ def _ranked_views(inputs: Inputs, parts: Parts, kernel: Kernel, regression: Smoo
     """
     name = parts[0][0]
 
-    def seen(ranks: FloatArray, width: Bandwidth) -> View:
+    def seen(ranks: FloatArray, width: Bandwidth) -> DependenceView:
         variable = inputs.kernel_variable([(name, ranks)], "_x", kernel, width)
         n, columns = ranks.shape
         if columns > 1:
-            return View(variable)
+            return DependenceView(variable)
         steps = np.arange(2 * n - 1) / (2 * n)
         same = width if variable.widths is None else variable.widths
         by_distance = inputs.kernel_variable([(name, steps[:, None])], "_x", kernel, same).kernel
         places = np.rint(2 * n * ranks[:, 0] - 1).astype(np.int32)
-        return View(variable, places, np.exp(by_distance.block(slice(0, 1), slice(0, 2 * n - 1))[0]))
+        return DependenceView(variable, places, np.exp(by_distance.block(slice(0, 1), slice(0, 2 * n - 1))[0]))
 
     ranks = ranked(inputs.numbers(parts, stem=name).values)
     wide = seen(ranks, "median")
@@ -423,7 +425,7 @@ def _permutations(
 
 
 @dataclass(frozen=True)
-class View:
+class DependenceView:
     """One way of looking at x2: a kernel; of the ranks of one column also a table of its values by distance of places.
 
     Attributes
@@ -444,7 +446,7 @@ class View:
 def predictor_statistic(
     y: LogKernel,
     x1: LogKernel | None,
-    views: Sequence[View],
+    views: Sequence[DependenceView],
     n: int,
     form: PredictorForm,
     anchors: IntArray | None = None,

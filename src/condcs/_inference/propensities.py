@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condcs._core.arrays import FloatArray, IntArray, LabelArray, RealArray
+from condcs._core.arrays import FloatArray, IntArray, LabelArray, RealArray, RowIndex
 from condcs._core.checks import label_type
 from condcs._core.errors import BalanceWarning, DataError, OverlapWarning, ParameterError, ShapeError, warn_caller
 from condcs._core.printable import counted
@@ -29,8 +29,7 @@ from condcs._regression.logistic import LogisticFit, logistic_fits
 from condcs._regression.ridge import ClusterMeans
 from condcs._regression.smoother import Smoother
 
-Rows = slice | IntArray
-Surprises = Callable[[Rows], list[FloatArray]]
+Surprises = Callable[[RowIndex], list[FloatArray]]
 """Takes rows, and returns labels minus probabilities of these rows (rows x P): one array for each sample but one."""
 
 PASSED = 0.05
@@ -133,7 +132,7 @@ class Propensity:
         groups = range(1, 2) if self.probabilities.shape[1] == 2 else range(self.probabilities.shape[1])
         own = labels if self.units is None else labels[:, np.unique(self.units, return_index=True)[1]]
 
-        def change(units: Rows, group: int) -> FloatArray:
+        def change(units: RowIndex, group: int) -> FloatArray:
             # Turned as bytes: of numbers, that would take as long as all else here.
             return np.asarray((np.ascontiguousarray(own[:, units].T) == group) - self.probabilities[units, group, None])
 
@@ -144,7 +143,7 @@ class Propensity:
             for shift in shifts:
                 shift[:, same] = 0.0
 
-        def of_rows(rows: Rows) -> list[FloatArray]:
+        def of_rows(rows: RowIndex) -> list[FloatArray]:
             units = rows if self.units is None else self.units[rows]
             found = [change(units, group) for group in groups]
             with one_blas_thread():

@@ -12,7 +12,7 @@ from condcs._core.arrays import FloatArray, RealArray
 from condcs._regression.smoother import Smoother
 from condcs._regression.standardised import largest_size
 
-Kind = Literal["mean", "spread", "shape", "share"]
+FeatureKind = Literal["mean", "spread", "shape", "share"]
 
 _CLIPPED = 3.0
 """Residuals are cut off at so many robust deviations: normal ones hardly are, and an outlier counts as one far row."""
@@ -30,7 +30,7 @@ _MOST_LABELS = 8
 class Feature:
     """A function of a response, minus its regression on x."""
 
-    kind: Kind  # what it sees
+    kind: FeatureKind  # what it sees
     column: int  # which response
     values: RealArray  # n, with mean 0 and variance 1
     label: float = 0.0  # for "share", whose share

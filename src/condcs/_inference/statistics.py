@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from condcs._core.arrays import FloatArray, IntArray, LabelArray
+from condcs._core.arrays import FloatArray, IntArray, LabelArray, RowIndex
 from condcs._core.checks import Groups, Parts, Variable, check_choice, label_type
 from condcs._core.errors import DataError, ParameterError
 from condcs._core.settings import current_settings
@@ -38,8 +38,6 @@ from condcs._measures.registry import MEASURES, Measure
 from condcs._parallel.many_rows import drawn_anchors, over_rows, total
 from condcs._parallel.spreading import on_threads
 
-Rows = slice | IntArray
-
 _FIRST_NEIGHBOURS = 64
 # Sums above this hold no digits lost to underflow.
 _SAFE_SUM = 1e-290
@@ -49,7 +47,7 @@ _ROUNDS = 32
 _BATCH_FLOATS = 2**25
 """Largest number of entries of the indicator columns held at once (256 MB)."""
 
-Weights = Callable[[Rows], list[FloatArray]]
+Weights = Callable[[RowIndex], list[FloatArray]]
 """Takes rows, and returns the weights of these rows in each group (rows x P each)."""
 
 Masses = list[list[FloatArray]]
@@ -438,7 +436,7 @@ class _Tiled(Regrouped):
 
         return np.asarray(total(work, self.n, current_settings().tile, resamples=weights[0].shape[1]))
 
-    def tile_exponents(self, rows: Rows) -> list[FloatArray]:
+    def tile_exponents(self, rows: RowIndex) -> list[FloatArray]:
         """Return the exponents of some rows against all, one array per kernel."""
         return [np.ascontiguousarray(k.block(rows, slice(0, self.n)), dtype=np.float64) for k in self.kernels]
 
@@ -477,7 +475,7 @@ class ConditionalGram(_Tiled):
         super().__init__(pool, [pool.problem.x.kernel, pool.problem.y.kernel])
         self.estimator = pool.options.get("estimator", "paper")
 
-    def tile_exponents(self, rows: Rows) -> list[FloatArray]:
+    def tile_exponents(self, rows: RowIndex) -> list[FloatArray]:
         """Return the exponents on x, and on x and y."""
         x, y = super().tile_exponents(rows)
         y += x
@@ -617,7 +615,7 @@ class AnchoredConditional:
         """Return one value per row of `labels`."""
         labels = np.atleast_2d(labels)
 
-        def weights(rows: Rows) -> list[FloatArray]:
+        def weights(rows: RowIndex) -> list[FloatArray]:
             own = self.weights[rows, None]
             return [np.multiply((labels[:, rows] == g).T, own) for g in range(self.count)]
 
@@ -628,7 +626,7 @@ class AnchoredConditional:
         counts = np.stack([np.bincount(taken, minlength=self.n).astype(np.uint16) for taken in rows])
         groups = self.pool.labels
 
-        def weights(rows: Rows) -> list[FloatArray]:
+        def weights(rows: RowIndex) -> list[FloatArray]:
             own = counts[:, rows].T * self.weights[rows, None]
             return [np.where(groups[rows, None] == g, own, 0.0) for g in range(self.count)]
 
@@ -666,7 +664,7 @@ class AnchoredConditional:
         coefficients = [list(i @ of_kernel[:, :ends]) for i, of_kernel in zip(self._inverses, found, strict=True)]
         return exact, coefficients
 
-    def _low_rank(self, rows: Rows, coefficients: Masses) -> Masses:
+    def _low_rank(self, rows: RowIndex, coefficients: Masses) -> Masses:
         grams = self._grams(rows, self.landmarks)
         return [[gram @ c for c in own] for gram, own in zip(grams, coefficients, strict=True)]
 
@@ -705,7 +703,7 @@ class AnchoredConditional:
     def _least(self) -> float:
         return float(_LEAST_MASS * self.weights.sum())
 
-    def _grams(self, rows: Rows, columns: Rows) -> list[FloatArray]:
+    def _grams(self, rows: RowIndex, columns: RowIndex) -> list[FloatArray]:
         """Kernel on x, and on x and y, of rows against columns."""
         x, y = (np.array(k.block(rows, columns), dtype=np.float64, order="C") for k in (self.x, self.y))
         y += x

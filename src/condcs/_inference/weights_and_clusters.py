@@ -85,7 +85,7 @@ def with_common_unit(pool: MeasuredPool, smoother: Smoother, propensity: Propens
     weights = weights_of_mean_one(pool.problem.groups)
     if weights is None:
         return None
-    logs = smoother.residuals(log_weights(weights)[:, None])[0][:, 0]
+    logs = smoother.residuals(clipped_log_weights(weights)[:, None])[0][:, 0]
     second = pool.labels == 1
     surprise = second - propensity.of_rows[:, 1]
     weights[second] *= np.exp(-(surprise @ logs) / (surprise @ surprise))
@@ -100,7 +100,7 @@ def weights_of_mean_one(groups: Groups) -> FloatArray | None:
     return np.asarray(np.concatenate([weights[rows] / weights[rows].mean() for rows in groups.slices]))
 
 
-def log_weights(weights: FloatArray) -> FloatArray:
+def clipped_log_weights(weights: FloatArray) -> FloatArray:
     """Return logarithms of weights with a mean of 1, weights below 1e-3 clipped."""
     return np.asarray(np.log(np.maximum(weights, _LEAST_WEIGHT)))
 

@@ -14,7 +14,7 @@ import numpy as np
 from condcs._core.arrays import Array, Backend, FloatArray, backend_of
 from condcs._core.errors import DataError
 
-Rows = tuple[Array, ...]
+Features = tuple[Array, ...]
 
 
 class LogKernel:
@@ -24,7 +24,7 @@ class LogKernel:
     reaches_far = False  # whether exponents can be so large that their rounding shows in differences between them
     floats_per_pair = 1  # numbers held in memory for each pair while a block is evaluated
 
-    def __init__(self, backend: Backend, left: Rows, right: Rows | None = None) -> None:
+    def __init__(self, backend: Backend, left: Features, right: Features | None = None) -> None:
         self.backend = backend
         # Pooled features of the rows and of the columns of a block.
         self.left, self.right = left, left if right is None else right
@@ -36,11 +36,11 @@ class LogKernel:
             return np.result_type(*self.left)
         return max((a.dtype for a in self.left), key=lambda d: self.backend.xp.finfo(d).bits)
 
-    def evaluate(self, left: Rows, right: Rows) -> Array:
+    def evaluate(self, left: Features, right: Features) -> Array:
         """Return the exponents of `left` rows against `right` rows."""
         raise NotImplementedError
 
-    def relative(self, left: Rows, right: Rows, reference: Array) -> Array:
+    def relative(self, left: Features, right: Features, reference: Array) -> Array:
         """Return the exponents of each `left` row, relative to its exponent at the `right` row whose index is given."""
         exponents = self.evaluate(left, right)
         return exponents - _entries(self.backend, exponents, reference)
@@ -77,7 +77,7 @@ class Expanded(LogKernel):
     def take(self, rows: Any) -> LogKernel:
         return Expanded(self.backend, self.z[rows], self.half_norm[rows])
 
-    def evaluate(self, left: Rows, right: Rows) -> Array:
+    def evaluate(self, left: Features, right: Features) -> Array:
         return left[0] @ right[0].T
 
 
@@ -91,10 +91,10 @@ class Differences(LogKernel):
         self.widths = widths
         self.floats_per_pair = 1 if backend.name == "numpy" else values.shape[1]
 
-    def evaluate(self, left: Rows, right: Rows) -> Array:
+    def evaluate(self, left: Features, right: Features) -> Array:
         return -0.5 * _squared_distances(self.backend, left[0], right[0], self.widths)
 
-    def relative(self, left: Rows, right: Rows, reference: Array) -> Array:
+    def relative(self, left: Features, right: Features, reference: Array) -> Array:
         return _relative_exponents(left[0], right[0], reference, self.widths)
 
 
@@ -113,7 +113,7 @@ class Laplacian(LogKernel):
         """Make the kernel of rows (n, d) in the caller's units, with a width for each column."""
         return cls(backend, *_safe_units(backend, values, widths), by_column=by_column)
 
-    def evaluate(self, left: Rows, right: Rows) -> Array:
+    def evaluate(self, left: Features, right: Features) -> Array:
         a, b = left[0], right[0]
         xp = self.backend.xp
         if self.by_column and self.backend.name == "numpy":
@@ -125,7 +125,7 @@ class Laplacian(LogKernel):
         apart = squared > 0
         return -xp.where(apart, xp.sqrt(xp.where(apart, squared, xp.ones_like(squared))), xp.zeros_like(squared))
 
-    def relative(self, left: Rows, right: Rows, reference: Array) -> Array:
+    def relative(self, left: Features, right: Features, reference: Array) -> Array:
         if self.by_column:
             return super().relative(left, right, reference)
         # A difference of roots is that of the squares over the sum.
@@ -144,7 +144,7 @@ class Delta(LogKernel):
         super().__init__(backend, (backend.detach(values),))
         self.floats_per_pair = values.shape[1]
 
-    def evaluate(self, left: Rows, right: Rows) -> Array:
+    def evaluate(self, left: Features, right: Features) -> Array:
         xp = self.backend.xp
         a, b = left[0], right[0]
         equal = a[:, :1] == b[:, 0]
@@ -210,7 +210,7 @@ class Function(LogKernel):
             )
         return gram
 
-    def evaluate(self, left: Rows, right: Rows) -> Array:
+    def evaluate(self, left: Features, right: Features) -> Array:
         xp = self.backend.xp
         gram = self._gram(left[0], right[0])
         positive = gram > 0
@@ -235,10 +235,10 @@ class Product(LogKernel):
         self.reaches_far = any(f.reaches_far for f in factors)
         self.floats_per_pair = max(f.floats_per_pair for f in factors)
 
-    def evaluate(self, left: Rows, right: Rows) -> Array:
+    def evaluate(self, left: Features, right: Features) -> Array:
         return self._sum(lambda factor, part: factor.evaluate(left[part], right[part]))
 
-    def relative(self, left: Rows, right: Rows, reference: Array) -> Array:
+    def relative(self, left: Features, right: Features, reference: Array) -> Array:
         return self._sum(lambda factor, part: factor.relative(left[part], right[part], reference))
 
     def _sum(self, exponents: Callable[[LogKernel, slice], Array]) -> Array:

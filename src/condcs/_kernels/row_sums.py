@@ -25,7 +25,7 @@ from condcs._core.checks import Groups
 from condcs._core.errors import OverlapWarning, warn_caller
 from condcs._core.printable import counted
 from condcs._core.settings import current_settings
-from condcs._kernels.log_kernels import EXACT_EXPONENT, Expanded, LogKernel, Rows, product
+from condcs._kernels.log_kernels import EXACT_EXPONENT, Expanded, Features, LogKernel, product
 from condcs._parallel.spreading import on_threads
 
 # Sums above this hold no digits lost to gradual underflow: n terms are each off by at most the smallest subnormal.
@@ -277,7 +277,9 @@ def log_mass_ratios(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, lo
     return ratios
 
 
-def _ratio(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, span: slice, left: Rows, left_y: Rows) -> Array:
+def _ratio(
+    kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, span: slice, left: Features, left_y: Features
+) -> Array:
     """Return log(B / A) of some rows in the group at `span`."""
     backend = kernel_x.backend
     right = tuple(a[span] for a in kernel_x.right)
@@ -287,7 +289,7 @@ def _ratio(kernel_x: LogKernel, kernel_y: LogKernel, groups: Groups, span: slice
     return logsumexp(backend, with_y, axis=1) - logsumexp(backend, relative, axis=1)
 
 
-def relative_exponents(kernel: LogKernel, left: Rows, right: Rows, log_weights: Any) -> tuple[Array, Array]:
+def relative_exponents(kernel: LogKernel, left: Features, right: Features, log_weights: Any) -> tuple[Array, Array]:
     """Return weighted exponents of rows, each relative to its kernel at one of the nearest `right` rows; and which."""
     backend, xp = kernel.backend, kernel.backend.xp
     places = xp.argmax(backend.detach(kernel.evaluate(left, right) + log_weights), axis=1)
@@ -323,7 +325,7 @@ def _mended_when_run(
         for span in groups.slices:
 
             @jax.checkpoint
-            def one_row(left: tuple[Rows, Rows], span: slice = span) -> Array:
+            def one_row(left: tuple[Features, Features], span: slice = span) -> Array:
                 parts = [tuple(a[None] for a in rows) for rows in left]
                 return _ratio(kernel_x, kernel_y, groups, span, *parts)[0]
 
@@ -360,7 +362,9 @@ def _differentiable_log_row_sums(kernels: Sequence[LogKernel], groups: Groups) -
     return [_by_row_blocks(k, groups, weights, step) for k in kernels]
 
 
-def _rows_against_all(kernel: LogKernel, left: Rows, right: Rows, groups: Groups, weights: Array | None) -> Array:
+def _rows_against_all(
+    kernel: LogKernel, left: Features, right: Features, groups: Groups, weights: Array | None
+) -> Array:
     exponents = kernel.evaluate(left, right)
     if weights is not None:
         exponents = exponents + weights
@@ -380,7 +384,7 @@ def _jax_tiled(kernel: LogKernel, groups: Groups, weights: Array | None) -> Arra
     import jax
 
     @jax.checkpoint
-    def one_row(left: Rows) -> Array:
+    def one_row(left: Features) -> Array:
         rows = tuple(a[None] for a in left)
         return _rows_against_all(kernel, rows, kernel.right, groups, weights)[0]
 
@@ -453,7 +457,7 @@ def _column_tiles(kernel: LogKernel, span: slice, rows: slice) -> list[slice]:
 
 
 def _running_logsumexp(
-    torch: Any, kernel: LogKernel, left: Rows, right: Rows, rows: slice, span: slice, weights: Array | None
+    torch: Any, kernel: LogKernel, left: Features, right: Features, rows: slice, span: slice, weights: Array | None
 ) -> Array:
     """Log row sums over a span of columns, tile by tile."""
     own = tuple(a[rows] for a in left)

@@ -26,7 +26,7 @@ from condcs._measures.formulas import (
     predictor_sums,
 )
 from condcs._measures.inputs import ConditionalProblem, Inputs, bandwidths, conditional_problem, pair
-from condcs._measures.sampled import Method, PooledRows, sampled_value, sampling_of
+from condcs._measures.sampled import PooledRows, SamplingMethod, sampled_value, sampling_of
 
 
 @public
@@ -44,7 +44,7 @@ def conditional_cs(
     kernel_y: Kernel = "gaussian",
     weights_p: Array | None = None,
     weights_q: Array | None = None,
-    method: Method = "auto",
+    method: SamplingMethod = "auto",
 ) -> Array:
     r"""Conditional Cauchy-Schwarz divergence between p(y|x) and q(y|x) (Prop. 2).
 
@@ -140,7 +140,7 @@ def conditional_euclidean(
     kernel_y: Kernel = "gaussian",
     weights_p: Array | None = None,
     weights_q: Array | None = None,
-    method: Method = "auto",
+    method: SamplingMethod = "auto",
 ) -> Array:
     r"""Conditional Euclidean distance between p(y|x) and q(y|x): the linear contrast of the conditional interaction.
 
@@ -201,7 +201,7 @@ def conditional_cs_responses(
     kernel_x: Kernel = "gaussian",
     kernel_y: Kernel = "gaussian",
     weights: Array | None = None,
-    method: Method = "auto",
+    method: SamplingMethod = "auto",
 ) -> Array:
     r"""Divergence between two responses to the same x: p(y1|x) against p(y2|x) (Prop. 3).
 
@@ -263,7 +263,7 @@ def conditional_cs_predictors(
     kernel_x1: Kernel = "gaussian",
     kernel_x2: Kernel = "gaussian",
     weights: Array | None = None,
-    method: Method = "auto",
+    method: SamplingMethod = "auto",
 ) -> Array:
     r"""Divergence between p(y|x1) and p(y|x1,x2): what x2 says about y that x1 does not (Prop. 4).
 

@@ -19,7 +19,7 @@ from condcs._measures.inputs import (
     marginal_problem,
     pair,
 )
-from condcs._measures.sampled import Method, PooledRows, sampled_value, sampling_of
+from condcs._measures.sampled import PooledRows, SamplingMethod, sampled_value, sampling_of
 
 
 @public
@@ -32,7 +32,7 @@ def cs(
     kernel: Kernel = "gaussian",
     weights_p: Array | None = None,
     weights_q: Array | None = None,
-    method: Method = "auto",
+    method: SamplingMethod = "auto",
 ) -> Array:
     r"""Cauchy-Schwarz divergence between two samples.
 
@@ -104,7 +104,7 @@ def mmd(
     kernel: Kernel = "gaussian",
     weights_p: Array | None = None,
     weights_q: Array | None = None,
-    method: Method = "auto",
+    method: SamplingMethod = "auto",
 ) -> Array:
     r"""Squared maximum mean discrepancy between two samples.
 
@@ -169,7 +169,7 @@ def joint_mmd(
     kernel_y: Kernel = "gaussian",
     weights_p: Array | None = None,
     weights_q: Array | None = None,
-    method: Method = "auto",
+    method: SamplingMethod = "auto",
 ) -> Array:
     r"""Squared maximum mean discrepancy between the joint distributions p(x, y) and q(x, y).
 

@@ -38,11 +38,11 @@ from condcs._measures.marginal import (
 from condcs._measures.neighbours import conditional_kl, conditional_kl_pairs
 from condcs._measures.operator import conditional_mmd, conditional_mmd_pairs
 from condcs._measures.sampled import (
-    Method,
     PooledRows,
     Sampled,
     SampledFloat,
     SampledMatrix,
+    SamplingMethod,
     sampled_value,
     sampling_of,
 )
@@ -189,7 +189,7 @@ def pairwise(
     *,
     measure: MeasureName = "conditional_cs",
     weights: Sequence[Array | None] | None = None,
-    method: Method = "auto",
+    method: SamplingMethod = "auto",
     **options: Any,
 ) -> Array:
     """Divergences between all pairs of k groups.

@@ -98,7 +98,7 @@ class Sampled:
         check_rng(self.rng)
 
 
-Method = Literal["auto", "exact", "sampled"] | Sampled
+SamplingMethod = Literal["auto", "exact", "sampled"] | Sampled
 
 
 class SampledFloat(np.float64):
@@ -164,7 +164,7 @@ class SampledMatrix(np.ndarray[Any, Any]):
         return made
 
 
-def sampling_of(method: Method, backend: Backend, n: int) -> Sampled | None:
+def sampling_of(method: SamplingMethod, backend: Backend, n: int) -> Sampled | None:
     """Return how to sample, or None where the value is to be exact: gradients need every pair."""
     if isinstance(method, Sampled) or method == "sampled":
         if backend.name != "numpy":

@@ -15,10 +15,10 @@ import numpy as np
 
 from condcs._core.arrays import BoolArray, FloatArray, RealArray
 
-Box = tuple[tuple[int, float, float], ...]
+JumpBox = tuple[tuple[int, float, float], ...]
 """Rows between two values of some columns: column, lower end (outside) and upper end (inside) of each."""
 
-Jump = tuple[float, list[Box]]
+Jump = tuple[float, list[JumpBox]]
 """How large a jump is, and the boxes whose indicators follow it."""
 
 _SHARES = (32, 16, 8)
@@ -33,7 +33,7 @@ _NEGLIGIBLE = 1e-3
 _CLIPPED = 3.0
 
 
-def jumps(x: RealArray, residuals: RealArray) -> list[Box]:
+def jumps(x: RealArray, residuals: RealArray) -> list[JumpBox]:
     """Return the boxes whose indicators follow the jumps of residuals (n x m) along x (n x d), the largest ones.
 
     The residuals are in units of the deviations of the variables that they are left of.
@@ -49,14 +49,14 @@ def jumps(x: RealArray, residuals: RealArray) -> list[Box]:
     scores = _differences(in_order)
     found = [jump for j in range(x.shape[1]) for jump in _along(j, places[:, j], in_order[:, j], scores[:, j], bound)]
     found += _corners(x, places, left, bound)
-    kept: list[Box] = []
+    kept: list[JumpBox] = []
     for _, boxes in sorted(found, key=lambda jump: -jump[0]):
         if len(kept) + len(boxes) <= len(x) // _ROWS_PER_JUMP:
             kept += boxes
     return list(dict.fromkeys(kept))
 
 
-def inside(x: RealArray, box: Box) -> BoolArray:
+def inside(x: RealArray, box: JumpBox) -> BoolArray:
     """Return which rows lie in a box."""
     return np.asarray(np.all([(x[:, j] > low) & (x[:, j] <= high) for j, low, high in box], axis=0))
 

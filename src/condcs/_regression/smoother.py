@@ -23,7 +23,7 @@ from condcs._core.settings import one_blas_thread
 from condcs._parallel import many_rows
 from condcs._parallel.many_rows import CHUNK, over_rows
 from condcs._regression.designs import Design, DesignMaker, DesignSizes
-from condcs._regression.jumps import Box, inside, jumps
+from condcs._regression.jumps import JumpBox, inside, jumps
 from condcs._regression.ridge import PENALTIES, ClusterMeans, left_out, ridge_shrinkages
 from condcs._regression.standardised import StandardisedInputs, in_deviations
 
@@ -137,7 +137,7 @@ class Smoother(RegressionOnX):
         if self._clusters is not None:
             return self
         targets = in_deviations(targets)
-        boxes: list[Box] = []
+        boxes: list[JumpBox] = []
         smooth = [design for design in self.designs if design.name in {"additive", "products"}][-1:]
         for design in smooth * _SEARCHES:
             (extended,) = self._with_boxes([design], boxes)
@@ -153,7 +153,7 @@ class Smoother(RegressionOnX):
         following.designs = self._with_boxes(self.designs, boxes)
         return following
 
-    def _with_boxes(self, designs: list[Design], boxes: list[Box]) -> list[Design]:
+    def _with_boxes(self, designs: list[Design], boxes: list[JumpBox]) -> list[Design]:
         """Return designs with the indicators of some boxes."""
         if not boxes:
             return designs

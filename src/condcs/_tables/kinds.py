@@ -26,7 +26,7 @@ from condcs._core.errors import DataError
 from condcs._tables.cells import GAP_LABEL, Cells, Decimal, as_day, as_number, cells_of, label_of, reads
 from condcs._tables.cycles import CYCLES, Cycle
 
-Kind = Literal["number", "date", "category"]
+ColumnKind = Literal["number", "date", "category"]
 """What a column is."""
 
 _UNKNOWN = -1.0
@@ -82,7 +82,7 @@ class Column:
     """How one column is read: numbers, dates as days since 1970, or categories as codes."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     labels: tuple[str, ...] = ()
     decimal: Decimal = "."  # of numbers that are written as text
     note: str = field(default="", compare=False)  # what a reader of the result should know about it
@@ -217,7 +217,7 @@ def have_points(samples: Sequence[Cells]) -> bool:
 class ReadKind(ABC):
     """A kind of column whose cells are read as numbers."""
 
-    name: Kind
+    name: ColumnKind
 
     @abstractmethod
     def read(self, cell: Any, decimal: Decimal) -> float:

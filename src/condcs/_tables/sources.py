@@ -78,7 +78,7 @@ Row = Sequence[Any]
 Columns = str | int | Sequence[str | int]
 """Columns: names, globs, or numbers for those of an array."""
 
-Missing = Literal["error", "drop", "as-value"]
+MissingCells = Literal["error", "drop", "as-value"]
 """What becomes of missing values."""
 
 
@@ -135,7 +135,7 @@ class TableOptions(FileOptions):
     'drop'
     """
 
-    missing: Missing = "error"
+    missing: MissingCells = "error"
     category: Columns = ()
     number: Columns = ()
     weights: str | int | None = None
@@ -145,7 +145,7 @@ class TableOptions(FileOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("missing", self.missing, get_args(Missing))
+        check_choice("missing", self.missing, get_args(MissingCells))
         if self.max_rows is not None:
             check_integer("max_rows", self.max_rows, FEWEST_ROWS)
         if self.time_budget is not None:
@@ -422,7 +422,7 @@ LONGEST_LINE = 1 << 22
 _SEPARATORS = ",;\t|"
 
 
-class Lines:
+class CountedLines:
     """The lines of a file, counted, and none of them without bound."""
 
     def __init__(self, text: TextIO, title: str) -> None:
@@ -464,7 +464,7 @@ class CsvTable:
 
     def __init__(self, text: TextIO, title: str) -> None:
         self.title = title
-        self._lines = Lines(text, title)
+        self._lines = CountedLines(text, title)
         first = next((line for line in self._lines if line.strip()), "")
         if not first:
             raise DataError(f"{title} is empty. A table needs a header and rows.")
@@ -508,7 +508,7 @@ class JsonLinesTable:
 
     def __init__(self, text: TextIO, title: str) -> None:
         self.title = title
-        self._lines = Lines(text, title)
+        self._lines = CountedLines(text, title)
         self._first = self._next()
         if self._first is None:
             raise DataError(f"{title} is empty. A table needs rows.")

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condcs._core.arrays import Array
 from condcs._core.errors import DataError, ParameterError, public
-from condcs._inference.conditional_tests import Null, conditional_test
+from condcs._inference.conditional_tests import ConditionalNull, conditional_test
 from condcs._inference.results import TestResult
 from condcs._measures.inputs import Inputs
 from condcs._measures.registry import MeasureName, measure_named
@@ -66,7 +66,7 @@ class ConditionalShiftTest(BaseEstimator):  # type: ignore[misc]
         self,
         *,
         measure: MeasureName = "conditional_cs",
-        null: Null = "propensity",
+        null: ConditionalNull = "propensity",
         bandwidth: Any = "median",
         alpha: float = 0.05,
         n_resamples: int = 500,

@@ -15,8 +15,8 @@ from condcs._core.checks import check_alpha, check_rng
 from condcs._core.errors import MissingPartnerError, ParameterError, public
 from condcs._core.printable import counted
 from condcs._core.settings import config_context
-from condcs.causal._influence_measures import Measure
-from condcs.causal._link_tests import LinkTests, Null, joined_tests, run_link_tests
+from condcs.causal._influence_measures import InfluenceMeasure
+from condcs.causal._link_tests import LinkNull, LinkTests, joined_tests, run_link_tests
 from condcs.causal._predictive_choice import GivenEmbedding, embeddings_of
 from condcs.causal._series import (
     CausalProblem,
@@ -210,10 +210,10 @@ def causal_graph(
     *,
     embedding: GivenEmbedding | Mapping[str, Embedding] = "auto",
     conditional: bool = False,
-    measure: Measure = "conditional_cs",
+    measure: InfluenceMeasure = "conditional_cs",
     ranks: bool = False,
     missing: Missing = "error",
-    null: Null = "auto",
+    null: LinkNull = "auto",
     n_resamples: int = 200,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,

@@ -162,11 +162,11 @@ class TransferEntropy:
 
 Baseline = LinearGranger | KernelGranger | TransferEntropy
 MeasureName = Literal["conditional_cs", "linear_granger", "kernel_granger", "transfer_entropy"]
-Measure = MeasureName | ConditionalCS | Baseline
+InfluenceMeasure = MeasureName | ConditionalCS | Baseline
 """A measure, or the name of one with its default options."""
 
 
-def check_measure(measure: Measure) -> ConditionalCS | Baseline:
+def check_measure(measure: InfluenceMeasure) -> ConditionalCS | Baseline:
     """Return a measure, or the one with this name and its default options."""
     kinds = (ConditionalCS, LinearGranger, KernelGranger, TransferEntropy)
     checked: ConditionalCS | Baseline = check_kind("measure", measure, kinds)

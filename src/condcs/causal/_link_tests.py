@@ -23,7 +23,7 @@ from condcs._inference.results import TestResult
 from condcs._parallel.spreading import Shared, active_workers, in_order, spread
 from condcs.causal._conditions import Conditions, variance_inflation, widened
 from condcs.causal._gram_scores import Scorer
-from condcs.causal._influence_measures import ConditionalCS, Measure, check_measure, f_test
+from condcs.causal._influence_measures import ConditionalCS, InfluenceMeasure, check_measure, f_test
 from condcs.causal._predictive_choice import GivenEmbedding, embeddings_of
 from condcs.causal._series import (
     CausalProblem,
@@ -99,7 +99,7 @@ class LocalPermutations:
 
 Surrogates = ShiftedWindows | CircularShifts | LocalPermutations
 NullName = Literal["auto", "signs", "windows", "circular", "local", "analytic"]
-Null = NullName | Surrogates
+LinkNull = NullName | Surrogates
 """How surrogates are made, or the name of a null with its default options."""
 
 _CLOSED_FORM_ROWS = 2000
@@ -152,7 +152,7 @@ def causal_score(
     *,
     given: Array | Sequence[Array] | None = None,
     embedding: GivenEmbedding = "auto",
-    measure: Measure = "conditional_cs",
+    measure: InfluenceMeasure = "conditional_cs",
     ranks: bool = False,
     missing: Missing = "error",
 ) -> float:
@@ -208,10 +208,10 @@ def causal_test(
     *,
     given: Array | Sequence[Array] | None = None,
     embedding: GivenEmbedding = "auto",
-    measure: Measure = "conditional_cs",
+    measure: InfluenceMeasure = "conditional_cs",
     ranks: bool = False,
     missing: Missing = "error",
-    null: Null = "auto",
+    null: LinkNull = "auto",
     n_resamples: int = 200,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
@@ -309,8 +309,8 @@ def _two_series_problem(
 
 def run_link_tests(
     problem: CausalProblem,
-    measure: Measure,
-    null: Null,
+    measure: InfluenceMeasure,
+    null: LinkNull,
     n_resamples: int,
     rng: int | np.random.Generator | None,
     *,
@@ -354,7 +354,7 @@ def run_link_tests(
 
 
 def _by_noise(
-    problem: CausalProblem, measure: Measure, n_resamples: int, rng: np.random.Generator, *, progress: bool
+    problem: CausalProblem, measure: InfluenceMeasure, n_resamples: int, rng: np.random.Generator, *, progress: bool
 ) -> LinkTests:
     """Test links by signs if what they are conditioned on leaves noise of the target, and others by windows."""
     conditions = Conditions(problem)

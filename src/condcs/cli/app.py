@@ -162,10 +162,10 @@ def compare_tables(
     evidence that p(y|x) changed (even if p(x) did), 1 = changed at --alpha, 2 = error; 4 and 5 = as 0 and 1, but a
     file could not be written.
     """
-    from condcs._tables.sources import Missing, TableOptions
+    from condcs._tables.sources import MissingCells, TableOptions
     from condcs.cli.compare_command import Files, chosen_tables, run
 
-    if missing not in get_args(Missing):
+    if missing not in get_args(MissingCells):
         raise typer.BadParameter(
             f"--missing must be error, drop or as-value, got {missing!r}. Texts that stand for a missing value are "
             f"named by --gaps {shlex.quote(missing)}"

@@ -132,7 +132,7 @@ def tell_failure(error: Exception, command: Any = None) -> int:
     if isinstance(error, BrokenPipeError) and error.filename is None:
         # ``condcs ... | head``: whoever has read enough is not told that there was more.
         return OUTPUT_CLOSED
-    _print_error(explained(error, command))
+    _print_error(error_words(error, command))
     _print_traceback(error)
     return FAILED
 
@@ -198,7 +198,7 @@ def install_hint(package: str) -> str:
     return f"pip install 'condcs[{extra}]'" if extra else f"pip install {package}"
 
 
-def explained(error: Exception, command: Any = None) -> str:
+def error_words(error: Exception, command: Any = None) -> str:
     """Say what an error means, with the options of a command if it is given, and what to do about it."""
     if isinstance(error, CondcsError):
         message = str(error).removeprefix(f"{getattr(error, 'caller', None)}: ")

@@ -23,7 +23,7 @@ from condcs.comparison import _comparing
 from condcs.comparison._comparing import failure_words
 from condcs.comparison._groups import GroupComparison, compare_groups
 from condcs.comparison._result import Comparison, Limits
-from condcs.comparison._wording import Lines, answers, where
+from condcs.comparison._wording import WordTable, answers, where
 from condcs.report._page import as_json, write_whole
 
 _STYLES = {"shifted": "bold red", "changed": "bold red", "same": "bold green", "no evidence": "green"}
@@ -118,7 +118,7 @@ def print_found(found: Found, console: Terminal) -> None:
             console.print("\n".join([f"[bold]{answer}[/bold]", *more]))
 
 
-def _table(lines: Lines) -> Table:
+def _table(lines: WordTable) -> Table:
     """Return a table for the terminal."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for place, title in enumerate(lines.columns):
@@ -222,11 +222,11 @@ def _of_groups(found: GroupComparison) -> list[tuple[str, str | None, str]]:
     ]
 
 
-def _record(lines: Lines, row: tuple[str, ...]) -> str:
+def _record(lines: WordTable, row: tuple[str, ...]) -> str:
     return "\n".join(f"{title}: {cell}" for title, cell in zip(lines.columns, row, strict=True))
 
 
-def _markdown_table(lines: Lines) -> str:
+def _markdown_table(lines: WordTable) -> str:
     sides = ["---:" if title in lines.numbers else "---" for title in lines.columns]
     head, *rows = (list(map(_escaped, row)) for row in (lines.columns, *lines.rows))
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, sides, *rows))

@@ -15,7 +15,7 @@ from pathlib import Path
 import typer
 
 from condcs._core.files import WriteError
-from condcs.cli.boundary import UNWRITTEN, explained, tell_stop, tell_unwritten
+from condcs.cli.boundary import UNWRITTEN, error_words, tell_stop, tell_unwritten
 from condcs.cli.terminal import Terminal, abandon_output
 
 
@@ -68,6 +68,6 @@ def _is_written(file: OutputFile) -> bool:
         return False
     except Exception as error:
         # Pages draw much, with libraries of others: whatever one of them raises, the answer is known.
-        tell_unwritten(error, f"{file.path} was not written: {explained(error)}")
+        tell_unwritten(error, f"{file.path} was not written: {error_words(error)}")
         return False
     return True

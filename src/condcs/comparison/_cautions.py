@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from condcs.comparison._result import Comparison
     from condcs.comparison._row_dependence import RowDependence
 
-Kind = Literal["copies", "neighbours", "unbalanced", "doubtful"]
+CautionKind = Literal["copies", "neighbours", "unbalanced", "doubtful"]
 
-_WORDS: dict[Kind, str] = {
+_WORDS: dict[CautionKind, str] = {
     "copies": "rows repeat other rows exactly{evidence}: if they are copies and not observations of their own, the "
     "p-value is too small and intervals are too short. Remove copies, or name what belongs together with `cluster`.",
     "neighbours": "rows depend on their neighbours{evidence}, so that the p-value is too small and intervals are too "
@@ -31,7 +31,7 @@ _WORDS: dict[Kind, str] = {
 class Caution:
     """A reason not to take a p-value at its word, with the figures behind it."""
 
-    kind: Kind
+    kind: CautionKind
     evidence: str
 
     @property
@@ -79,7 +79,7 @@ def _autocorrelation_words(rows: RowDependence) -> str:
 
 def cautions_by_group(column: str, names: Sequence[str], comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     """Return a sentence for each reason that holds for some groups, and for which."""
-    groups: dict[Kind, list[str]] = {}
+    groups: dict[CautionKind, list[str]] = {}
     for name, found in zip(names, comparisons, strict=True):
         for caution in cautions(found):
             groups.setdefault(caution.kind, []).append(name)

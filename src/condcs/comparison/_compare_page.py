@@ -20,7 +20,7 @@ from condcs.comparison._row_dependence import RowDependence
 from condcs.comparison._steps import Places, Shift
 from condcs.comparison._wording import (
     NOWHERE,
-    Lines,
+    WordTable,
     account_words,
     answers,
     as_date,
@@ -137,7 +137,7 @@ def _loss(page: Page, found: Comparison) -> None:
     _lines(page, loss_parts(found))
 
 
-def _lines(page: Page, lines: Lines, caption: str = "") -> None:
+def _lines(page: Page, lines: WordTable, caption: str = "") -> None:
     page.table(lines.columns, lines.rows, caption)
 
 

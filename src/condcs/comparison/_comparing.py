@@ -20,7 +20,7 @@ from condcs._core.printable import harmless
 from condcs._core.settings import one_blas_thread
 from condcs._tables.in_memory import as_table
 from condcs._tables.pair import Pair, ReadOptions, as_keys, choose_x_and_y, name_of, read_pair
-from condcs._tables.sources import Columns, Missing, TableOptions, column_name
+from condcs._tables.sources import Columns, MissingCells, TableOptions, column_name
 from condcs.comparison._label_combinations import check_labels_meet, label_notes
 from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._row_dependence import find_row_dependence
@@ -87,7 +87,7 @@ def compare(
     n_resamples: int = RESAMPLES,
     rng: int | np.random.Generator | None = 0,
     n_jobs: int | None = None,
-    missing: Missing | None = None,
+    missing: MissingCells | None = None,
     max_rows: int | None = None,
     tables: TableOptions | None = None,
     progress: Callable[[str], None] | None = None,
@@ -199,7 +199,7 @@ def _check_tolerance(limits: Limits, pair: Pair) -> None:
 
 
 def given_tables(
-    tables: TableOptions | None, missing: Missing | None = None, max_rows: int | None = None
+    tables: TableOptions | None, missing: MissingCells | None = None, max_rows: int | None = None
 ) -> TableOptions:
     """Return how tables are read, from options and from the two of them that can be passed by themselves."""
     if tables is not None and not isinstance(tables, TableOptions):

@@ -18,7 +18,7 @@ from condcs._inference.explain import holm, show_p
 from condcs._tables.grouped_table import GroupedTable, read_groups
 from condcs._tables.in_memory import as_table
 from condcs._tables.pair import ReadOptions, as_keys
-from condcs._tables.sources import Columns, Missing, TableOptions
+from condcs._tables.sources import Columns, MissingCells, TableOptions
 from condcs.comparison._cautions import cautions_by_group
 from condcs.comparison._comparing import (
     ALPHA,
@@ -34,7 +34,7 @@ from condcs.comparison._steps import kernels
 from condcs.comparison._wording import (
     BEFORE_AND_NOW,
     Block,
-    Lines,
+    WordTable,
     change_at_same_inputs,
     change_title,
     change_words,
@@ -177,7 +177,7 @@ class GroupComparison(ByValue, Reported):
         )
         return tuple(dict.fromkeys([*self.notes, *about]))
 
-    def lines(self) -> Lines:
+    def lines(self) -> WordTable:
         """Return a line per group: both answers, what y does for the same inputs, and its raw mean or share."""
         rows = []
         for name, found, p, is_bound, p_inputs in zip(
@@ -199,7 +199,7 @@ class GroupComparison(ByValue, Reported):
         change = change_title(first.pair.y[0], first.effects[0])
         raw = f"raw {first.response[0][0]}, {' → '.join(self._sides)}"
         columns = (self.column, "rows", "relation", "p-value", "inputs", change, raw)
-        return Lines(columns, tuple(rows), frozenset({"rows", "p-value", change, raw}))
+        return WordTable(columns, tuple(rows), frozenset({"rows", "p-value", change, raw}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that was found as plain values: what ``condcs compare --group --json`` prints."""
@@ -297,7 +297,7 @@ def compare_groups(
     n_resamples: int | None = None,
     rng: int | np.random.Generator | None = 0,
     n_jobs: int | None = None,
-    missing: Missing | None = None,
+    missing: MissingCells | None = None,
     max_rows: int | None = None,
     tables: TableOptions | None = None,
     progress: Callable[[str], None] | None = None,

@@ -51,7 +51,7 @@ def as_date(days: float) -> str:
 
 
 @dataclass(frozen=True)
-class Lines:
+class WordTable:
     """A table of words; columns named in `numbers` are set flush right, those in `intervals` stand back."""
 
     columns: tuple[str, ...]
@@ -64,11 +64,11 @@ Block = tuple[Literal["about", "answer", "table", "notes"], Any]
 """A part of what is said: pairs of a name and words, sentences of which the first is the answer, a table, or notes."""
 
 
-def sizes(found: Comparison) -> Lines:
+def sizes(found: Comparison) -> WordTable:
     """Say what became of the rows of each table."""
     roles = (("reference", found.pair.reference), ("current", found.pair.current))
     rows = tuple((role, account.title, account_words(account, found.seed)) for role, account in roles)
-    return Lines(("table", "title", "rows"), rows)
+    return WordTable(("table", "title", "rows"), rows)
 
 
 def about(found: Comparison) -> list[tuple[str, str]]:
@@ -281,7 +281,7 @@ def _sure(estimate: Estimate) -> bool:
     return estimate.low > 0 or estimate.high < 0
 
 
-def effects(found: Comparison) -> Lines:
+def effects(found: Comparison) -> WordTable:
     """Say how large the change is: what y does for the same inputs, in its own units, unless these are hardly any."""
     estimates: list[tuple[str, Column, Estimate, bool]] = []  # what, its column, and whether it has a sign
     for column, effect in () if _is_apart(found) else zip(found.pair.y, found.effects, strict=True):
@@ -297,7 +297,9 @@ def effects(found: Comparison) -> Lines:
         # Intervals of several levels under one title: each says its own.
         rows.append((what, value, interval if len(levels) == 1 else f"{interval} ({_level(estimate)})"))
     title = interval_title(estimates[0][2]) if len(levels) == 1 else "interval"
-    return Lines(("for the same inputs", "estimate", title), tuple(rows), frozenset({"estimate"}), frozenset({title}))
+    return WordTable(
+        ("for the same inputs", "estimate", title), tuple(rows), frozenset({"estimate"}), frozenset({title})
+    )
 
 
 def interval_title(estimate: Estimate) -> str:
@@ -325,13 +327,13 @@ def change_at_same_inputs(found: Comparison) -> str:
     return f"{value} ({interval})"
 
 
-def loss_parts(found: Comparison) -> Lines:
+def loss_parts(found: Comparison) -> WordTable:
     """Say why the mean loss changed."""
     loss = found.loss_change
     assert loss is not None
     rows = tuple((words, value, f"{low} to {high}") for words, value, low, high in loss.rows)
     title = interval_title(loss.total)
-    return Lines(("the mean loss changed because of", "by", title), rows, frozenset({"by"}), frozenset({title}))
+    return WordTable(("the mean loss changed because of", "by", title), rows, frozenset({"by"}), frozenset({title}))
 
 
 def _estimate(column: Column, estimate: Estimate, *, signed: bool = False) -> tuple[str, str]:
@@ -339,7 +341,7 @@ def _estimate(column: Column, estimate: Estimate, *, signed: bool = False) -> tu
     return value + _unit(column), f"{low} to {high}{_unit(column)}"
 
 
-def answers(found: Comparison) -> Lines:
+def answers(found: Comparison) -> WordTable:
     """Answer both questions, with the overlap only if a limit of it was set.
 
     Changes that the test finds can be far too small, or too local, for the overlap to differ from 1.
@@ -355,7 +357,7 @@ def answers(found: Comparison) -> Lines:
         (question, answer, show_p(shift.pvalue), *(_overlap(shift) if overlap else ()))
         for question, answer, shift in said
     )
-    return Lines(columns, rows, frozenset({"p-value", "overlap"}), frozenset({title}))
+    return WordTable(columns, rows, frozenset({"p-value", "overlap"}), frozenset({title}))
 
 
 def decision_words(found: Comparison) -> str:
@@ -388,11 +390,11 @@ def overall(found: Comparison) -> list[tuple[str, str, str]]:
     return rows
 
 
-def where(found: Comparison) -> Lines:
+def where(found: Comparison) -> WordTable:
     """Say where the relation changed, and what y does there for the same inputs."""
     title = "where the relation changed"
     if not found.regions:
-        return Lines((title,), ((NOWHERE,),))
+        return WordTable((title,), ((NOWHERE,),))
     first = [(region, region.changes[0]) for region in found.regions]
     # What all of them are about stands above the column.
     common = {change.words for _, change in first}
@@ -409,7 +411,7 @@ def where(found: Comparison) -> Lines:
     )
     (level,) = {_level(change.change) for _, change in first}
     columns = (title, "rows", what or "what y does there", f"change ({level} interval)", "p-value")
-    return Lines(columns, rows, frozenset(columns[1:]))
+    return WordTable(columns, rows, frozenset(columns[1:]))
 
 
 NOWHERE = "No region by itself shows the change clearly enough to be named."
@@ -443,7 +445,7 @@ def as_text(blocks: Sequence[Block]) -> str:
     return "\n\n".join(filter(None, written))
 
 
-def set_lines(table: Lines) -> list[str]:
+def set_lines(table: WordTable) -> list[str]:
     """Return a table as lines of text."""
     rows = [table.columns, *table.rows]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]

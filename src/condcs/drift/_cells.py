@@ -220,7 +220,7 @@ def locate_regions(x: Any, arrays: Any) -> Any:
     return regions
 
 
-class Cells(NamedTuple):
+class CellTree(NamedTuple):
     """A binary tree of splits of x for every region; its root is the node with the number of the region."""
 
     columns: IntArray  # the column that a node splits; -1 for cells
@@ -229,7 +229,7 @@ class Cells(NamedTuple):
     deviations: FloatArray  # (cells, p): those of each column of the design in a cell; 0 for indicators of labels
 
     @classmethod
-    def of(cls, x: FloatArray, features: FloatArray, regions: IntArray, n_regions: int) -> Cells:
+    def of(cls, x: FloatArray, features: FloatArray, regions: IntArray, n_regions: int) -> CellTree:
         """Split the rows of each region, by medians of the columns whose two sides differ most in their features.
 
         Rows are x (n, p) of the design, with features (n, q) and in `regions` (n, f).
@@ -327,19 +327,21 @@ def locate_cells(x: Any, regions: Any, tree: Any) -> Any:
     return cells
 
 
-def parts_state(cells: Cells, regions: Regions) -> dict[str, AnyArray]:
+def parts_state(cells: CellTree, regions: Regions) -> dict[str, AnyArray]:
     """Return cells and regions as plain arrays."""
     finite = np.where(np.isfinite(regions.edges), regions.edges, np.finfo(float).max)
     return {**{f"cell_{name}": array for name, array in cells._asdict().items()}, "edges": finite}
 
 
-def parts_from_state(state: Mapping[str, AnyArray], columns: tuple[Column, ...], dim: int) -> tuple[Cells, Regions]:
+def parts_from_state(state: Mapping[str, AnyArray], columns: tuple[Column, ...], dim: int) -> tuple[CellTree, Regions]:
     """Undo `parts_state`, for a design of so many columns; a KeyError or ValueError if the arrays do not fit."""
     edges = stored(state, "edges")
     if edges.shape != (2, len(columns), PARTS - 1):
         raise ValueError("regions that do not fit the columns")
     regions = Regions(columns, np.where(edges == np.finfo(float).max, np.inf, edges))
-    own: dict[str, Any] = {name: stored(state, f"cell_{name}") for name in Cells._fields}
-    cells = Cells(**{n: array.astype(np.int64) if n in ("columns", "children") else array for n, array in own.items()})
+    arrays: dict[str, Any] = {name: stored(state, f"cell_{name}") for name in CellTree._fields}
+    for name in ("columns", "children"):
+        arrays[name] = arrays[name].astype(np.int64)
+    cells = CellTree(**arrays)
     cells.check(dim, regions.total)
     return cells, regions

@@ -20,7 +20,7 @@ from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeE
 from condcs._core.files import State, Stateful
 from condcs.drift._alarm import Alarm, describe_alarm
 from condcs.drift._betting import CellGeometry, Sums, count_scores, make_bets, no_sums
-from condcs.drift._cells import Cells, Regions, parts_from_state, parts_state
+from condcs.drift._cells import CellTree, Regions, parts_from_state, parts_state
 from condcs.drift._scores import FEWEST_ROWS, ScoreModel, design, fit_scores, label_counts
 from condcs.drift._stream_columns import StreamColumns, read_reference
 from condcs.drift._watching import KEPT_ROWS, KeptRows, Plan, watch_rows
@@ -106,7 +106,7 @@ class ConditionalDriftDetector(Stateful):
     # and the ranked rows of it that an alarm compares with.
     _model: ScoreModel
     _regions: Regions
-    _cells: Cells
+    _cells: CellTree
     _plan: Plan
     _unnamed_plan: tuple[Any, ...]
     _start: Sums
@@ -440,7 +440,7 @@ class ConditionalDriftDetector(Stateful):
         inputs = design(x[is_ranked], self._x.columns)  # (r, p)
         self._regions = Regions.of(x, self._x.columns)
         regions = self._regions.locate(x[is_ranked])  # (r, f)
-        self._cells = Cells.of(inputs, self._model.features(inputs), regions, self._regions.total)
+        self._cells = CellTree.of(inputs, self._model.features(inputs), regions, self._regions.total)
         cells = self._cells.locate(inputs, regions)  # (r, f)
         # 3. Bets, and the sums they start from: the scores of the ranked rows are counted, and nothing is won.
         self._plan_watch()

@@ -15,7 +15,7 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.compiling import inner, njit
 from condcs.drift._betting import Bets, CellGeometry, RowBatch, bet_on_row
-from condcs.drift._cells import Cells, RegionArrays, locate_cells, locate_regions
+from condcs.drift._cells import CellTree, RegionArrays, locate_cells, locate_regions
 from condcs.drift._reference_regression import Regression
 from condcs.drift._scores import ScoreArrays, design_rows, known_rows, score_rows
 
@@ -30,7 +30,7 @@ class Plan(NamedTuple):
     n_labels: IntArray  # (d_x,), number of labels of each input, 0 for numbers
     scores: ScoreArrays
     regions: RegionArrays
-    cells: Cells
+    cells: CellTree
     geometry: CellGeometry
     bets: Bets
     key: np.uint64  # seed of the random numbers
@@ -47,7 +47,7 @@ def _named(unnamed: Any) -> Any:
     """Undo `Plan.unnamed`."""
     n_labels, means, spreads, links, scores, regions, cells, geometry, bets, key = unnamed
     score_arrays = ScoreArrays(Regression(*means), Regression(*spreads), Regression(*links), *scores)
-    parts = RegionArrays(*regions), Cells(*cells), CellGeometry(*geometry), Bets(*bets)
+    parts = RegionArrays(*regions), CellTree(*cells), CellGeometry(*geometry), Bets(*bets)
     return Plan(n_labels, score_arrays, *parts, key)
 
 

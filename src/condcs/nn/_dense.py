@@ -230,8 +230,8 @@ class Batch:
         self.dense = self.n <= DENSE_ROWS
         self.slices = (slice(0, self.sizes[0]), slice(self.sizes[0], self.n))
         self.weights = (
-            check_weights("weights_source", weights_source, source),
-            check_weights("weights_target", weights_target, target),
+            check_tensor_weights("weights_source", weights_source, source),
+            check_tensor_weights("weights_target", weights_target, target),
         )
         self.row_weights = [log_row_weights(w) for w in self.weights]
         self.log_totals = [
@@ -362,7 +362,7 @@ def _one_hot(name: str, labels: Tensor, classes: int | None) -> Tensor:
     return torch.nn.functional.one_hot(labels.long(), classes)
 
 
-def check_weights(name: str, value: Any, like: Tensor) -> Tensor | None:
+def check_tensor_weights(name: str, value: Any, like: Tensor) -> Tensor | None:
     """Check non-negative sample weights, one per row of `like`."""
     if value is None:
         return None

@@ -27,7 +27,7 @@ from condcs.nn._dense import (
     check_pair,
     check_reduction,
     check_table,
-    check_weights,
+    check_tensor_weights,
     common,
     equal_exponents,
     exponents,
@@ -267,7 +267,7 @@ def _joined_layers(
     for i, (a, b) in enumerate(zip(source, target, strict=True)):
         zs, zt = check_pair((f"source[{i}]", f"target[{i}]"), a, b, normalize)
         sides = zip(("weights_source", "weights_target"), weights, (zs, zt), strict=True)
-        sigma = width("bandwidth", bandwidth, zs, zt, weights=[check_weights(*side) for side in sides])
+        sigma = width("bandwidth", bandwidth, zs, zt, weights=[check_tensor_weights(*side) for side in sides])
         for side, z in zip(joined, (zs, zt), strict=True):
             if side and side[0].shape[0] != z.shape[0]:
                 raise ShapeError(
@@ -338,7 +338,7 @@ def conditional_cs_loss(
     guess = check_table("y_pred", y_pred, rows=truth.shape[0], columns=truth.shape[1])
     given = check_table("x", x, rows=truth.shape[0])
     given, truth, guess = common(unit_rows(given) if normalize else given, truth, guess)
-    w = check_weights("weights", weights, truth)
+    w = check_tensor_weights("weights", weights, truth)
     scale_x, scale_y = check_positive("scale_x", scale_x), check_positive("scale_y", scale_y)
     sigma_x = width("bandwidth_x", bandwidth_x, given, weights=(w,), scale=scale_x)
     sigma_y = width("bandwidth_y", bandwidth_y, truth, guess, weights=(w, w), scale=scale_y)
@@ -428,7 +428,7 @@ def conditional_independence_loss(
         check_choice(f"kernel_{name}", kernel, get_args(LossKernel))
         tables[name] = check_table(name, value, rows=tables["y"].shape[0] if tables else None)
     tables = dict(zip(tables, common(*tables.values()), strict=True))
-    w = check_weights("weights", weights, tables["y"])
+    w = check_tensor_weights("weights", weights, tables["y"])
     sigmas = {
         name: width(f"bandwidth_{name}", given[name][1], table, weights=(w,))
         for name, table in tables.items()

@@ -14,7 +14,7 @@ from condcs._core.arrays import ByValue, FloatArray, IntArray, LabelArray, RealA
 from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.errors import DataError, ParameterError, ShapeError, public
 
-Method = Literal["spectral", "k_medoids"]
+ClusteringMethod = Literal["spectral", "k_medoids"]
 Criterion = Literal["silhouette", "eigengap"]
 
 SCALES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
@@ -61,7 +61,7 @@ def cluster_distances(
     D: Any,
     n_clusters: int,
     *,
-    method: Method = "spectral",
+    method: ClusteringMethod = "spectral",
     scale: float | Literal["local", "median"] | Criterion = "local",
     rng: int | np.random.Generator | None = 0,
 ) -> Clusters:
@@ -100,7 +100,7 @@ def cluster_distances(
     """
     D = check_distances("D", D)
     k = check_integer("n_clusters", n_clusters, 2, len(D), " (the number of series)")
-    check_choice("method", method, get_args(Method))
+    check_choice("method", method, get_args(ClusteringMethod))
     generator = check_rng(rng)
     b: float | None = None
     if method == "k_medoids":

@@ -154,7 +154,7 @@ class Job:
         return (out[0] if self.n_factors == 1 else out), fallbacks
 
     def _compiled(self, a: Windowed, b: Windowed, above_diagonal: bool, out: FloatArray) -> Fallbacks:
-        from condcs.timeseries._engine import Series, block_divergences
+        from condcs.timeseries._engine import SeriesWindows, block_divergences
 
         # Copies, because the engine would be compiled once more for read-only arrays.
         s = a if above_diagonal else a.followed_by(b)
@@ -165,7 +165,7 @@ class Job:
             successors = frames[owned + s.windows + s.order, 0]
             for first, last in itertools.pairwise(ends):
                 successors[first:last].sort()
-        series = Series(frames, starts, np.array(s.windows), ends, successors)
+        series = SeriesWindows(frames, starts, np.array(s.windows), ends, successors)
         bandwidths = (self.bandwidths.x, self.bandwidths.y) if self.bandwidths else (0.0, 0.0)
         logarithmic, wide, gaps = self.measure == "conditional_cs", self.wide or None, self.gaps or None
         counts = np.zeros(4, np.int64)

@@ -246,7 +246,7 @@ def choose_order(
     >>> choose_order(X, [1, 2])
     2
     """
-    collection = draw_series(check_collection("X", X, layout, missing), MAX_SERIES)
+    collection = some_series(check_collection("X", X, layout, missing), MAX_SERIES)
     grid = check_grid(orders)
     if len(grid) == 1:
         return grid[0]
@@ -325,7 +325,7 @@ def false_neighbours(
     collection = check_collection("X", X, layout, missing)
     longest = max(1, (int(collection.lengths.min()) - 1) // 2)
     top = min(_MAX_ORDER, longest) if max_order is None else check_integer("max_order", max_order, 1)
-    chosen = draw_series(collection, MAX_SERIES)
+    chosen = some_series(collection, MAX_SERIES)
     return np.array([_false_share(chosen, order) for order in range(1, top + 1)])
 
 
@@ -336,7 +336,7 @@ def takens_order(collection: Collection) -> int:
     return int(few[0] if len(few) else np.argmin(shares)) + 1
 
 
-def draw_series(collection: Collection, at_most: int) -> Collection:
+def some_series(collection: Collection, at_most: int) -> Collection:
     """Return the collection, or a part of it drawn with a fixed seed."""
     if collection.count <= at_most:
         return collection

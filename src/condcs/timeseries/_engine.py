@@ -34,7 +34,7 @@ _SAFE_SUM = 1e-274
 _SMALLEST_SQUARE = 2.0 ** (SMALLEST_EXPONENT / 2)
 
 
-class Series(NamedTuple):
+class SeriesWindows(NamedTuple):
     """A run of series and their windows, as compiled code takes them.
 
     Attributes

@@ -24,7 +24,7 @@ from condcs._core.errors import BandwidthWarning, DataError, ShapeError, public
 from condcs._core.printable import Printable
 from condcs._core.settings import one_blas_thread
 from condcs.timeseries._clustering import (
-    Method,
+    ClusteringMethod,
     check_distances,
     common_members,
     entropy,
@@ -234,7 +234,7 @@ def cluster(
     X: Any,
     k: int | Auto,
     *,
-    method: Method = "spectral",
+    method: ClusteringMethod = "spectral",
     order: int | Auto = "auto",
     factor: float | Auto = "auto",
     scaling: Scaling | Auto = "auto",
@@ -313,7 +313,7 @@ def cluster(
     n = collection.count
     if n < 3:
         raise ShapeError(f"`X` must hold at least 3 series, got {n}. Pass more of them.")
-    check_choice("method", method, get_args(Method))
+    check_choice("method", method, get_args(ClusteringMethod))
     if not (isinstance(k, str) and k == "auto"):
         k = check_integer("k", k, 2, n, " (the number of series), or 'auto'")
     elif n < 6:
@@ -468,7 +468,7 @@ def _both(D: FloatArray, k: int, seed: int) -> tuple[LabelArray, LabelArray]:
     return _partition(D, k, "spectral", seed), _partition(D, k, "k_medoids", seed)
 
 
-def _partition(D: FloatArray, k: int, method: Method, seed: int) -> LabelArray:
+def _partition(D: FloatArray, k: int, method: ClusteringMethod, seed: int) -> LabelArray:
     if method == "spectral":
         return labels_by_affinity(local_affinity(D), k, check_rng(seed), starts=4)
     return labels_by_medoids(D, k, check_rng(seed))
@@ -514,7 +514,7 @@ def clusters_of(
     matrices: Sequence[FloatArray],
     votes: Sequence[Setting],
     k: int,
-    method: Method,
+    method: ClusteringMethod,
     seed: int,
     *,
     tried: tuple[Trial, ...] = (),
@@ -549,7 +549,7 @@ def _rival_on(
     matrices: Mapping[Setting, FloatArray],
     tried: Sequence[Trial],
     labels: LabelArray,
-    method: Method,
+    method: ClusteringMethod,
     k: int,
     seed: int,
 ) -> RivalClusters | None:
