@@ -22,6 +22,7 @@ from condcs._inference.common_support import common_support
 from condcs._inference.effects import Effect, measure_effect
 from condcs._inference.explain import ColumnWords, Region, explained, interval_words
 from condcs._inference.regions import mean_steps
+from condcs._inference.results import Estimate
 from condcs._regression.smoother import Smoother
 from condcs._regression.standardised import normal_scores
 
@@ -109,8 +110,11 @@ class Outcome:
         effect = self.effect
         assert effect.average is not None
         assert effect.spread is not None
-        pairs = ((effect.average, self.average), (effect.size, self.size), (effect.spread.change, 0.0))
-        return tuple(e.low <= truth <= e.high for e, truth in pairs)  # type: ignore[return-value]
+        return (
+            _holds(effect.average, self.average),
+            _holds(effect.size, self.size),
+            _holds(effect.spread.change, 0.0),
+        )
 
 
 def outcome(table: Table, planted: FloatArray, seed: tuple[int, ...]) -> Outcome:
@@ -153,14 +157,19 @@ def _words(name: str, values: FloatArray, is_label: bool) -> ColumnWords:
     return ColumnWords(name, labels, interval_words(name, str))
 
 
+def _holds(interval: Estimate, truth: float) -> bool:
+    return interval.low <= truth <= interval.high
+
+
 def _inside(region: Region, x: FloatArray) -> BoolArray:
     inside = np.ones(len(x), bool)
     for name, bound in region.bounds.items():
         values = x[:, int(name[1:])]
-        if isinstance(bound[0], str):
+        low, high = bound[0], bound[-1]
+        if isinstance(low, str) or isinstance(high, str):
             inside &= np.isin(values, [float(label) for label in bound])
         else:
-            inside &= (values > bound[0]) & (values <= bound[1])  # type: ignore[operator]
+            inside &= (values > low) & (values <= high)
     return inside
 
 

@@ -451,6 +451,22 @@ def test_bad_files(name, tmp_path):
         read_series(tmp_path / name)
 
 
+def test_advice_on_an_array_of_a_file_was_turned_into_an_option(tmp_path, capfd):
+    """The error said "np.savez(path, FILE X)", and that `FILE` in the file must hold numbers."""
+    np.savez(tmp_path / "empty.npz")
+    np.savez(tmp_path / "scalar.npz", X=np.zeros(()))
+    np.savez(tmp_path / "labels.npz", X=np.zeros((4, 5)), y=np.zeros(3))
+    said = {
+        "empty": "np.savez(path, X=series)",
+        "scalar": "array 'X' in scalar.npz must hold numbers",
+        "labels": "array 'y' beside array 'X' in labels.npz must hold a label",
+    }
+    for name, words in said.items():
+        with pytest.raises(SystemExit):
+            app(["cluster", str(tmp_path / f"{name}.npz"), "--k", "2"])
+        assert words in " ".join(capfd.readouterr().err.split())
+
+
 def test_bad_arrays_and_labels(tmp_path):
     np.savez(tmp_path / "a.npz", Z=np.zeros((3, 2, 2)))
     with pytest.raises(DataError, match="an array X, or one array per series, got Z"):

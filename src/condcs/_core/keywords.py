@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
+# What several of the names below are called here.
 _RNG = ("rng",)
 _RESAMPLES = ("n_resamples",)
 _BANDWIDTHS = ("bandwidth", "bandwidth_x", "bandwidth_y")

@@ -160,7 +160,8 @@ def in_options(message: str, options: Mapping[str, str], flags: frozenset[str] =
 
     def assigned(found: re.Match[str]) -> str:
         name, tick = found["name"], found["tick"]
-        if name not in options:
+        # A file is named by its place in the command: there is nothing to assign to, and `X=` is an array of numpy's.
+        if not options.get(name, "").startswith("--"):
             return found[0]
         value = "" if name in flags else f" {shlex.quote(found['value'].strip(chr(34) + chr(39)))}"
         return f"{tick}{options[name]}{value}{tick}"

@@ -636,11 +636,11 @@ def _from_arrays(path: Path, axes: Axes) -> SeriesFile:
         return _from_array(read_array(path), None, None, path.name, axes)
     arrays = read_arrays(path)
     if "X" in arrays:
-        return _from_array(arrays["X"], arrays.get("y"), arrays.get("classes"), f"`X` in {path.name}", axes)
+        return _from_array(arrays["X"], arrays.get("y"), arrays.get("classes"), f"array 'X' in {path.name}", axes)
     if not arrays or any(a.ndim not in (1, 2) or a.dtype.kind not in "fiub" for a in arrays.values()):
         raise DataError(
             f"{path} must hold an array X, or one array per series, got {', '.join(sorted(arrays)) or 'nothing'}. "
-            "Save it again, e.g. with np.savez(path, X=X)."
+            "Save it again, e.g. with np.savez(path, X=series)."
         )
     X = [_one_series(array, axes) for array in arrays.values()]
     return SeriesFile(X, None, tuple(arrays), "one per array of the file")
@@ -660,7 +660,9 @@ def _from_array(X: AnyArray, y: AnyArray | None, classes: AnyArray | None, title
             f"--layout {axes}. Pass --layout {other} if the axes are the other way round."
         )
     if y is not None and y.shape != (len(X),):
-        raise ShapeError(f"`y` beside {title} must hold a label for each of {len(X)} series, got shape {y.shape}.")
+        raise ShapeError(
+            f"array 'y' beside {title} must hold a label for each of {len(X)} series, got shape {y.shape}."
+        )
     names = classes
     if y is not None and names is not None and names.ndim == 1 and y.dtype.kind in "iu":
         y = names[y] if y.min() >= 0 and y.max() < len(names) else y
