@@ -117,6 +117,40 @@ def test_the_level_holds_with_weights_where_x_has_shifted():
     assert rejected <= 9
 
 
+def _few_weights(rng, x, values):
+    """Return weights of few values, larger ones where x is: what x says of them leaves an error in their unit."""
+    ranks = np.clip(x[:, 0] + rng.normal(size=len(x)), -1.5, 1.5)
+    return values[np.digitize(ranks, np.linspace(-1.5, 1.5, len(values) + 1)[1:-1])]
+
+
+@pytest.mark.parametrize("values", [(1.0, 2.0), (1.0, 2.0, 3.0, 4.0, 5.0), (0.8, 1.3), (100.0, 300.0)])
+@pytest.mark.parametrize("unit", [1.0, 7.0])
+def test_weights_of_few_values_hide_no_change(values, unit):
+    """The error of the unit set all weights of one sample apart: no overlap, and no power, where both were plain."""
+    rng = np.random.default_rng(12)
+    xp, xq = rng.normal(size=(2, 300, 2))
+    yp, yq = (x[:, 0] + rng.normal(size=300) for x in (xp, xq))
+    weights = [_few_weights(rng, x, np.array(values)) for x in (xp, xq)]
+    options = {"weights_p": weights[0], "weights_q": unit * weights[1], "n_resamples": 199, "rng": 0}
+    found = condcs.conditional_test(xp, yp, xq, yq + 1.0, **options)
+    assert found.pvalue <= 0.02
+    # Of 600 rows whose samples are alike in x and in weights nearly all count.
+    assert found.diagnostics["effective_rows"] > 500
+
+
+def test_the_level_holds_with_weights_of_few_values():
+    rejected = 0
+    for seed in range(50):
+        rng = np.random.default_rng([seed, 13])
+        xp, xq = rng.normal(size=(70, 1)), rng.normal(size=(70, 1)) + 0.5
+        yp, yq = (np.sin(2 * x[:, 0]) + 0.5 * rng.normal(size=70) for x in (xp, xq))
+        weights_p, weights_q = (_few_weights(rng, x, np.array([1.0, 2.0, 5.0])) for x in (xp, xq))
+        options = {"weights_p": weights_p, "weights_q": 50 * weights_q, "n_resamples": 39, "rng": seed}
+        rejected += condcs.conditional_test(xp, yp, xq, yq, **options).pvalue <= 0.05
+    # Binomial(50, 0.05) exceeds 9 in 1 of 6,000 cases.
+    assert rejected <= 9
+
+
 def test_rows_that_belong_together_break_the_level_unless_labels_are_redrawn_by_cluster():
     plain = together = 0
     for seed in range(40):

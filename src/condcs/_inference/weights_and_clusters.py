@@ -25,6 +25,18 @@ from condcs._regression.smoother import Smoother
 _LEAST_WEIGHT = 1e-3
 """Weight (in units of the mean) below which weights are told apart no more."""
 
+_MOST_SHARED_VALUES = 200
+"""Distinct weights of a sample above which every row has neighbours by weight in the other sample anyway."""
+
+_LARGEST_UNIT_ERROR = 0.5
+"""Largest error of an estimated unit on the scale of logarithms: of twenty rows whose weights differ tenfold, say."""
+
+_LEAST_SHARED = 0.5
+"""Part of the rows whose weights must be among those of the other sample before one unit is taken for both."""
+
+_SAME_UNIT = 1e-9
+"""Difference of logarithms that is rounding."""
+
 FEWEST_CLUSTERS = 5
 """Clusters that each sample must have: with fewer, too few labellings differ for a small p-value to exist."""
 
@@ -89,7 +101,38 @@ def with_common_unit(pool: MeasuredPool, smoother: Smoother, propensity: Propens
     second = pool.labels == 1
     surprise = second - propensity.of_rows[:, 1]
     weights[second] *= np.exp(-(surprise @ logs) / (surprise @ surprise))
+    weights[second] = _in_shared_values(weights[~second], weights[second])
     return np.asarray(weights / weights.mean())
+
+
+def _in_shared_values(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return the weights of the second sample in the unit in which most of their values are those of the first.
+
+    Both are in units that are the same up to an error. Where there are few values, such as 1 and 2, that error alone
+    would tell the samples apart: no row would have a counterpart of its own weight.
+    """
+    a, of_a = np.unique(first, return_counts=True)
+    b, value_of_row, of_b = np.unique(second, return_inverse=True, return_counts=True)
+    if max(len(a), len(b)) > _MOST_SHARED_VALUES:
+        return second
+    # Each pair of values is equal in some unit, which then has the rows of both in common.
+    units = np.log(a[:, None] / b).reshape(-1)
+    shared = np.minimum((of_a / len(first))[:, None], of_b / len(second)).reshape(-1)
+    near = np.abs(units) <= _LARGEST_UNIT_ERROR
+    units, shared = units[near], shared[near]
+    if not len(units):
+        return second
+    order = np.argsort(units)
+    same = np.cumsum(np.diff(units[order], prepend=units[order[0]]) > _SAME_UNIT)  # equal but for rounding
+    rows_shared = np.bincount(same, weights=shared[order])
+    best = int(np.argmax(rows_shared))
+    if rows_shared[best] < _LEAST_SHARED:
+        return second
+    scaled = b * np.exp(units[order][same == best][0])
+    # The very same numbers: a last digit would tell the samples apart as well.
+    nearest = a[np.abs(scaled[:, None] - a).argmin(axis=1)]
+    values = np.where(np.abs(np.log(scaled / nearest)) <= _SAME_UNIT, nearest, scaled)
+    return np.asarray(values[value_of_row])
 
 
 def weights_of_mean_one(groups: Groups) -> FloatArray | None:
