@@ -84,7 +84,7 @@ CASES = {
     "bandwidth 0": (lambda: ConditionalCS(bandwidth=0.0), "`bandwidth` must be a positive"),
     "form": (lambda: ConditionalCS(form="printed"), "`form` must be one of"),
     "null": (lambda: causal_test(X, Y, null="shuffle"), "`null` must be one of 'windows'"),
-    "analytic": (lambda: causal_test(X, Y, null="analytic"), 'must go with measure="linear_granger"'),
+    "analytic": (lambda: causal_test(X, Y, null="analytic"), "must go with measure='linear_granger'"),
     "n_resamples": (lambda: causal_test(X, Y, n_resamples=0), "`n_resamples` must be"),
     "window": (
         lambda: causal_test(X, Y, embedding=1, null=ShiftedWindows(window=99)),

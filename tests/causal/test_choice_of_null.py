@@ -51,7 +51,7 @@ def test_each_link_has_a_null_of_its_own():
     # From noise to a map that the other one explains: windows, whose resamples are there; signs have none.
     assert np.isfinite(graph.null_distributions[0, 2]).all()
     assert np.isnan(graph.null_distributions[1, 2]).all()
-    with pytest.raises(ParameterError, match=r'`null`="signs" must go with measure="conditional_cs"'):
+    with pytest.raises(ParameterError, match="`null='signs'` must go with measure='conditional_cs'"):
         causal_test(maps[:, 0], maps[:, 1], measure="transfer_entropy", null="signs")
 
 

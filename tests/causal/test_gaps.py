@@ -100,7 +100,7 @@ def test_missing_values_were_left_out_without_being_asked(series):
     pandas = pytest.importorskip("pandas")
     series[7, 1] = np.nan
     frame = pandas.DataFrame(series, columns=["a", "b", "c"])
-    words = r"got 1 missing or infinite one\(s\), first in row 7, column 'b'. Fill gaps in, or pass missing=\"drop\""
+    words = r"got 1 missing or infinite one\(s\), first in row 7, column 'b'. Fill gaps in, or pass missing='drop'"
     for given in (frame, dict(frame)):
         with pytest.raises(DataError, match=words):
             causal_graph(given, embedding=1, n_resamples=2)

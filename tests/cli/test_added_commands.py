@@ -60,7 +60,7 @@ def test_explore_runs_without_the_papers_experiments(tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "named"),
-    [(["maze"], "`ENVIRONMENT maze`"), (["mountain-car", "--method", "random"], "`--method random`")],
+    [(["maze"], "`maze`"), (["mountain-car", "--method", "random"], "`--method random`")],
     ids=["environment", "method"],
 )
 def test_explore_says_what_to_install_for_the_papers_environments_and_methods(words, named):

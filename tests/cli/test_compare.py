@@ -55,6 +55,19 @@ def test_a_changed_relation_ends_with_one_and_is_found(tables):
     assert "harbour" in regions
 
 
+def test_cautions_and_notes_name_options_of_the_command(tables, tmp_path):
+    """They named `cluster` and `time_budget`, which are arguments in Python."""
+    march = house_prices(160, 1)
+    pd.concat([march, march]).to_csv(tmp_path / "twice.csv", index=False)
+    words = [tmp_path / "twice.csv", tables / "shifted.csv", "--y", "price", "--x", "area,district", *QUICK]
+    said = " ".join(run(*words).output.split())
+    assert "name what belongs together with `--cluster`" in said
+    house_prices(3000, 1).to_csv(tmp_path / "long.csv", index=False)
+    words = [tmp_path / "long.csv", tables / "shifted.csv", "--y", "price", "--x", "area,district", *QUICK]
+    said = " ".join(run(*words, "--time-budget", "4").output.split())
+    assert "Raise `--time-budget`, or set `--max-rows`, to compare more" in said
+
+
 def test_json_for_machines(tables):
     words = [tables / "march.csv", tables / "changed.csv", "--y", "sold", "--x", "area,district", "--json", *QUICK]
     result = run(*words)
@@ -79,7 +92,7 @@ def test_stdin_and_alpha(tables):
     assert "standard input" in run(*words, given=given).output
     refused = run(*words, "--alpha", "0.01", given=given)
     assert refused.exit_code == 2
-    assert "`--resamples` must be at least 100" in refused.stderr
+    assert "`--resamples` must be at least 99" in refused.stderr
 
 
 def test_a_new_category_is_said(tables, tmp_path):

@@ -6,10 +6,12 @@ import sys
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
+from condcs._core.vocabulary import named, setting, speaking, table_setting
 from condcs.cli.app import app
-from condcs.cli.boundary import in_options, install_hint
+from condcs.cli.boundary import CommandLine, install_hint
 from tests.house_prices import house_prices
 
 COMPARE = ["compare", "march.csv", "changed.csv", "--y", "price"]
@@ -62,7 +64,11 @@ MISUSES = [
     ([*COMPARE, "--category", "nothing"], "nothing"),
     ([*COMPARE, "--alpha", "1.5"], "`--alpha` must lie between 0 and 1"),
     ([*COMPARE, "--alpha", "many"], "--alpha"),
-    ([*COMPARE, "--alpha", "0.001", "--resamples", "99"], "`--resamples` must be at least 1000"),
+    ([*COMPARE, "--alpha", "0.001", "--resamples", "99"], "`--resamples` must be at least 999"),
+    ([*COMPARE, "--resamples", "18"], "`--resamples` must be at least 19 for"),
+    ([*COMPARE, "--prediction", "area", "--loss", "area"], "`--loss` must be left out if `--prediction` is given"),
+    ([*COMPARE, "--loss", "pri*"], "`--y` and `--loss` must name different columns, got 'price' for both"),
+    ([*COMPARE, "--loss", "prize"], "`--loss` must name columns of march.csv, got 'prize'"),
     ([*COMPARE, "--resamples", "0"], "--resamples"),
     ([*COMPARE, "--max-rows", "3"], "--max-rows"),
     ([*COMPARE, "--seed", "-1"], "--seed"),
@@ -99,6 +105,7 @@ MISUSES = [
     (["causal", "wide.csv"], "wide.csv"),
     ([*CAUSAL, "--order", "many"], "`--order` must be"),
     ([*CAUSAL, "--lag", "0"], "`--lag` must be"),
+    ([*CAUSAL, "--order", "500"], "Use longer series, or smaller lags and orders."),
     ([*CAUSAL, "--measure", "guess"], "`--measure` must be one of"),
     ([*CAUSAL, "--null", "none"], "`--null` must be one of"),
     ([*CAUSAL, "--columns", "z"], "z"),
@@ -150,20 +157,27 @@ def test_misuse_ends_with_two_and_a_paragraph(files, words, message):
         assert not re.search(r"\w=['\"\d]|n_clusters|n_jobs|n_resamples|x_ref|\.T\b|np\.", said), said
 
 
-def test_python_names_leaked_into_the_command_line():
-    names = {"n_clusters": "--k", "order": "--order", "null": "--null", "drop_missing": "--drop-missing", "xp": "--x"}
-    names |= {"xq": "--x", "ranks": "--ranks", "gaps": "--gaps", "x": "--x"}
-    for message, said in (
-        ("`n_clusters` must be at least 2. Pass e.g. n_clusters=2.", "`--k` must be at least 2. Pass e.g. --k 2."),
-        ('pass missing="drop" to leave', "pass --drop-missing to leave"),
-        ('`null`="analytic" must go', "`--null analytic` must go"),
-        ("`xp` and `xq` must be", "`--x` must be"),
-        ("Pass tables=TableOptions(gaps='?,-') if", "Pass --gaps '?,-' if"),
-        ("Leave it out with x='!a b', or", "Leave it out with --x '!a b', or"),
-        ("Pass ranks=True, or `weights`.", "Pass --ranks, or `weights`."),
-        ("column 'order' of `preorder=1`", "column 'order' of `preorder=1`"),
-    ):
-        assert in_options(message, names, frozenset({"ranks"})) == said
+def test_messages_name_arguments_in_the_words_of_whoever_listens():
+    assert named("n_jobs") == "`n_jobs`"
+    assert named("xp", "xq") == "`xp` and `xq`"
+    assert setting("alpha", 0.05) == "alpha=0.05"
+    assert table_setting("gaps", "?,-") == "tables=TableOptions(gaps='?,-')"
+    commands = typer.main.get_command(app).commands
+    with speaking(CommandLine(commands["causal"])):
+        assert named("n_resamples") == "`--resamples`"
+        assert setting("null", "analytic") == "--null analytic"
+        assert setting("missing", "drop") == "--drop-missing"
+        assert setting("ranks", True) == "--ranks"
+        assert named("given") == "`given`"  # not an option
+        assert setting("given", "z") == "given='z'"
+    with speaking(CommandLine(commands["compare"])):
+        assert named("xp", "xq") == "`--x`"
+        assert table_setting("gaps", "?,-") == "--gaps '?,-'"
+        assert setting("x", "!a b") == "--x '!a b'"
+    with speaking(CommandLine(commands["explore"])):
+        assert named("environment") == "`ENVIRONMENT`"
+        assert setting("environment", "maze") == "maze"
+    assert named("n_jobs") == "`n_jobs`"
 
 
 def python(*lines):

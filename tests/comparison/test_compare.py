@@ -261,7 +261,7 @@ GOOD = {"x": np.arange(30.0), "y": np.arange(30.0) ** 2}
         (GOOD, {"x": "y"}, "`x` must leave at least one column beside `y`"),
         (GOOD, {"alpha": 1.5}, r"`alpha` must lie between 0 and 1, got 1\.5\. Pass e\.g\. alpha=0\.05"),
         (GOOD, {"alpha": "much"}, "`alpha` must lie between 0 and 1, got 'much'"),
-        (GOOD, {"alpha": 0.01}, r"`n_resamples` must be at least 100 .* reach alpha=0\.01, got 39"),
+        (GOOD, {"alpha": 0.01}, r"`n_resamples` must be at least 99 .* reach alpha=0\.01, got 39"),
         (GOOD, {"rng": -1}, "`rng` must be a non-negative integer"),
         (GOOD, {"n_resamples": 0}, "`n_resamples` must be an integer of at least 1"),
         (GOOD, {"tables": {"decimal": ","}}, "`tables` must be a TableOptions, got dict"),

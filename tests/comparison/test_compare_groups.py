@@ -132,7 +132,7 @@ def test_enough_resamples_for_the_adjustment(table, monkeypatch):
     monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     condcs.compare_groups(table, group="month", y="price", alpha=0.01)
     assert {run.n_resamples for run in given} == {799}
-    with pytest.raises(CondcsError, match=r"`n_resamples` must be at least 400 .*got 398"):
+    with pytest.raises(CondcsError, match=r"`n_resamples` must be at least 399 .*got 398"):
         condcs.compare_groups(table, group="month", y="price", alpha=0.01, n_resamples=398)
 
 
@@ -158,7 +158,7 @@ def test_small_groups_and_rows_without_a_group_are_said(table, monkeypatch):
         ({"group": "area"}, "`group` must name a column of at most 50 groups, got more in column 'area'"),
         ({"group": "one"}, "at least two groups of 10 rows or more, got 1 in column 'one'"),
         ({"against": "last"}, "`against` must be one of 'rest', 'first', 'previous', got 'last'"),
-        ({"y": "month"}, "`y` must be a column of its own, got 'month'"),
+        ({"y": "month"}, "`y` and `group` must name different columns, got 'month' for both"),
         ({"tables": TableOptions(time_budget=9)}, "`time_budget` must be None for groups, got 9"),
     ],
 )

@@ -180,7 +180,7 @@ def test_the_relation_is_why_the_model_got_worse():
 @pytest.mark.parametrize("option", ["prediction", "loss"])
 def test_a_pattern_for_the_loss_is_told_to_be_one_column(option):
     first, second = (month(seed).assign(guess_a=lambda t: t.area, guess_b=lambda t: 2 * t.area) for seed in (0, 1))
-    with pytest.raises(CondcsError, match=rf"`{option}` must be the name of one column, got 'guess_\*'. Name the"):
+    with pytest.raises(CondcsError, match=rf"`{option}` must name one column of .*, got 'guess_a', 'guess_b'"):
         condcs.compare(first, second, **{option: "guess_*"}, **OPTIONS)
 
 
@@ -219,10 +219,10 @@ def test_losses_of_labels(guess, loss):
         ({"tolerance": "much"}, "`tolerance` must be a positive, finite number, got 'much'"),
         ({"prediction": "gess"}, "`prediction` must name columns of reference .DataFrame., got 'gess'"),
         ({"prediction": 1.5}, "`prediction` must be a column or a fitted model with a method `predict`, got float"),
-        ({"prediction": "guess", "loss": "guess"}, "`loss` must be None if `prediction` is given"),
+        ({"prediction": "guess", "loss": "guess"}, "`loss` must be left out if `prediction` is given"),
         ({"prediction": "sold"}, "`prediction` must be a column of numbers, as 'price' is, got labels in 'sold'"),
         ({"loss": "sold"}, "`loss` must be a column of numbers, got labels in 'sold'"),
-        ({"loss": "price"}, "`loss` must be another column than `y`, got 'price' for both"),
+        ({"loss": "price"}, "`y` and `loss` must name different columns, got 'price' for both"),
         ({"y": "price,area", "x": "district", "prediction": "guess"}, "`prediction` must be for one response, got 2"),
         ({"y": "sold", "prediction": "guess"}, "`prediction` must hold labels of 'sold', or probabilities"),
     ],

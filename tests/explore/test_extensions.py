@@ -64,7 +64,7 @@ def test_without_extensions_there_are_the_mountain_car_and_its_agents(installed)
         hyperparameters("chess", "dtg-cs")
     with pytest.raises(CondcsError, match="`method` must be one of 'dtg-cs', 'dtg-local', 'control', got 'dqn'"):
         hyperparameters("mountain-car", "dqn")
-    with pytest.raises(MissingPartnerError, match=r"make_environment: `name`='maze' comes with .*condcs-reproduction"):
+    with pytest.raises(MissingPartnerError, match=r"make_environment: `name='maze'` comes with .*condcs-reproduction"):
         make_environment("maze")
-    with pytest.raises(MissingPartnerError, match="`method`='dtg-kl' comes with"):
+    with pytest.raises(MissingPartnerError, match="`method='dtg-kl'` comes with"):
         hyperparameters("mountain-car", "dtg-kl")

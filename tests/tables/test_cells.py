@@ -227,7 +227,7 @@ def test_a_kind_of_column_is_a_class_and_a_row(monkeypatch):
     ]
     assert pair.xp[:4, 0].tolist() == [7.0, 8.25, 9.5, 10.75]
     assert pair.xq[0, 0] == np.median([*pair.xp[:, 0], *pair.xp[1:, 0]])
-    told = tell_kind("clock", [clock], category=None, response=False)
+    told = tell_kind("clock", [clock], category=None, response=None)
     assert told.encode(["12:00"], "t").tolist() == [12.0]
     with pytest.raises(DataError, match=r"must hold a clock in every cell of column 'clock', .* got 'noon'"):
         told.encode(["noon"], "t")

@@ -305,15 +305,15 @@ def test_ten_thousand_columns_are_too_many(tmp_path):
         (["1", "b", "1"], {}, "category"),
         ([True, False, True], {}, "category"),
         (["1", "2", "2", "1"], {"category": True}, "category"),
-        (["0", "1", "0"], {"response": True}, "category"),
-        (["0", "1", "0"], {"response": True, "category": False}, "number"),
-        (["0", "1", "0"], {"response": False}, "number"),
+        (["0", "1", "0"], {"response": "y"}, "category"),
+        (["0", "1", "0"], {"response": "y", "category": False}, "number"),
+        (["0", "1", "0"], {"response": None}, "number"),
         (["2026-03-01", "2026-03-02T12:00:00"], {}, "date"),
         ([datetime.date(2026, 3, 1), datetime.datetime(2026, 3, 2, 12)], {}, "date"),
     ],
 )
 def test_kinds(cells, options, kind):
-    column = tell_kind("c", [cells[:1], cells[1:]], **{"category": None, "response": False, **options})
+    column = tell_kind("c", [cells[:1], cells[1:]], **{"category": None, "response": None, **options})
     assert column.kind == kind
     if kind == "date":
         assert column.encode(cells, "t").tolist() == [20513.0, 20514.5]
@@ -321,7 +321,7 @@ def test_kinds(cells, options, kind):
 
 def test_categories_are_the_same_in_every_format():
     """1, 1.0 and " 1 " are one label."""
-    column = tell_kind("c", [["1", " 1 ", "x"], [1, 1.0, "x"]], category=None, response=False)
+    column = tell_kind("c", [["1", " 1 ", "x"], [1, 1.0, "x"]], category=None, response=None)
     assert column.labels == ("1", "x")
     assert column.encode([1.0, "x", "new"], "t").tolist() == [0.0, 1.0, -1.0]
 

@@ -237,18 +237,16 @@ def test_slashes_with_the_year_first_are_dates_and_other_notations_are_refused()
     ],
 )
 def test_truth_values_are_the_same_however_they_are_spelled(before, now):
-    column = tell_kind(
-        "c", [np.resize(before, 20).tolist(), np.resize(now, 20).tolist()], category=None, response=False
-    )
+    column = tell_kind("c", [np.resize(before, 20).tolist(), np.resize(now, 20).tolist()], category=None, response=None)
     assert column.labels == (str(before[1]), str(before[0]))
     assert column.encode([*before, *now], "t").tolist() == [1, 0, *([1, 0] if now[0] else [0, 0])]
     assert column.note.startswith("Column 'c' holds truth values: ")
 
 
 def test_truth_values_that_are_spelled_alike_are_labels_or_numbers_as_before():
-    assert tell_kind("c", [["yes", "no"]] * 2, category=None, response=False).note == ""
-    assert tell_kind("c", [[0, 1]] * 2, category=None, response=False).kind == "number"
-    assert tell_kind("c", [["y", "yes", "no"] * 9] * 2, category=None, response=False).labels == ("no", "y", "yes")
+    assert tell_kind("c", [["yes", "no"]] * 2, category=None, response=None).note == ""
+    assert tell_kind("c", [[0, 1]] * 2, category=None, response=None).kind == "number"
+    assert tell_kind("c", [["y", "yes", "no"] * 9] * 2, category=None, response=None).labels == ("no", "y", "yes")
 
 
 def test_whole_numbers_and_floats_and_digits_are_one_column():
@@ -388,7 +386,7 @@ def test_weights_must_be_numbers_that_are_not_negative(cell):
     [
         ({"weights": ["*"]}, "`weights` must name one column of reference .*, got 'a', 'y', 'w'"),
         ({"weights": ["v"]}, "`weights` must name columns of"),
-        ({"weights": ["y"]}, "`y` must be a column of its own, got 'y', which has another role"),
+        ({"weights": ["y"]}, "`y` and `weights` must name different columns, got 'y' for both"),
     ],
 )
 def test_which_columns_of_weights_are_refused(options, words):

@@ -61,7 +61,7 @@ def test_a_gap_in_one_channel_is_a_gap():
         ([np.arange(9.0), np.arange(3.0)], 2, {}, ShapeError, ["series 1 of `series`", "got 3"]),
         (np.arange(5.0), 0, {}, CondcsError, ["`order`", "at least 1"]),
         (np.arange(5.0), 1.5, {}, CondcsError, ["`order`"]),
-        (np.array([1, np.nan, 2, 3, 4.0]), 1, {}, DataError, ["time 1", 'missing="drop"']),
+        (np.array([1, np.nan, 2, 3, 4.0]), 1, {}, DataError, ["time 1", "missing='drop'"]),
         (np.array([1, np.inf, 2, 3, 4.0]), 1, {"missing": "drop"}, DataError, ["time 1", "NaN"]),
         (np.array([1, np.nan, 2, np.nan, 4.0]), 1, {"missing": "drop"}, ShapeError, ["without a NaN", "got 0"]),
         (np.arange(5.0), 1, {"missing": "ignore"}, CondcsError, ["`missing`", "'drop'"]),

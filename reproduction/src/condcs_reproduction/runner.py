@@ -12,6 +12,7 @@ import numpy as np
 from condcs._core.checks import check_integer
 from condcs._core.errors import ParameterError
 from condcs._core.settings import cores, one_thread
+from condcs._core.vocabulary import named
 from condcs._parallel.dask_cluster import ClusterError
 from condcs._parallel.spreading import Workers, active_workers, spread
 from condcs_reproduction.spec import Experiment, Parameters, Result, Results, Task
@@ -137,7 +138,7 @@ def _chosen(tasks: list[Task], only: Sequence[str]) -> list[Task]:
     chosen = [task for task in tasks if any(word in task.case for word in only)]
     if not chosen:
         cases = ", ".join(dict.fromkeys(task.case for task in tasks))
-        raise ParameterError(f"`only` must be part of a case, got {', '.join(only)}. The cases are: {cases}.")
+        raise ParameterError(f"{named('only')} must be part of a case, got {', '.join(only)}. The cases are: {cases}.")
     return chosen
 
 

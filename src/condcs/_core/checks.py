@@ -14,6 +14,7 @@ import numpy as np
 from condcs._core.arrays import AnyArray, Array, Backend, IntArray, backend_of
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs._core.printable import counted
+from condcs._core.vocabulary import named, setting
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -66,7 +67,7 @@ def check_variable(
             raise ShapeError(_columns_differ(parts[0][0], tables[0].shape, name, table.shape))
         if width == 0:
             raise ShapeError(
-                f"`{name}` must have at least one column, got shape {tuple(table.shape)}. Pass the columns to use."
+                f"{named(name)} must have at least one column, got shape {tuple(table.shape)}. Pass the columns to use."
             )
         if table.shape[0] < min_rows:
             raise ShapeError(_too_few_rows(name, tuple(table.shape), min_rows))
@@ -76,8 +77,8 @@ def check_variable(
     flags = (labels,) * width if isinstance(labels, bool) else tuple(labels)
     if len(flags) != width:
         raise ParameterError(
-            f"`{kernel_option}` must name one kernel per column of {title} ({width}), got {len(flags)}. "
-            "Give one kernel name per column, or a single name for all."
+            f"{named(kernel_option or 'kernel')} must name one kernel per column of {title} ({width}), got "
+            f"{len(flags)}. Give one kernel name per column, or a single name for all."
         )
     tables = _encode_labels(title, tables, names, flags, backend, dtype)
     floats = [
@@ -107,7 +108,7 @@ def check_same_rows(first: Variable, first_parts: Parts, second: Variable, secon
             turned = _turned(name, (size, first.values.shape[1]), other_name, (other, second.values.shape[1]), axis=0)
             remedy = turned or "Drop the rows that only one of them has."
             raise ShapeError(
-                f"`{name}` and `{other_name}` must have the same number of rows, got {size} and {other}. "
+                f"{named(name)} and {named(other_name)} must have the same number of rows, got {size} and {other}. "
                 f"Rows are observations: row i of one belongs to row i of the other. {remedy}"
             )
 
@@ -188,8 +189,8 @@ def _positive_rows(name: str, value: Any) -> IntArray | None:
     rows = np.flatnonzero(weights)
     if len(rows) == 1:
         raise DataError(
-            f"`{name}` must be positive for at least two rows, got one: a row of weight 0 counts as absent. Give other "
-            "rows a positive weight."
+            f"{named(name)} must be positive for at least two rows, got one: a row of weight 0 counts as absent. Give "
+            "other rows a positive weight."
         )
     return rows if len(rows) else None
 
@@ -225,8 +226,8 @@ def check_weights(parts: Parts, sizes: tuple[int, ...], backend: Backend, dtype:
         table = _as_table(name, value, backend)
         if table.shape != (size, 1):
             raise ShapeError(
-                f"`{name}` must hold one weight per row of its sample, got shape {tuple(np.shape(value))} for {size} "
-                "rows. Pass a 1-d array."
+                f"{named(name)} must hold one weight per row of its sample, got shape {tuple(np.shape(value))} for "
+                f"{size} rows. Pass a 1-d array."
             )
         column = _as_float(name, table, (name,), backend, dtype)[:, 0]
         if not backend.is_traced(column):
@@ -234,11 +235,12 @@ def check_weights(parts: Parts, sizes: tuple[int, ...], backend: Backend, dtype:
             if not bool(xp.all(allowed)):
                 bad = float(backend.to_numpy(column)[~backend.to_numpy(allowed)][0])
                 raise DataError(
-                    f"`{name}` must be finite and not negative, got {bad}. Set unwanted rows to 0, and replace NaN."
+                    f"{named(name)} must be finite and not negative, got {bad}. Set unwanted rows to 0, and replace "
+                    "NaN."
                 )
             if not bool(xp.any(column > 0)):
                 raise DataError(
-                    f"`{name}` must have a positive sum, got all zeros. Give at least one row a positive weight."
+                    f"{named(name)} must have a positive sum, got all zeros. Give at least one row a positive weight."
                 )
         columns.append(column)
     peaks = [backend.detach(xp.max(column)) for column in columns]
@@ -299,7 +301,9 @@ def check_choice(name: str, value: Any, choices: Sequence[Choice]) -> Choice:
     """Check that an option is one of a few names."""
     if not isinstance(value, str) or value not in choices:
         options = ", ".join(repr(c) for c in choices)
-        raise ParameterError(f"`{name}` must be one of {options}, got {value!r}. Pass {name}={choices[0]!r}.")
+        raise ParameterError(
+            f"{named(name)} must be one of {options}, got {value!r}. Pass {setting(name, choices[0])}."
+        )
     return choices[choices.index(value)]
 
 
@@ -308,7 +312,9 @@ def check_options(given: Iterable[str], known: Iterable[str], owner: str) -> Non
     listed = sorted(known)
     unknown = sorted(set(given) - set(listed))
     if unknown:
-        raise ParameterError(f"`{unknown[0]}` must be an option of {owner!r}. Its options are {', '.join(listed)}.")
+        raise ParameterError(
+            f"{named(unknown[0])} must be an option of {owner!r}. Its options are {', '.join(listed)}."
+        )
 
 
 def check_alpha(alpha: Any) -> float:
@@ -319,7 +325,9 @@ def check_alpha(alpha: Any) -> float:
 def check_probability(name: str, value: Any, example: float) -> float:
     """Check that an option lies strictly between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise ParameterError(f"`{name}` must lie between 0 and 1, got {value!r}. Pass e.g. {name}={example:g}.")
+        raise ParameterError(
+            f"{named(name)} must lie between 0 and 1, got {value!r}. Pass e.g. {setting(name, example)}."
+        )
     return float(value)
 
 
@@ -327,7 +335,7 @@ def check_positive(name: str, value: Any, example: float = 0.1) -> float:
     """Check that an option is a positive, finite number."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(float(value)) or float(value) <= 0:
         raise ParameterError(
-            f"`{name}` must be a positive, finite number, got {value!r}. Pass e.g. {name}={example:g}."
+            f"{named(name)} must be a positive, finite number, got {value!r}. Pass e.g. {setting(name, example)}."
         )
     return float(value)
 
@@ -337,36 +345,37 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None, beca
     whole = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else low - 1
     if whole < low or (high is not None and whole > high):
         rule = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}{because}"
-        raise ParameterError(f"`{name}` must be {rule}, got {value!r}. Pass e.g. {name}={low}.")
+        raise ParameterError(f"{named(name)} must be {rule}, got {value!r}. Pass e.g. {setting(name, low)}.")
     return whole
 
 
 def _title(parts: Parts) -> str:
-    names = list(dict.fromkeys(f"`{name}`" for name, _ in parts))
+    names = list(dict.fromkeys(named(name) for name, _ in parts))
     return " and ".join(names) if len(names) < 4 else f"{names[0]} ... {names[-1]}"
 
 
 def _as_table(name: str, value: Any, backend: Backend) -> Any:
     """Return `value` as a 2-d array of its own library; 1-d arrays are one column."""
     if value is None:
-        raise DataError(f"`{name}` must be an array, got None. Pass the observations, one per row.")
+        raise DataError(f"{named(name)} must be an array, got None. Pass the observations, one per row.")
     if backend.name == "numpy":
         if type(value) is not np.ndarray:
             value = _to_ndarray(name, value)
         if value.dtype.kind not in "fiubOUSV" or value.dtype.names is not None:
             raise DataError(
-                f"`{name}` must hold real numbers or labels, got dtype {value.dtype}. "
+                f"{named(name)} must hold real numbers or labels, got dtype {value.dtype}. "
                 "Convert it first: dates to numbers, complex values to two columns."
             )
     if value.ndim == 1:
         return value[:, None]
     if value.ndim == 0:
         raise ShapeError(
-            f"`{name}` must have one or two dimensions, got a single value. Pass an array with one row per observation."
+            f"{named(name)} must have one or two dimensions, got a single value. Pass an array with one row per "
+            "observation."
         )
     if value.ndim != 2:
         raise ShapeError(
-            f"`{name}` must have one or two dimensions (rows are observations), got {value.ndim}: "
+            f"{named(name)} must have one or two dimensions (rows are observations), got {value.ndim}: "
             f"shape {tuple(value.shape)}. Reshape it, e.g. `{name}.reshape(len({name}), -1)`."
         )
     return value
@@ -374,12 +383,14 @@ def _as_table(name: str, value: Any, backend: Backend) -> Any:
 
 def _to_ndarray(name: str, value: Any) -> AnyArray:
     if isinstance(value, str | bytes | dict | set):
-        raise DataError(f"`{name}` must be an array, got {type(value).__name__}. Pass the observations, one per row.")
+        raise DataError(
+            f"{named(name)} must be an array, got {type(value).__name__}. Pass the observations, one per row."
+        )
     if hasattr(value, "tocsr"):
-        raise DataError(f"`{name}` must be a dense array, got a sparse matrix. Pass `{name}.toarray()`.")
+        raise DataError(f"{named(name)} must be a dense array, got a sparse matrix. Pass `{name}.toarray()`.")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise DataError(
-            f"`{name}` must have no masked values, got a masked array. Drop those rows, or fill them with "
+            f"{named(name)} must have no masked values, got a masked array. Drop those rows, or fill them with "
             f"`{name}.filled(...)`."
         )
     try:
@@ -389,7 +400,9 @@ def _to_ndarray(name: str, value: Any) -> AnyArray:
         # numpy writes the numbers of a list with strings as strings too, and a missing label as "nan".
         return np.array(value, dtype=object) if array.dtype.kind in "US" and isinstance(value, list | tuple) else array
     except ValueError as error:
-        raise ShapeError(f"`{name}` must be rectangular, got rows of different lengths. Pad or drop rows.") from error
+        raise ShapeError(
+            f"{named(name)} must be rectangular, got rows of different lengths. Pad or drop rows."
+        ) from error
 
 
 def _from_arrow(value: Any) -> AnyArray:
@@ -452,10 +465,10 @@ def column_order(first: str, expected: list[Any], name: str, columns: list[Any])
     """Return where the expected columns stand among those of another table; refuse other names."""
     missing, extra = ([str(c) for c in a if c not in b] for a, b in ((expected, columns), (columns, expected)))
     if missing or extra or len(set(columns)) < len(columns):
-        differ = [f"`{name}` lacks {', '.join(map(repr, missing))}"] if missing else []
-        differ += [f"`{first}` lacks {', '.join(map(repr, extra))}"] if extra else []
+        differ = [f"{named(name)} lacks {', '.join(map(repr, missing))}"] if missing else []
+        differ += [f"{named(first)} lacks {', '.join(map(repr, extra))}"] if extra else []
         raise DataError(
-            f"`{first}` and `{name}` must have the same column names, each once, got {expected} and {columns}"
+            f"{named(first)} and {named(name)} must have the same column names, each once, got {expected} and {columns}"
             f"{': ' if differ else ''}{' and '.join(differ)}. Rename the columns, or pass arrays, e.g. "
             f"`{name}.to_numpy()`, to compare them by place."
         )
@@ -525,12 +538,13 @@ def _as_float(
     if backend.name != "numpy":
         if "complex" in str(table.dtype):
             raise DataError(
-                f"`{name}` must hold real numbers, got {table.dtype}. Split real and imaginary parts into two columns."
+                f"{named(name)} must hold real numbers, got {table.dtype}. Split real and imaginary parts into two "
+                "columns."
             )
         if backend.name == "jax" and not _holds_exactly(table, backend, dtype):
             raise DataError(
-                f"`{name}` must hold integers that {dtype} represents, got larger ones. Subtract an offset, or switch "
-                'double precision on with jax.config.update("jax_enable_x64", True).'
+                f"{named(name)} must hold integers that {dtype} represents, got larger ones. Subtract an offset, or "
+                'switch double precision on with jax.config.update("jax_enable_x64", True).'
             )
         return backend.xp.astype(table, dtype)
     if table.dtype.kind in "fiub":
@@ -545,16 +559,16 @@ def _not_numeric(name: str, table: Any, names: tuple[str, ...], kernel_option: s
     row, column = next((int(i), int(c)) for i, c in np.ndindex(table.shape) if not _is_number(table[i, c]))
     value, where = table[row, column], f"row {row}, column {names[column]!r}"
     if is_missing_value(value):
-        return f"`{name}` must have no missing values, got {value!r} in {where}. Drop those rows, or impute them."
+        return f"{named(name)} must have no missing values, got {value!r} in {where}. Drop those rows, or impute them."
     if isinstance(value, int):
-        return f"`{name}` must fit in a float, got an integer of {value.bit_length()} bits in {where}. Rescale it."
+        return f"{named(name)} must fit in a float, got an integer of {value.bit_length()} bits in {where}. Rescale it."
     remedy = (
         f'Use the delta kernel for labels: {kernel_option}="delta", or one kernel name per column.'
         if kernel_option
         else "Encode the labels as numbers, e.g. one 0/1 column per category."
     )
     shown = str(value) if isinstance(value, str) else value
-    return f"`{name}` must hold numbers, got labels in column {names[column]!r} (e.g. {shown!r}). {remedy}"
+    return f"{named(name)} must hold numbers, got labels in column {names[column]!r} (e.g. {shown!r}). {remedy}"
 
 
 def _is_number(value: Any) -> bool:
@@ -568,7 +582,7 @@ def _is_number(value: Any) -> bool:
 def _columns_differ(first: str, first_shape: Any, name: str, shape: Any) -> str:
     turned = _turned(first, tuple(first_shape), name, tuple(shape), axis=1)
     return (
-        f"`{first}` and `{name}` must have the same number of columns, got {first} {tuple(first_shape)} and "
+        f"{named(first)} and {named(name)} must have the same number of columns, got {first} {tuple(first_shape)} and "
         f"{name} {tuple(shape)}. Rows are observations. {turned or 'Pass the same columns of both.'}"
     )
 
@@ -583,13 +597,13 @@ def _turned(first: str, first_shape: tuple[int, ...], name: str, shape: tuple[in
     # Where both ways would do, the table with more columns than rows is the one that lies on its side.
     wide = [called for called, own, _ in ways if called in helps and own[1] > own[0]]
     called = next(iter([*wide, *helps]), None)
-    return f"If `{called}` holds one feature per row, pass `{called}.T`." if called else ""
+    return f"If {named(called)} holds one feature per row, pass `{called}.T`." if called else ""
 
 
 def _too_few_rows(name: str, shape: tuple[int, ...], min_rows: int) -> str:
     least, got = counted(min_rows, "row"), counted(shape[0], "row") if shape[0] else "no rows"
-    hint = f" If `{name}` holds one feature per row, pass `{name}.T`." if shape[0] and shape[1] >= min_rows else ""
-    return f"`{name}` must have at least {least}, got {got} (shape {shape}). Collect more observations.{hint}"
+    hint = f" If {named(name)} holds one feature per row, pass `{name}.T`." if shape[0] and shape[1] >= min_rows else ""
+    return f"{named(name)} must have at least {least}, got {got} (shape {shape}). Collect more observations.{hint}"
 
 
 def _not_finite(parts: Parts, tables: list[Any], names: tuple[str, ...], backend: Backend) -> str:
@@ -598,7 +612,7 @@ def _not_finite(parts: Parts, tables: list[Any], names: tuple[str, ...], backend
     row, column = (int(i) for i in np.argwhere(bad)[0])
     rows = f"np.isfinite({name})" if np.ndim(value) == 1 else f"np.isfinite({name}).all(axis=1)"
     return (
-        f"`{name}` must be finite, got {int(bad.sum())} NaN or infinite value(s), first in row {row}, column "
+        f"{named(name)} must be finite, got {int(bad.sum())} NaN or infinite value(s), first in row {row}, column "
         f"{names[column]!r}. Drop those rows, e.g. `{name}[{rows}]` (and the same rows of the other variable), or "
         "impute them."
     )
@@ -610,7 +624,10 @@ def check_rng(rng: int | np.random.Generator | None) -> np.random.Generator:
         return rng
     if rng is None or (isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0):
         return np.random.default_rng(None if rng is None else int(rng))
-    raise ParameterError(f"`rng` must be a non-negative integer or a numpy Generator, got {rng!r}. Pass e.g. rng=0.")
+    raise ParameterError(
+        f"{named('rng')} must be a non-negative integer or a numpy Generator, got {rng!r}. Pass e.g. "
+        f"{setting('rng', 0)}."
+    )
 
 
 def label_type(count: int) -> np.dtype[np.generic]:

@@ -15,7 +15,25 @@ R = TypeVar("R")
 
 
 class CondcsError(ValueError):
-    """Base of all errors that condcs raises on bad input; a `ValueError`."""
+    """Base of all errors that condcs raises on bad input; a `ValueError`.
+
+    Attributes
+    ----------
+    message : str
+        What is wrong and what to do about it.
+    caller : str or None
+        The public function that the error left through; it stands before the message.
+    """
+
+    caller: str | None = None
+
+    @property
+    def message(self) -> str:
+        """What is wrong and what to do about it."""
+        return str(self.args[0]) if self.args else ""
+
+    def __str__(self) -> str:
+        return f"{self.caller}: {self.message}" if self.caller else self.message
 
 
 class ShapeError(CondcsError):
@@ -139,10 +157,8 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
             raise
         except CondcsError as error:
             check_keywords(function, _caller(function, args), kwargs)
-            if not getattr(error, "caller", None):
-                caller = _caller(function, args)
-                error.caller = caller  # type: ignore[attr-defined]
-                error.args = (f"{caller}: {error.args[0]}", *error.args[1:])
+            if error.caller is None:
+                error.caller = _caller(function, args)
             raise
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "matplotlib":

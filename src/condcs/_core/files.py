@@ -27,6 +27,7 @@ import numpy as np
 from condcs._core.arrays import AnyArray
 from condcs._core.errors import CondcsError, DataError, ParameterError
 from condcs._core.printable import Printable
+from condcs._core.vocabulary import named
 
 _SEAL = b"\ncondcs crc32 %08x\n"
 _SEAL_LENGTH = len(_SEAL % 0)
@@ -213,7 +214,7 @@ class Stateful(Printable, ABC):
         content = io.BytesIO()
         arrays: dict[str, Any] = self.state_dict()
         np.savez(content, **arrays)
-        with writing(f"`path` {path}"), atomic_write(Path(path)) as file:
+        with writing(f"{named('path')} {path}"), atomic_write(Path(path)) as file:
             file.write(sealed(content.getvalue()))
 
     @classmethod
@@ -221,14 +222,15 @@ class Stateful(Printable, ABC):
         """Return the object that `save` wrote to a file."""
         if not isinstance(path, str | os.PathLike):
             raise ParameterError(
-                f"`path` must be the name of a file that `save` wrote, got {type(path).__name__}. Pass a state to "
-                f"{cls.__name__}.from_state_dict."
+                f"{named('path')} must be the name of a file that `save` wrote, got {type(path).__name__}. Pass a "
+                f"state to {cls.__name__}.from_state_dict."
             )
         try:
             with np.load(io.BytesIO(unsealed(Path(path).read_bytes())), allow_pickle=False) as stored:
                 state = {name: stored[name] for name in stored.files}
         except (OSError, ValueError, EOFError, BadZipFile) as error:
             raise DataError(
-                f"`path` must be a whole file that {cls.__name__}.save wrote, got {path} ({error}). Save it again."
+                f"{named('path')} must be a whole file that {cls.__name__}.save wrote, got {path} ({error}). Save it "
+                "again."
             ) from error
         return cls.from_state_dict(state)

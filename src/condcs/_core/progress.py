@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from time import monotonic as clock
 
 from condcs._core.errors import CostWarning, warn_caller
+from condcs._core.vocabulary import named
 
 LONG_SECONDS = 120.0
 """Runs estimated to take longer than this say so."""
@@ -15,15 +16,15 @@ LONG_SECONDS = 120.0
 MEASURED_SECONDS = 1.0
 """Work that an estimate is based on, at least."""
 
-FASTER_RESAMPLES = "pass fewer `n_resamples` or more `n_jobs`, or watch it with progress=True."
-QUADRATIC_REMEDY = f"Use fewer rows (the time grows with their square), {FASTER_RESAMPLES}"
-"""What to do about a test that visits all pairs of rows."""
-LINEAR_REMEDY = f"Use fewer rows, {FASTER_RESAMPLES}"
-"""What to do about a test that visits pairs of a row and an anchor."""
-
 Advance = Callable[[float], None]
 
 _inside: ContextVar[Advance | None] = ContextVar("condcs_advance", default=None)
+
+
+def remedy_for_resamples(*, all_pairs: bool) -> str:
+    """Say what to do about a long test, which visits all pairs of rows or those of a row and an anchor."""
+    fewer = "fewer rows (the time grows with their square)" if all_pairs else "fewer rows"
+    return f"Use {fewer}, pass fewer {named('n_resamples')} or more {named('n_jobs')}, or watch it with progress=True."
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from condcs._core.checks import Parts, PresentRows, check_choice, numpy_parts
 from condcs._core.errors import OverlapWarning, ParameterError, ShapeError, public, warn_caller
 from condcs._core.printable import counted
 from condcs._core.progress import part_of_the_work
+from condcs._core.vocabulary import named, setting
 from condcs._inference.adjustment import Adjustment
 from condcs._inference.label_overlap import label_overlap
 from condcs._inference.nulls import NULLS, label_sampler
@@ -176,12 +177,16 @@ def conditional_test(
         views = "all" if null == "propensity" and not tested.aggregated else "measure"
     check_choice("views", views, VIEW_CHOICES)
     if propensity is not None and null != "propensity":
-        raise ParameterError(f'`propensity` must be None with null={null!r}. Pass null="propensity" to use it.')
+        raise ParameterError(
+            f"{named('propensity')} must be None with {setting('null', null)}. Pass {setting('null', 'propensity')} to "
+            "use it."
+        )
     if views == "all" and (null != "propensity" or tested.aggregated):
         raise ParameterError(
-            '`views`="all" must be used with null="propensity" and without bandwidth="aggregate", got '
-            + (f"null={null!r}" if null != "propensity" else 'bandwidth="aggregate"')
-            + '. Leave `views` out, or pass views="measure".'
+            f"`{setting('views', 'all')}` must be used with {setting('null', 'propensity')} and without "
+            f"{setting('bandwidth', 'aggregate')}, got "
+            + (f"{setting('null', null)}" if null != "propensity" else f"{setting('bandwidth', 'aggregate')}")
+            + f". Leave `views` out, or pass {setting('views', 'measure')}."
         )
     resampling = Resampling.checked(n_resamples, rng, n_jobs, progress)
     x_parts, y_parts = _parts(xp, yp, xq, yq)
@@ -383,7 +388,7 @@ def _parts(xp: Any, yp: Any, xq: Any, yq: Any) -> tuple[Parts, Parts]:
             or any(not isinstance(g, list | tuple) or len(g) != 2 for g in xp)
         ):
             raise ShapeError(
-                "`xp` must be a list of at least two pairs (x, y) when it is the only argument. "
+                f"{named('xp')} must be a list of at least two pairs (x, y) when it is the only argument. "
                 "Pass conditional_test([(x1, y1), (x2, y2), ...]), or xp, yp, xq and yq."
             )
         return (

@@ -24,6 +24,7 @@ from condcs._core.checks import (
 )
 from condcs._core.errors import ParameterError, public
 from condcs._core.printable import alike, listed
+from condcs._core.vocabulary import named, setting
 from condcs._inference.adjustment import Adjustment
 from condcs._inference.box_search import Bound, Box
 from condcs._inference.propensities import warn_if_unreliable
@@ -321,8 +322,8 @@ def _check_enough(n_resamples: int, alpha: float) -> None:
     least = int(np.ceil(2 / alpha - 1e-9)) - 1
     if n_resamples < least:
         raise ParameterError(
-            f"`n_resamples` must be at least {least} for a p-value to reach alpha={alpha:g}, got {n_resamples}. "
-            f"Pass n_resamples={max(499, least)}."
+            f"{named('n_resamples')} must be at least {least} for a p-value to reach {setting('alpha', alpha)}, got "
+            f"{n_resamples}. Pass {setting('n_resamples', max(499, least))}."
         )
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from condcs._core.arrays import Array, FloatArray, IntArray, RealArray, RowIndex, ranked
 from condcs._core.checks import Groups, Parts, Variable, as_numpy, check_choice, check_integer, check_same_rows
 from condcs._core.errors import ParameterError, public
-from condcs._core.progress import QUADRATIC_REMEDY, progress_bar, report_done
+from condcs._core.progress import progress_bar, remedy_for_resamples, report_done
 from condcs._core.settings import current_settings
+from condcs._core.vocabulary import named, setting
 from condcs._inference.nulls import circular_shifts, local_permutations
 from condcs._inference.resampling import (
     ROUNDING,
@@ -130,8 +131,8 @@ class PermutedMeasure:
             if name not in known:
                 listed = ", ".join(sorted(known)) or "none"
                 raise ParameterError(
-                    f"`{name}` must be an option of {self.name!r} in this test. Its options are: {listed}; bandwidths "
-                    "are given as bandwidth_x, bandwidth_y and bandwidth_given."
+                    f"{named(name)} must be an option of {self.name!r} in this test. Its options are: {listed}; "
+                    "bandwidths are given as bandwidth_x, bandwidth_y and bandwidth_given."
                 )
         return measure
 
@@ -207,11 +208,13 @@ def independence_test(
             single = measure if isinstance(measure, PermutedMeasure) else PermutedMeasure(measure or "conditional_cs")
             return _by_permutation(roles, single, null, resampling)
         if given is None:
-            raise ParameterError('`given` must be passed with null="signs". Pass z, or null="permutation".')
+            raise ParameterError(
+                f"`given` must be passed with {setting('null', 'signs')}. Pass z, or {setting('null', 'permutation')}."
+            )
         if measure is not None:
             raise ParameterError(
-                f'`measure` must be left out with null="signs", which combines views of its own, got {measure!r}. Pass '
-                'null="local" for the measure alone.'
+                f"{named('measure')} must be left out with {setting('null', 'signs')}, which combines views of its "
+                f"own, got {measure!r}. Pass {setting('null', 'local')} for the measure alone."
             )
         return _by_signs(roles, resampling)
 
@@ -223,7 +226,8 @@ Roles = dict[str, tuple[Array, Kernel]]
 def _values(statistic: Shared[Any], draw: Callable[[int], IntArray], n: int, resampling: Resampling) -> FloatArray:
     """Return the values of a statistic (rows: views) on draws."""
     title = f"the test of independence with {resampling.count} resamples of {n:,} rows"
-    with progress_bar(resampling.count, resampling.progress, title, remedy=QUADRATIC_REMEDY) as advance:
+    remedy = remedy_for_resamples(all_pairs=True)
+    with progress_bar(resampling.count, resampling.progress, title, remedy=remedy) as advance:
         batches = drawn(draw, resampling.count, _BATCH)
         found = batch_values([statistic], batches, n_jobs=resampling.n_jobs, advance=advance)[0]
     return np.asarray(found.reshape(resampling.count, -1).T)
@@ -417,8 +421,8 @@ def _permutations(
         return rng.permuted(np.tile(np.arange(n), (count, 1)), axis=1)
     if n < _FEWEST_ROWS_IN_TIME:
         raise ParameterError(
-            f'`null`="surrogate" must have at least {_FEWEST_ROWS_IN_TIME} rows, got {n}: too few are left after '
-            'shifts of a tenth of the series. Use null="local".'
+            f"`{setting('null', 'surrogate')}` must have at least {_FEWEST_ROWS_IN_TIME} rows, got {n}: too few are "
+            f"left after shifts of a tenth of the series. Use {setting('null', 'local')}."
         )
     offsets = circular_shifts(n, minimum_offset=n // 10, count=count, rng=rng)
     return np.asarray((np.arange(n) + offsets[:, None]) % n)
@@ -570,6 +574,6 @@ def _scaled(variable: KernelVariable, role: str) -> FloatArray:
     if variable.widths is None or np.isnan(variable.widths).any():
         raise ParameterError(
             f'`kernel_{role}` must be "gaussian" for another measure than conditional_cs, which works on numbers. '
-            'Use measure="conditional_cs" for labels and other kernels.'
+            f"Use {setting('measure', 'conditional_cs')} for labels and other kernels."
         )
     return np.asarray(variable.variable.values / variable.widths, dtype=np.float64)

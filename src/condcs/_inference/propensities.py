@@ -22,6 +22,7 @@ from condcs._core.checks import label_type
 from condcs._core.errors import BalanceWarning, DataError, OverlapWarning, ParameterError, ShapeError, warn_caller
 from condcs._core.printable import counted
 from condcs._core.settings import one_blas_thread
+from condcs._core.vocabulary import named, setting
 from condcs._inference.resampling import combined_evidence
 from condcs._parallel.many_rows import total
 from condcs._regression.designs import Design, designs_of_clusters
@@ -225,8 +226,8 @@ def warn_if_unreliable(propensity: Propensity) -> None:
         warn_caller(
             "the estimate of P(sample | x) does not explain how x differs between the samples (p-value of the check of "
             f"balance: {propensity.balance_pvalue:.3g}), so the p-value of the test rests on the adjustment of y for x "
-            "alone and may be too small. Pass a richer classifier as `propensity`, or compare the samples where they "
-            "overlap.",
+            f"alone and may be too small. Pass a richer classifier as {named('propensity')}, or compare the samples "
+            "where they overlap.",
             BalanceWarning,
         )
     count, clustered = len(propensity.probabilities), propensity.units is not None
@@ -247,20 +248,20 @@ def check_probabilities(propensity: Any, n: int, count: int) -> FloatArray:
         given = np.asarray(propensity, np.float64)
     except (TypeError, ValueError) as error:
         raise ParameterError(
-            f"`propensity` must be None, a scikit-learn classifier or an array of probabilities, got {propensity!r}. "
-            "Pass e.g. sklearn.ensemble.RandomForestClassifier()."
+            f"{named('propensity')} must be None, a scikit-learn classifier or an array of probabilities, got "
+            f"{propensity!r}. Pass e.g. sklearn.ensemble.RandomForestClassifier()."
         ) from error
     if given.ndim == 1 and count == 2:
         given = np.column_stack([1 - given, given])
     if given.shape != (n, count):
         raise ShapeError(
-            f"`propensity` must hold one probability per pooled row and group, shape ({n}, {count})"
+            f"{named('propensity')} must hold one probability per pooled row and group, shape ({n}, {count})"
             f"{f' or ({n},)' if count == 2 else ''}, got {np.shape(propensity)}. The first sample's rows come first."
         )
     if not np.all((given >= 0) & (given <= 1)) or not np.allclose(given.sum(axis=1), 1, atol=1e-6):
         raise DataError(
-            "`propensity` must hold probabilities: between 0 and 1, and adding up to 1 over the groups of a row. "
-            "Divide each row by its sum."
+            f"{named('propensity')} must hold probabilities: between 0 and 1, and adding up to 1 over the groups of a "
+            "row. Divide each row by its sum."
         )
     return given
 
@@ -272,8 +273,8 @@ def independent_draws(probabilities: FloatArray, rng: np.random.Generator) -> Ca
     steps = np.cumsum(probabilities, axis=1)[:, :-1]
     if ((probabilities > 0).sum(axis=0) < _SMALLEST_GROUP).any():
         raise DataError(
-            "`propensity` must leave every group at least 2 rows, but gives some group a positive probability in "
-            "fewer. The samples may not overlap in x: there is nothing to compare."
+            f"{named('propensity')} must leave every group at least 2 rows, but gives some group a positive "
+            "probability in fewer. The samples may not overlap in x: there is nothing to compare."
         )
 
     def draw(number: int) -> LabelArray:
@@ -293,8 +294,8 @@ def independent_draws(probabilities: FloatArray, rng: np.random.Generator) -> Ca
             if not len(short):
                 return labels
         raise DataError(
-            f"`propensity` must leave every group at least 2 rows, but {_REDRAWS} redraws in a row did not. The "
-            'samples hardly overlap in x; pass null="local", or probabilities further from 0 and 1.'
+            f"{named('propensity')} must leave every group at least 2 rows, but {_REDRAWS} redraws in a row did not. "
+            f"The samples hardly overlap in x; pass {setting('null', 'local')}, or probabilities further from 0 and 1."
         )
 
     return draw
@@ -304,7 +305,7 @@ def cross_fitted(classifier: Any, x: RealArray, groups: LabelArray, count: int) 
     """Probabilities of each row from a classifier that has not seen it: a flexible one would repeat its label."""
     if not hasattr(classifier, "predict_proba"):
         raise ParameterError(
-            f"`propensity` must have a method predict_proba, got {type(classifier).__name__}. "
+            f"{named('propensity')} must have a method predict_proba, got {type(classifier).__name__}. "
             "Wrap it in sklearn.calibration.CalibratedClassifierCV."
         )
     smallest = int(np.bincount(groups).min())

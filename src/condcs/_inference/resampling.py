@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from condcs._core.arrays import FloatArray, IntArray, LabelArray
 from condcs._core.checks import check_integer, check_rng
 from condcs._core.errors import DataError
-from condcs._core.progress import LINEAR_REMEDY, QUADRATIC_REMEDY, Advance, progress_bar, steps_inside
+from condcs._core.progress import Advance, progress_bar, remedy_for_resamples, steps_inside
 from condcs._core.settings import config_context
 from condcs._inference.results import TestResult
 from condcs._inference.statistics import (
@@ -125,7 +125,7 @@ def anchors_used(anchors: IntArray | None) -> dict[str, Any]:
 
 def remedy(anchors: IntArray | None) -> str:
     """Return what to do about a test that takes long."""
-    return QUADRATIC_REMEDY if anchors is None else LINEAR_REMEDY
+    return remedy_for_resamples(all_pairs=anchors is None)
 
 
 def drawn(sampler: Callable[[int], Any], total: int, batch: int) -> Iterator[Any]:

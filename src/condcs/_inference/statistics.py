@@ -21,6 +21,7 @@ from condcs._core.arrays import FloatArray, IntArray, LabelArray, RowIndex
 from condcs._core.checks import Groups, Parts, Variable, check_choice, label_type
 from condcs._core.errors import DataError, ParameterError
 from condcs._core.settings import current_settings
+from condcs._core.vocabulary import named, setting
 from condcs._kernels.log_kernels import LogKernel, product
 from condcs._kernels.low_rank import pseudo_inverse
 from condcs._kernels.row_sums import PLAIN_TESTS, exp_in_place
@@ -190,7 +191,7 @@ class TestedMeasure:
         unknown = sorted(set(options) - known)
         if unknown:
             raise ParameterError(
-                f"`{unknown[0]}` must be an option of the test or of {measure.name!r}. Those of the measure are "
+                f"{named(unknown[0])} must be an option of the test or of {measure.name!r}. Those of the measure are "
                 f"{', '.join(sorted(known))}."
             )
         if not takes_x or "bandwidth" not in options:
@@ -217,7 +218,8 @@ class TestedMeasure:
             return MeasuredPools([self.pool(x_parts, y_parts)], [])
         if not self.measure.gram:
             raise ParameterError(
-                f'`bandwidth`="aggregate" must go with a kernel measure, got {self.measure.name!r}. Leave it out.'
+                f"`{setting('bandwidth', 'aggregate')}` must go with a kernel measure, got {self.measure.name!r}. "
+                "Leave it out."
             )
         medians = self._with(dict.fromkeys(self.aggregated, "median"))
         widths = medians.pool(x_parts, y_parts).widths

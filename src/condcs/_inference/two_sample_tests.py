@@ -20,6 +20,7 @@ from condcs._core.arrays import Array, FloatArray, IntArray, LabelArray
 from condcs._core.checks import Parts, numpy_parts, without_absent_rows
 from condcs._core.errors import ParameterError, public
 from condcs._core.settings import one_blas_thread
+from condcs._core.vocabulary import named, setting
 from condcs._inference.nulls import label_sampler
 from condcs._inference.resampling import ROUNDING, Resampling, largest_studentised, pvalue, run_test
 from condcs._inference.results import TestResult
@@ -330,8 +331,8 @@ def _check_options_of_views(options: dict[str, Any]) -> None:
     other = sorted(set(options) - {"kernel"})
     if other:
         raise ParameterError(
-            f"`{other[0]}` must go with a measure: several bandwidths are combined by default. Pass measure='cs' as "
-            "well, or leave it out."
+            f"{named(other[0])} must go with a measure: several bandwidths are combined by default. Pass "
+            f"{setting('measure', 'cs')} as well, or leave it out."
         )
 
 
@@ -340,8 +341,8 @@ def _check_both(weights: Parts) -> None:
     names = [name for name, value in weights if value is None]
     if len(names) == 1:
         raise ParameterError(
-            f"`{names[0]}` must be given if the weights of the other sample are: rows keep their weights when labels "
-            "are permuted. Pass ones if the rows of a sample count alike."
+            f"{named(names[0])} must be given if the weights of the other sample are: rows keep their weights when "
+            "labels are permuted. Pass ones if the rows of a sample count alike."
         )
 
 
@@ -350,5 +351,6 @@ def _check_plain(measure: str, of_rows: Parts) -> None:
     names = [name for name, value in of_rows if value is not None]
     if names:
         raise ParameterError(
-            f"`{names[0]}` must go with all views, the default, got measure={measure!r}. Leave one of the two out."
+            f"{named(names[0])} must go with all views, the default, got {setting('measure', measure)}. Leave one of "
+            "the two out."
         )

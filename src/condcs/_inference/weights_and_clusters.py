@@ -15,6 +15,7 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray, RealArray
 from condcs._core.checks import Groups, Parts, PresentRows, is_missing_value
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, warn_caller
+from condcs._core.vocabulary import named, setting
 from condcs._inference.propensities import Propensity
 from condcs._inference.statistics import ANCHORED_MEASURES, MeasuredPool
 from condcs._inference.views import Contrasts, PairKernel
@@ -66,24 +67,25 @@ class RowOptions:
         if not given:
             return
         if samples != 2 or not all_views:
-            why = "two samples" if samples != 2 else 'views="all" and null="propensity"'
-            raise ParameterError(f"`{given[0]}` must go with {why}, the default. Leave it out for other tests.")
+            why = "two samples" if samples != 2 else f"{setting('views', 'all')} and {setting('null', 'propensity')}"
+            raise ParameterError(f"{named(given[0])} must go with {why}, the default. Leave it out for other tests.")
         weighted = [name for name in given if name.startswith("weights")]
         if len(weighted) == 1:
             missing = "weights_q" if weighted[0] == "weights_p" else "weights_p"
             raise ParameterError(
-                f"`{missing}` must be given if `{weighted[0]}` is: rows keep their weights when labels are redrawn. "
-                "Weights that make the x of one sample look like that of the other are not needed and can be left out."
+                f"{named(missing)} must be given if {named(weighted[0])} is: rows keep their weights when labels are "
+                "redrawn. Weights that make the x of one sample look like that of the other are not needed and can be "
+                "left out."
             )
         if weighted and measure.name not in ANCHORED_MEASURES:
             raise ParameterError(
-                f"`{weighted[0]}` must go with one of the measures {', '.join(ANCHORED_MEASURES)}, got "
+                f"{named(weighted[0])} must go with one of the measures {', '.join(ANCHORED_MEASURES)}, got "
                 f"{measure.name!r}. Leave the weights out, or take the default measure."
             )
         if hasattr(propensity, "fit") and len(given) > len(weighted):
             raise ParameterError(
-                "`propensity` must be None or an array of probabilities if there are clusters, got a classifier. Pass "
-                "the probabilities of the clusters, one for every row."
+                f"{named('propensity')} must be None or an array of probabilities if there are clusters, got a "
+                "classifier. Pass the probabilities of the clusters, one for every row."
             )
 
 
@@ -162,13 +164,14 @@ def checked_clusters(parts: Parts, sizes: tuple[int, ...]) -> IntArray | None:
         count = int(codes.max()) + 1
         if count < FEWEST_CLUSTERS:
             raise DataError(
-                f"`{name}` must name at least {FEWEST_CLUSTERS} clusters, got {count}. Labels are redrawn by cluster, "
-                "and so few cannot show a change; collect more clusters."
+                f"{named(name)} must name at least {FEWEST_CLUSTERS} clusters, got {count}. Labels are redrawn by "
+                "cluster, and so few cannot show a change; collect more clusters."
             )
         if count < FEW_CLUSTERS:
             warn_caller(
-                f"`{name}` names only {count} clusters. Labels are redrawn by cluster, so that the test has little "
-                f"power and its level holds only roughly; at least {FEW_CLUSTERS} clusters in each sample are better.",
+                f"{named(name)} names only {count} clusters. Labels are redrawn by cluster, so that the test has "
+                f"little power and its level holds only roughly; at least {FEW_CLUSTERS} clusters in each sample are "
+                "better.",
                 CondcsWarning,
             )
         found.append(start + codes)
@@ -182,8 +185,8 @@ def _codes(name: str, ids: Any, size: int) -> IntArray:
         values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
         if values.shape != (size,):
             raise ShapeError(
-                f"`{name}` must hold one cluster per row of its sample, got shape {np.shape(ids)} for {size} rows. "
-                "Pass a 1-d array."
+                f"{named(name)} must hold one cluster per row of its sample, got shape {np.shape(ids)} for {size} "
+                "rows. Pass a 1-d array."
             )
         names = values.tolist()
         missing = sum(map(is_missing_value, names))
@@ -193,13 +196,13 @@ def _codes(name: str, ids: Any, size: int) -> IntArray:
         if isinstance(error, ShapeError):
             raise
         raise DataError(
-            f"`{name}` must hold names that can be compared, such as strings or numbers. Convert them first, e.g. with "
-            "`str`."
+            f"{named(name)} must hold names that can be compared, such as strings or numbers. Convert them first, e.g. "
+            "with `str`."
         ) from error
     if missing:
         raise DataError(
-            f"`{name}` must name a cluster for every row, got {missing} missing. Give rows that belong to no other a "
-            "name of their own."
+            f"{named(name)} must name a cluster for every row, got {missing} missing. Give rows that belong to no "
+            "other a name of their own."
         )
     return found
 

@@ -22,6 +22,7 @@ from condcs._core.checks import (
 )
 from condcs._core.errors import OverlapError, OverlapWarning, ParameterError, public, warn_caller
 from condcs._core.printable import counted
+from condcs._core.vocabulary import named, setting
 from condcs._inference.nulls import NULLS, Draw, label_sampler
 from condcs._inference.propensities import chosen_propensity
 from condcs._inference.responses import adjusted_values, after_adjustment, before_adjustment
@@ -222,8 +223,9 @@ def _check_enough(count: int, confidence_level: float) -> None:
     needed = math.ceil(confidence_level / (1 - confidence_level) - 1e-9)
     if 0 < count < needed:
         raise ParameterError(
-            f"`n_resamples` must be 0 or at least {needed} for confidence_level={confidence_level:g}, got {count}. "
-            f"Pass e.g. n_resamples={max(200, needed)}."
+            f"{named('n_resamples')} must be 0 or at least {needed} for "
+            f"{setting('confidence_level', confidence_level)}, got {count}. Pass e.g. "
+            f"{setting('n_resamples', max(200, needed))}."
         )
 
 
@@ -411,6 +413,6 @@ def _factor(kernel: LogKernel, n: int) -> tuple[FloatArray, FloatArray]:
     if rest.max() <= _FACTOR_TOLERANCE and np.abs(gram - factor[some] @ factor[some].T).max() > 1e-6:
         raise ParameterError(
             "`kernel_y` must be positive definite for a band to be made, got a function that is not. "
-            "Pass n_resamples=0, or another kernel."
+            f"Pass {setting('n_resamples', 0)}, or another kernel."
         )
     return factor, np.where(rest > _FACTOR_TOLERANCE, rest, 0.0)

@@ -11,6 +11,7 @@ import numpy as np
 from condcs._core.arrays import Array, Backend, FloatArray, IntArray, backend_of
 from condcs._core.checks import Variable, check_choice, check_variable, float_type
 from condcs._core.errors import BandwidthError, BandwidthWarning, ShapeError, public, warn_caller
+from condcs._core.vocabulary import named, setting
 from condcs._kernels.pair_medians import median_differences, median_squared_distance
 
 Rule = Literal["median", "joint_median", "silverman", "scott"]
@@ -101,13 +102,13 @@ def column_widths(
         if bandwidth not in BANDWIDTH_RULES:
             rules = ", ".join(repr(r) for r in BANDWIDTH_RULES)
             raise BandwidthError(
-                f"`{option}` must be a positive number, one number per column, or one of the rules {rules}, got "
-                f'{bandwidth!r}. Pass e.g. {option}="median".'
+                f"{named(option)} must be a positive number, one number per column, or one of the rules {rules}, got "
+                f"{bandwidth!r}. Pass e.g. {setting(option, 'median')}."
             )
         if backend.is_traced(variable.values):
             raise BandwidthError(
-                f"`{option}` must be a number inside jax.jit and jax.vmap, where values are not known yet, got the "
-                f"rule {bandwidth!r}. Compute the bandwidth first, with `condcs.bandwidth(...)`, and pass it."
+                f"{named(option)} must be a number inside jax.jit and jax.vmap, where values are not known yet, got "
+                f"the rule {bandwidth!r}. Compute the bandwidth first, with `condcs.bandwidth(...)`, and pass it."
             )
         values = backend.to_numpy(variable.values).astype(np.float64, copy=False)
         return _widths_by_rule(option, bandwidth, values, variable, response)
@@ -118,13 +119,13 @@ def column_widths(
         widths = np.full(columns, float(widths))
     if widths.shape != (columns,):
         raise BandwidthError(
-            f"`{option}` must be one number, or one per column of {variable.title} ({columns}), got shape "
+            f"{named(option)} must be one number, or one per column of {variable.title} ({columns}), got shape "
             f"{widths.shape}. Pass a single number, or {columns} of them."
         )
     if not np.all(np.isfinite(widths)) or not np.all(widths > 0):
         raise BandwidthError(
-            f"`{option}` must be positive and finite, got {bandwidth!r}. Pass a positive number in the units of "
-            f'{variable.title}, or {option}="median".'
+            f"{named(option)} must be positive and finite, got {bandwidth!r}. Pass a positive number in the units of "
+            f"{variable.title}, or {setting(option, 'median')}."
         )
     return widths
 
@@ -139,8 +140,8 @@ def _as_numbers(option: str, bandwidth: Any) -> FloatArray:
         return given.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise BandwidthError(
-            f"`{option}` must be a positive number, one number per column, or a rule name, got {bandwidth!r}. "
-            f'Pass e.g. {option}=1.0 or {option}="median".'
+            f"{named(option)} must be a positive number, one number per column, or a rule name, got {bandwidth!r}. "
+            f"Pass e.g. {setting(option, 1.0)} or {setting(option, 'median')}."
         ) from error
 
 
@@ -244,9 +245,9 @@ def _widths_by_rule(option: str, rule: str, values: FloatArray, variable: Variab
     if percentile > 50:
         values_in_force = ", ".join(f"{w:.4g}" for w in np.unique(widths)[:4])
         warn_caller(
-            f"{variable.title}: more than half of all pairs of rows are equal, so the median distance is 0. `{option}` "
-            f"falls back to the smallest positive percentile of the distances (the {percentile}th: {values_in_force}). "
-            "Pass a number to choose it, or the delta kernel if the values are labels.",
+            f"{variable.title}: more than half of all pairs of rows are equal, so the median distance is 0. "
+            f"{named(option)} falls back to the smallest positive percentile of the distances (the {percentile}th: "
+            f"{values_in_force}). Pass a number to choose it, or the delta kernel if the values are labels.",
             BandwidthWarning,
         )
     constant = np.flatnonzero(widths == 0)
@@ -262,11 +263,12 @@ def _width_of_constant(option: str, title: str, names: tuple[str, ...], response
     what = f"column {names[0]!r}" if len(names) == 1 else "every column"
     if not response:
         raise BandwidthError(
-            f"{title} must vary for `{option}` to be estimated, but {what} is constant. Drop the constant column, "
-            f"or pass {option} as a number."
+            f"{title} must vary for {named(option)} to be estimated, but {what} is constant. Drop the constant column, "
+            "or choose a number as its bandwidth."
         )
     warn_caller(
-        f"{title}: {what} is constant, so that every bandwidth gives the same kernel values; `{option}` is set to 1.",
+        f"{title}: {what} is constant, so that every bandwidth gives the same kernel values; {named(option)} is set to "
+        "1.",
         BandwidthWarning,
     )
     return 1.0

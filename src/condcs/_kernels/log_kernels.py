@@ -13,6 +13,7 @@ import numpy as np
 
 from condcs._core.arrays import Array, Backend, FloatArray, backend_of
 from condcs._core.errors import DataError
+from condcs._core.vocabulary import named
 
 Features = tuple[Array, ...]
 
@@ -173,8 +174,8 @@ class Function(LogKernel):
         if not np.allclose(gram, gram.T, rtol=1e-3, atol=1e-6 * gram.max()):
             i, j = np.unravel_index(np.argmax(np.abs(gram - gram.T)), gram.shape)
             raise DataError(
-                f"`{self.option}` must be symmetric, got {gram[i, j]:.4g} for two rows and {gram[j, i]:.4g} for the "
-                "same two exchanged. Symmetrize it, e.g. by averaging k(a, b) and k(b, a).T."
+                f"{named(self.option)} must be symmetric, got {gram[i, j]:.4g} for two rows and {gram[j, i]:.4g} for "
+                "the same two exchanged. Symmetrize it, e.g. by averaging k(a, b) and k(b, a).T."
             )
 
     def _gram(self, a: Array, b: Array) -> Array:
@@ -185,18 +186,18 @@ class Function(LogKernel):
             gram = np.asarray(gram)
         elif backend_of(gram).name != backend.name:
             raise DataError(
-                f"`{self.option}` must return an array of its arguments' library ({backend.name}), got "
+                f"{named(self.option)} must return an array of its arguments' library ({backend.name}), got "
                 f"{type(gram).__name__}. Use that library's functions in the kernel."
             )
         expected = (a.shape[0], b.shape[0])
         if tuple(gram.shape) != expected:
             raise DataError(
-                f"`{self.option}` must return a block of shape {expected} for that many rows, got {tuple(gram.shape)}. "
-                "A kernel takes two blocks of rows and returns the values of all pairs."
+                f"{named(self.option)} must return a block of shape {expected} for that many rows, got "
+                f"{tuple(gram.shape)}. A kernel takes two blocks of rows and returns the values of all pairs."
             )
         if "complex" in str(gram.dtype) or str(gram.dtype) == "object":
             raise DataError(
-                f"`{self.option}` must return real numbers, got {gram.dtype}. Take e.g. the absolute value."
+                f"{named(self.option)} must return real numbers, got {gram.dtype}. Take e.g. the absolute value."
             )
         # Kernels that count or compare return integers and booleans, whose logarithms are of low precision.
         common = xp.result_type(gram, a)
@@ -205,8 +206,8 @@ class Function(LogKernel):
         if not backend.is_traced(gram) and not bool(xp.all(allowed)):
             bad = float(backend.to_numpy(gram)[~backend.to_numpy(allowed)][0])
             raise DataError(
-                f"`{self.option}` must not be negative, NaN or infinite, got {bad}. Divergences take logarithms of "
-                "sums of kernel values: use a non-negative kernel, e.g. its absolute value or exponential."
+                f"{named(self.option)} must not be negative, NaN or infinite, got {bad}. Divergences take logarithms "
+                "of sums of kernel values: use a non-negative kernel, e.g. its absolute value or exponential."
             )
         return gram
 

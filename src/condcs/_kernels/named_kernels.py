@@ -14,6 +14,7 @@ import numpy as np
 from condcs._core.arrays import NUMPY, Array, Backend, FloatArray
 from condcs._core.checks import Variable
 from condcs._core.errors import ParameterError
+from condcs._core.vocabulary import named, setting
 from condcs._kernels.bandwidths import Bandwidth, column_widths
 from condcs._kernels.log_kernels import Delta, Function, Laplacian, LogKernel, gaussian, product
 
@@ -131,8 +132,8 @@ def check_kernel(option: str, kernel: Kernel) -> KernelOption:
     ):
         choices = ", ".join(repr(name) for name in NAMED_KERNELS)
         raise ParameterError(
-            f"`{option}` must be one of {choices}, one of these per column, or a function, got {kernel!r}. "
-            f'Pass e.g. {option}="gaussian".'
+            f"{named(option)} must be one of {choices}, one of these per column, or a function, got {kernel!r}. "
+            f"Pass e.g. {setting(option, 'gaussian')}."
         )
     return KernelOption(option, kernel if isinstance(kernel, str) else tuple(kernel))
 
@@ -188,12 +189,12 @@ def kernel_of_widths(
     by_column = isinstance(kernel.kernel, tuple)
     factors = list[LogKernel]()
     # In the order of the table, and all columns of one kernel together: the Gaussian is one matrix product.
-    for name, named in NAMED_KERNELS.items():
+    for name, named_kernel in NAMED_KERNELS.items():
         columns = [c for c, other in enumerate(names) if other == name]
         if not columns:
             continue
         whole = len(columns) == len(names)
         table = values if whole else values[:, columns]
         part = None if centre is None else centre[columns]
-        factors.append(named.make(backend, table, widths[columns], part, by_column=by_column))
+        factors.append(named_kernel.make(backend, table, widths[columns], part, by_column=by_column))
     return product(factors)

@@ -22,6 +22,7 @@ from condcs._core.checks import (
     without_absent_rows,
 )
 from condcs._core.errors import DataError, ParameterError
+from condcs._core.vocabulary import named, setting
 from condcs._kernels.bandwidths import Bandwidth
 from condcs._kernels.log_kernels import LogKernel
 from condcs._kernels.named_kernels import Kernel, KernelOption, check_kernel, kernel_of_widths, log_kernel
@@ -116,7 +117,8 @@ def refuse_both(single: Sequence[str]) -> None:
     """Refuse bandwidths of single variables beside the plain one."""
     if single:
         raise ParameterError(
-            f"`bandwidth` must not be given together with `{single[0]}`, which it sets too. Leave one out."
+            f"{named('bandwidth')} must not be given together with {named(single[0])}, which it sets too. Leave one "
+            "out."
         )
 
 
@@ -169,8 +171,9 @@ def marginal_problem(
     check_choice("estimator", estimator, get_args(MarginalEstimator))
     if estimator == "plugin" and kernel != "gaussian":
         raise ParameterError(
-            f'`estimator`="plugin" must go with kernel="gaussian", got kernel={kernel!r}: only the Gaussian keeps '
-            'its form under convolution. Pass estimator="resubstitution" for other kernels.'
+            f"`{setting('estimator', 'plugin')}` must go with {setting('kernel', 'gaussian')}, got "
+            f"{setting('kernel', kernel)}: only the Gaussian keeps its form under convolution. Pass "
+            f"{setting('estimator', 'resubstitution')} for other kernels."
         )
     weight_parts, parts = without_absent_rows(weight_parts, parts)
     inputs = Inputs.of(*(a for _, a in parts), *(w for _, w in weight_parts))

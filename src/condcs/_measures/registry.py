@@ -13,6 +13,7 @@ from condcs._core.arrays import Array
 from condcs._core.checks import Parts, check_choice, check_options
 from condcs._core.errors import ParameterError, ShapeError, public
 from condcs._core.printable import Printable
+from condcs._core.vocabulary import named
 from condcs._kernels.row_chunks import PAIRS
 from condcs._measures.bregman import conditional_bregman, conditional_bregman_pairs
 from condcs._measures.conditional import (
@@ -229,18 +230,24 @@ def pairwise(
     known = chosen.options - {"weights_p", "weights_q", "unbiased"}
     check_options(options, known, measure)
     if weights is not None and not chosen.weighted:
-        raise ParameterError(f"`weights` must be None for {measure!r}, which takes no sample weights. Leave it out.")
+        raise ParameterError(
+            f"{named('weights')} must be None for {measure!r}, which takes no sample weights. Leave it out."
+        )
     xs, ys = _split(groups, chosen)
     given = [None] * len(ys) if weights is None else weights
     if not isinstance(given, Sequence) or len(given) != len(ys):
         got = len(given) if isinstance(given, Sequence) else type(given).__name__
-        raise ShapeError(f"`weights` must have one entry per group ({len(ys)}), got {got}. Use None for no weights.")
+        raise ShapeError(
+            f"{named('weights')} must have one entry per group ({len(ys)}), got {got}. Use None for no weights."
+        )
     weight_parts = [(f"weights[{i}]", w) for i, w in enumerate(given)]
     problem, own = chosen.problem(xs, ys, weight_parts, options)
     sampled = sampling_of(method, problem.inputs.backend, problem.groups.n)
     if sampled is not None and chosen.row_sums is None and method != "auto":
         able = ", ".join(m.name for m in MEASURES.values() if m.row_sums is not None)
-        raise ParameterError(f'`method` must be "exact" for {measure!r}: anchors are for {able} only. Leave it out.')
+        raise ParameterError(
+            f'{named("method")} must be "exact" for {measure!r}: anchors are for {able} only. Leave it out.'
+        )
     if sampled is not None and chosen.row_sums is not None:
         return _sampled_pairs(chosen, problem, own, sampled)
     return problem.inputs.result(chosen.pairs(problem, **own))

@@ -30,6 +30,7 @@ from scipy import special
 from condcs._core.arrays import Backend, BoolArray, FloatArray, IntArray
 from condcs._core.checks import Groups, check_positive, check_rng
 from condcs._core.errors import ParameterError, PrecisionWarning, warn_caller
+from condcs._core.vocabulary import named, setting
 from condcs._kernels.log_kernels import EXACT_EXPONENT, product
 from condcs._kernels.row_chunks import (
     PAIRS,
@@ -94,7 +95,9 @@ class Sampled:
         for name in ("relative_error", "absolute_error", "max_seconds"):
             check_positive(name, getattr(self, name))
         if self.rng is None:
-            raise ParameterError("`rng` must be a seed or a numpy Generator, got None. Pass e.g. rng=0.")
+            raise ParameterError(
+                f"{named('rng')} must be a seed or a numpy Generator, got None. Pass e.g. {setting('rng', 0)}."
+            )
         check_rng(self.rng)
 
 
@@ -169,13 +172,13 @@ def sampling_of(method: SamplingMethod, backend: Backend, n: int) -> Sampled | N
     if isinstance(method, Sampled) or method == "sampled":
         if backend.name != "numpy":
             raise ParameterError(
-                f'`method` must be "exact" or "auto" for arrays of {backend.name}, got {method!r}: anchors are drawn '
-                "for numpy arrays only, without gradients. Pass numpy arrays, or leave it out."
+                f'{named("method")} must be "exact" or "auto" for arrays of {backend.name}, got {method!r}: anchors '
+                "are drawn for numpy arrays only, without gradients. Pass numpy arrays, or leave it out."
             )
         return method if isinstance(method, Sampled) else Sampled()
     if method not in ("auto", "exact"):
         raise ParameterError(
-            f'`method` must be "auto", "exact", "sampled" or a condcs.Sampled, got {method!r}. '
+            f'{named("method")} must be "auto", "exact", "sampled" or a condcs.Sampled, got {method!r}. '
             "Pass e.g. method=condcs.Sampled(relative_error=0.01)."
         )
     return Sampled() if method == "auto" and backend.name == "numpy" and n > AUTO_ROWS else None

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from condcs._core.errors import CondcsError, ParameterError
+from condcs._core.vocabulary import named
 from condcs._parallel.spreading import Shared, Workers, answer
 
 T = TypeVar("T")
@@ -133,14 +134,14 @@ def _itself(shared: Shared[T]) -> Shared[T]:
 def _connected(address: str) -> Any:
     if not isinstance(address, str) or "://" not in address:
         raise ParameterError(
-            f"`dask` must be the address of a scheduler, got {address!r}. Pass e.g. tcp://127.0.0.1:8786."
+            f"{named('dask')} must be the address of a scheduler, got {address!r}. Pass e.g. tcp://127.0.0.1:8786."
         )
     connect: Any
     try:
         from distributed import Client as connect
     except ModuleNotFoundError:
         raise ParameterError(
-            "`dask` needs dask.distributed, which is not installed. Install it: pip install 'condcs[dask]'."
+            f"{named('dask')} needs dask.distributed, which is not installed. Install it: pip install 'condcs[dask]'."
         ) from None
     try:
         with _no_garbage_collection():
@@ -148,8 +149,8 @@ def _connected(address: str) -> Any:
     # AssertionError: what distributed raises now and then where a client is given up while it starts.
     except (OSError, ValueError, RuntimeError, AssertionError) as error:
         raise ClusterError(
-            f"`dask` must be the address of a running scheduler, got {address!r}: {_first_line(error)}. Start one with "
-            "`dask scheduler --host 127.0.0.1 --port 8786`."
+            f"{named('dask')} must be the address of a running scheduler, got {address!r}: {_first_line(error)}. Start "
+            "one with `dask scheduler --host 127.0.0.1 --port 8786`."
         ) from None
 
 

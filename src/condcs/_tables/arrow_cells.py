@@ -13,6 +13,7 @@ import numpy as np
 
 from condcs._core.arrays import AnyArray, BoolArray
 from condcs._core.errors import DataError
+from condcs._core.vocabulary import named
 from condcs._tables.cells import Cells, TimeCells, cells_of, cells_of_array, cells_of_codes, cells_of_dates
 
 
@@ -25,7 +26,7 @@ def readable_cells(array: Any, title: str, name: str, first_row: int) -> Cells:
         raise DataError(
             f"{title} must hold readable values in column {name!r} (dates: years 1 to 9999), got unreadable "
             f"{array.type} between rows {first_row:,} and {first_row + len(array) - 1:,}: {first_line(error)}. Correct "
-            "it, or leave the column out of `x`."
+            f"it, or leave the column out of {named('x')}."
         ) from error
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.errors import DataError
 from condcs._core.printable import counted, listed
+from condcs._core.vocabulary import named
 from condcs._tables.cells import as_day, as_number, reads
 from condcs._tables.kinds import Column, Derived, derive_inputs
 from condcs._tables.pair import (
@@ -105,9 +106,10 @@ def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> 
         column = select_one("group", group, table.names, table.title)
         if column is None:
             raise DataError(
-                f"`group` must name a column of {table.title}, got none. Name the column that holds the groups."
+                f"{named('group')} must name a column of {table.title}, got none. Name the column that holds the "
+                "groups."
             )
-        wanted = choose_columns(options, table, [column])
+        wanted = choose_columns(options, table, {column: "group"})
         samplers = _sampled(table, [*wanted.names, column], options, len(wanted.x))
     names = [*wanted.names, column]
     sample_of = {label: sampler.sample() for label, sampler in samplers.items()}
@@ -123,7 +125,7 @@ def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> 
         notes.append(f"Groups of fewer than {FEWEST_ROWS} rows were left out: {listed([*map(repr, small)], 8)}.")
     if len(groups) < 2:
         raise DataError(
-            f"`group` must name a column with at least two groups of {FEWEST_ROWS} rows or more, got "
+            f"{named('group')} must name a column with at least two groups of {FEWEST_ROWS} rows or more, got "
             f"{len(groups)} in column {column!r} of {table.title}. Name another column."
         )
     samples = [sample_of[label] for label in groups]
@@ -154,8 +156,8 @@ def _sampled(table: Table, names: list[str], options: ReadOptions, inputs: int) 
             samplers[label].add(batch.take(rows), keys[rows])
         if len(samplers) > MOST_GROUPS:
             raise DataError(
-                f"`group` must name a column of at most {MOST_GROUPS} groups, got more in column {names[-1]!r} of "
-                f"{table.title}. Make coarser groups first, such as months of dates."
+                f"{named('group')} must name a column of at most {MOST_GROUPS} groups, got more in column "
+                f"{names[-1]!r} of {table.title}. Make coarser groups first, such as months of dates."
             )
     return samplers
 

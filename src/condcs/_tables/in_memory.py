@@ -17,6 +17,7 @@ import numpy as np
 
 from condcs._core.checks import is_missing_value
 from condcs._core.errors import DataError, ParameterError, ShapeError
+from condcs._core.vocabulary import named
 from condcs._tables.arrow_cells import is_text, readable_cells
 from condcs._tables.cells import Cells, TextCells, cells_of, cells_of_array, cells_of_codes
 from condcs._tables.sources import Batch, batch_rows, check_names, column_name
@@ -79,7 +80,7 @@ class TableInMemory:
                 remedy = "Decode them" if isinstance(cell, bytes) else "Flatten it"
                 raise DataError(
                     f"{self.title} must hold numbers or text in column {self.names[index]!r}, got {got} in row "
-                    f"{start + row + 1:,}. {remedy}, or leave the column out of `x`."
+                    f"{start + row + 1:,}. {remedy}, or leave the column out of {named('x')}."
                 )
             cells[row] = None if is_missing_value(cell) else cell.item() if isinstance(cell, np.generic) else cell
         return cells_of(cells)
@@ -118,7 +119,7 @@ def as_table(role: str, value: Any) -> str | TableInMemory:
         return TableInMemory(title, list(value.items()))
     if callable(getattr(value, "collect", None)):
         raise ParameterError(
-            f"`{role}` must be a table whose rows are known, got {type(value).__name__}, which is lazy. Pass "
+            f"{named(role)} must be a table whose rows are known, got {type(value).__name__}, which is lazy. Pass "
             "the table that its method `collect` returns."
         )
     if hasattr(value, "iloc") and hasattr(value, "columns"):
@@ -130,10 +131,10 @@ def as_table(role: str, value: Any) -> str | TableInMemory:
         array = np.asarray(value)
         return TableInMemory(title, list(enumerate(array.T)))
     raise ParameterError(
-        f"`{role}` must be a table (a DataFrame of pandas or polars, a pyarrow Table, a dict of columns, a 2-d array) "
-        f"or the path of one, got {type(value).__name__}"
-        f"{f' of shape {tuple(value.shape)}' if hasattr(value, 'shape') else ''}. Pass e.g. a DataFrame with a column "
-        "per variable."
+        f"{named(role)} must be a table (a DataFrame of pandas or polars, a pyarrow Table, a dict of columns, a 2-d "
+        "array) or the path of one, got "
+        f"{type(value).__name__}{f' of shape {tuple(value.shape)}' if hasattr(value, 'shape') else ''}. Pass e.g. a "
+        "DataFrame with a column per variable."
     )
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from condcs._core.arrays import BoolArray, FloatArray
 from condcs._core.errors import DataError
+from condcs._core.vocabulary import named, setting, table_setting
 from condcs._tables.cells import GAP_LABEL, Cells, Decimal, as_day, as_number, cells_of, label_of, reads
 from condcs._tables.cycles import CYCLES, Cycle
 
@@ -166,22 +167,23 @@ def remedy(texts: Iterable[str], points: bool, decimal: Decimal) -> str:
     advice = []
     if decimal == "," and others and all(reads(as_number, text) for text in others):
         advice.append(
-            "leave `decimal` out if points are decimal signs, or write 1200 for 1.200 if they separate thousands"
+            f"leave {named('decimal')} out if points are decimal signs, or write 1200 for 1.200 if they separate "
+            "thousands"
         )
     elif others or (commas and points):
         shown = (others or commas)[0]
         advice.append(f"write numbers without thousands separators, currency and percent signs, not as {shown!r}")
     elif commas and all(_THOUSANDS.fullmatch(text) for text in commas):
         advice.append(
-            "pass tables=TableOptions(decimal=',') if commas are decimal signs, or write 1200 for 1,200 if they "
+            f"pass {table_setting('decimal', ',')} if commas are decimal signs, or write 1200 for 1,200 if they "
             "separate thousands"
         )
     elif commas:
-        advice.append("pass tables=TableOptions(decimal=',') for decimal commas")
+        advice.append(f"pass {table_setting('decimal', ',')} for decimal commas")
     if len(marks) > _MOST_MARKS or any("," in mark for mark in marks):
         advice.append("correct these cells")
     elif marks:
-        advice.append(f"pass tables=TableOptions(gaps={','.join(marks)!r}) if that means a missing value")
+        advice.append(f"pass {table_setting('gaps', ','.join(marks))} if that means a missing value")
     sentence = "; ".join(advice)
     return sentence[:1].upper() + sentence[1:]
 
@@ -300,7 +302,7 @@ def tell_kind(
     samples: Sequence[Cells | Sequence[Any]],
     *,
     category: bool | None,
-    response: bool,
+    response: str | None,
     decimal: Decimal = ".",
     where: Where = lambda sample, row: "",
 ) -> Column:
@@ -310,7 +312,8 @@ def tell_kind(
     knowing, and codes are declared by `category`. A date if every cell is one (ISO 8601), else a category. Truth
     values, and a response that takes two values only, are categories. Truth values may be spelled differently in the
     samples. Of more than `MOST_LABELS` labels the rare ones are merged. A column of numbers with a few other cells is
-    an error: as a category it would answer another question.
+    an error: as a category it would answer another question. `response` is the argument that names the column as one;
+    None makes it an input.
     """
     columns = [cells_of(cells) for cells in samples]
     # 1. More than two different numbers are neither truth values nor a response of two labels. So are nearly all
@@ -330,11 +333,11 @@ def tell_kind(
         if kind is None:
             _refuse_other_dates(name, counts)
             note = _not_numbers(name, columns, counts.total(), category=category, decimal=decimal, where=where)
-        elif not (response and len(counts) == 2 and category is None):
+        elif response is None or len(counts) != 2 or category is not None:
             return Column(name, kind.name, decimal=decimal)
     # 4. Labels, if they repeat.
     if len(counts) > 2 and all(len(each) > each.total() / _FEWEST_REPEATS for each in counts_by_sample if each):
-        raise DataError(_hardly_repeats(name, counts, response=response))
+        raise DataError(_hardly_repeats(name, counts, response))
     labels, codes, merged = _merged(name, counts)
     if has_gaps and GAP_LABEL not in codes:
         codes[GAP_LABEL] = len(labels)
@@ -371,9 +374,12 @@ def _not_numbers(
         mostly_unread = n_unread > total / 2 and all(map(written_otherwise, texts))
         holds = "numbers that cannot be read in" if mostly_unread else "numbers, except for"
         rule, otherwise = (
-            (f"`number` must name columns of numbers, but {name!r} has other values in", "leave it out of `number`")
+            (
+                f"{named('number')} must name columns of numbers, but {name!r} has other values in",
+                f"leave it out of {named('number')}",
+            )
             if category is False
-            else (f"column {name!r} holds {holds}", f"pass category={name!r} if it is a category")
+            else (f"column {name!r} holds {holds}", f"pass {setting('category', name)} if it is a category")
         )
         raise DataError(
             f"{rule} {n_unread:,} of {total:,} cells, {first}. "
@@ -403,7 +409,7 @@ def _check_alike(name: str, samples: Sequence[Cells], decimal: Decimal, where: W
     if len(types) > 1 and not set.intersection(*labels):
         raise DataError(
             f"column {name!r} must hold the same type of values in all tables, got {' and '.join(types.values())}. "
-            f"Convert one of them, or leave the column out with x={f'!{name}'!r}."
+            f"Convert one of them, or leave the column out with {setting('x', f'!{name}')}."
         )
 
 
@@ -414,16 +420,18 @@ def _refuse_other_dates(name: str, counts: Mapping[str, int]) -> None:
         raise DataError(
             f"column {name!r} must hold dates as 2026-03-31, got {next(iter(dates))!r}, in which day and month could "
             f"be confused. Write them in that form, e.g. with pandas.to_datetime(..., dayfirst=True), leave the "
-            f"column out with x={f'!{name}'!r}, or pass category={name!r} if it holds labels."
+            f"column out with {setting('x', f'!{name}')}, or pass {setting('category', name)} if it holds labels."
         )
 
 
-def _hardly_repeats(name: str, counts: Mapping[str, int], *, response: bool) -> str:
+def _hardly_repeats(name: str, counts: Mapping[str, int], response: str | None) -> str:
     """Say why a column of text cannot be used, and what to do instead."""
     total, first = sum(counts.values()), next(iter(counts))
     shown = first if len(first) <= _LONGEST_SHOWN else f"{first[: _LONGEST_SHOWN - 1]}…"
     extent = f"({len(counts):,} different values in {total:,} rows, e.g. {shown!r})"
-    without = "name another column as `y`" if response else f"leave it out with x={f'!{name}'!r}"
+    without = (
+        f"name another column as {named(response)}" if response else f"leave it out with {setting('x', f'!{name}')}"
+    )
     if sum(len(text.split()) * count for text, count in counts.items()) / total >= _WORDS_OF_A_TEXT:
         return (
             f"column {name!r} holds free text {extent}, of which nothing could be compared. Turn it into numbers or "

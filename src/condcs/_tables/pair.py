@@ -8,7 +8,7 @@ arrays all the way, never lists of rows. Which names and patterns mean which col
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -19,6 +19,7 @@ import numpy as np
 from condcs._core.arrays import ByValue, FloatArray, IntArray
 from condcs._core.errors import DataError, OverlapError, ParameterError
 from condcs._core.printable import counted, listed
+from condcs._core.vocabulary import named, setting, table_setting
 from condcs._tables.cells import Cells, Decimal, as_number, reads
 from condcs._tables.kinds import Column, Derived, derive_inputs, separates_thousands, tell_kind
 from condcs._tables.sampling import Sample, sample_rows
@@ -81,11 +82,20 @@ def _have_sign(texts: Sequence[str], decimal: Decimal) -> bool:
 
 
 @dataclass(frozen=True)
+class LossColumn:
+    """The column that the loss of a row is made of; it is read as a further response."""
+
+    argument: str  # that names it: "prediction" or "loss"
+    column: str | int
+
+
+@dataclass(frozen=True)
 class ReadOptions(TableOptions):
     """Which columns and rows of tables are wanted, and how they are read."""
 
     x: Columns | None = None
     y: Columns = ()
+    loss: LossColumn | None = None
     max_rows: int = 2000
     seed: int = 0
 
@@ -95,7 +105,7 @@ class Wanted:
     """The names of the columns to be read."""
 
     x: list[str]
-    y: list[str]
+    responses: dict[str, str]  # the argument that names each
     named: Set[str]
     weights: str | None = None
     cluster: str | None = None
@@ -103,7 +113,9 @@ class Wanted:
     @property
     def names(self) -> list[str]:
         """All of them, each once."""
-        return list(dict.fromkeys([*self.x, *self.y, *(n for n in (self.weights, self.cluster) if n is not None)]))
+        return list(
+            dict.fromkeys([*self.x, *self.responses, *(n for n in (self.weights, self.cluster) if n is not None)])
+        )
 
 
 @dataclass(frozen=True)
@@ -161,7 +173,7 @@ def read_pair(reference: str | Table, current: str | Table, options: ReadOptions
         check_path(source)
     # 1. A sample of the rows of each, of the columns that the options choose of the first.
     samples: list[tuple[Table, Sample]] = []
-    wanted = Wanted([], [], frozenset())
+    wanted = Wanted([], {}, frozenset())
     for number, source in enumerate((reference, current)):
         with open_table(source, options) as table:
             if number == 0:
@@ -174,13 +186,18 @@ def read_pair(reference: str | Table, current: str | Table, options: ReadOptions
     return make_pair(wanted, columns, *tables)
 
 
-def choose_columns(options: ReadOptions, table: Table, aside: Sequence[str] = ()) -> Wanted:
-    """Choose the columns of a table; weights, clusters and what stands `aside` are no inputs."""
+def choose_columns(options: ReadOptions, table: Table, aside: Mapping[str, str] | None = None) -> Wanted:
+    """Choose the columns of a table; weights, clusters, losses and what stands `aside` are no inputs."""
     weights = select_one("weights", options.weights, table.names, table.title)
     cluster = select_one("cluster", options.cluster, table.names, table.title)
-    apart = [*aside, *(name for name in (weights, cluster) if name is not None)]
-    x, y = choose_x_and_y(options.x, options.y, table.names, table.title, apart)
-    return Wanted(x, y, frozenset(_patterns(options.x, table.names)) & frozenset(x), weights, cluster)
+    losses: dict[str, str] = {}
+    if options.loss is not None:
+        loss = select_one(options.loss.argument, options.loss.column, table.names, table.title)
+        losses = {loss: options.loss.argument} if loss is not None else {}
+    others = {name: role for name, role in ((weights, "weights"), (cluster, "cluster")) if name is not None}
+    x, y = choose_x_and_y(options.x, options.y, table.names, table.title, {**(aside or {}), **others, **losses})
+    responses = dict.fromkeys(y, "y") | losses
+    return Wanted(x, responses, frozenset(_patterns(options.x, table.names)) & frozenset(x), weights, cluster)
 
 
 def read_sample(
@@ -209,9 +226,14 @@ def places_of(table: Table, names: Sequence[str]) -> list[int]:
         # One message for all: a table of another shape would otherwise be mended name by name.
         raise DataError(
             f"{table.title} must have the columns of the reference, but lacks {listed([*map(repr, missing)], _SHOWN)}. "
-            "Name the columns to compare with `x`."
+            f"Name the columns to compare with {named('x')}."
         )
     return [indices[name] for name in names]
+
+
+def _left_out(columns: Sequence[str]) -> str:
+    """Return what to write so that columns are no inputs."""
+    return setting("x", ",".join(f"!{name}" for name in columns))
 
 
 def check_gaps(
@@ -226,16 +248,16 @@ def check_gaps(
         raise DataError(
             f"{title} must hold values in each column compared, got none at all in "
             f"{listed([*map(repr, empty)], _SHOWN)}. Leave inputs without values out with "
-            f"x={','.join(f'!{name}' for name in empty)!r}; for `y`, name another column."
+            f"{_left_out(empty)}; for {named('y')}, name another column."
         )
     if sample.gaps and options.missing == "error":
         worst = sorted(zip(names, sample.gaps_by_column, strict=True), key=lambda pair: -pair[1])
         shown = ", ".join(f"{name!r} ({count:,})" for name, count in worst[:_SHOWN] if count)
-        as_value = "let gaps count as values with tables=TableOptions(missing='as-value'), "
+        as_value = f"let gaps count as values with {table_setting('missing', 'as-value')}, "
         raise DataError(
             f"{title} must have no missing or infinite values in the columns compared, got {sample.gaps:,} of "
             f"{counted(sample.seen, 'row')} with one: {shown}. Drop such rows with "
-            f"tables=TableOptions(missing='drop'), {as_value if as_values else ''}or fill them in first."
+            f"{table_setting('missing', 'drop')}, {as_value if as_values else ''}or fill them in first."
         )
 
 
@@ -248,7 +270,7 @@ def encode_samples(
     alike, notes = same_decimals([s for _, s in samples], titles, len(wanted.names), options.decimal)
     samples = [(table, sample) for (table, _), sample in zip(samples, alike, strict=True)]
     # 2. Kinds and labels of the columns that are compared.
-    columns = tell_columns([*wanted.x, *wanted.y], samples, options, responses=set(wanted.y))
+    columns = tell_columns([*wanted.x, *wanted.responses], samples, options, wanted.responses)
     # 3. Each table as numbers.
     indices = {name: index for index, name in enumerate(wanted.names)}
     cluster_numbers: dict[str, int] = {}
@@ -276,14 +298,14 @@ def make_pair(wanted: Wanted, columns: Sequence[Column], reference: Encoded, cur
     notes = [*current.notes, *input_notes, *(r.column.note for r in responses if r.column.note)]
     # 2. Both must vary, and have values in common.
     constant = [response.column.name for response in responses if not response.varies]
-    words = "`y` must vary, but {!r} has the same value in all rows. Name another column."
-    refuse_columns([(name, words.format(name)) for name in constant])
+    refuse_columns([(name, _does_not_vary(name, wanted.responses[name])) for name in constant])
     if not inputs:
-        raise DataError(
-            " ".join(["every column of `x` has the same value in all rows: there is nothing to condition on.", *notes])
+        constant_inputs = (
+            f"every column of {named('x')} has the same value in all rows: there is nothing to condition on."
         )
+        raise DataError(" ".join([constant_inputs, *notes]))
     _check_overlap(inputs)
-    _check_labels(responses)
+    _check_labels(responses, wanted.responses)
     # 3. A column of the arrays for each.
     xp, xq = (np.column_stack([derived.values[table] for derived in inputs]) for table in (0, 1))
     yp, yq = (np.column_stack([derived.values[table] for derived in responses]) for table in (0, 1))
@@ -305,9 +327,12 @@ def make_pair(wanted: Wanted, columns: Sequence[Column], reference: Encoded, cur
 
 
 def tell_columns(
-    names: Sequence[str], samples: Sequence[tuple[Table, Sample]], options: ReadOptions, responses: set[str]
+    names: Sequence[str], samples: Sequence[tuple[Table, Sample]], options: ReadOptions, responses: Mapping[str, str]
 ) -> list[Column]:
-    """Find out what the columns are; all that cannot be used are named in one error."""
+    """Find out what the columns are; all that cannot be used are named in one error.
+
+    `responses` has the argument that names each column of y.
+    """
     category, number = (
         select_columns(
             option, [name_of(key, samples[0][0].names) for key in as_keys(keys)], names, "the columns compared"
@@ -323,7 +348,7 @@ def tell_columns(
     for index, name in enumerate(names):
         cells = [sample.columns[index] for _, sample in samples]
         declared = True if name in category else False if name in number else None
-        response = name in responses
+        response = responses.get(name)
         try:
             columns.append(
                 tell_kind(name, cells, category=declared, response=response, decimal=options.decimal, where=where)
@@ -363,8 +388,8 @@ def _weights(cells: Cells, table: Table, sample: Sample, options: ReadOptions) -
     if np.any(weights <= 0):
         row = int(np.argmax(weights <= 0))
         raise DataError(
-            f"`weights` must name a column of numbers that are not negative, got {cells.cell(row)!r} in {table.unit} "
-            f"{sample.lines[row]:,} of {table.title}. Set the weight of unwanted rows to 0."
+            f"{named('weights')} must name a column of numbers that are not negative, got {cells.cell(row)!r} in "
+            f"{table.unit} {sample.lines[row]:,} of {table.title}. Set the weight of unwanted rows to 0."
         )
     return weights
 
@@ -393,6 +418,10 @@ def _copies(table: Encoded) -> int:
     return n - n_different
 
 
+def _does_not_vary(name: str, argument: str) -> str:
+    return f"{named(argument)} must vary, but {name!r} has the same value in all rows. Name another column."
+
+
 def _check_overlap(inputs: Sequence[Derived]) -> None:
     apart, ranges = [], []
     for derived in inputs:
@@ -412,18 +441,19 @@ def _check_overlap(inputs: Sequence[Derived]) -> None:
         raise OverlapError(
             f"{have} no value in common between the two tables{shown}, so no rows with equal inputs can be compared. "
             f"If the units differ, convert one of the tables; otherwise leave {'it' if len(apart) == 1 else 'them'} "
-            f"out with x={','.join(f'!{name}' for name in apart)!r}."
+            f"out with {_left_out(apart)}."
         )
 
 
-def _check_labels(responses: Sequence[Derived]) -> None:
+def _check_labels(responses: Sequence[Derived], arguments: Mapping[str, str]) -> None:
     """Raise an error if the labels of a response in the two tables have nothing in common."""
     for column, (p, q) in ((derived.column, derived.values) for derived in responses):
         if column.is_category and not np.intersect1d(p, q).size:
             label_p, label_q = (repr(column.labels[int(values[0])]) for values in (p, q))
             raise OverlapError(
-                f"column {column.name!r} of `y` has no label in common between the two tables (e.g. {label_p} and "
-                f"{label_q}): there is nothing to compare. Spell the labels alike in both, or name another column."
+                f"column {column.name!r} of {named(arguments[column.name])} has no label in common between the two "
+                f"tables (e.g. {label_p} and {label_q}): there is nothing to compare. Spell the labels alike in both, "
+                "or name another column."
             )
 
 
@@ -461,7 +491,7 @@ def select_columns(option: str, patterns: Columns | None, names: Sequence[str], 
         remedies = " ".join(dict.fromkeys(_remedy(wanted, names) for wanted in unknown))
         keys = {name_of(key, names): key for key in as_keys(patterns)}
         got = ", ".join(repr(keys.get(name, name)) for name in unknown)
-        raise ParameterError(f"`{option}` must name columns of {title}, got {got}. {remedies}")
+        raise ParameterError(f"{named(option)} must name columns of {title}, got {got}. {remedies}")
     return list(chosen)
 
 
@@ -470,34 +500,43 @@ def select_one(option: str, patterns: Columns | None, names: Sequence[str], titl
     chosen = select_columns(option, patterns, names, title)
     if len(chosen) > 1:
         raise ParameterError(
-            f"`{option}` must name one column of {title}, got {', '.join(map(repr, chosen[:_NAMES_SHOWN]))}. Name one "
-            "of them."
+            f"{named(option)} must name one column of {title}, got {', '.join(map(repr, chosen[:_NAMES_SHOWN]))}. Name "
+            "one of them."
         )
     return chosen[0] if chosen else None
 
 
 def choose_x_and_y(
-    x: Columns | None, y: Columns, names: Sequence[str], title: str, aside: Sequence[str] = ()
+    x: Columns | None,
+    y: Columns,
+    names: Sequence[str],
+    title: str,
+    aside: Mapping[str, str] | None = None,
 ) -> tuple[list[str], list[str]]:
-    """Return the columns of x and of y; x is everything but y, and what stands aside, where it is not given."""
+    """Return the columns of x and of y; where x is not given, it is everything but y and what stands aside.
+
+    `aside` has the argument that names each of the columns with another role.
+    """
+    aside = aside or {}
     responses = select_columns("y", y, names, title)
-    if set(responses) & set(aside):
-        raise ParameterError(
-            f"`y` must be a column of its own, got {', '.join(map(repr, aside))}, which has another role. Name another."
-        )
+    for column in aside:
+        if column in responses:
+            raise ParameterError(
+                f"{named('y', aside[column])} must name different columns, got {column!r} for both. Name another."
+            )
     if not responses:
-        raise ParameterError(f"`y` must name a column of {title}, got none. {_remedy('', names)}")
+        raise ParameterError(f"{named('y')} must name a column of {title}, got none. {_remedy('', names)}")
     taken = {*responses, *aside}
     inputs = [name for name in select_columns("x", as_keys(x) or ["*"], names, title) if name not in taken]
     if not inputs:
         raise ParameterError(
-            f"`x` must leave at least one column beside `y`, got none of the {len(names)} columns of {title}. "
-            f"{_remedy('', names)}"
+            f"{named('x')} must leave at least one column beside {named('y')}, got none of the {len(names)} columns of "
+            f"{title}. {_remedy('', names)}"
         )
     if len(inputs) > MOST_COLUMNS:
         raise ParameterError(
-            f"`x` must name at most {MOST_COLUMNS} columns, got {len(inputs):,}. Name the ones that matter, e.g. "
-            f"x={','.join(inputs[:3])!r}, or a glob such as x={inputs[0][:4] + '*'!r}."
+            f"{named('x')} must name at most {MOST_COLUMNS} columns, got {len(inputs):,}. Name the ones that matter, "
+            f"e.g. {setting('x', ','.join(inputs[:3]))}, or a glob such as {setting('x', inputs[0][:4] + '*')}."
         )
     return inputs, responses
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.errors import DataError
+from condcs._core.vocabulary import named
 from condcs._tables.cells import Cells, join_cells
 from condcs._tables.sources import Batch, Row
 
@@ -106,8 +107,8 @@ class RowSampler:
             count = int(np.sum(np.cumsum(self._sizes[np.argsort(self._keys, kind="stable")]) <= self._memory))
             if not count:
                 raise DataError(
-                    "`memory` must have room for a few rows, but a single one is larger. Choose fewer columns with "
-                    "`x`, or give more memory."
+                    f"{named('memory')} must have room for a few rows, but a single one is larger. Choose fewer "
+                    f"columns with {named('x')}, or give more memory."
                 )
             self._keep_smallest(count)
             self._limit, self._short = count, True

@@ -32,6 +32,7 @@ from condcs._core.arrays import AnyArray, IntArray
 from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import DataError
 from condcs._core.printable import counted, listed
+from condcs._core.vocabulary import named, setting, table_setting
 from condcs._tables.cells import Cells, Decimal, cells_of, gap_marks
 
 Format = Literal["csv", "jsonl", "parquet", "arrow", "xlsx"]
@@ -282,7 +283,7 @@ def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
             what = f"the byte 0x{error.object[error.start]:02x}, which does not occur in it"
         raise DataError(
             f"{title} must be text in {files.encoding}, got {what}. Name its encoding, e.g. "
-            "tables=TableOptions(encoding='latin-1')."
+            f"{table_setting('encoding', 'latin-1')}."
         ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{title} must be a whole gzip file, got a damaged one ({error}). Fetch it again.") from error
@@ -356,7 +357,7 @@ def _check_kind(head: bytes, title: str, form: str | None) -> None:
         )
     if head.startswith(_ZIP) and form not in (None, "xlsx"):
         raise DataError(
-            f"{title} must be {form}, got a zip archive or an Excel file. Unpack it, or leave `format` out."
+            f"{title} must be {form}, got a zip archive or an Excel file. Unpack it, or leave {named('format')} out."
         )
 
 
@@ -381,7 +382,8 @@ def _checked_codec(encoding: str) -> str:
         "".encode(encoding)
     except (LookupError, ValueError) as error:
         raise DataError(
-            f"`encoding` must be the name of a text encoding, got {encoding!r}. Pass e.g. encoding='latin-1'."
+            f"{named('encoding')} must be the name of a text encoding, got {encoding!r}. Pass e.g. "
+            f"{setting('encoding', 'latin-1')}."
         ) from error
     # A byte order mark at the start is no part of the first name.
     return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
@@ -441,12 +443,13 @@ class CountedLines:
         if self.characters >= LONGEST_LINE:
             raise DataError(
                 f"{self._title} must have lines of less than {LONGEST_LINE >> 20} million characters, got more in line "
-                f"{self.number}. Look for a quote that is never closed, or name its `format` if it is not text."
+                f"{self.number}. Look for a quote that is never closed, or name its {named('format')} if it is not "
+                "text."
             )
         if "\0" in line:
             raise RowError(
                 f"{self._title} must be text, got a zero byte. If it is UTF-16, pass "
-                "tables=TableOptions(encoding='utf-16'); else name its `format`."
+                f"{table_setting('encoding', 'utf-16')}; else name its {named('format')}."
             )
         if not line.isascii():
             check_characters(line, self._title, self.number)
@@ -497,7 +500,7 @@ class CsvTable:
         except csv.Error as error:
             raise RowError(
                 f"{self.title} must be csv, got something else by line {self._lines.number}: {error}. "
-                "Look for a quote that is never closed, or name its `format`."
+                f"Look for a quote that is never closed, or name its {named('format')}."
             ) from error
 
 
@@ -538,7 +541,7 @@ class JsonLinesTable:
                 # ValueError: no JSON, or an integer of thousands of digits, which Python does not read.
                 raise RowError(
                     f"{self.title} must hold one JSON object per line, got something else in line "
-                    f"{self._lines.number}: {error}. Correct the line, or name its `format`."
+                    f"{self._lines.number}: {error}. Correct the line, or name its {named('format')}."
                 ) from error
             if not isinstance(record, dict):
                 raise RowError(
@@ -582,5 +585,5 @@ def check_characters(text: str, title: str, line: int) -> None:
     except UnicodeEncodeError as error:
         raise RowError(
             f"{title} must be text, got an unpaired surrogate (U+{ord(text[error.start]):04X}) in line {line}. Correct "
-            "the line, or name its `encoding`."
+            f"the line, or name its {named('encoding')}."
         ) from error

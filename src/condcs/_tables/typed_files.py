@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from condcs._core.errors import CondcsError, DataError
+from condcs._core.vocabulary import named
 from condcs._tables.arrow_cells import first_line, is_text, readable_cells
 from condcs._tables.sources import BATCH_BYTES, Batch, Row, batch_rows, check_names, in_batches
 
@@ -92,7 +93,7 @@ def parquet_table(stream: BinaryIO, title: str, closing: ExitStack) -> ColumnarT
                 # A page of such cells, which is unpacked as a whole, has no bound that is of use.
                 raise DataError(
                     f"{title} must have cells of less than {_LONGEST_CELL:,} bytes, got {size:,} on average in column "
-                    f"{name!r}. Leave the column out of `x`."
+                    f"{name!r}. Leave the column out of {named('x')}."
                 )
         rows = max(1, min(most, BATCH_BYTES // max(1, sum(sizes.values()))))
         if fronts & set(names):

@@ -17,6 +17,7 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.errors import ParameterError
 from condcs._core.settings import current_settings, one_blas_thread
+from condcs._core.vocabulary import named, setting
 from condcs._measures.formulas import linear_predictor_divergence
 from condcs.causal._influence_measures import Baseline, ConditionalCS, Form, KernelGranger
 from condcs.causal._predictive_choice import DenseGrams, base_bandwidths, chosen_levels
@@ -182,8 +183,8 @@ def reordered_gram_scores(
     n = problem.rows
     if 3 * 8 * n * n > DENSE_BUDGET:
         raise ParameterError(
-            f'`null` must be "windows" for {n:,} rows: this one re-orders n x n matrices, which would take '
-            f'{3 * 8 * n * n / 2**30:.0f} GB. Pass null="windows", or a shorter stretch of the series.'
+            f'{named("null")} must be "windows" for {n:,} rows: this one re-orders n x n matrices, which would take '
+            f"{3 * 8 * n * n / 2**30:.0f} GB. Pass {setting('null', 'windows')}, or a shorter stretch of the series."
         )
     grams = DenseGrams(problem, bandwidths, n, int(level))
     K1, K2 = np.ascontiguousarray(grams.condition(link)), np.ascontiguousarray(grams.source(link))

@@ -15,6 +15,7 @@ from condcs._core.checks import check_alpha, check_rng
 from condcs._core.errors import MissingPartnerError, ParameterError, public
 from condcs._core.printable import counted
 from condcs._core.settings import config_context
+from condcs._core.vocabulary import named, setting
 from condcs.causal._influence_measures import InfluenceMeasure
 from condcs.causal._link_tests import LinkNull, LinkTests, joined_tests, run_link_tests
 from condcs.causal._predictive_choice import GivenEmbedding, embeddings_of
@@ -298,8 +299,8 @@ def _embeddings(
     absent = [target.name for target in targets if target.name not in given]
     if absent:
         raise ParameterError(
-            f"`embedding` must name every series if it is a mapping, got none for {absent[0]!r}. Add it, or pass "
-            'embedding="auto".'
+            f"{named('embedding')} must name every series if it is a mapping, got none for {absent[0]!r}. Add it, or "
+            f"pass {setting('embedding', 'auto')}."
         )
     length = len(targets[0])
     return tuple(check_embedding(given[target.name], length) for target in targets)
@@ -350,7 +351,7 @@ def _partner(method: str, name: str, extra: str) -> Any:
         return import_module(name)
     except ImportError as error:
         raise MissingPartnerError(
-            f"`{method}` needs {name}, which is not installed. Install it with: pip install '{extra}'"
+            f"{named(method)} needs {name}, which is not installed. Install it with: pip install '{extra}'"
         ) from error
 
 

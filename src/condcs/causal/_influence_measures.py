@@ -27,6 +27,7 @@ import numpy as np
 from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_choice, check_integer, check_positive
 from condcs._core.errors import BandwidthError
+from condcs._core.vocabulary import named, setting
 from condcs._kernels.bandwidths import median_widths
 from condcs._kernels.low_rank import pivoted_cholesky
 from condcs._kernels.row_sums import exp_in_place
@@ -66,8 +67,8 @@ class ConditionalCS:
             check_positive("bandwidth", self.bandwidth)
         elif self.bandwidth not in get_args(BandwidthRule):
             raise BandwidthError(
-                "`bandwidth` must be a positive number or one of the rules 'predictive', 'median', got "
-                f'{self.bandwidth!r}. Pass bandwidth="predictive".'
+                f"{named('bandwidth')} must be a positive number or one of the rules 'predictive', 'median', got "
+                f"{self.bandwidth!r}. Pass {setting('bandwidth', 'predictive')}."
             )
 
 

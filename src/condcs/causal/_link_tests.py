@@ -15,6 +15,7 @@ from condcs._core.checks import check_integer, check_rng
 from condcs._core.errors import ParameterError, public
 from condcs._core.progress import progress_bar
 from condcs._core.settings import config_context
+from condcs._core.vocabulary import setting
 from condcs._inference.independence_tests import independence_test
 from condcs._inference.nulls import circular_shifts, local_permutations, shifted_windows
 from condcs._inference.repeated_independence import RepeatedIndependence
@@ -325,13 +326,14 @@ def run_link_tests(
         null = "windows"
     if null == "signs" and not by_residuals:
         raise ParameterError(
-            f'`null`="signs" must go with measure="conditional_cs", got {chosen.name!r}: it is a test of its own. Pass '
-            'null="windows".'
+            f"`{setting('null', 'signs')}` must go with {setting('measure', 'conditional_cs')}, got {chosen.name!r}: "
+            f"it is a test of its own. Pass {setting('null', 'windows')}."
         )
     if null == "analytic" and chosen.name != "linear_granger":
         raise ParameterError(
-            f'`null`="analytic" must go with measure="linear_granger", got {chosen.name!r}: no other measure has a '
-            'distribution in closed form here. Pass null="windows".'
+            f"`{setting('null', 'analytic')}` must go with {setting('measure', 'linear_granger')}, got "
+            f"{chosen.name!r}: no other measure has a distribution in closed form here. Pass "
+            f"{setting('null', 'windows')}."
         )
     if null not in ("auto", "signs", "analytic"):
         kinds = (ShiftedWindows, CircularShifts, LocalPermutations)

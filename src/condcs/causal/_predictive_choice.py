@@ -275,7 +275,7 @@ class EmbeddingSearch:
             raise ShapeError(
                 f"the series must be at least {FEWEST_ROWS + reach} long, without gaps, to choose among lags up to "
                 f"{lags[-1]} and orders up to {orders[-1]}, got {len(self.variables[0])} times, {problem.rows} of them "
-                "with a complete past. Use longer series, or say which lag and order to use."
+                "with a complete past. Use longer series, or smaller lags and orders."
             )
         key = problem.times.tobytes()
         if key not in self._grams:

@@ -16,6 +16,7 @@ import numpy as np
 from condcs._core.arrays import Array, BoolArray, ByValue, FloatArray, IntArray, backend_of, ranked
 from condcs._core.checks import check_choice, check_integer, column_names
 from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
+from condcs._core.vocabulary import named, setting
 
 Missing = Literal["error", "drop"]
 """What to do about NaN: refuse them, or leave out every time whose value or past is missing."""
@@ -74,7 +75,7 @@ def check_one_series(argument: str, value: Array, name: str, missing: Missing) -
         values = values[:, None]
     if values.ndim != 2 or values.shape[1] == 0:
         raise ShapeError(
-            f"`{argument}` must have one or two dimensions (rows are times), got shape {values.shape}. "
+            f"{named(argument)} must have one or two dimensions (rows are times), got shape {values.shape}. "
             "Pass one row per time and one column per component."
         )
     columns = [name] if values.shape[1] == 1 else column_names(value) or range(values.shape[1])
@@ -91,26 +92,26 @@ def check_series_table(argument: str, value: Array | Mapping[str, Array], missin
         if aligned is not value:
             series = [check_one_series(argument, part, str(name), "drop") for name, part in aligned.items()]
         if len(series) < 2:
-            raise ShapeError(f"`{argument}` must hold at least two series, got {len(series)}. Add another.")
+            raise ShapeError(f"{named(argument)} must hold at least two series, got {len(series)}. Add another.")
         check_same_length(*series)
         check_different(series)
         return series
     table = _as_floats(argument, value)
     if table.ndim != 2 or table.shape[1] < 2:
         raise ShapeError(
-            f"`{argument}` must have one row per time and at least two columns, one per variable, got shape "
+            f"{named(argument)} must have one row per time and at least two columns, one per variable, got shape "
             f"{table.shape}. Stack the series with np.column_stack."
         )
     if table.shape[0] < table.shape[1]:
         raise ShapeError(
-            f"`{argument}` must have more times than variables, got shape {table.shape}. Rows are times; if "
-            f"`{argument}` holds one variable per row, pass `{argument}.T`."
+            f"{named(argument)} must have more times than variables, got shape {table.shape}. Rows are times; if "
+            f"{named(argument)} holds one variable per row, pass `{argument}.T`."
         )
     titles = [str(c) for c in column_names(value) or (f"x{i + 1}" for i in range(table.shape[1]))]
     repeated = next((title for title in titles if titles.count(title) > 1), None)
     if repeated is not None:
         raise ParameterError(
-            f"`{argument}` must have columns with different names, got {repeated!r} twice. Rename one of them."
+            f"{named(argument)} must have columns with different names, got {repeated!r} twice. Rename one of them."
         )
     _check_values(argument, table, titles, missing)
     table = on_grid(index_places(argument, value), table)
@@ -126,16 +127,17 @@ def index_places(argument: str, value: Any) -> IntArray | None:
         return None
     if not index.is_monotonic_increasing:
         raise DataError(
-            f"`{argument}` must be in time order, but its index goes backwards. Sort it: `{argument}.sort_index()`."
+            f"{named(argument)} must be in time order, but its index goes backwards. Sort it: "
+            f"`{argument}.sort_index()`."
         )
     if not index.is_unique:
         twice = index[index.duplicated()][0]
         raise DataError(
-            f"`{argument}` must have one row per time, but its index holds {twice!s} more than once. Average or drop "
-            "the repeated rows."
+            f"{named(argument)} must have one row per time, but its index holds {twice!s} more than once. Average or "
+            "drop the repeated rows."
         )
     times = np.asarray(index.asi8 if hasattr(index, "asi8") else index)
-    return grid_places(times.astype(np.float64), f"`{argument}`") if times.dtype.kind in "iuf" else None
+    return grid_places(times.astype(np.float64), f"{named(argument)}") if times.dtype.kind in "iuf" else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,21 +208,23 @@ def _aligned(series: Mapping[str, Array]) -> Mapping[str, Array]:
 
 def check_kind(argument: str, value: Any, kinds: Sequence[Any], *others: str) -> Any:
     """Check a value of one of several classes, or the name of one, which stands for its default options."""
-    named = {kind.name: kind for kind in kinds}
+    by_name = {kind.name: kind for kind in kinds}
     if isinstance(value, tuple(kinds)):
         return value
-    if isinstance(value, str) and value in named:
-        return named[value]()
+    if isinstance(value, str) and value in by_name:
+        return by_name[value]()
     raise ParameterError(
-        f"`{argument}` must be one of {', '.join(map(repr, [*named, *others]))}, or an instance of "
-        f"{', '.join(kind.__name__ for kind in kinds)}, got {value!r}. Pass {argument}={next(iter(named))!r}."
+        f"{named(argument)} must be one of {', '.join(map(repr, [*by_name, *others]))}, or an instance of "
+        f"{', '.join(kind.__name__ for kind in kinds)}, got {value!r}. Pass {setting(argument, next(iter(by_name)))}."
     )
 
 
 def check_flag(argument: str, value: Any) -> bool:
     """Check that an option is True or False."""
     if not isinstance(value, bool):
-        raise ParameterError(f"`{argument}` must be True or False, got {value!r}. Pass {argument}=False.")
+        raise ParameterError(
+            f"{named(argument)} must be True or False, got {value!r}. Pass {setting(argument, False)}."
+        )
     return value
 
 
@@ -245,7 +249,7 @@ def check_same_length(first: Series, *others: Series) -> None:
     for other in others:
         if len(other) != len(first):
             raise ShapeError(
-                f"`{first.name}` and `{other.name}` must have the same number of times, got {len(first)} and "
+                f"{named(first.name)} and {named(other.name)} must have the same number of times, got {len(first)} and "
                 f"{len(other)}. Restrict them to the times they share."
             )
 
@@ -256,8 +260,8 @@ def check_different(series: Sequence[Series]) -> None:
         for a in series[:j]:
             if a.exponent == b.exponent and np.array_equal(a.values, b.values, equal_nan=True):
                 raise DataError(
-                    f"`{a.name}` and `{b.name}` must be different series, but they are equal. Drop one of them: copies "
-                    "cannot be told apart."
+                    f"{named(a.name)} and {named(b.name)} must be different series, but they are equal. Drop one of "
+                    "them: copies cannot be told apart."
                 )
 
 
@@ -271,7 +275,9 @@ def _in_own_unit(name: str, values: FloatArray) -> Series:
 
 def _as_floats(argument: str, value: Any) -> FloatArray:
     if value is None or isinstance(value, str | bytes | dict | set):
-        raise DataError(f"`{argument}` must be an array, got {type(value).__name__}. Pass numbers, one row per time.")
+        raise DataError(
+            f"{named(argument)} must be an array, got {type(value).__name__}. Pass numbers, one row per time."
+        )
     backend = backend_of(value)
     value = backend.to_numpy(value) if backend.name != "numpy" else value
     try:
@@ -289,8 +295,8 @@ def _as_floats(argument: str, value: Any) -> FloatArray:
             ]
             got += f" with others in {', '.join(others[:5])}" if others else ""
         raise DataError(
-            f"`{argument}` must hold numbers only, got {got}. Drop columns of dates and labels; times belong in the "
-            "index."
+            f"{named(argument)} must hold numbers only, got {got}. Drop columns of dates and labels; times belong in "
+            "the index."
         ) from error
 
 
@@ -301,25 +307,29 @@ def _is_numeric(kind: Any) -> bool:
 def _check_values(argument: str, values: FloatArray, names: Sequence[str], missing: Missing) -> None:
     check_choice("missing", missing, get_args(Missing))
     if not len(values):
-        raise ShapeError(f"`{argument}` must have rows, got none. Pass one row per time.")
+        raise ShapeError(f"{named(argument)} must have rows, got none. Pass one row per time.")
     absent = np.isnan(values).all(axis=0)
     if absent.any():
-        raise DataError(f"`{argument}` must have values, but column {names[int(np.argmax(absent))]!r} is NaN. Drop it.")
+        raise DataError(
+            f"{named(argument)} must have values, but column {names[int(np.argmax(absent))]!r} is NaN. Drop it."
+        )
     allowed, kind, remedy = np.isnan(values), "infinite", "Use NaN where there is no value"
     if missing == "error" and allowed.any():
         allowed, kind = np.zeros_like(allowed), "missing or infinite"
-        remedy = 'Fill gaps in, or pass missing="drop" to leave out every time whose value or past is missing'
+        remedy = (
+            f"Fill gaps in, or pass {setting('missing', 'drop')} to leave out every time whose value or past is missing"
+        )
     bad = ~(np.isfinite(values) | allowed)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
         raise DataError(
-            f"`{argument}` must have finite values, got {int(bad.sum())} {kind} one(s), first in row {row}, column "
-            f"{names[column]!r}. {remedy}."
+            f"{named(argument)} must have finite values, got {int(bad.sum())} {kind} one(s), first in row {row}, "
+            f"column {names[column]!r}. {remedy}."
         )
     constant = np.flatnonzero(np.nanmax(values, axis=0) == np.nanmin(values, axis=0))
     if len(constant):
         raise DataError(
-            f"`{argument}` must vary, but column {names[int(constant[0])]!r} is constant. Drop it: a constant "
+            f"{named(argument)} must vary, but column {names[int(constant[0])]!r} is constant. Drop it: a constant "
             "neither drives nor is driven."
         )
 
@@ -390,8 +400,8 @@ def check_embedding(given: Any, length: int) -> Embedding:
     is_order = isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 1
     if not is_order and not isinstance(given, Embedding):
         raise ParameterError(
-            f"`embedding` must be a number of past values (1 or more) or an Embedding, got {given!r}. Pass e.g. "
-            "embedding=Embedding(order=2, lag=1)."
+            f"{named('embedding')} must be a number of past values (1 or more) or an Embedding, got {given!r}. Pass "
+            f"e.g. embedding=Embedding(order=2, lag=1)."
         )
     embedding: Embedding = Embedding(int(given)) if is_order else given
     if length - embedding.reach < FEWEST_ROWS:
@@ -460,7 +470,7 @@ def check_rows(problem: CausalProblem) -> None:
         link = problem.links[0]
         source, target = (problem.series[v].name for v in link[:2])
         raise ShapeError(
-            f"`{source}` and `{target}` must have at least {FEWEST_ROWS} times with a complete past of "
+            f"{named(source)} and {named(target)} must have at least {FEWEST_ROWS} times with a complete past of "
             f"{problem.embedding.words()}, got {problem.rows} of {len(problem.series[0]):,} because of missing values. "
             "Use fewer or shorter lags, or leave out the series with most gaps."
         )

@@ -135,7 +135,7 @@ def compare_tables(
     number: Annotated[
         list[str] | None, _table_option(metavar="COLUMNS", help="Responses with two values to be read as numbers.")
     ] = None,
-    weights: Annotated[str | None, _column_option(help="Positive weights of the rows.")] = None,
+    weights: Annotated[str | None, _column_option(help="Weights of the rows; one of weight 0 is absent.")] = None,
     cluster: Annotated[str | None, _column_option(help="Tells which rows belong together, e.g. the customer.")] = None,
     form: Form = None,
     encoding: Encoding = "utf-8",

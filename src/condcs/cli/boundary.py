@@ -14,7 +14,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,6 +23,7 @@ import typer
 from typer.core import TyperGroup
 
 from condcs._core.errors import CondcsError, CondcsWarning, ParameterError
+from condcs._core.vocabulary import Vocabulary, speaking
 from condcs.cli.terminal import Terminal, abandon_output, foreign, prepare_streams
 
 CHANGED, FAILED, INTERRUPTED = 1, 2, 130
@@ -39,8 +40,8 @@ TRACEBACK = "CONDCS_TRACEBACK"
 NARROW = 60
 """Below this width, help is set in plain lines: panels would cut its words."""
 
-# Arguments of the library whose options have other names.
-_ALIASES = {
+# Arguments of the library whose options have other names: the parameters of the commands that they come from.
+_PARAMETERS = {
     "n_clusters": "k",
     "n_jobs": "jobs",
     "n_resamples": "resamples",
@@ -56,13 +57,6 @@ _ALIASES = {
     "yp": "y",
     "yq": "y",
 }
-_TABLES = re.compile(r"""tables=TableOptions\((\w+=(?:"[^"]*"|'[^']*'))\)""")
-_MISSING = re.compile(r"""`?missing`?=["']drop["']""")
-_ASSIGNED = re.compile(r"""(?P<tick>`?)\b(?P<name>\w+)(?P=tick)=(?P<value>"[^"]*"|'[^']*'|[-\w.]*\w)""")
-_OPTION = re.compile(r"""(--[\w-]+)=(?:"([^"]*)"|'([^']*)')""")
-_NAMED = re.compile(r"`(?P<name>\w+)`")
-_TWICE = re.compile(r"(`[^`]+`) and \1")
-
 _LESS = {
     "compare": "Compare fewer rows (--max-rows) or columns (--x).",
     "cluster": "Cluster fewer series at a time.",
@@ -98,6 +92,13 @@ class Commands(TyperGroup):
             # numba loads it, and it would end what is shown on a terminal with an escape code, NO_COLOR or not.
             atexit.unregister(sys.modules["colorama"].initialise.reset_all)
         sys.exit(code or 0)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that was named; from then on, messages name its options."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            ctx.with_resource(speaking(CommandLine(command)))
+        return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was named; turn everything it raises into a message and an exit code."""
@@ -149,41 +150,39 @@ def _print_traceback(error: Exception) -> None:
         Terminal(stderr=True).print(lines, markup=False, soft_wrap=True)
 
 
-def in_options(message: str, options: Mapping[str, str], flags: frozenset[str] = frozenset()) -> str:
-    """Replace the names of Python arguments in a message by those of command-line options.
+class CommandLine(Vocabulary):
+    """The words of a command: its options and places."""
 
-    Examples
-    --------
-    >>> in_options("`order` must be at least 1, got 0. Pass e.g. order=1.", {"order": "--order"})
-    '`--order` must be at least 1, got 0. Pass e.g. --order 1.'
-    """
+    def __init__(self, command: Any) -> None:
+        self.words: dict[str, str] = {}  # of each parameter: "--order", or "FILE" for one with a place of its own
+        self.flags: set[str] = set()
+        for parameter in command.params:
+            has_place = parameter.param_type_name == "argument"
+            self.words[parameter.name] = parameter.name.upper() if has_place else max(parameter.opts, key=len)
+            if getattr(parameter, "is_flag", False):
+                self.flags.add(parameter.name)
+        for argument, parameter in _PARAMETERS.items():
+            if parameter in self.words:
+                self.words.setdefault(argument, self.words[parameter])
 
-    def assigned(found: re.Match[str]) -> str:
-        name, tick = found["name"], found["tick"]
-        # A file is named by its place in the command: there is nothing to assign to, and `X=` is an array of numpy's.
-        if not options.get(name, "").startswith("--"):
-            return found[0]
-        value = "" if name in flags else f" {shlex.quote(found['value'].strip(chr(34) + chr(39)))}"
-        return f"{tick}{options[name]}{value}{tick}"
+    def name(self, argument: str) -> str:
+        """Return the option that an argument is given by."""
+        return self.words.get(argument, argument)
 
-    message = _TABLES.sub(r"\1", message)
-    if "drop_missing" in options:
-        message = _MISSING.sub(options["drop_missing"], message)
-    message = _OPTION.sub(r"\1 \2\3", _ASSIGNED.sub(assigned, message))
-    message = _NAMED.sub(lambda found: f"`{options.get(found['name'], found['name'])}`", message)
-    return _TWICE.sub(r"\1", message)
+    def setting(self, argument: str, value: object) -> str:
+        """Return the option and its value; a flag has none, and a value with a place stands alone."""
+        if (argument, value) == ("missing", "drop") and "drop_missing" in self.flags:
+            argument = "drop_missing"
+        if argument not in self.words:
+            return super().setting(argument, value)
+        if argument in self.flags:
+            return self.name(argument)
+        written = shlex.quote(str(value))
+        return f"{self.name(argument)} {written}" if self.name(argument).startswith("--") else written
 
-
-def options_of(command: Any) -> tuple[dict[str, str], frozenset[str]]:
-    """Return what the arguments of the library are called in a command, and which of them are flags."""
-    names, flags = {}, set()
-    for parameter in command.params:
-        is_argument = parameter.param_type_name == "argument"
-        names[parameter.name] = parameter.name.upper() if is_argument else max(parameter.opts, key=len)
-        if getattr(parameter, "is_flag", False):
-            flags.add(parameter.name)
-    names |= {alias: names[name] for alias, name in _ALIASES.items() if name in names and alias not in names}
-    return names, frozenset(flags)
+    def table_setting(self, field: str, value: object) -> str:
+        """Return the same: how tables are read has options of its own."""
+        return self.setting(field, value)
 
 
 def install_hint(package: str) -> str:
@@ -202,8 +201,7 @@ def install_hint(package: str) -> str:
 def error_words(error: Exception, command: Any = None) -> str:
     """Say what an error means, with the options of a command if it is given, and what to do about it."""
     if isinstance(error, CondcsError):
-        message = str(error).removeprefix(f"{getattr(error, 'caller', None)}: ")
-        return message if command is None else in_options(message, *options_of(command))
+        return error.message
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != "condcs":
         package = error.name.partition(".")[0]
         return f"This needs the package {package!r}, which is not installed. Install it with: {install_hint(package)}"

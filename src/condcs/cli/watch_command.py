@@ -31,7 +31,7 @@ from condcs._tables.cells import is_missing, label_of
 from condcs._tables.kinds import Column
 from condcs._tables.pair import ReadOptions, choose_x_and_y, read_sample, tell_columns
 from condcs._tables.sources import Format, Row, RowError, Table, open_table
-from condcs.cli.boundary import CHANGED, OUTPUT_CLOSED, UNWRITTEN, check_file, in_options, tell_unwritten
+from condcs.cli.boundary import CHANGED, OUTPUT_CLOSED, UNWRITTEN, check_file, tell_unwritten
 from condcs.cli.output_files import OutputFile, write_files
 from condcs.cli.signals import OutputClosed, Stopped, Stops
 from condcs.cli.terminal import Terminal, abandon_output, foreign
@@ -221,7 +221,7 @@ def read_reference(path: str, options: ReadOptions, *, run_length: float, after_
         x, y = choose_x_and_y(options.x, options.y, table.names, table.title)
         sample = read_sample(table, [*x, *y], options, 0)
         title = table.title
-    columns = tell_columns([*x, *y], [(table, sample)], options, responses=set(y))
+    columns = tell_columns([*x, *y], [(table, sample)], options, responses=dict.fromkeys(y, "y"))
     inputs, responses = tuple(columns[: len(x)]), tuple(columns[len(x) :])
     values = _values(columns, sample.rows, title)
     digest = hashlib.sha256()
@@ -457,7 +457,7 @@ def _watch(
                     used += 1
                 except DataError as error:
                     if not (isinstance(error, Gap) and options.missing == "drop"):
-                        notes.left_out(row, in_options(str(error), OPTIONS))
+                        notes.left_out(row, error.message)
                 _tell(watcher, as_machine)
     if row and not used and notes.first_bad:
         raise DataError(f"standard input must have rows that can be used, got none in {row:,}. {notes.first_bad}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from condcs._core.printable import counted
+from condcs._core.vocabulary import named
 from condcs._inference.explain import show_p
 
 if TYPE_CHECKING:
@@ -17,9 +18,10 @@ CautionKind = Literal["copies", "neighbours", "unbalanced", "doubtful"]
 
 _WORDS: dict[CautionKind, str] = {
     "copies": "rows repeat other rows exactly{evidence}: if they are copies and not observations of their own, the "
-    "p-value is too small and intervals are too short. Remove copies, or name what belongs together with `cluster`.",
+    "p-value is too small and intervals are too short. Remove copies, or name what belongs together with "
+    "{cluster}.",
     "neighbours": "rows depend on their neighbours{evidence}, so that the p-value is too small and intervals are too "
-    "short. Name what belongs together, such as the rows of a day or of a machine, with `cluster`.",
+    "short. Name what belongs together, such as the rows of a day or of a machine, with {cluster}.",
     "unbalanced": "the p-value may be far too small, because it is not explained how the inputs differ between the "
     "tables{evidence}. Compare fewer inputs, or only rows whose inputs both tables have.",
     "doubtful": "the p-value may be somewhat too small, because it is not fully explained how the inputs differ "
@@ -37,7 +39,7 @@ class Caution:
     @property
     def sentence(self) -> str:
         """What is said of one comparison."""
-        words = _WORDS[self.kind].format(evidence=f" ({self.evidence})")
+        words = _words(self.kind, f" ({self.evidence})")
         return words[0].upper() + words[1:]
 
 
@@ -83,6 +85,8 @@ def cautions_by_group(column: str, names: Sequence[str], comparisons: Sequence[C
     for name, found in zip(names, comparisons, strict=True):
         for caution in cautions(found):
             groups.setdefault(caution.kind, []).append(name)
-    return tuple(
-        f"Where {column} is {', '.join(named)}, {_WORDS[kind].format(evidence='')}" for kind, named in groups.items()
-    )
+    return tuple(f"Where {column} is {', '.join(alike)}, {_words(kind)}" for kind, alike in groups.items())
+
+
+def _words(kind: CautionKind, evidence: str = "") -> str:
+    return _WORDS[kind].format(evidence=evidence, cluster=named("cluster"))

@@ -6,6 +6,7 @@ And the same as an assertion, for the tests of a pipeline.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -13,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from condcs._core.arrays import FloatArray
 from condcs._core.checks import check_alpha, check_integer, check_rng
-from condcs._core.errors import BalanceWarning, CondcsWarning, DataError, OverlapWarning, ParameterError, public
+from condcs._core.errors import BalanceWarning, CondcsWarning, OverlapWarning, ParameterError, public
 from condcs._core.printable import harmless
 from condcs._core.settings import one_blas_thread
+from condcs._core.vocabulary import named, setting, table_setting
 from condcs._tables.in_memory import as_table
-from condcs._tables.pair import Pair, ReadOptions, as_keys, choose_x_and_y, name_of, read_pair
-from condcs._tables.sources import Columns, MissingCells, TableOptions, column_name
+from condcs._tables.pair import Pair, ReadOptions, as_keys, read_pair
+from condcs._tables.sources import Columns, MissingCells, TableOptions
 from condcs.comparison._label_combinations import check_labels_meet, label_notes
+from condcs.comparison._loss_columns import PREDICTED, Losses, loss_column, split_losses, with_predictions
 from condcs.comparison._result import Comparison, Limits
 from condcs.comparison._row_dependence import find_row_dependence
 from condcs.comparison._steps import (
-    Losses,
     Tell,
     collected_warnings,
     compare_inputs,
@@ -164,28 +165,23 @@ def compare(
     tables, run = given_tables(tables, missing, max_rows), checked_run(n_resamples, rng, n_jobs, progress)
     check_level(alpha, n_resamples)
     limits = tolerance if isinstance(tolerance, Limits) else Limits(tolerance)
-    source = loss_source(prediction, loss)
-    if source is not None and source.column == PREDICTED:
-        reference, current = (
-            _predicted(role, table, prediction, y, x)
-            for role, table in (("reference", reference), ("current", current))
-        )
+    losses = loss_column(prediction, loss)
+    if losses is not None and losses.column == PREDICTED:
+        reference = with_predictions("reference", reference, prediction, y, x)
+        current = with_predictions("current", current, prediction, y, x)
     both = as_table("reference", reference), as_table("current", current)
     budget = _TIME_BUDGET if tables.time_budget is None else tables.time_budget
     most = rows_within(budget) if tables.max_rows is None else tables.max_rows
-    options = ReadOptions(**{**vars(tables), "max_rows": most}, x=as_keys(x), y=as_keys(y), seed=run.seed)
-    if source is not None:
-        source = replace(source, column=name_of(source.column, getattr(both[0], "names", ())))
-        options = replace(options, y=[*as_keys(options.y), source.column])
+    options = ReadOptions(**{**vars(tables), "max_rows": most}, x=as_keys(x), y=as_keys(y), loss=losses, seed=run.seed)
     run.tell("reading")
-    pair, losses = read_with_losses(both, options, source)
+    pair, losses_of_rows = split_losses(read_pair(*both, options), losses)
     _check_tolerance(limits, pair)
-    found = compare_pair(pair, run, alpha=alpha, losses=losses, limits=limits)
+    found = compare_pair(pair, run, alpha=alpha, losses=losses_of_rows, limits=limits)
     if tables.max_rows is not None or not (pair.reference.sampled or pair.current.sampled):
         return found
     said = (
         f"At most {most:,} rows of each table were compared, to stay within {budget:g} s of processor time. Raise "
-        "`time_budget`, or set `max_rows`, to compare more."
+        f"{named('time_budget')}, or set {named('max_rows')}, to compare more."
     )
     return replace(found, notes=(said, *found.notes))
 
@@ -193,8 +189,8 @@ def compare(
 def _check_tolerance(limits: Limits, pair: Pair) -> None:
     if limits.tolerance is not None and limits.tolerance >= 1 and all(column.is_category for column in pair.y):
         raise ParameterError(
-            f"`tolerance` must be a share below 1 for labels, as {pair.y[0].name!r} holds, got {limits.tolerance:g}. "
-            "Pass e.g. tolerance=0.05 for 5 percentage points."
+            f"{named('tolerance')} must be a share below 1 for labels, as {pair.y[0].name!r} holds, got "
+            f"{limits.tolerance:g}. Pass e.g. {setting('tolerance', 0.05)} for 5 percentage points."
         )
 
 
@@ -204,8 +200,8 @@ def given_tables(
     """Return how tables are read, from options and from the two of them that can be passed by themselves."""
     if tables is not None and not isinstance(tables, TableOptions):
         raise ParameterError(
-            f"`tables` must be a TableOptions, got {type(tables).__name__}. Pass e.g. "
-            "tables=condcs.TableOptions(missing='drop')."
+            f"{named('tables')} must be a TableOptions, got {type(tables).__name__}. Pass e.g. "
+            f"{table_setting('missing', 'drop')}."
         )
     options, defaults = tables or TableOptions(), TableOptions()
     direct: dict[str, Any] = {"missing": missing, "max_rows": max_rows}
@@ -213,7 +209,7 @@ def given_tables(
         within = getattr(options, name)
         if value is not None and within not in (value, getattr(defaults, name)):
             raise ParameterError(
-                f"`{name}` must be given once, got {value!r} and, in `tables`, {within!r}. Leave one out."
+                f"{named(name)} must be given once, got {value!r} and, in {named('tables')}, {within!r}. Leave one out."
             )
     return replace(options, **{name: value for name, value in direct.items() if value is not None})
 
@@ -263,37 +259,6 @@ def _warned_of(said: Sequence[CondcsWarning]) -> Iterator[str]:
             yield str(warning)
 
 
-def loss_source(prediction: Any, loss: str | int | None) -> LossColumn | None:
-    """Return where the loss of a row comes from, or None if none was asked for."""
-    if prediction is None:
-        return None if loss is None else LossColumn("loss", loss)
-    if loss is not None:
-        raise ParameterError(f"`loss` must be None if `prediction` is given, got {loss!r}. Pass one of the two.")
-    if isinstance(prediction, str | int):
-        return LossColumn("prediction", prediction)
-    if not hasattr(prediction, "predict"):
-        raise ParameterError(
-            f"`prediction` must be a column or a fitted model with a method `predict`, got "
-            f"{type(prediction).__name__}. Pass e.g. prediction='predicted_price'."
-        )
-    return LossColumn("prediction", PREDICTED)
-
-
-def read_with_losses(
-    tables: tuple[Any, Any], options: ReadOptions, source: LossColumn | None
-) -> tuple[Pair, Losses | None]:
-    """Read two tables, and the loss of each row if there is one; its column is read as a further response."""
-    if source is None:
-        return read_pair(*tables, options), None
-    try:
-        pair = read_pair(*tables, options)
-    except (ParameterError, DataError) as error:
-        if repr(source.column) in str(error):
-            raise type(error)(str(error).replace("`y`", f"`{source.option}`")) from None
-        raise
-    return split_off(pair, source)
-
-
 def rows_within(seconds: float) -> int:
     """Return how many rows of each table can be compared in so much processor time."""
     return int(np.clip((seconds - _SECONDS) / _SECONDS_PER_ROW / 2, 1000, MOST_ROWS))
@@ -303,10 +268,10 @@ def check_level(alpha: Any, n_resamples: int) -> None:
     """Check that a level is one, and that this many resamples can reach it."""
     check_alpha(alpha)
     if 1 / (1 + n_resamples) > alpha:
-        least = int(1 / alpha)
+        least = math.ceil(1 / alpha - 1e-9) - 1  # the smallest p-value is 1 / (1 + n_resamples)
         raise ParameterError(
-            f"`n_resamples` must be at least {least} for a p-value to reach alpha={alpha:g}, got {n_resamples}. "
-            f"Pass n_resamples={2 * least}."
+            f"{named('n_resamples')} must be at least {least} for a p-value to reach {setting('alpha', alpha)}, got "
+            f"{n_resamples}. Pass {setting('n_resamples', 2 * least + 1)}."
         )
 
 
@@ -390,108 +355,3 @@ def failure_words(found: Comparison) -> str:
         [f"- {note}" for note in found.notes],
     ]
     return "\n\n".join("\n".join(map(harmless, lines)) for lines in blocks if lines)
-
-
-PREDICTED = "(prediction)"
-"""Name of the column with what a model predicts."""
-_LEAST_PROBABILITY = 1e-6
-
-
-@dataclass(frozen=True)
-class LossColumn:
-    """Where the loss of a row comes from."""
-
-    option: str  # that named it: "prediction" or "loss"
-    column: str | int
-
-
-def _predicted(name: str, table: Any, model: Any, y: Any, x: Any) -> Any:
-    if not hasattr(table, "columns") or not hasattr(table, "assign"):
-        raise ParameterError(
-            f"`prediction` must be a column unless the tables are pandas DataFrames, got a model and a "
-            f"{type(table).__name__} as `{name}`. Read the table with pandas, or predict first and pass the column."
-        )
-    features = getattr(model, "feature_names_in_", None)
-    if features is None:
-        keys = {column_name(key): key for key in table.columns}
-        inputs, _ = choose_x_and_y(x, y, list(keys), name)
-        features = [keys[column] for column in inputs]
-    lacking = [c for c in features if c not in table.columns]
-    if lacking:
-        raise DataError(
-            f"`{name}` must have the columns that the model was fitted to, but lacks "
-            f"{', '.join(map(repr, lacking[:5]))}. Pass the tables with all of them."
-        )
-    return table.assign(**{PREDICTED: np.asarray(model.predict(table[list(features)]))})
-
-
-def split_off(pair: Pair, source: LossColumn) -> tuple[Pair, Losses]:
-    """Take the column of the loss, which was read as a response, out of a pair, and return the losses of the rows."""
-    place = next((i for i, column in enumerate(pair.y) if column.name == source.column), None)
-    if place is None:
-        raise ParameterError(
-            f"`{source.option}` must be the name of one column, got {source.column!r}. Name the column of the "
-            f"{source.option} in full."
-        )
-    others = [i for i in range(len(pair.y)) if i != place]
-    if not others:
-        raise ParameterError(
-            f"`{source.option}` must be another column than `y`, got {source.column!r} for both. Name the column "
-            f"of the {source.option}."
-        )
-    plain = replace(pair, y=tuple(pair.y[i] for i in others), yp=pair.yp[:, others], yq=pair.yq[:, others])
-    if source.option == "loss":
-        if pair.y[place].is_category and not _are_numbers(pair.y[place].labels):
-            raise DataError(f"`loss` must be a column of numbers, got labels in {source.column!r}. Name another one.")
-        values = [_as_numbers(pair, place, y) for y in (pair.yp, pair.yq)]
-        return plain, (values[0], values[1])
-    if len(others) > 1:
-        raise ParameterError(
-            f"`prediction` must be for one response, got {len(others)} columns as `y`. Compare them one by one, or "
-            "pass a column of losses as `loss`."
-        )
-    with np.errstate(over="ignore"):
-        losses = _loss(pair, others[0], place, pair.yp), _loss(pair, others[0], place, pair.yq)
-    if not all(np.isfinite(loss).all() for loss in losses):
-        raise DataError("the losses must be finite, but squares of the errors overflow. Rescale y and `prediction`.")
-    return plain, losses
-
-
-def _loss(pair: Pair, response: int, prediction: int, y: FloatArray) -> FloatArray:
-    """Squared error of numbers, errors of labels, and the log loss of probabilities of the later of two labels."""
-    truth, guess = pair.y[response], pair.y[prediction]
-    if not truth.is_category:
-        if guess.is_category and not _are_numbers(guess.labels):
-            raise DataError(
-                f"`prediction` must be a column of numbers, as {truth.name!r} is, got labels in {guess.name!r}. "
-                "Name another column."
-            )
-        return np.asarray((y[:, response] - _as_numbers(pair, prediction, y)) ** 2)
-    if guess.is_category:
-        said = np.array(guess.labels, dtype=object)[y[:, prediction].astype(int)]
-        true = np.array(truth.labels, dtype=object)[y[:, response].astype(int)]
-        return np.asarray(said != true, dtype=np.float64)
-    p = y[:, prediction]
-    if len(truth.labels) != 2 or p.min() < 0 or p.max() > 1:
-        raise DataError(
-            f"`prediction` must hold labels of {truth.name!r}, or probabilities of the later of two labels, got "
-            f"numbers from {p.min():.4g} to {p.max():.4g} for {len(truth.labels)} labels. Pass the predicted labels, "
-            "or a column of losses as `loss`."
-        )
-    p = np.clip(p, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
-    return np.asarray(-np.log(np.where(y[:, response] == 1, p, 1 - p)))
-
-
-def _as_numbers(pair: Pair, place: int, y: FloatArray) -> FloatArray:
-    """Return the values of a column that may have been taken for labels because it has two values."""
-    column = pair.y[place]
-    if not column.is_category:
-        return np.asarray(y[:, place])
-    return np.asarray(np.array([float(label) for label in column.labels])[y[:, place].astype(int)])
-
-
-def _are_numbers(labels: Sequence[str]) -> bool:
-    try:
-        return bool([float(label) for label in labels])
-    except ValueError:
-        return False

@@ -14,6 +14,7 @@ from condcs._core.arrays import ByValue, FloatArray
 from condcs._core.checks import check_choice
 from condcs._core.errors import DataError, OverlapError, ParameterError, public
 from condcs._core.printable import summarised
+from condcs._core.vocabulary import named
 from condcs._inference.explain import holm, show_p
 from condcs._tables.grouped_table import GroupedTable, read_groups
 from condcs._tables.in_memory import as_table
@@ -118,8 +119,8 @@ class GroupComparison(ByValue, Reported):
         count = f"({len(self.names)} groups, {_AGAINST[self.against]})"
         answer = f"No evidence that the relation of {y} to the inputs differs by {self.column} {count}."
         if self.changed:
-            named = ", ".join(self.changed)
-            answer = f"The relation of {y} to the inputs differs where {self.column} is {named} {count}."
+            differing = ", ".join(self.changed)
+            answer = f"The relation of {y} to the inputs differs where {self.column} is {differing} {count}."
         return " ".join([answer, *cautions_by_group(self.column, self.names, self.comparisons)])
 
     @property
@@ -172,8 +173,8 @@ class GroupComparison(ByValue, Reported):
             for note in dict.fromkeys(found.notes):
                 groups.setdefault(note, []).append(name)
         about = (
-            note if len(named) == len(self.names) else f"{self.column} = {', '.join(named)}: {note}"
-            for note, named in groups.items()
+            note if len(names) == len(self.names) else f"{self.column} = {', '.join(names)}: {note}"
+            for note, names in groups.items()
         )
         return tuple(dict.fromkeys([*self.notes, *about]))
 
@@ -355,7 +356,8 @@ def compare_groups(
     run = checked_run(RESAMPLES if n_resamples is None else n_resamples, rng, n_jobs, progress)
     if tables.time_budget is not None:
         raise ParameterError(
-            f"`time_budget` must be None for groups, got {tables.time_budget:g}. Set `max_rows` of each group."
+            f"{named('time_budget')} must be None for groups, got {tables.time_budget:g}. Set {named('max_rows')} of "
+            "each group."
         )
     check_level(alpha, run.n_resamples)
     source, tell = as_table("table", table), run.tell
@@ -369,21 +371,21 @@ def compare_groups(
         n_resamples = max(RESAMPLES, math.ceil(2 * len(pairs) / alpha) - 1)
     check_level(alpha / len(pairs), n_resamples)
     run = replace(run, n_resamples=n_resamples)
-    notes, named = list(groups.notes), dict[int, tuple[Comparison, float]]()
+    notes, removed = list(groups.notes), dict[int, tuple[Comparison, float]]()
     most = len(groups.groups) // 2 if against == "rest" else 0
     while True:
         found = _compared(groups, pairs, run, alpha, reading.max_rows, notes)
         adjusted = holm([one.relation.pvalue for one in found.values()])
         last = {place: (one, p) for (place, one), p in zip(found.items(), adjusted, strict=True)}
         differing = [place for place, (_, p) in last.items() if p <= alpha]
-        if not differing or len(named) == most or len(last) <= 2:
+        if not differing or len(removed) == most or len(last) <= 2:
             break
         clearest = max(differing, key=lambda place: last[place][0].relation.statistic)
-        named[clearest] = last[clearest]
+        removed[clearest] = last[clearest]
         pairs = list(_references([place for place in last if place != clearest], against))
     if not last:
         raise DataError(" ".join(["no group could be compared.", *notes]))
-    found_for = dict(sorted((named | last).items()))
+    found_for = dict(sorted((removed | last).items()))
     comparisons, pvalues = zip(*found_for.values(), strict=True)
     return GroupComparison(
         title=groups.title,

@@ -9,6 +9,7 @@ import numpy as np
 from condcs._core.arrays import FloatArray
 from condcs._core.errors import OverlapError
 from condcs._core.printable import counted, listed
+from condcs._core.vocabulary import named, setting
 from condcs._inference.label_overlap import LabelOverlap, label_overlap
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
@@ -41,12 +42,12 @@ def check_labels_meet(pair: Pair) -> None:
         return
     labels = [pair.x[place] for place in overlap.columns]
     rows, matched = len(overlap.matched), int(overlap.matched.sum())
-    named = listed([f"{column.name} ({counted(len(column.labels), 'label')})" for column in labels], _NAMES)
+    shown = listed([f"{column.name} ({counted(len(column.labels), 'label')})" for column in labels], _NAMES)
     split = f"the {len(labels)} inputs with labels split" if len(labels) > 1 else "the input with labels splits"
     few = f"only {matched:,} of them have" if matched else "none of them has"
     raise OverlapError(
         f"{split} {rows:,} rows into {counted(len(overlap.counts), 'combination')} of labels, so that {few} the labels "
-        f"of a row of the other table: {named}. {_remedy(pair, overlap)}"
+        f"of a row of the other table: {shown}. {_remedy(pair, overlap)}"
     )
 
 
@@ -67,12 +68,12 @@ def _remedy(pair: Pair, overlap: LabelOverlap) -> str:
     dropped = _columns_to_leave_out(pair, overlap)
     places = [place for place, column in enumerate(pair.x) if _source(column) not in dropped]
     if not places:
-        return "Pass other columns as `x`, with fewer labels."
+        return f"Pass other columns as {named('x')}, with fewer labels."
     matched = int(label_overlap_of(pair, places).matched.sum())
     names = ",".join(dict.fromkeys(_source(pair.x[place]) for place in places))
     return (
-        f"Compare fewer inputs: with x={names!r} {matched:,} of {len(overlap.matched):,} rows have a counterpart in "
-        "the other table."
+        f"Compare fewer inputs: with {setting('x', names)} {matched:,} of {len(overlap.matched):,} rows have a "
+        "counterpart in the other table."
     )
 
 

@@ -13,6 +13,7 @@ from condcs._core.arrays import ByValue
 from condcs._core.checks import check_positive
 from condcs._core.errors import ParameterError, public
 from condcs._core.printable import Printable, summarised
+from condcs._core.vocabulary import named, setting
 from condcs._inference.effects import Effect
 from condcs._inference.explain import Region
 from condcs._inference.loss_split import LossChange
@@ -93,7 +94,10 @@ class Limits:
             if value is not None:
                 check_positive(name, value)
         if self.min_effect is not None and self.min_effect >= 1:
-            raise ParameterError(f"`min_effect` must be below 1, got {self.min_effect!r}. Pass e.g. min_effect=0.05.")
+            raise ParameterError(
+                f"{named('min_effect')} must be below 1, got {self.min_effect!r}. Pass e.g. "
+                f"{setting('min_effect', 0.05)}."
+            )
 
     @property
     def given(self) -> bool:

@@ -42,6 +42,7 @@ from condcs._kernels.named_kernels import Kernel, KernelName
 from condcs._tables.kinds import Column
 from condcs._tables.pair import Pair
 from condcs.comparison._label_combinations import label_overlap_of
+from condcs.comparison._loss_columns import Losses
 from condcs.comparison._wording import as_date
 
 Tell = Callable[[str], None]
@@ -50,7 +51,6 @@ INTERVAL_RESAMPLES = 100
 """Resamples of the interval of a divergence."""
 INPUT_ROWS = 50_000
 """Rows of each table by which the inputs are compared; of longer ones a uniform sample."""
-Losses = tuple[FloatArray, FloatArray]
 
 EFFECT_ROWS = 10_000
 """Rows of each table that effects are measured on; of longer ones a uniform sample, which is precise enough."""

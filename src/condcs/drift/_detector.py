@@ -18,6 +18,7 @@ from condcs._core.arrays import AnyArray, Array, BoolArray, FloatArray, IntArray
 from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.errors import CondcsWarning, DataError, ParameterError, ShapeError, public, warn_caller
 from condcs._core.files import State, Stateful
+from condcs._core.vocabulary import named
 from condcs.drift._alarm import Alarm, describe_alarm
 from condcs.drift._betting import CellGeometry, Sums, count_scores, make_bets, no_sums
 from condcs.drift._cells import CellTree, Regions, parts_from_state, parts_state
@@ -138,13 +139,13 @@ class ConditionalDriftDetector(Stateful):
         self.expected_run_length = check_positive("expected_run_length", expected_run_length, 10_000)
         self.after_alarm = check_choice("after_alarm", after_alarm, ("learn", "keep"))
         self.learning_rows = check_integer("learning_rows", learning_rows, FEWEST_ROWS)
-        named = [category] if isinstance(category, str) else list(category)
-        self._x, x = read_reference("x", "x_ref", x_ref, named)
-        self._y, y = read_reference("y", "y_ref", y_ref, named)
-        unknown = [name for name in named if name not in (*self._x.names, *self._y.names)]
+        categories = [category] if isinstance(category, str) else list(category)
+        self._x, x = read_reference("x", "x_ref", x_ref, categories)
+        self._y, y = read_reference("y", "y_ref", y_ref, categories)
+        unknown = [name for name in categories if name not in (*self._x.names, *self._y.names)]
         if unknown:
             have = ", ".join(map(repr, (*self._x.names, *self._y.names)))
-            raise ParameterError(f"`category` must name columns, got {unknown[0]!r}. The columns are {have}.")
+            raise ParameterError(f"{named('category')} must name columns, got {unknown[0]!r}. The columns are {have}.")
         self._key = np.uint64(check_rng(rng).integers(2**63))
         self._counts = dict.fromkeys(_COUNTED, 0)
         self._pending: dict[Any, list[float]] = {}
@@ -308,7 +309,9 @@ class ConditionalDriftDetector(Stateful):
         The last 10,000 wait; older ones are dropped and counted as expired.
         """
         if not isinstance(key, str | int):
-            raise ParameterError(f"`key` must be a string or an integer, got {type(key).__name__}. Pass e.g. str(key).")
+            raise ParameterError(
+                f"{named('key')} must be a string or an integer, got {type(key).__name__}. Pass e.g. str(key)."
+            )
         self._pending.pop(key, None)
         self._pending[key] = self._x.one(x)[0].tolist()
         if len(self._pending) > PENDING_ROWS:
@@ -325,8 +328,8 @@ class ConditionalDriftDetector(Stateful):
         """
         if key not in self._pending:
             raise DataError(
-                f"`key` must be that of a row whose inputs wait for a response, got {key!r}. Call `update_input` "
-                f"first; the last {PENDING_ROWS:,} inputs are kept."
+                f"{named('key')} must be that of a row whose inputs wait for a response, got {key!r}. Call "
+                f"`update_input` first; the last {PENDING_ROWS:,} inputs are kept."
             )
         response = self._y.one(y)
         self._update(np.array([self._pending.pop(key)]), response)
@@ -393,7 +396,8 @@ class ConditionalDriftDetector(Stateful):
             detector._restore(state)
         except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
             raise DataError(
-                f"`state` must come from `state_dict()` of a detector, got something else ({error}). Save it again."
+                f"{named('state')} must come from `state_dict()` of a detector, got something else ({error}). Save it "
+                "again."
             ) from error
         return detector
 
@@ -430,7 +434,7 @@ class ConditionalDriftDetector(Stateful):
         _check_same_length("x_ref", x, "y_ref", y)
         if len(x) < FEWEST_ROWS:
             raise ShapeError(
-                f"`x_ref` must have at least {FEWEST_ROWS} rows that can be used, got {len(x)}. Collect more."
+                f"{named('x_ref')} must have at least {FEWEST_ROWS} rows that can be used, got {len(x)}. Collect more."
             )
         # 1. Scores: regressions on one half of the rows; the others, which are ranked, are scored by these.
         # Other random numbers than those of the rows of the stream.
@@ -476,6 +480,6 @@ class ConditionalDriftDetector(Stateful):
 def _check_same_length(first: str, x: FloatArray, second: str, y: FloatArray) -> None:
     if len(x) != len(y):
         raise ShapeError(
-            f"`{first}` and `{second}` must have the same number of rows, got {len(x)} and {len(y)}. "
+            f"{named(first)} and {named(second)} must have the same number of rows, got {len(x)} and {len(y)}. "
             "Row i of one belongs to row i of the other."
         )

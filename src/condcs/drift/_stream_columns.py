@@ -13,6 +13,7 @@ import numpy as np
 
 from condcs._core.arrays import AnyArray, FloatArray, IntArray
 from condcs._core.errors import DataError, ShapeError
+from condcs._core.vocabulary import named
 from condcs._tables.cells import is_missing
 from condcs._tables.kinds import Column, tell_kind
 
@@ -47,7 +48,8 @@ class StreamColumns:
         if isinstance(row, Mapping):
             if not self.named:
                 raise DataError(
-                    f"`{self.role}` must be an array, got a dict. Make the reference a DataFrame, or pass an array."
+                    f"{named(self.role)} must be an array, got a dict. Make the reference a DataFrame, or pass an "
+                    "array."
                 )
             self._check_names(row)
             row = [row[name] for name in self.names]
@@ -59,7 +61,7 @@ class StreamColumns:
         cells = np.atleast_1d(np.asarray(row, dtype=object))
         if cells.ndim != 1:
             raise ShapeError(
-                f"`{self.role}` must be one row, got shape {np.shape(row)}. Use `update_many` for several."
+                f"{named(self.role)} must be one row, got shape {np.shape(row)}. Use `update_many` for several."
             )
         self._check_width(len(cells))
         return np.array([[_encode(column, cell) for column, cell in zip(self.columns, cells, strict=True)]])
@@ -82,12 +84,14 @@ class StreamColumns:
     def _check_names(self, names: Collection[str]) -> None:
         missing = [name for name in self.names if name not in names]
         if missing:
-            raise DataError(f"`{self.role}` must have the columns of the reference, but lacks {missing[0]!r}. Add it.")
+            raise DataError(
+                f"{named(self.role)} must have the columns of the reference, but lacks {missing[0]!r}. Add it."
+            )
 
     def _check_width(self, width: int) -> None:
         if width != len(self.columns):
             raise ShapeError(
-                f"`{self.role}` must have {len(self.columns)} columns, as the reference has, got {width}. "
+                f"{named(self.role)} must have {len(self.columns)} columns, as the reference has, got {width}. "
                 "Pass the same columns in the same order."
             )
 
@@ -124,23 +128,23 @@ def read_reference(role: str, argument: str, table: Any, category: Collection[st
     names, parts = _parts(argument, table)
     own = names or [role if len(parts) == 1 else f"{role}{place}" for place in range(len(parts))]
     if not parts or not len(parts[0]):
-        raise ShapeError(f"`{argument}` must have rows and columns, got none. Rows are observations.")
+        raise ShapeError(f"{named(argument)} must have rows and columns, got none. Rows are observations.")
     columns, encoded = [], []
     for name, part in zip(own, parts, strict=True):
         cells = part.tolist()
         gap = next((row for row, cell in enumerate(cells) if is_missing(cell)), None)
         if gap is not None:
             raise DataError(
-                f"`{argument}` must be finite, got {cells[gap]!r} in row {gap} of column {name!r}. Remove such rows "
-                "first."
+                f"{named(argument)} must be finite, got {cells[gap]!r} in row {gap} of column {name!r}. Remove such "
+                "rows first."
             )
         plain = part.dtype.kind in "fiu" and name not in category
         if plain and not (role == "y" and len(np.unique(part)) == 2):
             columns.append(Column(name, "number"))
         else:
             said = True if name in category else None
-            columns.append(tell_kind(name, [cells], category=said, response=role == "y"))
-        encoded.append(columns[-1].encode(cells, f"`{argument}`"))
+            columns.append(tell_kind(name, [cells], category=said, response="y" if role == "y" else None))
+        encoded.append(columns[-1].encode(cells, f"{named(argument)}"))
     return StreamColumns(role, tuple(columns), names is not None), np.column_stack(encoded)
 
 
@@ -169,11 +173,13 @@ def _parts(name: str, table: Any) -> tuple[list[str] | None, list[AnyArray]]:
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2:
-        raise ShapeError(f"`{name}` must have one or two dimensions, got shape {array.shape}. Rows are observations.")
+        raise ShapeError(
+            f"{named(name)} must have one or two dimensions, got shape {array.shape}. Rows are observations."
+        )
     return None, [array[:, place] for place in range(array.shape[1])]
 
 
 def _same_lengths(name: str, parts: Sequence[AnyArray]) -> list[AnyArray]:
     if any(part.ndim != 1 or len(part) != len(parts[0]) for part in parts):
-        raise ShapeError(f"`{name}` must hold one-dimensional columns of one length. Rows are observations.")
+        raise ShapeError(f"{named(name)} must hold one-dimensional columns of one length. Rows are observations.")
     return list(parts)

@@ -11,6 +11,7 @@ from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.checks import check_choice, check_integer
 from condcs._core.errors import BandwidthError, DataError, ParameterError, ShapeError, public
 from condcs._core.files import State, Stateful
+from condcs._core.vocabulary import named, setting
 from condcs._measures import sliding_loops
 from condcs._measures.neighbours import conditional_kl
 from condcs._measures.operator import conditional_mmd
@@ -223,7 +224,7 @@ def _entry(state: Mapping[str, AnyArray], name: str) -> AnyArray:
 
 
 def _broken(what: str) -> DataError:
-    return DataError(f"`state` must come from `TransitionBuffer.state_dict()`, got {what}. Save it again.")
+    return DataError(f"{named('state')} must come from `TransitionBuffer.state_dict()`, got {what}. Save it again.")
 
 
 def neighbour_divergence(
@@ -250,8 +251,9 @@ def _check_widths(name: str, value: Any, columns: int) -> FloatArray:
     """Return one positive bandwidth per column."""
     if isinstance(value, str):
         raise BandwidthError(
-            f"`{name}` must be a positive number, or one per column, got the rule {value!r}: rows come one by one, so "
-            f"there is no sample to estimate it from. Find it first, e.g. condcs.bandwidth(sample, rule={value!r})."
+            f"{named(name)} must be a positive number, or one per column, got the rule {value!r}: rows come one by "
+            "one, so there is no sample to estimate it from. Find it first, e.g. condcs.bandwidth(sample, "
+            f"rule={value!r})."
         )
     try:
         widths = np.array(value, dtype=np.float64)
@@ -261,12 +263,15 @@ def _check_widths(name: str, value: Any, columns: int) -> FloatArray:
         widths = np.full(columns, float(widths))
     if widths.shape != (columns,):
         raise BandwidthError(
-            f"`{name}` must be one number, or one per column ({columns}), got shape {widths.shape}. Pass one number."
+            f"{named(name)} must be one number, or one per column ({columns}), got shape {widths.shape}. Pass one "
+            "number."
         )
     with np.errstate(divide="ignore", over="ignore"):
         usable = np.isfinite(widths) & (widths > 0) & np.isfinite(1 / widths)
     if not usable.all():
-        raise BandwidthError(f"`{name}` must be positive and finite, got {value!r}. Pass e.g. {name}=0.1.")
+        raise BandwidthError(
+            f"{named(name)} must be positive and finite, got {value!r}. Pass e.g. {setting(name, 0.1)}."
+        )
     return widths
 
 
@@ -277,13 +282,14 @@ def _joined_row(x: Any, y: Any, dim_x: int, dim_y: int) -> FloatArray:
         try:
             given = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise DataError(f"`{name}` must hold numbers, got {value!r}. Encode labels as numbers.") from error
+            raise DataError(f"{named(name)} must hold numbers, got {value!r}. Encode labels as numbers.") from error
         if given.size != part.size or given.ndim > 1:
             raise ShapeError(
-                f"`{name}` must be one row of {part.size} numbers, got shape {given.shape}. Push one row at a time."
+                f"{named(name)} must be one row of {part.size} numbers, got shape {given.shape}. Push one row at a "
+                "time."
             )
         part[:] = given
     if not np.isfinite(row).all():
         name = "x" if not np.isfinite(row[:dim_x]).all() else "y"
-        raise DataError(f"`{name}` must be finite, got {row.tolist()}. Leave out such rows, or impute them.")
+        raise DataError(f"{named(name)} must be finite, got {row.tolist()}. Leave out such rows, or impute them.")
     return row

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from condcs._core.checks import check_choice
 from condcs._core.errors import MissingPartnerError
+from condcs._core.vocabulary import setting
 
 if TYPE_CHECKING:
     from condcs.explore._methods import Method
@@ -40,11 +41,11 @@ def extensions() -> tuple[Extension, ...]:
     return tuple(entry.load() for entry in entry_points(group=GROUP))
 
 
-def named(argument: str, name: str, entries: Mapping[str, Entry], of_the_paper: Sequence[str]) -> Entry:
+def entry_named(argument: str, name: str, entries: Mapping[str, Entry], of_the_paper: Sequence[str]) -> Entry:
     """Return the entry with a name; say what to install for one that comes with the paper's experiments."""
     if name in of_the_paper and name not in entries:
         raise MissingPartnerError(
-            f"`{argument}`={name!r} comes with the package 'condcs-reproduction', which is not installed. Install it "
-            "with: pip install condcs-reproduction (in a clone: pip install ./reproduction)"
+            f"`{setting(argument, name)}` comes with the package 'condcs-reproduction', which is not installed. "
+            "Install it with: pip install condcs-reproduction (in a clone: pip install ./reproduction)"
         )
     return entries[check_choice(argument, name, tuple(entries))]

@@ -11,6 +11,7 @@ import numpy as np
 
 from condcs._core.checks import check_choice
 from condcs._core.errors import ParameterError
+from condcs._core.vocabulary import named, setting
 from condcs.explore._buffer import BUFFER_MEASURES, BufferMeasure, TransitionBuffer
 from condcs.explore._gymnasium_module import gymnasium
 from condcs.explore._rewards import DivergenceForm, DivergenceReward, LocalReward, TransitionReward, check_measure
@@ -43,7 +44,7 @@ class LocalForm:
 
 def _check_finite(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ParameterError(f"`{name}` must be a finite number, got {value!r}. Pass e.g. {name}=1.0.")
+        raise ParameterError(f"{named(name)} must be a finite number, got {value!r}. Pass e.g. {setting(name, 1.0)}.")
 
 
 _Wrapper: Any = gymnasium().Wrapper

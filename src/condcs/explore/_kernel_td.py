@@ -16,6 +16,7 @@ from condcs._core.checks import check_integer, check_positive
 from condcs._core.compiling import njit
 from condcs._core.errors import DataError, ParameterError, ShapeError
 from condcs._core.files import State, Stateful
+from condcs._core.vocabulary import named
 from condcs._kernels.compiled import exp_in_place
 
 # Entries of `Values.options`.
@@ -306,10 +307,13 @@ class KernelTD(Stateful):
         given = np.array(state, dtype=np.float64).reshape(-1)
         if given.size != self.arrays.centres.shape[0]:
             raise ShapeError(
-                f"`state` must be {self.arrays.centres.shape[0]} numbers, got {given.size}. Pass one state at a time."
+                f"{named('state')} must be {self.arrays.centres.shape[0]} numbers, got {given.size}. Pass one state at "
+                "a time."
             )
         if not np.isfinite(given).all():
-            raise DataError(f"`state` must be finite, got {given.tolist()}. Check the environment's observations.")
+            raise DataError(
+                f"{named('state')} must be finite, got {given.tolist()}. Check the environment's observations."
+            )
         return given
 
     def state_dict(self) -> State:
@@ -357,6 +361,6 @@ class KernelTD(Stateful):
             made.arrays.recent[:], made.arrays.sizes[LEARNT] = recent, state["sizes"][-1] if len(recent) else 0
             np.add.at(made.arrays.support[:n], recent[recent >= 0], 1)
         except (KeyError, ValueError, TypeError, IndexError) as error:
-            raise DataError("`state` must come from `KernelTD.state_dict()`. Save it again.") from error
+            raise DataError(f"{named('state')} must come from `KernelTD.state_dict()`. Save it again.") from error
         made.arrays.sizes[COUNT] = n
         return made

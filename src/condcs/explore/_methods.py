@@ -10,7 +10,7 @@ import numpy as np
 
 from condcs._core.errors import public
 from condcs.explore._agents import Agent, kernel_agent
-from condcs.explore._extensions import extensions, named
+from condcs.explore._extensions import entry_named, extensions
 from condcs.explore._settings import Hyperparameters
 from condcs.explore._spaces import Encoder, Spaces
 from condcs.explore._tasks import MOUNTAIN_CAR, Task, task_named, task_of
@@ -77,7 +77,7 @@ def methods() -> dict[str, Method]:
 
 def method_named(name: str) -> Method:
     """Return the method with a name."""
-    return named("method", name, methods(), METHODS_OF_THE_PAPER)
+    return entry_named("method", name, methods(), METHODS_OF_THE_PAPER)
 
 
 @public

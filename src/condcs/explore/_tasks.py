@@ -10,7 +10,7 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray
 from condcs._core.checks import check_integer
 from condcs._core.errors import public
-from condcs.explore._extensions import extensions, named
+from condcs.explore._extensions import entry_named, extensions
 from condcs.explore._gymnasium_module import gymnasium
 from condcs.explore._settings import Hyperparameters
 
@@ -140,7 +140,7 @@ def tasks() -> dict[str, Task]:
 
 def task_named(name: str, argument: str = "environment") -> Task:
     """Return the task with a name."""
-    return named(argument, name, tasks(), TASKS_OF_THE_PAPER)
+    return entry_named(argument, name, tasks(), TASKS_OF_THE_PAPER)
 
 
 def task_of(environment: Any) -> Task | None:

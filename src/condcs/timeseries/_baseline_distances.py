@@ -13,6 +13,7 @@ import numpy as np
 from condcs._core.arrays import BoolArray, FloatArray
 from condcs._core.checks import check_choice, check_integer, check_rng
 from condcs._core.errors import CondcsError, ShapeError, public
+from condcs._core.vocabulary import named
 from condcs.timeseries._collection import Collection, Layout, check_collection
 
 BaselineMeasure = Literal["dtw", "msm", "twed", "tck"]
@@ -124,12 +125,14 @@ def tck_kernel(
     lengths = collection.lengths
     if (lengths != lengths[0]).any():
         raise ShapeError(
-            f"`X` must hold series of one length, got {lengths.min()} to {lengths.max()}. "
+            f"{named('X')} must hold series of one length, got {lengths.min()} to {lengths.max()}. "
             "Interpolate them to one length, or pad the shorter ones with NaN."
         )
     n, length = collection.count, int(lengths[0])
     if n < 3 or length < 2:
-        raise ShapeError(f"`X` must hold at least 3 series of length 2, got {n} of length {length}. Pass more of them.")
+        raise ShapeError(
+            f"{named('X')} must hold at least 3 series of length 2, got {n} of length {length}. Pass more of them."
+        )
     most = check_integer("n_components", n_components if n_components is not None else (40 if n >= 100 else 10), 2)
     n_mixtures = check_integer("n_mixtures", n_mixtures, 1)
     n_iterations = check_integer("n_iterations", n_iterations, 1)
@@ -277,7 +280,7 @@ def _aeon_distances(method: str, collection: Collection, n_jobs: int, **options:
         from numba.core.errors import NumbaTypeSafetyWarning
     except ModuleNotFoundError as error:
         raise CondcsError(
-            "this `measure` needs the package aeon, which is not installed. "
+            f"this {named('measure')} needs the package aeon, which is not installed. "
             "Install it with: pip install 'condcs[timeseries]'."
         ) from error
     series: Any = [np.ascontiguousarray(collection.series(i).T) for i in range(collection.count)]

@@ -13,6 +13,7 @@ import numpy as np
 from condcs._core.arrays import ByValue, FloatArray, IntArray, LabelArray, RealArray
 from condcs._core.checks import check_choice, check_integer, check_positive, check_rng
 from condcs._core.errors import DataError, ParameterError, ShapeError, public
+from condcs._core.vocabulary import named, setting
 
 ClusteringMethod = Literal["spectral", "k_medoids"]
 Criterion = Literal["silhouette", "eigengap"]
@@ -142,7 +143,9 @@ def choose_scale(
     k = check_integer("n_clusters", n_clusters, 2, len(D) - 1, " (one less than the number of series)")
     check_choice("criterion", criterion, get_args(Criterion))
     if len(scales) == 0:
-        raise ParameterError("`scales` must hold at least one candidate, got none. Pass e.g. scales=(0.1, 1.0).")
+        raise ParameterError(
+            f"{named('scales')} must hold at least one candidate, got none. Pass e.g. {setting('scales', (0.1, 1.0))}."
+        )
     unit = _scale(D, "median")
     candidates = sorted((check_positive("scales", s) * unit for s in scales), reverse=True)
     if criterion == "silhouette":
@@ -260,15 +263,15 @@ def check_distances(name: str, D: Any) -> FloatArray:
     try:
         D = np.array(D, dtype=float)
     except (TypeError, ValueError) as error:
-        raise DataError(f"`{name}` must be a matrix of numbers, but: {error}. Pass a square array.") from error
+        raise DataError(f"{named(name)} must be a matrix of numbers, but: {error}. Pass a square array.") from error
     if D.ndim != 2 or D.shape[0] != D.shape[1] or len(D) < 3:
         raise ShapeError(
-            f"`{name}` must be a square matrix of distances between at least 3 series, got shape {D.shape}. "
+            f"{named(name)} must be a square matrix of distances between at least 3 series, got shape {D.shape}. "
             "Pass e.g. the result of ccs_pairwise_distance."
         )
     if not np.isfinite(D).all():
         raise DataError(
-            f"`{name}` must be finite, got {int((~np.isfinite(D)).sum())} NaN or infinite value(s). "
+            f"{named(name)} must be finite, got {int((~np.isfinite(D)).sum())} NaN or infinite value(s). "
             "Drop the series they belong to."
         )
     return np.asarray((D + D.T) / 2)
@@ -278,8 +281,8 @@ def _scale(D: FloatArray, scale: float | str) -> float:
     if scale != "median":
         if isinstance(scale, str):
             raise ParameterError(
-                f"`scale` must be a positive number, 'local', 'median', 'silhouette' or 'eigengap', got {scale!r}. "
-                "Pass scale='local'."
+                f"{named('scale')} must be a positive number, 'local', 'median', 'silhouette' or 'eigengap', got "
+                f"{scale!r}. Pass {setting('scale', 'local')}."
             )
         return check_positive("scale", scale)
     return median_distance(D)
@@ -292,7 +295,7 @@ def median_distance(D: RealArray) -> float:
     if middle <= 0:
         above = apart[apart > 0]
         if not len(above):
-            raise DataError("`D` must hold some positive distances, got none: all series look the same.")
+            raise DataError(f"{named('D')} must hold some positive distances, got none: all series look the same.")
         middle = float(above.min())
     return middle
 
@@ -525,7 +528,7 @@ def _check_labels(truth: Any, labels: Any) -> tuple[IntArray, IntArray]:
     truth, labels = np.asarray(truth), np.asarray(labels)
     if truth.ndim != 1 or truth.shape != labels.shape or not len(truth):
         raise ShapeError(
-            f"`truth` and `labels` must hold one label for each series, got shapes {truth.shape} and {labels.shape}. "
-            "Pass two 1-d arrays of one length."
+            f"{named('truth')} and {named('labels')} must hold one label for each series, got shapes {truth.shape} and "
+            f"{labels.shape}. Pass two 1-d arrays of one length."
         )
     return np.unique(truth, return_inverse=True)[1], np.unique(labels, return_inverse=True)[1]

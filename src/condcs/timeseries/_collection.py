@@ -12,6 +12,7 @@ import numpy as np
 from condcs._core.arrays import AnyArray, ByValue, FloatArray, IntArray
 from condcs._core.checks import check_choice, check_integer
 from condcs._core.errors import DataError, ShapeError, public
+from condcs._core.vocabulary import named, setting
 
 Layout = Literal["nct", "ntc"]
 """Order of the axes: series, channels, time (as in aeon) or series, time, channels."""
@@ -86,13 +87,13 @@ def check_collection(name: str, X: Any, layout: str, missing: str = "error") -> 
     if (isinstance(X, np.ndarray) and X.dtype != object) or not isinstance(X, Sequence | np.ndarray):
         return _from_array(name, np.asarray(X), layout, missing)
     if len(X) == 0:
-        raise ShapeError(f"`{name}` must hold at least one series, got none. Pass a list or an array of series.")
+        raise ShapeError(f"{named(name)} must hold at least one series, got none. Pass a list or an array of series.")
     parts = [_check_frames(f"{name}[{i}]", series, layout, missing) for i, series in enumerate(X)]
     channels = parts[0].shape[1]
     for i, part in enumerate(parts):
         if part.shape[1] != channels:
             raise ShapeError(
-                f"`{name}` must have the same channels in every series, got {channels} in series 0 and "
+                f"{named(name)} must have the same channels in every series, got {channels} in series 0 and "
                 f"{part.shape[1]} in series {i}. {_layout_hint(layout)}"
             )
     return joined(parts)
@@ -110,8 +111,8 @@ def check_same_channels(first: str, a: Collection, second: str, b: Collection, l
     """Check that two collections can be compared."""
     if a.channels != b.channels:
         raise ShapeError(
-            f"`{first}` and `{second}` must have the same number of channels, got {a.channels} and {b.channels}. "
-            f"{_layout_hint(layout)}"
+            f"{named(first)} and {named(second)} must have the same number of channels, got {a.channels} and "
+            f"{b.channels}. {_layout_hint(layout)}"
         )
 
 
@@ -122,12 +123,14 @@ def _from_array(name: str, X: AnyArray, layout: str, missing: str) -> Collection
         X = X.transpose(0, 2, 1) if layout == "nct" else X
     else:
         raise ShapeError(
-            f"`{name}` must have 3 dimensions ({_axes(layout)}), or 2 for univariate series (series, time), got shape "
-            f"{X.shape}. For a single series use `ccs_distance`, or pass [series]."
+            f"{named(name)} must have 3 dimensions ({_axes(layout)}), or 2 for univariate series (series, time), got "
+            f"shape {X.shape}. For a single series use `ccs_distance`, or pass [series]."
         )
     n, length, channels = X.shape
     if 0 in X.shape:
-        raise ShapeError(f"`{name}` must not be empty, got {n} series of length {length} with {channels} channels.")
+        raise ShapeError(
+            f"{named(name)} must not be empty, got {n} series of length {length} with {channels} channels."
+        )
     frames = _numbers(name, X.reshape(n * length, channels))
     _check_values(name, frames, missing, lambda row: f"series {row // length}, time {row % length}")
     return Collection(frames, np.arange(n + 1) * length)
@@ -139,7 +142,7 @@ def _check_frames(name: str, series: Any, layout: str, missing: str) -> FloatArr
         values = np.asarray(series)
     except ValueError as error:
         raise ShapeError(
-            f"`{name}` must be one series, a 1-d or 2-d array, got a nested list of uneven lengths. "
+            f"{named(name)} must be one series, a 1-d or 2-d array, got a nested list of uneven lengths. "
             "Pass a list of arrays for series of different lengths."
         ) from error
     if values.ndim == 1:
@@ -149,11 +152,11 @@ def _check_frames(name: str, series: Any, layout: str, missing: str) -> FloatArr
     else:
         remedy = "Pass a collection to `ccs_pairwise_distance`" if values.ndim else "A collection is a list of arrays"
         raise ShapeError(
-            f"`{name}` must be one series of shape {_axes(layout, single=True)} or (time,), got shape {values.shape}. "
-            f"{remedy}."
+            f"{named(name)} must be one series of shape {_axes(layout, single=True)} or (time,), got shape "
+            f"{values.shape}. {remedy}."
         )
     if 0 in values.shape:
-        raise ShapeError(f"`{name}` must not be empty, got shape {np.shape(series)}. Drop empty series.")
+        raise ShapeError(f"{named(name)} must not be empty, got shape {np.shape(series)}. Drop empty series.")
     frames = _numbers(name, values)
     _check_values(name, frames, missing, lambda row: f"time {row}")
     return frames
@@ -162,12 +165,15 @@ def _check_frames(name: str, series: Any, layout: str, missing: str) -> FloatArr
 def _numbers(name: str, values: AnyArray) -> FloatArray:
     if values.dtype.kind not in "fiubO":
         raise DataError(
-            f"`{name}` must hold real numbers, got dtype {values.dtype}. Encode labels as numbers, one channel each."
+            f"{named(name)} must hold real numbers, got dtype {values.dtype}. Encode labels as numbers, one channel "
+            "each."
         )
     try:
         return np.ascontiguousarray(values, np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"`{name}` must hold real numbers, got other objects. Convert them with `float`.") from error
+        raise DataError(
+            f"{named(name)} must hold real numbers, got other objects. Convert them with `float`."
+        ) from error
 
 
 def _check_values(name: str, frames: FloatArray, missing: str, place: Callable[[int], str]) -> None:
@@ -178,10 +184,10 @@ def _check_values(name: str, frames: FloatArray, missing: str, place: Callable[[
     remedy = (
         "Interpolate them, or mark them as NaN."
         if missing == "drop"
-        else 'Interpolate gaps, or pass missing="drop" to drop the windows that contain a NaN.'
+        else f"Interpolate gaps, or pass {setting('missing', 'drop')} to drop the windows that contain a NaN."
     )
     raise DataError(
-        f"`{name}` must be finite, got {int(bad.sum())} NaN or infinite value(s), first at {place(row)}, channel "
+        f"{named(name)} must be finite, got {int(bad.sum())} NaN or infinite value(s), first at {place(row)}, channel "
         f"{channel}. {remedy}"
     )
 
@@ -263,14 +269,14 @@ def check_windows(name: str, collection: Collection, order: int) -> list[IntArra
 
 def _too_short(name: str, collection: Collection, i: int, order: int) -> str:
     length = int(collection.lengths[i])
-    which = f"series {i} of `{name}`" if collection.count > 1 else f"`{name}`"
+    which = f"series {i} of {named(name)}" if collection.count > 1 else f"{named(name)}"
     if length >= order + MIN_WINDOWS:
         return (
             f"{which} must have at least {MIN_WINDOWS} windows of {order} + 1 time points without a NaN, got "
             f"{len(whole_windows(collection.series(i), order))} in {length} time points. Interpolate short gaps, drop "
-            "the series, or use a smaller `order`."
+            f"the series, or use a smaller {named('order')}."
         )
-    remedy = f"Use an `order` of at most {length - MIN_WINDOWS}" if length > MIN_WINDOWS else "Drop it"
+    remedy = f"Use an {named('order')} of at most {length - MIN_WINDOWS}" if length > MIN_WINDOWS else "Drop it"
     return (
         f"{which} must have at least order + {MIN_WINDOWS} = {order + MIN_WINDOWS} time points, got {length}. "
         f"{remedy}, or check that time is the axis you mean."

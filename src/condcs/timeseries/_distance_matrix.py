@@ -27,6 +27,7 @@ from condcs._core.errors import BandwidthError, BandwidthWarning, CondcsWarning,
 from condcs._core.files import InUseError, atomic_write, locked, reserve, sealed_line, unsealed_line, writing
 from condcs._core.progress import progress_bar
 from condcs._core.settings import current_settings, one_blas_thread
+from condcs._core.vocabulary import named, setting
 from condcs._kernels.bandwidths import median_distance, median_rows
 from condcs._measures.registry import MEASURES, Measure
 from condcs._parallel.spreading import Workers, active_workers, spread
@@ -89,7 +90,7 @@ class Fallbacks:
                 "bandwidth was set to 1"
             )
         if parts:
-            warn_caller(f"{'; '.join(parts)}. Pass `bandwidth` as a number to choose it.", BandwidthWarning)
+            warn_caller(f"{'; '.join(parts)}. Pass {named('bandwidth')} as a number to choose it.", BandwidthWarning)
 
 
 @dataclass(frozen=True)
@@ -212,8 +213,8 @@ def _check_measure(name: Any) -> Measure:
     usable = [m for m in MEASURES.values() if m.takes_x]
     if not isinstance(name, str) or name not in {m.name for m in usable}:
         raise ParameterError(
-            f"`measure` must be one of {', '.join(repr(m.name) for m in usable)}, got {name!r}. "
-            'Pass measure="conditional_cs".'
+            f"{named('measure')} must be one of {', '.join(repr(m.name) for m in usable)}, got {name!r}. "
+            f"Pass {setting('measure', 'conditional_cs')}."
         )
     return MEASURES[name]
 
@@ -224,16 +225,16 @@ def _check_options(measure: Measure, bandwidth: Any, factor: float, options: Map
     for name in options:
         if name in reserved:
             raise ParameterError(
-                f"`{name}` must be left out: bandwidths come from `bandwidth` and `factor`, and windows have no "
-                "weights. Pass e.g. bandwidth=(1.0, 0.5)."
+                f"{named(name)} must be left out: bandwidths come from {named('bandwidth')} and {named('factor')}, and "
+                f"windows have no weights. Pass e.g. {setting('bandwidth', (1.0, 0.5))}."
             )
         if name not in known:
             listed = ", ".join(sorted(known)) or "none"
-            raise ParameterError(f"`{name}` must be an option of {measure.name!r}. Its options are: {listed}.")
+            raise ParameterError(f"{named(name)} must be an option of {measure.name!r}. Its options are: {listed}.")
     if not measure.gram and (factor != 1.0 or not (isinstance(bandwidth, str) and bandwidth == "pair-median")):
         raise ParameterError(
-            f"`bandwidth` and `factor` must be left at their defaults for {measure.name!r}, which has no kernels, got "
-            f"{bandwidth!r} and {factor!r}. Leave them out."
+            f"{named('bandwidth')} and {named('factor')} must be left at their defaults for {measure.name!r}, which "
+            f"has no kernels, got {bandwidth!r} and {factor!r}. Leave them out."
         )
 
 
@@ -259,8 +260,8 @@ def _common_bandwidths(bandwidth: SeriesBandwidth, sides: list[Windowed]) -> tup
         given = np.array([])
     if given.shape not in ((), (2,)) or not np.all(np.isfinite(given)) or not np.all(given > 0):
         raise BandwidthError(
-            '`bandwidth` must be "pair-median", "pooled-median", a positive number, or two of them (for windows and '
-            f'for their successors), got {bandwidth!r}. Pass e.g. bandwidth="pair-median".'
+            f'{named("bandwidth")} must be "pair-median", "pooled-median", a positive number, or two of them (for '
+            f"windows and for their successors), got {bandwidth!r}. Pass e.g. {setting('bandwidth', 'pair-median')}."
         )
     x, y = np.broadcast_to(given, (2,)).tolist()
     return Bandwidths(x, y), Fallbacks()
@@ -499,7 +500,7 @@ class MatrixStore:
         about = {"format": _FORMAT, "fingerprint": fingerprint(job, a, b), "shape": list(shape)}
         about["dtype"] = np.dtype(dtype).name
         with ExitStack() as stack:
-            with writing(f"`store` {path}"):
+            with writing(f"{named('store')} {path}"):
                 _check_folder(path)
                 path.mkdir(parents=True, exist_ok=True)
                 _lock(path, stack)
@@ -543,7 +544,7 @@ class MatrixStore:
 
     def flush(self) -> None:
         """Write all blocks so far to disk."""
-        with writing(f"`store` {self.folder}"):
+        with writing(f"{named('store')} {self.folder}"):
             self.values.flush()
             for i, j in self._pending:
                 self._sums[i, j] = _checksum(self._block(i, j))
@@ -565,7 +566,7 @@ def _lock(path: Path, stack: ExitStack) -> None:
         stack.enter_context(locked(path / _LOCK))
     except InUseError:
         raise ParameterError(
-            f"`store` must be a folder that no other process is using, got {str(path)!r}. "
+            f"{named('store')} must be a folder that no other process is using, got {str(path)!r}. "
             "Wait for that process, or pass another folder."
         ) from None
 
@@ -579,8 +580,8 @@ def _check_folder(path: Path) -> None:
         entry.name not in begun and not entry.name.endswith(".part") for entry in path.iterdir()
     ):
         raise ParameterError(
-            f"`store` must be a new folder or one that an earlier call created, got {str(path)!r}, which holds other "
-            "files. Pass another folder."
+            f"{named('store')} must be a new folder or one that an earlier call created, got {str(path)!r}, which "
+            "holds other files. Pass another folder."
         )
 
 
@@ -592,14 +593,15 @@ def _held_side(path: Path, about: dict[str, Any]) -> int | None:
     held = unsealed_line(description.read_bytes())
     if held is None:
         raise ParameterError(
-            f"`store` must be a new folder or one created with the same series and settings, got {str(path)!r}, whose "
-            f"{_PROBLEM} is damaged or of an older version. Pass another folder, or delete this one."
+            f"{named('store')} must be a new folder or one created with the same series and settings, got "
+            f"{str(path)!r}, whose {_PROBLEM} is damaged or of an older version. Pass another folder, or delete this "
+            "one."
         )
     differing = [name for name in about if held.get(name) != about[name]]
     if differing:
         raise ParameterError(
-            f"`store` must be a new folder or one created with the same series and settings, got {str(path)!r}, "
-            f"whose {differing[0]} differs. Pass another folder, or delete this one."
+            f"{named('store')} must be a new folder or one created with the same series and settings, got "
+            f"{str(path)!r}, whose {differing[0]} differs. Pass another folder, or delete this one."
         )
     return int(held["side"])
 

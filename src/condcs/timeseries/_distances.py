@@ -10,6 +10,7 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray, RealArray
 from condcs._core.checks import check_integer, check_positive, check_rng
 from condcs._core.errors import DataError, ParameterError, ShapeError, public
+from condcs._core.vocabulary import named, setting
 from condcs.timeseries._collection import (
     MIN_WINDOWS,
     Collection,
@@ -98,8 +99,8 @@ def ccs_distance(
     factor = check_positive("factor", factor)
     if not isinstance(order, str | int | np.integer):
         raise ParameterError(
-            f'`order` must be a positive integer or "takens" for two series, got {order!r}. To choose from a grid, '
-            "pass a collection to `ccs_pairwise_distance`."
+            f'{named("order")} must be a positive integer or "takens" for two series, got {order!r}. To choose from a '
+            "grid, pass a collection to `ccs_pairwise_distance`."
         )
     chosen = takens_order(_pooled(p, q)) if isinstance(order, str) and _is_takens(order) else order
     chosen = check_integer("order", chosen, 1)
@@ -179,7 +180,7 @@ def ccs_pairwise_distance(
     n_jobs = _check_jobs(n_jobs)
     if not isinstance(output, MatrixOutput):
         raise ParameterError(
-            f"`output` must be a MatrixOutput, got {output!r}. Pass e.g. output=MatrixOutput(store='folder')."
+            f"{named('output')} must be a MatrixOutput, got {output!r}. Pass e.g. output=MatrixOutput(store='folder')."
         )
     a = check_collection("X", X, layout, missing)
     b = None if Y is None else check_collection("Y", Y, layout, missing)
@@ -252,7 +253,7 @@ def choose_order(
         return grid[0]
     if collection.count < _MIN_SERIES_FOR_GRID:
         raise ShapeError(
-            f"`X` must hold at least {_MIN_SERIES_FOR_GRID} series for an order to be chosen from a grid, got "
+            f"{named('X')} must hold at least {_MIN_SERIES_FOR_GRID} series for an order to be chosen from a grid, got "
             f"{collection.count}. Pass one order."
         )
     marks = [
@@ -274,8 +275,8 @@ def _is_takens(order: str) -> bool:
 
 def _bad_order(order: Any) -> ParameterError:
     return ParameterError(
-        f'`order` must be a positive integer, "takens", or a sequence of integers to choose from, got {order!r}. '
-        "Pass e.g. order=5."
+        f'{named("order")} must be a positive integer, "takens", or a sequence of integers to choose from, got '
+        f"{order!r}. Pass e.g. {setting('order', 5)}."
     )
 
 
@@ -286,7 +287,10 @@ def _pooled(a: Collection, b: Collection) -> Collection:
 def _check_jobs(n_jobs: Any) -> int | None:
     if n_jobs is None or (isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool) and n_jobs != 0):
         return None if n_jobs is None else int(n_jobs)
-    raise ParameterError(f"`n_jobs` must be a whole number other than 0, or None, got {n_jobs!r}. Pass e.g. n_jobs=2.")
+    raise ParameterError(
+        f"{named('n_jobs')} must be a whole number other than 0, or None, got {n_jobs!r}. Pass e.g. "
+        f"{setting('n_jobs', 2)}."
+    )
 
 
 @public
@@ -393,8 +397,8 @@ def _false_share(collection: Collection, order: int) -> float:
         total += len(x)
     if total == 0:
         raise ShapeError(
-            f"`max_order` must leave every series at least {MIN_WINDOWS} windows, got order {order} for series of "
-            f"{int(collection.lengths.max())} time points at most. Use a smaller `max_order`."
+            f"{named('max_order')} must leave every series at least {MIN_WINDOWS} windows, got order {order} for "
+            f"series of {int(collection.lengths.max())} time points at most. Use a smaller {named('max_order')}."
         )
     return false / total
 
@@ -444,7 +448,10 @@ def choose_factor(
     (0.1, 1.0)
     """
     if len(factors) == 0:
-        raise ParameterError("`factors` must hold at least one candidate, got none. Pass e.g. factors=(0.1, 1.0).")
+        raise ParameterError(
+            f"{named('factors')} must hold at least one candidate, got none. Pass e.g. "
+            f"{setting('factors', (0.1, 1.0))}."
+        )
     candidates = sorted((check_positive("factors", f) for f in factors), reverse=True)
     seed = int(check_rng(rng).integers(2**31))
     marks = self_prediction(
@@ -493,7 +500,7 @@ def self_prediction(
     marks = [_marks(*embed_frames(collection.series(i), _thinned(windows[i]), order), factors) for i in chosen]
     moving = [m for m in marks if m is not None]
     if not moving:
-        raise DataError("`X` must hold series that change over time, got only constant ones. Drop those.")
+        raise DataError(f"{named('X')} must hold series that change over time, got only constant ones. Drop those.")
     return np.asarray(np.median(moving, axis=0))
 
 

@@ -23,6 +23,7 @@ from condcs._core.checks import check_choice, check_integer, check_positive, che
 from condcs._core.errors import BandwidthWarning, DataError, ShapeError, public
 from condcs._core.printable import Printable
 from condcs._core.settings import one_blas_thread
+from condcs._core.vocabulary import named, setting
 from condcs.timeseries._clustering import (
     ClusteringMethod,
     check_distances,
@@ -312,12 +313,14 @@ def cluster(
     collection = check_collection("X", X, layout, missing)
     n = collection.count
     if n < 3:
-        raise ShapeError(f"`X` must hold at least 3 series, got {n}. Pass more of them.")
+        raise ShapeError(f"{named('X')} must hold at least 3 series, got {n}. Pass more of them.")
     check_choice("method", method, get_args(ClusteringMethod))
     if not (isinstance(k, str) and k == "auto"):
         k = check_integer("k", k, 2, n, " (the number of series), or 'auto'")
     elif n < 6:
-        raise ShapeError(f"`X` must hold at least 6 series for `k` to be chosen, got {n}. Pass k=2.")
+        raise ShapeError(
+            f"{named('X')} must hold at least 6 series for {named('k')} to be chosen, got {n}. Pass {setting('k', 2)}."
+        )
     generator = check_rng(rng)
     seed = int(generator.integers(2**31))
     grid = _grid(collection, order, factor, scaling)
@@ -356,7 +359,9 @@ def _telling(settings: Sequence[Setting], matrices: Sequence[FloatArray]) -> dic
     """Return the settings under which series differ: those at rest, at several levels, do so in one scaling only."""
     found = {setting: D for setting, D in zip(settings, matrices, strict=True) if D.max() > 0}
     if not found:
-        raise DataError("`X` must hold series that differ, got series that all behave the same. Check the values.")
+        raise DataError(
+            f"{named('X')} must hold series that differ, got series that all behave the same. Check the values."
+        )
     return found
 
 
