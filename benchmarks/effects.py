@@ -27,6 +27,8 @@ from condcs._regression.smoother import Smoother
 from condcs._regression.standardised import normal_scores
 
 ROWS, RUNS = 400, 15
+FEW_ROWS = 40
+"""Rows of the second sample where it is small beside the first."""
 SHIFT = 0.5
 """By how much the shifted column moves, in deviations of its normal scores."""
 _POPULATION = 20_000
@@ -117,16 +119,16 @@ class Outcome:
         )
 
 
-def outcome(table: Table, planted: FloatArray, seed: tuple[int, ...]) -> Outcome:
+def outcome(table: Table, planted: FloatArray, seed: tuple[int, ...], second_rows: int = ROWS) -> Outcome:
     """Draw a pair of samples, plant a change in units of y (n), and measure it."""
     rng = np.random.default_rng(seed)
     ratio = table.ratio
     first = rng.choice(len(ratio), ROWS, replace=False)
     rest = np.setdiff1d(np.arange(len(ratio)), first)
-    second = rng.choice(rest, ROWS, replace=False, p=ratio[rest] / ratio[rest].sum())
-    rows, sizes = np.concatenate([first, second]), (ROWS, ROWS)
+    second = rng.choice(rest, second_rows, replace=False, p=ratio[rest] / ratio[rest].sum())
+    rows, sizes = np.concatenate([first, second]), (ROWS, second_rows)
     x, change = table.x[rows], planted[rows]
-    y = table.y[rows] + np.repeat([0.0, 1.0], ROWS) * change
+    y = table.y[rows] + np.repeat([0.0, 1.0], sizes) * change
     adjustment = Adjustment.of(x, table.categorical, sizes, rng, responses=(y[:, None], (False,)))
     support = common_support(adjustment.smoother, sizes, rng, propensity=adjustment.propensity)
     steps = [mean_steps(adjustment, y, rng)]
@@ -179,6 +181,14 @@ def _tables() -> dict[str, Table]:
     return {**dict(_real()), **{f"simulated, {noise} noise": _simulated(noise) for noise in names}}
 
 
+def _unchanged(table: Table, place: int, runs: int) -> Iterator[Outcome]:
+    """Yield what is said of pairs with the same relation, the second of which is small."""
+    for run in range(runs):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield outcome(table, np.zeros(len(table.y)), (2027, place, run), FEW_ROWS)
+
+
 def main(runs: int = RUNS) -> None:
     """Print a table by population, and one by change."""
     by_table, by_change = defaultdict[str, list[Outcome]](list), defaultdict[str, list[Outcome]](list)
@@ -192,12 +202,14 @@ def main(runs: int = RUNS) -> None:
                 by_table[name].append(found)
                 by_change[change].append(found)
     everything = [found for outcomes in by_table.values() for found in outcomes]
+    few = f"none, second sample of {FEW_ROWS} rows"
+    small = {few: [found for place, table in enumerate(_tables().values()) for found in _unchanged(table, place, runs)]}
     print(
         f"| {ROWS} + {ROWS} rows | pairs | average | root mean square | spread (97.5%) | region effects "
         "| overstated | understated |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name, outcomes in {**by_table, **by_change, "all": everything}.items():
+    for name, outcomes in {**by_table, **by_change, "all": everything, **small}.items():
         covered = np.mean([found.covered for found in outcomes], axis=0)
         regions = [(region.changes[0].change, truth) for found in outcomes for region, truth in found.regions]
         held = sum(e.low <= truth <= e.high for e, truth in regions)

@@ -96,6 +96,36 @@ def test_doubled_noise_is_a_change_of_the_spread():
     assert found.bounds[0] == pytest.approx(found.spread.change.low)
 
 
+@pytest.mark.parametrize("rows", [20, 50])
+def test_the_spread_of_a_small_sample_was_the_mean_that_few_rows_cannot_fit(rows):
+    """A curve of nine deviations of the noise: 2.7 times the spread in 20 rows, and 19 of 40 intervals without 0."""
+    ratios, changed = [], 0
+    for seed in range(30):
+        rng = np.random.default_rng([12, seed])
+        xp, xq = rng.normal(size=(300, 3)), rng.normal(size=(rows, 3))
+        yp, yq = (3 * np.sin(2 * x[:, 0]) + 2 * x[:, 1] + rng.normal(size=len(x)) for x in (xp, xq))
+        spread = effect_of(xp, yp, xq, yq, seed=seed).spread
+        ratios.append(spread.now / spread.before)
+        changed += not spread.change.low <= 0 <= spread.change.high
+    # The standard deviation of 20 normal numbers errs by 16%, the median of 30 such by 4%.
+    assert np.median(ratios) == pytest.approx(1, abs=0.15)
+    # Intervals of 97.5%: more than 4 of 30 fail with probability 0.001.
+    assert changed <= 4
+
+
+def test_a_spread_that_doubles_in_a_small_sample_is_found():
+    found = 0
+    for seed in range(10):
+        rng = np.random.default_rng([13, seed])
+        xp, xq = rng.normal(size=(300, 3)), rng.normal(size=(50, 3))
+        yp, yq = (3 * np.sin(2 * x[:, 0]) + s * rng.normal(size=len(x)) for x, s in ((xp, 1), (xq, 2)))
+        change = effect_of(xp, yp, xq, yq, seed=seed).spread.change
+        found += change.low > 0
+        assert change.low < 1.5
+    # Twice the deviation of 50 rows is six errors from none.
+    assert found >= 9
+
+
 def test_labels_change_in_shares():
     """P(1) rises by 0.2 everywhere; two indicators in opposite directions have the same upper bound."""
     rng = np.random.default_rng(5)

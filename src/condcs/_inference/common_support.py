@@ -63,6 +63,24 @@ class CommonSupport:
             first = ridge_of_sample(functions, target, ~self.second, self.units)
             return first, ridge_of_sample(functions, target, self.second, self.units)
 
+    def residuals(self, target: FloatArray, design: Design) -> FloatArray:
+        """Return a target minus its mean given x in the row's sample (n), each unit left out of the fit.
+
+        Where few rows know less of their mean than the many rows of the other sample, what is regressed is the
+        difference from the regression of the other sample. Of few rows alone hardly anything can be fitted, and what is
+        left of the mean would pass for noise: 2.7 times as much in 20 rows as in 300, at the same noise.
+        """
+        residuals = np.empty(len(target))
+        of_first, of_second = self.regressions(target, design)
+        for sample, own, other in ((~self.second, of_first, of_second), (self.second, of_second, of_first)):
+            difference = target - other.values
+            with one_blas_thread():
+                of_difference = ridge_of_sample(design.functions, difference, sample, self.units)
+            by_itself = (target - own.values)[sample]
+            by_difference = (difference - of_difference.values)[sample]
+            residuals[sample] = min(by_itself, by_difference, key=lambda left: float(left @ left))
+        return residuals
+
     def difference(self, target: FloatArray, design: Design, folds: IntArray) -> FloatArray:
         """Regress a target in each sample, and return the difference of both, rows of a fold from all other rows."""
         difference = np.empty(len(target))

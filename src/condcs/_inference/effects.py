@@ -38,6 +38,8 @@ _POWER = 0.8
 """Probability with which a change that is called detectable would have been found, as planners of studies have it."""
 _PART = 0.1
 """Share of the rows of a change that is confined to a part of x."""
+_MOST_REACH = 5.0
+"""Half of the longest interval of the logarithm of a deviation: a factor of 150 says that nothing is known."""
 _NEGLIGIBLE = 1e-8
 """Part of the longest direction below which one is made of rounding errors."""
 
@@ -156,13 +158,11 @@ def measure_effect(
     high = max(high, low)
     spread = None
     if numeric:
-        of_sample = residuals.of_sample[:, 0]
-        if steps is not None and steps[0].by_all.any():
-            level = (columns[:, 0] - np.where(support.second, steps[0].by_all, 0.0)) / unit
-            first, second = support.regressions(level, support.design(level))
-            of_sample = level - np.where(support.second, second.values, first.values)
+        level = columns[:, 0] / unit
+        if steps is not None:
+            level = level - np.where(support.second, steps[0].by_all / unit, 0.0)
         # Mean and spread are two claims about one response: this one must not come from looking twice.
-        before, now, change = _spread(support, of_sample, stricter_level, rng)
+        before, now, change = _spread(support, support.residuals(level, support.design(level)), stricter_level, rng)
         spread = Spread(unit * before, unit * now, in_units(change, unit))
     size = in_units(Estimate(min(max(value, low), high), low, high, confidence_level), scale)
     if not numeric:
@@ -292,13 +292,17 @@ def _spread(
 ) -> tuple[float, float, Estimate]:
     """Return standard deviations over the common support, before and now, and their difference with its interval."""
     means = MeansOnSupport.of(support, residuals**2, _RESAMPLES, rng)
-    before, now = np.sqrt(np.maximum(means.observed[1:3], 0.0))
-    draws = np.sqrt(np.maximum(means.redrawn[1:3], 0.0))
-    tiny = np.finfo(float).tiny
-    # To first order, what each unit adds to the error of the change.
-    influence = means.influence[2] / max(2 * now, tiny) - means.influence[1] / max(2 * before, tiny)
-    reach = student_quantile(confidence_level, influence) * float((draws[1] - draws[0]).std())
-    return float(before), float(now), around(now - before, reach, confidence_level)
+    variances = np.maximum(means.observed[1:3], np.finfo(float).tiny)
+    deviations = np.sqrt(variances)
+    # Logarithms of deviations are near to normal with few rows already.
+    errors = means.redrawn[1:3].std(axis=1) / (2 * variances)
+    quantiles = [student_quantile(confidence_level, of_units) for of_units in means.influence[1:3]]
+    factors = np.exp(np.minimum(errors * quantiles, _MOST_REACH))
+    # The ends of a difference are as far away as those of its two terms together (Zou and Donner 2008).
+    (down_before, down_now), (up_before, up_now) = deviations * (1 - 1 / factors), deviations * (factors - 1)
+    before, now = map(float, deviations)
+    low, high = now - before - math.hypot(down_now, up_before), now - before + math.hypot(up_now, down_before)
+    return before, now, Estimate(now - before, low, high, confidence_level)
 
 
 def _reach(influence: FloatArray, confidence_level: float) -> float:
