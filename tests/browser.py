@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+_LOADING_SECONDS = 60
+"""Longest time for a page from a file, on a machine that does much else."""
+
 
 @contextmanager
 def chromium(width: int = 1000, *, dark: bool = False) -> Iterator[Any]:
@@ -46,9 +49,19 @@ def chromium(width: int = 1000, *, dark: bool = False) -> Iterator[Any]:
         window.quit()
 
 
+def open_page(window: Any, path: Path) -> None:
+    """Open a page and wait for all of it: on a busy machine `get` has returned with the page before."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    address = path.resolve().as_uri()
+    window.get(address)
+    shown = "return document.readyState === 'complete' && location.href.split('#')[0] === arguments[0]"
+    WebDriverWait(window, _LOADING_SECONDS).until(lambda w: w.execute_script(shown, address))
+
+
 def problems(window: Any, path: Path) -> list[str]:
     """Open a page and list what a reader would stumble over: errors, requests, overflow, scripts that ran."""
-    window.get(path.resolve().as_uri())
+    open_page(window, path)
     found = [entry["message"] for entry in window.get_log("browser")]
     for entry in window.get_log("performance"):
         message = json.loads(entry["message"])["message"]

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
 
-from tests.browser import chromium, problems
+from tests.browser import chromium, open_page, problems
 from tests.docs.pages import DOCS, ROOT
 
 pytestmark = pytest.mark.slow
@@ -156,7 +156,7 @@ def test_search_works_from_a_folder(site):
         from selenium.webdriver.common.by import By
         from selenium.webdriver.support.wait import WebDriverWait
 
-        window.get((site / "index.html").as_uri())
+        open_page(window, site / "index.html")
         WebDriverWait(window, 20).until(lambda w: w.find_elements(By.CSS_SELECTOR, ".md-search__input"))
         box = window.find_element(By.CSS_SELECTOR, ".md-search__input")
         box.click()
@@ -170,7 +170,7 @@ def test_printed_sentences_were_cut_at_the_edge_of_the_window(site, width):
     """Tables in blocks scroll; sentences end where the block ends."""
     with chromium(width) as window:
         for page in ("start.html", "how-to/pipelines.html", "commands/compare.html"):
-            window.get((site / page).as_uri())
+            open_page(window, site / page)
             cut = window.execute_script("""
                 const sentences = [...document.querySelectorAll("article pre .sentence")];
                 if (!sentences.length) return ["no sentences"];
