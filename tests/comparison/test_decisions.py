@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -67,6 +68,24 @@ def test_a_change_in_a_region_was_lost_in_the_mean_over_all_inputs():
     assert "where area > 0.8" in undecided.verdict
 
 
+def test_a_region_of_one_response_was_said_of_the_next():
+    """The verdict read "... mean and spread of rent differ by at most .52, and where area > 0.8 by +0.9 to +1.1"."""
+    rng = np.random.default_rng(9)
+    before, now = (table.assign(rent=rng.normal(size=len(table))) for table in (month(0), month(1)))
+    now["price"] += 1.0 * (now.area > 0.84)
+    found = condcs.compare(before, now, tolerance=1.0, **{**OPTIONS, "y": "price,rent"})
+    assert found.decision == "undecided"
+    assert re.search(
+        r"of rent differ by .*, and the mean of price changed by \+[\d.]+ to \+[\d.]+ where area > 0\.8", found.verdict
+    )
+
+
+def test_a_spread_that_changes_is_said_to_change_by_a_factor():
+    found = condcs.compare(month(0), month(1, noise=0.5), tolerance=0.3, **OPTIONS)
+    assert "the spread of price changed by a factor of 2" in found.verdict
+    assert found.verdict.partition("; ")[0].endswith("everywhere (p = 0.025)")
+
+
 def test_a_tolerance_in_percentage_points_was_taken_for_a_share():
     dear = [table.assign(price=table.price > 0) for table in (month(0), month(1))]
     with pytest.raises(ParameterError, match=r"`tolerance` must be a share below 1 for labels, as 'price' .* got 20"):
@@ -87,6 +106,23 @@ def test_an_interval_of_another_level_stood_under_the_title_95_percent():
     assert [row[-1].rpartition("(")[2] for row in lines.rows] == 2 * ["99%)", "99%)", "99.5%)"]
     labels = [table.assign(price=table.price > 0) for table in tables]
     assert effects(condcs.compare(*labels, y="price", x="area", **QUICK)).columns[-1] == "95% interval"
+
+
+def test_intervals_of_regions_were_of_95_percent_at_every_level():
+    before, now = month(0), month(1)
+    now.loc[now.area > 0.5, "price"] += 0.5
+    by_level = {
+        alpha: condcs.compare(before, now, y="price", x="area", alpha=alpha, n_resamples=199, n_jobs=1)
+        for alpha in (0.05, 0.01)
+    }
+    lengths = {}
+    for alpha, found in by_level.items():
+        change = found.regions[0].changes[0].change
+        assert change.confidence_level == pytest.approx(1 - alpha)
+        lengths[alpha] = change.high - change.low
+        assert f"change ({100 * (1 - alpha):g}% interval)" in str(found)
+    # 2.58 instead of 1.96 errors, if bounds placed by half of the rows are as good.
+    assert 1.1 < lengths[0.01] / lengths[0.05] < 1.5
 
 
 def test_an_overlap_of_1_stood_beside_a_change(tmp_path):

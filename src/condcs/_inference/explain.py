@@ -156,14 +156,17 @@ def level_words(change: Change) -> tuple[str, str]:
     return (f"{first}%", f"{second}%") if in_percent else (first, second)
 
 
-def interval_of(change: Change) -> str:
-    """Write the interval of a change: of a difference, or for a spread of a factor."""
+def ends_of(change: Change) -> str:
+    """Write the ends of the interval of a change: of a difference, or for a spread of a factor."""
     ends = change.change.low, change.change.high
     if change.quantity == "share":
         return "{} to {} points".format(*alike(*(100 * end for end in ends), signed=True))
-    return ("times " if change.quantity == "spread" else "") + " to ".join(
-        alike(*ends, signed=change.quantity == "mean")
-    )
+    return " to ".join(alike(*ends, signed=change.quantity == "mean"))
+
+
+def interval_of(change: Change) -> str:
+    """Write the interval of a change by itself."""
+    return ("times " if change.quantity == "spread" else "") + ends_of(change)
 
 
 def region_change_words(change: Change) -> str:
@@ -229,9 +232,9 @@ def explain(
     -----
     What y did in a region is reported for the same inputs: a shift of x inside the region is not part of it. Bounds lie
     where the difference is large, so that the rows which placed them overstate it; rows that did not place them find it
-    in bounds that are not as good, and understate it. An estimate is the middle of both, and a 95% interval reaches
-    from the lower end by the second to the upper end by the first. Both allow for regions being listed only if a test
-    is significant.
+    in bounds that are not as good, and understate it. An estimate is the middle of both, and its interval (of level
+    1 - alpha) reaches from the lower end by the second to the upper end by the first. Both allow for regions being
+    listed only if a test is significant.
 
     Examples
     --------
@@ -296,7 +299,7 @@ def explained(
     """Find the regions of pooled samples, and describe them in the words of their columns."""
     features = response_features(y, [words.labels is not None for words in y_words], adjustment.smoother)
     boxes = honest_boxes(adjustment, features, alpha=alpha, max_regions=max_regions, n_resamples=n_resamples, rng=rng)
-    regions = tuple(_region(adjustment, y, found, features, x_words, y_words) for found in boxes)
+    regions = tuple(_region(adjustment, y, found, features, x_words, y_words, 1 - alpha) for found in boxes)
     inputs = input_changes(adjustment, [w.name for w in x_words], [w.labels for w in x_words], boxes)
     return Explanation(regions, inputs, alpha, adjustment.propensity.diagnostics)
 
@@ -334,6 +337,7 @@ def _region(
     features: Sequence[Feature],
     x_words: Sequence[ColumnWords],
     y_words: Sequence[ColumnWords],
+    confidence_level: float,
 ) -> Region:
     rows = found.rows
     written = {x_words[c].name: x_words[c].bound(bound) for c, bound in sorted(found.box.bounds.items())}
@@ -348,7 +352,7 @@ def _region(
         share_p=p,
         share_q=q,
         share_in_common=_share_in_common(adjustment, rows),
-        changes=_changes(adjustment, y, found, features, y_words),
+        changes=_changes(adjustment, y, found, features, y_words, confidence_level),
     )
 
 
@@ -365,6 +369,7 @@ def _changes(
     found: FoundBox,
     features: Sequence[Feature],
     y_words: Sequence[ColumnWords],
+    confidence_level: float,
 ) -> tuple[Change, ...]:
     """Say what every response did; what the region was found by comes first."""
     changes = []
@@ -374,9 +379,11 @@ def _changes(
         if kind == "share":
             assert labels is not None
             indicator = (y[:, column] == label).astype(np.float64)
-            measured = [RegionEffects(adjustment, indicator).mean(name, found, labels[label], selected=first)]
+            effects = RegionEffects(adjustment, indicator, confidence_level)
+            measured = [effects.mean(name, found, labels[label], selected=first)]
         elif kind == "mean":
-            effects, selected_by = RegionEffects(adjustment, y[:, column]), found.feature.kind if first else None
+            effects = RegionEffects(adjustment, y[:, column], confidence_level)
+            selected_by = found.feature.kind if first else None
             measured = [
                 effects.mean(name, found, selected=selected_by == "mean"),
                 effects.spread(name, found, selected=selected_by == "spread"),

@@ -24,10 +24,6 @@ from condcs._inference.regions import FoundBox
 from condcs._inference.results import Estimate, around, in_units, within
 from condcs._regression.standardised import largest_size
 
-REGION_LEVEL = 0.95
-"""Of the intervals of effects in regions: that a region is there has a test of its own, at the caller's level."""
-_NORMAL = float(ndtri((1 + REGION_LEVEL) / 2))
-"""Standard errors that such an interval reaches either way."""
 _FEWEST_OF_EACH = 3
 """Rows of either sample in a half from which on it has an estimate of its own."""
 
@@ -76,7 +72,8 @@ class Change(Printable):
 class RegionEffects:
     """Averages of one response, or of the indicator of a label, in any region."""
 
-    def __init__(self, adjustment: Adjustment, values: FloatArray) -> None:
+    def __init__(self, adjustment: Adjustment, values: FloatArray, confidence_level: float) -> None:
+        self.confidence_level = confidence_level
         self.unit = largest_size(values)
         scaled = values / self.unit
         # Each row is left out of its own fit, which would take a part of the difference along. At a row far from all
@@ -147,18 +144,25 @@ class RegionEffects:
         if selected:
             # Listed because a test of this difference was significant.
             correct = partial(
-                after_selection, correlation=found.shared, threshold=found.threshold, confidence_level=REGION_LEVEL
+                after_selection,
+                correlation=found.shared,
+                threshold=found.threshold,
+                confidence_level=self.confidence_level,
             )
             change = _between(correct(*by_other_rows), correct(*by_placing_rows))
         else:
-            change = _between(*(around(v, _NORMAL * e, REGION_LEVEL) for v, e in (by_other_rows, by_placing_rows)))
+            change = _between(*(self._interval(*estimate) for estimate in (by_other_rows, by_placing_rows)))
         surplus = second - first - change.value
         of_second = second_error**2 / error**2 if error > 0 else 0.5
         return (
-            around(level + first + (1 - of_second) * surplus, _NORMAL * first_error, REGION_LEVEL),
-            around(level + second - of_second * surplus, _NORMAL * second_error, REGION_LEVEL),
+            self._interval(level + first + (1 - of_second) * surplus, first_error),
+            self._interval(level + second - of_second * surplus, second_error),
             change,
         )
+
+    def _interval(self, value: float, error: float) -> Estimate:
+        """Return an estimate with as many standard errors either way as its level asks for."""
+        return around(value, float(ndtri((1 + self.confidence_level) / 2)) * error, self.confidence_level)
 
     def _by_halves(self, found: FoundBox, measured: Measured) -> tuple[float, float] | None:
         """Return the difference, and its error, in the box as placed by rows that it is not measured on.

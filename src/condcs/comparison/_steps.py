@@ -30,7 +30,6 @@ from condcs._inference.explain import (
     interval_words,
 )
 from condcs._inference.loss_split import LossChange, split_change
-from condcs._inference.region_effects import REGION_LEVEL
 from condcs._inference.regions import MeanSteps, mean_steps
 from condcs._inference.resampling import Resampling
 from condcs._inference.results import Estimate, TestResult
@@ -287,7 +286,7 @@ def _implied(regions: Sequence[Region], column: Column) -> Estimate | None:
     if not sizes:
         return None
     value, low, high = (max(ends) for ends in zip(*sizes, strict=True))
-    return Estimate(value, low, high, REGION_LEVEL)
+    return Estimate(value, low, high, regions[0].changes[0].change.confidence_level)
 
 
 def _on_rows(steps: MeanSteps, rows: IntArray) -> MeanSteps:

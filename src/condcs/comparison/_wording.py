@@ -10,7 +10,7 @@ import numpy as np
 
 from condcs._core.printable import alike, harmless, listed
 from condcs._inference.effects import Effect
-from condcs._inference.explain import interval_of, level_words, show_p
+from condcs._inference.explain import Region, ends_of, interval_of, level_words, show_p
 from condcs._inference.results import Estimate
 from condcs._tables.kinds import Column, describe_columns
 from condcs._tables.pair import Account
@@ -240,10 +240,19 @@ def _range(found: Comparison, *, only_most: bool = False) -> str:
             least = f"{least} to " if low > 0 and not only_most else "at most "
             differ = "differ" if not column.is_category or _is_plural(column) else "differs"
             words.append(f"for the same inputs, {of} {differ} by {least}{most}{_unit(column)} in root mean square")
-        words += [f"where {region.words} by {interval_of(region.changes[0])}" for region in found.regions[:1]]
+        words += map(_region_range, found.regions[:1])
     if found.limits.min_effect is not None:
         words.append("the overlap is {:.3f} to {:.3f}".format(*found.relation.overlap_interval))
     return ", and ".join(words)
+
+
+def _region_range(region: Region) -> str:
+    """Say by how much what changed most changed in a region."""
+    change = region.changes[0]
+    what = f"{change.column} = {change.label}" if change.quantity == "share" else change.column
+    by = "by a factor of" if change.quantity == "spread" else "by"
+    place = f"where {region.words}" if region.bounds else "everywhere"
+    return f"the {change.quantity} of {what} changed {by} {ends_of(change)} {place}"
 
 
 def _what(column: Column) -> str:
