@@ -61,6 +61,30 @@ def test_neighbours_are_recognised_from_an_autocorrelation_of_a_half_on(seed):
     assert dependence(table(2 * seed, noise=0.5), table(2 * seed + 1, noise=0.5)).along_rows
 
 
+@pytest.mark.parametrize("coefficient", [0.5, 0.9])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_regression_along_time_hid_that_rows_depend_on_their_neighbours(seed, coefficient):
+    """It follows what neighbours share: 26 of 30 true hypotheses were rejected at 0.8 without a word."""
+    tables = [
+        table([seed, place], noise=coefficient).assign(t=np.arange(300.0) + 0.1 * np.sin(np.arange(300)))
+        for place in range(2)
+    ]
+    found = dependence(*tables)
+    assert found.along_rows
+    # The variance of a mean is (1 + r) / (1 - r) times that of independent rows: 3, and 19.
+    assert np.mean(found.variance_ratios) > 1.5
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_independent_rows_sorted_by_an_input_do_not_depend_on_their_neighbours(seed):
+    tables = []
+    for place in range(2):
+        rng = np.random.default_rng([seed, place])
+        x = np.sort(rng.normal(size=300))
+        tables.append(pd.DataFrame({"x": x, "y": np.exp(1.5 * x) + 3 * (x > 0.3) + rng.normal(size=300)}))
+    assert not dependence(*tables).along_rows
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -23,6 +23,9 @@ _LEAST_RATIO_OF_ONE = 1.5
 too small, and what a regression cannot follow along a sorted column of x is soon as large."""
 _MOST_ROWS = 4000
 """First rows of each table that are looked at: they show an autocorrelation of 0.06, and the fit takes a second."""
+_BLOCKS, _SHORTEST_BLOCK = 20, 20
+"""Blocks of consecutive rows that are left out of a fit as wholes, and rows of a block: an autocorrelation of 0.9 is
+below 0.4 over half of them."""
 _MOST_LABELS = 8
 """Labels of a response whose residuals are tested: with many more, one of them would be flagged by chance."""
 
@@ -42,7 +45,8 @@ class RowDependence:
     pvalues : tuple of float, optional
         Of the portmanteau test of these residuals, in the reference and in the current table.
     autocorrelations : tuple of float, optional
-        The largest autocorrelation of these residuals in each table, over 1 to 10 rows.
+        The largest autocorrelation of these residuals in each table, over 1 to 10 rows. Where a p-value is small,
+        blocks of rows are left out of the regression: one along time would follow what neighbours share.
     lags : tuple of int, optional
         Over how many rows it is: 1 from row to row, 7 over a week of days.
     variance_ratios : tuple of float, optional
@@ -64,7 +68,7 @@ class RowDependence:
     @property
     def dependent(self) -> tuple[bool, bool]:
         """Whether rows resemble their neighbours, in the reference and in the current table."""
-        if self.pvalues is None or self.variance_ratios is None:
+        if self.pvalues is None or self.variance_ratios is None or not _is_suspicious(self.pvalues):
             return False, False
         # Neighbours that differ more than other rows do make p-values larger, not smaller.
         if max(self.pvalues) < _IN_BOTH and min(self.variance_ratios) > 1:
@@ -116,32 +120,49 @@ def find_row_dependence(pair: Pair) -> RowDependence:
         numbers = _varied(jumping_targets((values[:, None], [column.is_category])))
         names += [column.name] * numbers.shape[1]
         targets.append(numbers)
-    residuals = [_residuals(x[own], np.hstack(targets)[own], categorical) for own in tables]  # (rows, targets) each
-    every = [_dependence(copies, name, tuple(own[:, target] for own in residuals)) for target, name in enumerate(names)]
+    y_targets = np.hstack(targets)  # (rows, targets)
+    residuals = [_residuals(x[own], y_targets[own], categorical) for own in tables]  # (rows, targets) each
+    # (targets, tables)
+    pvalues = [tuple(portmanteau_of_any_spread(own[:, k]) for own in residuals) for k in range(len(names))]
+    if any(map(_is_suspicious, pvalues)):
+        # Of an input that is smooth along the rows, such as the time, a regression follows what neighbours share, and
+        # its residuals alternate. It cannot if it is made of rows that are far away.
+        residuals = [_residuals(x[own], y_targets[own], categorical, in_blocks=True) for own in tables]
+    every = [
+        _dependence(copies, name, pvalues[target], tuple(own[:, target] for own in residuals))
+        for target, name in enumerate(names)
+    ]
     return min(every, key=lambda one: (not one.along_rows, min(one.pvalues or (1.0,))))
 
 
-def _dependence(copies: tuple[int, int], name: str, residuals: tuple[FloatArray, ...]) -> RowDependence:
-    """Test the residuals of one target in both tables."""
+def _is_suspicious(pvalues: Sequence[float]) -> bool:
+    """Whether p-values of both tables are so small that their rows may depend on their neighbours."""
+    return max(pvalues) < _IN_BOTH or min(pvalues) < _IN_ONE
+
+
+def _dependence(
+    copies: tuple[int, int], name: str, pvalues: tuple[float, ...], residuals: tuple[FloatArray, ...]
+) -> RowDependence:
+    """Measure the dependence of one target in both tables."""
     before, now = (_along_rows(series) for series in residuals)
     return RowDependence(
         copies,
         name,
-        pvalues=(before[0], now[0]),
-        autocorrelations=(before[1], now[1]),
-        lags=(before[2], now[2]),
-        variance_ratios=(before[3], now[3]),
+        pvalues=(pvalues[0], pvalues[1]),
+        autocorrelations=(before[0], now[0]),
+        lags=(before[1], now[1]),
+        variance_ratios=(before[2], now[2]),
     )
 
 
-def _along_rows(series: FloatArray) -> tuple[float, float, int, float]:
-    """Return the p-value, the largest autocorrelation and its lag, and the ratio of variances."""
-    pvalue, correlations = portmanteau_of_any_spread(series), autocorrelations(series)
+def _along_rows(series: FloatArray) -> tuple[float, int, float]:
+    """Return the largest autocorrelation and its lag, and the ratio of variances."""
+    correlations = autocorrelations(series)
     if not len(correlations):
-        return pvalue, 0.0, 1, 1.0
+        return 0.0, 1, 1.0
     lag = 1 + int(correlations.argmax())
     # The variance of a mean of n rows is var(e) (1 + 2 sum rho_k) / n.
-    return pvalue, float(correlations.max()), lag, 1 + 2 * float(correlations.sum())
+    return float(correlations.max()), lag, 1 + 2 * float(correlations.sum())
 
 
 def _first_rows(columns: Sequence[Column], x: FloatArray, y: FloatArray, copies: int) -> IntArray:
@@ -175,8 +196,15 @@ def _varied(targets: FloatArray) -> FloatArray:
     return np.asarray(targets[:, order[:_MOST_LABELS]])
 
 
-def _residuals(x: FloatArray, targets: FloatArray, categorical: list[bool]) -> FloatArray:
-    """Return what the regression of targets on the x of one table leaves, around 0."""
-    smoother = Smoother(x, categorical).following_jumps(targets)
+def _residuals(x: FloatArray, targets: FloatArray, categorical: list[bool], *, in_blocks: bool = False) -> FloatArray:
+    """Return what the regression of targets on the x of one table leaves, around 0.
+
+    Left out of the fit of a row is the row itself, or the block of rows around it.
+    """
+    blocks = None
+    if in_blocks:
+        length = max(_SHORTEST_BLOCK, len(x) // _BLOCKS)
+        blocks = np.minimum(np.arange(len(x)) // length, max(len(x) // length - 1, 0))
+    smoother = Smoother(x, categorical, blocks).following_jumps(targets)
     residuals = np.asarray(smoother.residuals(targets)[1], np.float64)
     return np.asarray(residuals - residuals.mean(axis=0))
