@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,10 +16,10 @@ from condcs import TableOptions
 from condcs._core.errors import CondcsError
 from condcs._inference.explain import holm
 from condcs.cli.app import app
+from condcs.comparison._groups import _level_left
 from tests.house_prices import house_prices
 
 QUICK = {"n_resamples": 79, "n_jobs": 1}
-NO_EVIDENCE = SimpleNamespace(relation=SimpleNamespace(pvalue=1.0))
 
 
 def months(*changed, rows=70):
@@ -39,6 +38,13 @@ def found(table):
     return condcs.compare_groups(
         table, group="month", y="price", x="area,district", against="first", matrix=True, **QUICK
     )
+
+
+@pytest.fixture(scope="module")
+def no_evidence(found):
+    """A comparison without evidence, to stand for one that is not made."""
+    first = found.comparisons[0]
+    return replace(first, relation=replace(first.relation, pvalue=1.0))
 
 
 def test_the_month_that_differs_is_named(found):
@@ -69,11 +75,11 @@ def test_each_pair_is_what_compare_finds(table, found):
 
 
 @pytest.mark.parametrize(("against", "names", "used"), [("rest", 4, 210), ("previous", 3, 70)])
-def test_what_each_group_is_compared_with(table, against, names, used, monkeypatch):
+def test_what_each_group_is_compared_with(table, no_evidence, against, names, used, monkeypatch):
     """The rest is all other groups together, in the table's order: a running number is no input of any pair."""
     seen = []
     monkeypatch.setattr(
-        "condcs.comparison._groups.compare_pair", lambda pair, run, **o: seen.append(pair) or NO_EVIDENCE
+        "condcs.comparison._groups.compare_pair", lambda pair, run, **o: seen.append(pair) or no_evidence
     )
     monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     made = condcs.compare_groups(table.assign(number=np.arange(280)), group="month", y="price", against=against)
@@ -123,11 +129,11 @@ def test_holm_by_hand():
     assert holm([0.5, 0.6]) == (1.0, 1.0)
 
 
-def test_enough_resamples_for_the_adjustment(table, monkeypatch):
+def test_enough_resamples_for_the_adjustment(table, no_evidence, monkeypatch):
     """With k groups the smallest adjusted p-value is k / (1 + resamples)."""
     given = []
     monkeypatch.setattr(
-        "condcs.comparison._groups.compare_pair", lambda pair, run, **o: given.append(run) or NO_EVIDENCE
+        "condcs.comparison._groups.compare_pair", lambda pair, run, **o: given.append(run) or no_evidence
     )
     monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     condcs.compare_groups(table, group="month", y="price", alpha=0.01)
@@ -136,8 +142,8 @@ def test_enough_resamples_for_the_adjustment(table, monkeypatch):
         condcs.compare_groups(table, group="month", y="price", alpha=0.01, n_resamples=398)
 
 
-def test_small_groups_and_rows_without_a_group_are_said(table, monkeypatch):
-    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, run, **o: NO_EVIDENCE)
+def test_small_groups_and_rows_without_a_group_are_said(table, no_evidence, monkeypatch):
+    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, run, **o: no_evidence)
     monkeypatch.setattr("condcs.comparison._groups.GroupComparison", lambda **made: made)
     odd = table.astype({"month": object})
     odd.loc[odd.index[:3], "month"] = None
@@ -200,7 +206,7 @@ def sites():
 
 def test_raw_means_stood_where_the_same_inputs_were_meant(sites):
     lines = sites.lines()
-    assert lines.columns[-2:] == ("change of y for the same inputs", "raw mean y, elsewhere → here")
+    assert lines.columns[-2:] == ("change of y for the same inputs (98.333% interval)", "raw mean y, elsewhere → here")
     *_, change, raw = lines.rows[2]
     before, now = map(float, raw.split(" → "))
     assert now > before
@@ -224,3 +230,49 @@ def test_the_warning_of_a_p_value_named_no_group_and_came_last(sites):
     graded = replace(sites, comparisons=(sites["a"], doubtful, sites["c"]))
     assert "Where site is b, the p-value may be far too small" in graded.verdict
     assert graded.all_notes == ("site = b: A note.",)
+
+
+def test_a_group_without_evidence_had_changed_true_in_its_json(found):
+    """Raw p-values were held against the level for all groups together."""
+    for name, comparison, p, p_inputs in zip(
+        found.names, found.comparisons, found.pvalues, found.inputs_pvalues, strict=True
+    ):
+        assert comparison.relation_changed == (name in found.changed) == (p <= found.alpha)
+        assert comparison.inputs_shifted == (p_inputs <= found.alpha)
+    # Judged at every level, whatever the p-values are.
+    for seed in range(20):
+        raw = np.random.default_rng(seed).uniform(0.001, 0.06, size=5).round(3).tolist()
+        for p, adjusted in zip(raw, holm(raw), strict=True):
+            assert (p <= _level_left(p, adjusted, 0.05)) == (adjusted <= 0.05)
+
+
+def test_intervals_of_groups_hold_together_and_say_their_level(found):
+    for comparison in found.comparisons:
+        assert comparison.effects[0].average.confidence_level == pytest.approx(1 - 0.05 / 3)
+        for region in comparison.regions:
+            assert region.changes[0].change.confidence_level == pytest.approx(1 - 0.05 / 3)
+    assert "change of price for the same inputs (98.333% interval)" in found.lines().columns
+
+
+def test_json_says_elsewhere_and_here_as_the_text_does(sites):
+    assert sites["c"].sides == ("elsewhere", "here")
+    assert " now" not in sites["c"].verdict
+    assert "elsewhere" in str(sites["c"])
+
+
+def test_the_words_name_what_each_group_was_compared_with(sites):
+    assert sites.set_aside == ("c",)
+    assert "each against all others together, without c)" in sites.verdict
+    two = months(11).query("month in (1, 11)")
+    found = condcs.compare_groups(two, group="month", y="price", x="area,district", **QUICK)
+    assert "(2 groups, each against the other)" in found.verdict
+
+
+def test_rows_beyond_the_most_are_said_to_be_left_out(no_evidence, monkeypatch):
+    account = replace(no_evidence.pair.current, seen=2019, used=2000)
+    many = replace(no_evidence, pair=replace(no_evidence.pair, current=account))
+    monkeypatch.setattr("condcs.comparison._groups.compare_pair", lambda pair, run, **o: many)
+    made = condcs.compare_groups(months(), group="month", y="price")
+    assert made.notes == (
+        "At most 2,000 rows of each group, and of what it is compared with, were used. Set `max_rows` to use more.",
+    )

@@ -117,7 +117,7 @@ def _sizes(page: Page, found: Comparison) -> None:
     if found.limits.given and found.decision != "changed":
         page.text(unseen(found))
     page.table(
-        ["all rows, whatever their inputs", "before", "now"],
+        ["all rows, whatever their inputs", *found.sides],
         overall(found),
     )
 
@@ -179,7 +179,7 @@ def _inputs(page: Page, found: Comparison) -> None:
         return
     page.section("The inputs")
     page.table(
-        ["input", "share of the change", "shifted: p-value", "before", "now", "how"],
+        ["input", "share of the change", "shifted: p-value", *found.sides, "how"],
         [
             [
                 one.name,
@@ -348,10 +348,10 @@ def input_figure(found: Comparison, place: int) -> Any:
     column = pair.x[place]
     figure, (above, below) = _figure(4.9, panels=2)
     if column.is_category:
-        _by_label(above, found.places, place)
+        _by_label(above, found.places, place, found.sides)
         _witness_by_label(below, found.places.witness, column, place)
     else:
-        _over_numbers(above, found.places, place)
+        _over_numbers(above, found.places, place, found.sides)
         _witness_over_numbers(below, found.places.witness, column, place)
     above.set_ylabel(_short(response_title(found.places)))
     for axes in (above, below):
@@ -370,12 +370,12 @@ def response_title(places: Places) -> str:
     return f"share of {column.name} = {column.labels[places.shown[0]]}" if column.is_category else column.name
 
 
-def _over_numbers(axes: Any, places: Places, place: int) -> None:
+def _over_numbers(axes: Any, places: Places, place: int, sides: tuple[str, str]) -> None:
     pair = places.pair
     pooled = np.concatenate([pair.xp, pair.xq])[:, place]
     edges = np.unique(np.quantile(pooled, np.linspace(0, 1, _BINS + 1)[1:-1]))
     shares = pair.y[0].is_category
-    for x, y, color, label in zip((pair.xp, pair.xq), places.responses, (BLUE, ORANGE), ("before", "now"), strict=True):
+    for x, y, color, label in zip((pair.xp, pair.xq), places.responses, (BLUE, ORANGE), sides, strict=True):
         bins = np.searchsorted(edges, x[:, place], side="right")
         rows = [np.flatnonzero(bins == b) for b in range(len(edges) + 1)]
         rows = [r for r in rows if len(r) >= _FEWEST_IN_BIN]
@@ -399,11 +399,11 @@ def _mean_and_band(parts: list[FloatArray], *, shares: bool) -> tuple[FloatArray
     return means, means - reach, means + reach
 
 
-def _by_label(axes: Any, places: Places, place: int) -> None:
+def _by_label(axes: Any, places: Places, place: int, sides: tuple[str, str]) -> None:
     pair = places.pair
     codes = _frequent(np.concatenate([pair.xp, pair.xq])[:, place].astype(int), pair.x[place])
     shares = pair.y[0].is_category
-    data = zip((pair.xp, pair.xq), places.responses, (BLUE, ORANGE), ("before", "now"), (-0.14, 0.14), strict=True)
+    data = zip((pair.xp, pair.xq), places.responses, (BLUE, ORANGE), sides, (-0.14, 0.14), strict=True)
     for x, y, color, label, offset in data:
         rows = [(i, y[x[:, place] == code]) for i, code in enumerate(codes)]
         rows = [(i, r) for i, r in rows if len(r)]

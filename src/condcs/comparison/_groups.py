@@ -52,7 +52,7 @@ _GROUP_ROWS = 2000
 """Rows of each group that are compared, by default."""
 
 _AGAINST = {
-    "rest": "each against all others together, without those that differ",
+    "rest": "each against all others together",
     "first": "each against the first",
     "previous": "each against the one before",
 }
@@ -73,7 +73,8 @@ class GroupComparison(ByValue, Reported):
     names : tuple of str
         The groups that were compared.
     comparisons : tuple of Comparison
-        What was found for each of them. Their own p-values are not adjusted.
+        What was found for each of them, in intervals that hold for all groups together. Their own p-values are not
+        adjusted, but their levels are, so that they agree with `changed`.
     pvalues : tuple of float
         P-values of the relation of each group, adjusted for their number (Holm).
     alpha : float
@@ -84,6 +85,8 @@ class GroupComparison(ByValue, Reported):
         Conditional CS divergence between all pairs of groups.
     notes : tuple of str
         What a reader should know.
+    set_aside : tuple of str
+        Groups that differ so clearly that they are no part of the rest that the others are compared with.
     """
 
     title: str
@@ -96,6 +99,7 @@ class GroupComparison(ByValue, Reported):
     groups: tuple[str, ...]
     divergences: FloatArray | None
     notes: tuple[str, ...]
+    set_aside: tuple[str, ...] = ()
 
     @property
     def inputs_pvalues(self) -> tuple[float, ...]:
@@ -116,7 +120,7 @@ class GroupComparison(ByValue, Reported):
     def verdict(self) -> str:
         """The answer in a sentence."""
         y = ", ".join(column.name for column in self.comparisons[0].pair.y)
-        count = f"({len(self.names)} groups, {_AGAINST[self.against]})"
+        count = f"({self.compared_with})"
         answer = f"No evidence that the relation of {y} to the inputs differs by {self.column} {count}."
         if self.changed:
             differing = ", ".join(self.changed)
@@ -124,15 +128,19 @@ class GroupComparison(ByValue, Reported):
         return " ".join([answer, *cautions_by_group(self.column, self.names, self.comparisons)])
 
     @property
+    def compared_with(self) -> str:
+        """How many groups there are, and what each was compared with."""
+        against = _AGAINST[self.against]
+        if self.against == "rest" and len(self.groups) == 2:
+            against = "each against the other"
+        elif self.set_aside:
+            against += f", without {', '.join(self.set_aside)}"
+        return f"{len(self.names)} groups, {against}"
+
+    @property
     def pvalue_is_bound(self) -> tuple[bool, ...]:
         """Whether no resample of a group's test reached its statistic: more of them might make its p-value smaller."""
         return tuple(found.relation.pvalue <= _smallest_pvalue(found) for found in self.comparisons)
-
-    @property
-    def _sides(self) -> tuple[str, str]:
-        """What a group is compared with, and the group, in sentences."""
-        others = {"rest": "elsewhere", "first": f"where {self.column} is {self.groups[0]}"}
-        return (others[self.against], "here") if self.against in others else BEFORE_AND_NOW
 
     def __getitem__(self, name: str | int) -> Comparison:
         name = str(name)
@@ -156,8 +164,7 @@ class GroupComparison(ByValue, Reported):
     def places(self) -> tuple[str, ...]:
         """For each group that differs, what y does there for the same inputs, and where most clearly."""
         return tuple(
-            f"{self.column} = {name}: for the same inputs, {change_words(self[name], self._sides)}."
-            for name in self.changed
+            f"{self.column} = {name}: for the same inputs, {change_words(self[name])}." for name in self.changed
         )
 
     @property
@@ -198,7 +205,7 @@ class GroupComparison(ByValue, Reported):
             )
         first = self.comparisons[0]
         change = change_title(first.pair.y[0], first.effects[0])
-        raw = f"raw {first.response[0][0]}, {' → '.join(self._sides)}"
+        raw = f"raw {first.response[0][0]}, {' → '.join(first.sides)}"
         columns = (self.column, "rows", "relation", "p-value", "inputs", change, raw)
         return WordTable(columns, tuple(rows), frozenset({"rows", "p-value", change, raw}))
 
@@ -239,12 +246,12 @@ class GroupComparison(ByValue, Reported):
         page.table(
             lines.columns,
             lines.rows,
-            f'P-values are adjusted for {len(self.names)} groups (Holm), {_AGAINST[self.against]}; "at most" where no '
-            "resample reached the statistic. Changes for the same inputs have their confidence intervals; raw values "
-            "are those of all rows, whatever their inputs.",
+            f'{self.compared_with}. P-values are adjusted for their number (Holm); "at most" where no resample reached '
+            "the statistic. Changes for the same inputs have confidence intervals that hold for all groups together; "
+            "raw values are those of all rows, whatever their inputs.",
         )
         for name in self.changed:
-            _about_group(page, f"{self.column} = {name}", self[name], self._sides)
+            _about_group(page, f"{self.column} = {name}", self[name])
         if self.divergences is not None:
             page.section("Between all groups")
             page.table(
@@ -270,9 +277,9 @@ def _smallest_pvalue(found: Comparison) -> float:
     return 1 / (1 + len(found.relation.null_distribution))
 
 
-def _about_group(page: Page, title: str, found: Comparison, sides: tuple[str, str]) -> None:
+def _about_group(page: Page, title: str, found: Comparison) -> None:
     page.section(title)
-    page.text(f"For the same inputs, {change_words(found, sides)}.")
+    page.text(f"For the same inputs, {change_words(found)}.")
     lines = effects(found)
     if lines.rows:
         page.table(lines.columns, lines.rows)
@@ -306,9 +313,11 @@ def compare_groups(
     """Find the groups of a table (months, sites, versions) in which the relation of y to x differs.
 
     Each group is compared as `condcs.compare` compares two tables, and the p-values are adjusted for their number
-    (Holm): if all relations are the same, the probability of naming any group is at most alpha. A group that differs
-    is part of the rest for all others, which would then differ too. So the most significant group is named and removed,
-    and the others are compared again.
+    (Holm): if all relations are the same, the probability of naming any group is at most alpha. Intervals have level
+    1 - alpha / groups, so that those of all groups hold together.
+
+    A group that differs is part of the rest for all others, which would then differ too. So the most significant group
+    is named and removed, and the others are compared again.
 
     Parameters
     ----------
@@ -373,8 +382,10 @@ def compare_groups(
     run = replace(run, n_resamples=n_resamples)
     notes, removed = list(groups.notes), dict[int, tuple[Comparison, float]]()
     most = len(groups.groups) // 2 if against == "rest" else 0
+    level = alpha / len(pairs)  # of intervals and regions, for all groups together
+    sides = _sides(groups, against)
     while True:
-        found = _compared(groups, pairs, run, alpha, reading.max_rows, notes)
+        found = _compared(groups, pairs, run, level, reading.max_rows, notes)
         adjusted = holm([one.relation.pvalue for one in found.values()])
         last = {place: (one, p) for (place, one), p in zip(found.items(), adjusted, strict=True)}
         differing = [place for place, (_, p) in last.items() if p <= alpha]
@@ -387,18 +398,54 @@ def compare_groups(
         raise DataError(" ".join(["no group could be compared.", *notes]))
     found_for = dict(sorted((removed | last).items()))
     comparisons, pvalues = zip(*found_for.values(), strict=True)
+    if tables.max_rows is None and any(one.pair.current.sampled or one.pair.reference.sampled for one in comparisons):
+        notes.append(
+            f"At most {most_rows:,} rows of each group, and of what it is compared with, were used. Set "
+            f"{named('max_rows')} to use more."
+        )
     return GroupComparison(
         title=groups.title,
         column=groups.column,
         against=against,
         names=tuple(groups.groups[place] for place in found_for),
-        comparisons=comparisons,
+        comparisons=_as_judged(comparisons, pvalues, alpha, sides),
         pvalues=pvalues,
         alpha=alpha,
         groups=groups.groups,
         divergences=_divergences(groups) if matrix else None,
         notes=tuple(dict.fromkeys(notes)),
+        set_aside=tuple(groups.groups[place] for place in sorted(removed)),
     )
+
+
+def _sides(groups: GroupedTable, against: Against) -> tuple[str, str]:
+    """Return what a group is compared with, and the group, in sentences."""
+    if against == "previous":
+        return BEFORE_AND_NOW
+    return ("elsewhere" if against == "rest" else f"where {groups.column} is {groups.groups[0]}"), "here"
+
+
+def _as_judged(
+    comparisons: Sequence[Comparison], pvalues: Sequence[float], alpha: float, sides: tuple[str, str]
+) -> tuple[Comparison, ...]:
+    """Return comparisons at the levels that the adjustment for their number leaves each, in the words of groups."""
+    of_inputs = holm([found.inputs.pvalue for found in comparisons])
+    return tuple(
+        replace(
+            found,
+            alpha=_level_left(found.relation.pvalue, p, alpha),
+            inputs_alpha=_level_left(found.inputs.pvalue, p_inputs, alpha),
+            sides=sides,
+        )
+        for found, p, p_inputs in zip(comparisons, pvalues, of_inputs, strict=True)
+    )
+
+
+def _level_left(pvalue: float, adjusted: float, alpha: float) -> float:
+    """Return the level that a p-value does not exceed if and only if its adjusted one does not exceed alpha."""
+    level = alpha * pvalue / adjusted
+    # Only rounding would make a difference.
+    return max(level, pvalue) if adjusted <= alpha else min(level, math.nextafter(pvalue, 0))
 
 
 def _compared(

@@ -22,7 +22,7 @@ from condcs._tables.kinds import Column
 from condcs._tables.pair import Account, Pair
 from condcs.comparison._row_dependence import RowDependence
 from condcs.comparison._steps import Places, Shift, Sizes, response_summary
-from condcs.comparison._wording import Block, as_text, said, verdict_words
+from condcs.comparison._wording import BEFORE_AND_NOW, Block, as_text, said, verdict_words
 
 if TYPE_CHECKING:
     from condcs.report._page import Page
@@ -132,6 +132,11 @@ class Comparison(ByValue, Reported):
     row_dependence : RowDependence
         Signs that rows are not independent of one another, so that p-values are too small: copies of rows, and rows
         that depend on their neighbours.
+    inputs_alpha : float, optional
+        Level of the test of the inputs; None means `alpha`. In `condcs.compare_groups` both are what the adjustment for
+        the number of groups leaves.
+    sides : tuple of str
+        What sentences call the reference and the current table.
     """
 
     pair: Pair
@@ -145,6 +150,8 @@ class Comparison(ByValue, Reported):
     notes: tuple[str, ...]
     limits: Limits = Limits()
     row_dependence: RowDependence = field(default_factory=RowDependence)
+    inputs_alpha: float | None = None
+    sides: tuple[str, str] = BEFORE_AND_NOW
 
     @property
     def decision(self) -> Decision:
@@ -188,8 +195,8 @@ class Comparison(ByValue, Reported):
 
     @property
     def inputs_shifted(self) -> bool:
-        """Whether p(x) changed, at the level alpha."""
-        return self.inputs.pvalue <= self.alpha
+        """Whether p(x) changed, at the level of the test of the inputs."""
+        return self.inputs.pvalue <= (self.alpha if self.inputs_alpha is None else self.inputs_alpha)
 
     @property
     def regions(self) -> tuple[Region, ...]:

@@ -202,12 +202,14 @@ def effect_words(
     return found
 
 
-def change_words(found: Comparison, sides: tuple[str, str] = BEFORE_AND_NOW) -> str:
+def change_words(found: Comparison) -> str:
     """Say what y does for the same inputs, and in which region most clearly, unless that is everywhere."""
 
     def every_effect(*, spread_seen: bool) -> list[str]:
         pairs = zip(found.pair.y, found.effects, strict=True)
-        return [w for column, effect in pairs for w in effect_words(column, effect, sides, spread_seen=spread_seen)]
+        return [
+            w for column, effect in pairs for w in effect_words(column, effect, found.sides, spread_seen=spread_seen)
+        ]
 
     # If the interval of the spread is all there is, it is said: "about the same spread" would contradict it.
     words = every_effect(spread_seen=_is_spread_seen(found)) or every_effect(spread_seen=True)
@@ -221,7 +223,9 @@ def change_words(found: Comparison, sides: tuple[str, str] = BEFORE_AND_NOW) -> 
     region = found.regions[0]
     change = region.changes[0]
     before, now = level_words(change)
-    return f"{said}, most clearly where {region.words} ({change.words}: {before} {sides[0]}, {now} {sides[1]})"
+    return (
+        f"{said}, most clearly where {region.words} ({change.words}: {before} {found.sides[0]}, {now} {found.sides[1]})"
+    )
 
 
 def _limit(found: Comparison) -> str:
@@ -323,7 +327,8 @@ def _level(estimate: Estimate) -> str:
 
 def change_title(column: Column, effect: Effect) -> str:
     """Name what `change_at_same_inputs` shows."""
-    return f"change of {_what(column)} for the same inputs" + ("" if effect.average else " (root mean square)")
+    kind, estimate = ("", effect.average) if effect.average else ("root mean square, ", effect.size)
+    return f"change of {_what(column)} for the same inputs ({kind}{interval_title(estimate)})"
 
 
 def change_at_same_inputs(found: Comparison) -> str:
@@ -378,7 +383,8 @@ def decision_words(found: Comparison) -> str:
 
 def responses(found: Comparison) -> tuple[str, ...]:
     """Say what y does over all rows, and the loss."""
-    lines = [f"Overall, {words}: {before} before, {after} now." for words, before, after in overall(found)]
+    first, second = found.sides
+    lines = [f"Overall, {words}: {before} {first}, {after} {second}." for words, before, after in overall(found)]
     if found.loss_change is not None:
         lines.append("Mean loss: {} before, {} now.".format(*found.loss_change.levels))
     return tuple(lines)
