@@ -246,9 +246,9 @@ class GroupComparison(ByValue, Reported):
         page.table(
             lines.columns,
             lines.rows,
-            f'{self.compared_with}. P-values are adjusted for their number (Holm); "at most" where no resample reached '
-            "the statistic. Changes for the same inputs have confidence intervals that hold for all groups together; "
-            "raw values are those of all rows, whatever their inputs.",
+            f'P-values are adjusted for {len(self.names)} groups (Holm); "at most" where no resample reached the '
+            "statistic. Changes for the same inputs have confidence intervals that hold for all groups together; raw "
+            "values are those of all rows, whatever their inputs.",
         )
         for name in self.changed:
             _about_group(page, f"{self.column} = {name}", self[name])

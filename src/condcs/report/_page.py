@@ -40,6 +40,8 @@ _NUMBER = re.compile(r"[-−+<≤≥>~]?\s*\d[\d,]*(\.\d+)?([eE][-+]?\d+)?\s*(%|
 LARGEST_VECTOR = 300_000
 PIXELS_PER_INCH = 96
 _SHARP = 2.0
+_LONG_TITLE = 32
+"""Characters of the head of a column from which on it may break: in one line it would push the next out of sight."""
 
 # Not allowed in XML, and found there if a name on a picture holds them: matplotlib repeats its words in comments.
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -107,7 +109,7 @@ class Page(Printable):
                 )
         numeric = [bool(body) and all(_is_number(row[c]) for row in body) for c in range(len(columns))]
         kinds = [' class="number"' if n else "" for n in numeric]
-        head = "".join(f'<th scope="col"{k}>{_escape(c)}</th>' for k, c in zip(kinds, columns, strict=True))
+        head = "".join(_head(c, is_number=n) for c, n in zip(columns, numeric, strict=True))
         lines = [
             "<tr>" + "".join(f"<td{k}>{_escape(_show(c))}</td>" for k, c in zip(kinds, row, strict=True)) + "</tr>"
             for row in body
@@ -261,6 +263,14 @@ def _show(value: Any) -> str:
     if isinstance(value, Real) and not isinstance(value, Integral):
         return f"{float(value):,.0f}" if 1e3 <= abs(float(value)) < 1e9 else f"{float(value):.4g}"
     return str(value)
+
+
+def _head(title: Any, *, is_number: bool) -> str:
+    """Return the head of a column, which may take several lines if it is long."""
+    is_long = len(str(title)) > _LONG_TITLE
+    names = " ".join(name for name, holds in (("number", is_number), ("long", is_long)) if holds)
+    kind = f' class="{names}"' if names else ""
+    return f'<th scope="col"{kind}>{_escape(title)}</th>'
 
 
 def _is_number(value: Any) -> bool:
