@@ -506,8 +506,7 @@ def _tell(watcher: Watcher, as_machine: bool) -> None:
 
 
 def _sentence(found: dict[str, Any]) -> str:
-    start, words = str(Alarm.from_dict(found)).split(": ", 1)
-    console = Terminal()
+    alarm, console = Alarm.from_dict(found), Terminal()
     with console.capture() as capture:
-        console.print(f"[bold red]{start}[/bold red]: {foreign(words)}")
+        console.print(f"[bold red]row {alarm.row:,}[/bold red]: {foreign(alarm._change_in_words())}")
     return str(capture.get())

@@ -150,11 +150,15 @@ class Alarm(Printable):
         return cls(**{**values, **pairs, **sides, "bounds": bounds})
 
     def __str__(self) -> str:
+        return f"row {self.row:,}: {self._change_in_words()}"
+
+    def _change_in_words(self) -> str:
+        """Say what changed, where, since when, and by how much."""
         since = f"{'before ' if self.at_least else ''}row {self.since:,}"
         low, high = self.since_range
         place = "" if self.everywhere else f" where {self.region}"
         parts = [
-            f"row {self.row:,}: {self.change}{place}, since {since} (between {low:,} and {high:,})",
+            f"{self.change}{place}, since {since} (between {low:,} and {high:,})",
             self._sides_in_words(),
         ]
         if not self.of_spread and self.interval is not None:
