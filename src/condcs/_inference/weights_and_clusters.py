@@ -113,28 +113,30 @@ def _in_shared_values(first: FloatArray, second: FloatArray) -> FloatArray:
     Both are in units that are the same up to an error. Where there are few values, such as 1 and 2, that error alone
     would tell the samples apart: no row would have a counterpart of its own weight.
     """
-    a, of_a = np.unique(first, return_counts=True)
-    b, value_of_row, of_b = np.unique(second, return_inverse=True, return_counts=True)
-    if max(len(a), len(b)) > _MOST_SHARED_VALUES:
+    first_values, first_counts = np.unique(first, return_counts=True)  # (a,)
+    second_values, value_of_row, second_counts = np.unique(second, return_inverse=True, return_counts=True)  # (b,)
+    if max(len(first_values), len(second_values)) > _MOST_SHARED_VALUES:
         return second
-    # Each pair of values is equal in some unit, which then has the rows of both in common.
-    units = np.log(a[:, None] / b).reshape(-1)
-    shared = np.minimum((of_a / len(first))[:, None], of_b / len(second)).reshape(-1)
-    near = np.abs(units) <= _LARGEST_UNIT_ERROR
-    units, shared = units[near], shared[near]
-    if not len(units):
+    # In some unit the two values of a pair are equal, and then the samples share the rows that have them.
+    log_units = np.log(first_values[:, None] / second_values).reshape(-1)  # (a b,)
+    first_shares, second_shares = first_counts / len(first), second_counts / len(second)
+    shares = np.minimum(first_shares[:, None], second_shares).reshape(-1)  # (a b,)
+    near = np.abs(log_units) <= _LARGEST_UNIT_ERROR
+    if not near.any():
         return second
-    order = np.argsort(units)
-    same = np.cumsum(np.diff(units[order], prepend=units[order[0]]) > _SAME_UNIT)  # equal but for rounding
-    rows_shared = np.bincount(same, weights=shared[order])
-    best = int(np.argmax(rows_shared))
-    if rows_shared[best] < _LEAST_SHARED:
+    order = np.argsort(log_units[near])
+    log_units, shares = log_units[near][order], shares[near][order]
+    # Pairs with the same unit, but for rounding, add up.
+    unit_of_pair = np.cumsum(np.diff(log_units, prepend=log_units[0]) > _SAME_UNIT)
+    shares_of_units = np.bincount(unit_of_pair, weights=shares)
+    most_shared = int(np.argmax(shares_of_units))
+    if shares_of_units[most_shared] < _LEAST_SHARED:
         return second
-    scaled = b * np.exp(units[order][same == best][0])
+    scaled = second_values * np.exp(log_units[unit_of_pair == most_shared][0])  # (b,)
     # The very same numbers: a last digit would tell the samples apart as well.
-    nearest = a[np.abs(scaled[:, None] - a).argmin(axis=1)]
-    values = np.where(np.abs(np.log(scaled / nearest)) <= _SAME_UNIT, nearest, scaled)
-    return np.asarray(values[value_of_row])
+    nearest = first_values[np.abs(scaled[:, None] - first_values).argmin(axis=1)]  # (b,)
+    is_equal = np.abs(np.log(scaled / nearest)) <= _SAME_UNIT
+    return np.asarray(np.where(is_equal, nearest, scaled)[value_of_row])
 
 
 def weights_of_mean_one(groups: Groups) -> FloatArray | None:

@@ -54,7 +54,9 @@ INPUT_ROWS = 50_000
 EFFECT_ROWS = 10_000
 """Rows of each table that effects are measured on; of longer ones a uniform sample, which is precise enough."""
 _LOSS_RESAMPLES = 300
+"""Resamples of the parts of a loss: a standard deviation of so many draws errs by 4%."""
 _MOST_LABELS = 8
+"""Labels of a response whose shares are measured: rarer ones have too few rows for a size of their own."""
 
 
 @dataclass(frozen=True, eq=False)
