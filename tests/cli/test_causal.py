@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from condcs._core.errors import DataError
 from condcs.causal import causal_graph
 from condcs.cli.app import app
-from condcs.cli.causal_command import SeriesOptions, read_series_table
+from condcs.cli.series_cells import SeriesOptions
+from condcs.cli.series_grid import read_series_table
 from condcs.datasets import make_henon_chain
 
 

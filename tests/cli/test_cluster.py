@@ -11,10 +11,11 @@ pytest.importorskip("matplotlib")
 
 from typer.testing import CliRunner
 
-from condcs._core.errors import CondcsError, DataError, ShapeError
+from condcs._core.errors import CondcsError, DataError, ParameterError, ShapeError
 from condcs._tables.sources import FileOptions
 from condcs.cli.app import app
-from condcs.cli.series_files import SeriesOptions, read_series
+from condcs.cli.series_cells import SeriesOptions
+from condcs.cli.series_files import read_series
 from condcs.timeseries import normalized_mutual_information
 from condcs.timeseries._cluster_page import SETS_WITH_CLASSES, SUGGESTIONS_RIGHT, TWO_RIGHT
 
@@ -427,13 +428,13 @@ def test_text_of_a_file_is_not_obeyed(tmp_path):
 
 
 BAD = {
-    "a.csv": ("1,2,3\n4,x,6\n7,8,9\n", DataError, "got 'x' in line 2.*--labels"),
+    "a.csv": ("1,2,3\n4,x,6\n7,8,9\n", DataError, "the first 'x' in line 2.*--labels"),
     "b.csv": ("", DataError, "got an empty table"),
     "c.csv": ("1,2,3\n", ShapeError, "at least 3 series, got 1"),
     "dates.csv": (
         "Date,a,b\n" + "".join(f"01/{t:02d}/2024,{t},{-t}\n" for t in range(1, 9)),
         DataError,
-        "ISO dates, got",
+        "ISO date in every row, got '01/01/2024' in line 2",
     ),
     "d.doc": ("1 2 3", DataError, "must be a folder or end in one of .csv"),
     "e.npz": ("nothing", DataError, "plain arrays|could not be read"),
@@ -481,7 +482,7 @@ def test_bad_arrays_and_labels(tmp_path):
     with pytest.raises(DataError, match="plain arrays"):
         read_series(tmp_path / "a.npz")
     (tmp_path / "b.csv").write_text("1,2\n3,4\n5,6\n")
-    with pytest.raises(DataError, match="its number from 1 to 2, got 'kind'"):
+    with pytest.raises(ParameterError, match="its number from 1 to 2, got 'kind'"):
         read_series(tmp_path / "b.csv", SeriesOptions(labels="kind"))
     with pytest.raises(DataError, match="bring their labels along"):
         read_series(tmp_path / "a.npz", SeriesOptions(labels="1"))
@@ -555,7 +556,7 @@ def test_a_word_per_series_of_a_long_table_is_its_class_without_being_named(tmp_
     assert found.labels.tolist() == ["well", "ill", "well", "ill"]
     assert "classes in 'diagnosis' (or --labels none)" in found.summary()
     (tmp_path / "b.csv").write_text("\n".join(["subject,t,value,diagnosis", *rows, "s0,20,1,ill"]), encoding="utf-8")
-    with pytest.raises(DataError, match="got 'well' in line 2, 'diagnosis'"):
+    with pytest.raises(DataError, match="column 'diagnosis' that are not numbers, the first 'well' in line 2"):
         read_series(tmp_path / "b.csv")
 
 
@@ -565,8 +566,8 @@ def test_decimal_commas_and_marks_of_gaps_are_read_if_they_are_named(tmp_path):
     lines = [";".join(f"{v:.3f}".replace(".", ",") for v in row) for row in values]
     lines[1] = lines[1].replace(lines[1].split(";")[4], "n.d.")
     (tmp_path / "a.csv").write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(DataError, match="Pass --decimal , for decimal commas"):
-        read_series(tmp_path / "a.csv", SeriesOptions(layout="rows"))
+    done = run(tmp_path / "a.csv", "--k", 2, "--layout", "rows")
+    assert "Pass --decimal , if commas are decimal signs" in " ".join(done.stderr.split())
     files = FileOptions(decimal=",", gaps="n.d.")
     found = read_series(tmp_path / "a.csv", SeriesOptions(files=files))
     np.testing.assert_array_equal(found.X[0][0], values[0])

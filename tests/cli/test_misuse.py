@@ -91,7 +91,7 @@ MISUSES = [
     ([*CLUSTER, "--layout", "ntc"], "`--layout` must be auto, rows, columns, long for a table"),
     ([*CLUSTER, "--layout", "columns", "--labels", "1"], "waves.csv was read with a series per column"),
     (["cluster", "nowhere", "--k", "2"], "`FILE` must be an existing file or folder"),
-    ([*CLUSTER, "--id", "who"], "`--id` must be the title of a column"),
+    ([*CLUSTER, "--id", "who"], "`--id` must be a column of waves.csv"),
     ([*CLUSTER, "--measure", "euclid"], "`--measure` must be one of"),
     ([*CLUSTER, "--method", "ward"], "`--method` must be one of"),
     ([*CLUSTER, "--scaling", "log"], "`--scaling` must be one of"),

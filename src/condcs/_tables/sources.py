@@ -266,6 +266,48 @@ def _finding(title: str) -> Iterator[None]:
 
 @contextmanager
 def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
+    with _reading(path, files) as source:
+        table = _table(source, files, any_bytes)
+        yield _Marked(table, files.gaps) if files.gaps else table
+
+
+@contextmanager
+def open_text(path: str, files: FileOptions) -> Iterator[TextIO]:
+    """Open a file of text, perhaps compressed by gzip, for those who know better than a `Table` what its lines are."""
+    with _reading(path, files) as source:
+        yield source.text(files.encoding)
+
+
+@dataclass
+class _Source:
+    """A file, or standard input, that is open: its bytes, which gzip may have compressed, and what is closed after."""
+
+    path: str
+    title: str
+    stream: io.BufferedReader
+    closing: ExitStack
+
+    def __post_init__(self) -> None:
+        self.head = self.stream.peek(8)[:8]
+        self.name = self.path
+        self.content: Any = self.stream
+        if self.head.startswith(_GZIP):
+            self.content = gzip.GzipFile(fileobj=self.stream)
+            self.name = self.path.removesuffix(".gz")
+            self.head = self.content.peek(8)[:8]
+
+    @property
+    def is_compressed(self) -> bool:
+        return self.content is not self.stream
+
+    def text(self, encoding: str, errors: str = "strict") -> TextIO:
+        codec = _checked_codec(encoding)
+        return io.TextIOWrapper(cast(Any, _Unclosed(self.content)), encoding=codec, errors=errors, newline="")
+
+
+@contextmanager
+def _reading(path: str, files: FileOptions) -> Iterator[_Source]:
+    """Open a file for reading; what goes wrong on the way through it becomes an error with a remedy."""
     title = "standard input" if path == "-" else path
     with _finding(title):
         stream = _raw_stream(path, title)
@@ -274,8 +316,7 @@ def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
     if path != "-":
         closing.callback(stream.close)
     try:
-        table = _table(stream, path, title, files, any_bytes, closing)
-        yield _Marked(table, files.gaps) if files.gaps else table
+        yield _Source(path, title, stream, closing)
     except UnicodeError as error:
         # Some codecs say no more than that they cannot read it: UTF-16 without a byte order mark.
         what: object = error
@@ -304,48 +345,38 @@ def _raw_stream(path: str, title: str) -> io.BufferedReader:
     return io.BufferedReader(io.FileIO(path), 1 << 20)
 
 
-def _table(
-    stream: io.BufferedReader, path: str, title: str, files: FileOptions, any_bytes: bool, closing: ExitStack
-) -> Table:
-    head = stream.peek(8)[:8]
-    if not head:
+def _table(source: _Source, files: FileOptions, any_bytes: bool) -> Table:
+    title, stream = source.title, source.stream
+    if not source.head:
         raise DataError(f"{title} is empty. A table needs a header and rows.")
-    text: Any = stream
-    name = path
-    if head.startswith(_GZIP):
-        text = gzip.GzipFile(fileobj=stream)
-        name = name.removesuffix(".gz")
-        head = text.peek(8)[:8]
-    _check_kind(head, title, files.format)
-    form = files.format or _form(name, head)
+    _check_kind(source.head, title, files.format)
+    form = files.format or _form(source.name, source.head)
     if form == "xlsx":
         from condcs._tables.typed_files import ExcelTable
 
-        if text is not stream or path == "-":
+        if source.is_compressed or source.path == "-":
             raise DataError(f"{title} must be a file of its own to be read as Excel. Unpack it, or save it to a file.")
         return ExcelTable(stream, title)
     if form in ("parquet", "arrow"):
         from condcs._tables.typed_files import arrow_file_table, arrow_stream_table, parquet_table
 
-        if text is not stream:
+        if source.is_compressed:
             raise DataError(
                 f"{title} must not be compressed as a whole: {form} is compressed inside. Run gunzip on it."
             )
-        if form == "arrow" and not head.startswith(_ARROW_FILE):
-            return arrow_stream_table(stream, title, closing)
-        if path == "-" or not stream.seekable():
+        if form == "arrow" and not source.head.startswith(_ARROW_FILE):
+            return arrow_stream_table(stream, title, source.closing)
+        if source.path == "-" or not stream.seekable():
             what = "parquet" if form == "parquet" else "an Arrow file"
             raise DataError(
                 f"{title} must be csv, jsonl or an Arrow stream, got {what}, which is read from its end. "
                 "Save it to a file and name that."
             )
         if form == "parquet":
-            return parquet_table(stream, title, closing)
-        return arrow_file_table(path, title, closing)
-    codec = _checked_codec(files.encoding)
-    errors = "replace" if any_bytes else "strict"
-    lines = io.TextIOWrapper(cast(Any, _Unclosed(text)), encoding=codec, errors=errors, newline="")
-    return CsvTable(lines, title) if form == "csv" else JsonLinesTable(lines, title)
+            return parquet_table(stream, title, source.closing)
+        return arrow_file_table(source.path, title, source.closing)
+    text = source.text(files.encoding, "replace" if any_bytes else "strict")
+    return CsvTable(text, title) if form == "csv" else JsonLinesTable(text, title)
 
 
 def _check_kind(head: bytes, title: str, form: str | None) -> None:

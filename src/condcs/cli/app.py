@@ -246,7 +246,7 @@ def cluster(
     """
     from condcs._tables.sources import FileOptions
     from condcs.cli.cluster_command import ClusterMeasure, ClusterMethod, ClusterOptions, ClusterScaling, run
-    from condcs.cli.series_files import Layout, SeriesOptions
+    from condcs.cli.series_cells import Layout, SeriesOptions
 
     options = ClusterOptions(
         k=_number_or_auto(k),
@@ -334,7 +334,9 @@ def causal(
     from condcs._tables.sources import FileOptions
     from condcs.causal._influence_measures import MeasureName
     from condcs.causal._link_tests import NullName
-    from condcs.cli.causal_command import CausalOptions, SeriesLayout, SeriesOptions, run
+    from condcs.cli.causal_command import CausalOptions, run
+    from condcs.cli.series_cells import SeriesOptions
+    from condcs.cli.series_grid import SeriesLayout
 
     options = CausalOptions(
         series=SeriesOptions(

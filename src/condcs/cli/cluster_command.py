@@ -16,7 +16,8 @@ from condcs._core.errors import ParameterError
 from condcs._core.files import writing
 from condcs.cli.boundary import check_folder
 from condcs.cli.output_files import OutputFile, answer_then_write
-from condcs.cli.series_files import SeriesFile, SeriesOptions, read_series
+from condcs.cli.series_cells import SeriesOptions
+from condcs.cli.series_files import SeriesFile, read_series
 from condcs.cli.terminal import Terminal, foreign
 from condcs.report._page import write_whole
 from condcs.timeseries._baseline_distances import BaselineMeasure, baseline_pairwise_distance

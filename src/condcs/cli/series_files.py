@@ -1,81 +1,65 @@
-"""Collections of series from files and folders: tables in any layout, arrays, and aeon's format."""
+"""Collections of series from files and folders: tables in any layout, arrays, and aeon's format.
+
+`read_series` is the function to read first. What cells of a table mean is the subject of `series_cells`; here it is
+decided which of them are series, in rows, in columns or in a long table, and which are names, times and classes.
+"""
 
 from __future__ import annotations
 
 import csv
-import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.errors import CondcsError, DataError, ShapeError
 from condcs._core.printable import counted
-from condcs._tables.cells import as_day, as_number, gap_marks, is_missing, label_of, reads
-from condcs._tables.sources import FileOptions, open_table
+from condcs._tables.cells import cells_of
 from condcs.causal._series import grid_places, on_grid
+from condcs.cli.series_cells import (
+    TIME_TITLES,
+    CellTable,
+    Layout,
+    NumberPart,
+    SeriesOptions,
+    Times,
+    is_index_title,
+    read_loose_cells,
+    split_by_series,
+    without_index,
+)
 from condcs.datasets._npz_files import read_array, read_arrays
 
 Axes = Literal["nct", "ntc"]
 """Order of the axes of an array: n series, c channels, t times."""
 
-Layout = Literal["auto", "rows", "columns", "long", "nct", "ntc"]
-"""Where series are: in a table one per row, one per column, or one row per series and time; in an array its axes."""
-
-TEXT_ENDINGS = (".csv", ".tsv", ".txt")
-TABLE_ENDINGS = (*TEXT_ENDINGS, ".parquet", ".pq", ".arrow", ".feather", ".jsonl", ".ndjson", ".xlsx")
+TABLE_ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".jsonl", ".ndjson", ".xlsx")
 ENDINGS = (*TABLE_ENDINGS, ".npy", ".npz", ".ts")
 
 NO_LABELS = "none"
 """Value of ``--labels`` that keeps every column as values."""
 
-TIME_TITLES = ("time", "timestamp", "date", "datetime", "ds")
-"""Titles, in small letters, of columns that hold times and nothing else."""
-
-_SEPARATORS = ",;\t|"
 _IDS = ("id", "series", "series_id", "unique_id", "unit", "subject", "item", "case", "name")
 _TIMES = (*TIME_TITLES, "t", "step", "index", "")
 _COUNTED_TIMES = ("t", "step", "year", "quarter", "month", "week", "day", "hour", "minute", "second", "period", "tick")
 """Titles of columns of numbers that tell the time of each row of a long table."""
 
+_CLASSES = ("class", "label", "labels", "target", "y", "kind", "group")
+
 _SHORTEST = 3
 """Rows that each series of a table must have for it to be recognised as a long one: `read_series` needs 3 times."""
 
-_CLASSES = ("class", "label", "labels", "target", "y", "kind", "group")
-# A column of whole numbers beside values that are not: so many different ones still look like classes.
 _MOST_CLASSES = 60
+"""So many different whole numbers beside values that are not whole still look like classes: the sets of the UCR archive
+have up to 60 classes; more are counts or numbers of rows."""
 
-
-@dataclass(frozen=True)
-class SeriesOptions:
-    """How series are read.
-
-    Attributes
-    ----------
-    layout : {"auto", "rows", "columns", "long", "nct", "ntc"}
-        Where the series of a table are, or the order of the axes of an array.
-    labels : str, optional
-        Column with classes: its name, or its number counted from 1; "none" for no such column.
-    id, time : str, optional
-        Columns of a long table, or the time column of series in columns.
-    files : FileOptions
-        How tables are read.
-    """
-
-    layout: Layout = "auto"
-    labels: str | None = None
-    id: str | None = None
-    time: str | None = None
-    files: FileOptions = field(default_factory=FileOptions)
-
-    @property
-    def axes(self) -> Axes:
-        """Order of the axes of an array."""
-        return "ntc" if self.layout == "ntc" else "nct"
+_LONG_AND_NARROW = 3
+"""A titled table with more rows than so many times its columns has times below one another: collections with a series
+per row, as in the UCR archive, hardly ever have three times as many series as times."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,44 +106,6 @@ class SeriesFile:
         gaps = sum(int(np.isnan(series).sum()) for series in self.X)
         parts = [words, self.how, f"{counted(gaps, 'value')} missing" if gaps else ""]
         return "; ".join(part for part in parts if part)
-
-
-@dataclass(frozen=True)
-class _Cells:
-    """A table in memory: its header, if it has one, and its rows, each with the number of its line."""
-
-    title: str
-    names: tuple[str, ...] | None
-    rows: list[Sequence[Any]]
-    lines: list[int]
-
-    @property
-    def width(self) -> int:
-        return max(map(len, self.rows), default=0)
-
-    def column(self, c: int) -> list[Any]:
-        return [row[c] if c < len(row) else None for row in self.rows]
-
-    def place(self, option: str, name: str) -> int:
-        """Return the index of a column given by its name or its number."""
-        titles = self.names or ()
-        if name in titles:
-            return titles.index(name)
-        if name.isdecimal() and 1 <= int(name) <= self.width:
-            return int(name) - 1
-        known = f" It has the columns {', '.join(titles[:6])}." if titles else " It has no header."
-        raise DataError(
-            f"`{option}` must be the title of a column of {self.title} or its number from 1 to {self.width}, got "
-            f"{name!r}.{known}"
-        )
-
-    def named(self, known: Sequence[str]) -> int | None:
-        """Return the index of the first column whose title is one of the known words."""
-        titles = ["" if _is_index(name) else name.strip().lower() for name in self.names or ()]
-        return next((titles.index(word) for word in known if word in titles), None)
-
-    def says(self, c: int) -> str:
-        return f"{self.names[c]!r}" if self.names and c < len(self.names) and self.names[c] else f"column {c + 1}"
 
 
 def read_series(path: Path, options: SeriesOptions | None = None) -> SeriesFile:
@@ -216,7 +162,7 @@ def _from_file(path: Path, options: SeriesOptions) -> SeriesFile:
         if ending == ".ts":
             return _from_ts(path)
         if ending in (".npy", ".npz"):
-            return _from_arrays(path, options.axes)
+            return _from_arrays(path, _axes(options))
         return _from_table(_cells(path, options), options)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} could not be read: {error}. Check the file.") from error
@@ -225,108 +171,171 @@ def _from_file(path: Path, options: SeriesOptions) -> SeriesFile:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _cells(path: Path, options: SeriesOptions) -> _Cells:
-    """Read a table. Text may lack a header, and its rows may differ in length: series often come like that."""
-    plain = _plain(options.files)
-    if path.suffix.lower() not in TEXT_ENDINGS:
-        with open_table(str(path), options.files) as table:
-            batches = list(table.batches(range(len(table.names))))
-        rows: list[Sequence[Any]] = [[plain(cell) for cell in row] for batch in batches for row in batch]
-        lines = [line for batch in batches for line in batch.lines]
-        return _without_index(_Cells(path.name, table.names, rows, lines), options)
-    encoding = "utf-8-sig" if options.files.encoding == "utf-8" else options.files.encoding
-    with path.open(newline="", encoding=encoding) as file:
-        first = next((line for line in file if line.strip()), "")
-        file.seek(0)
-        # Where there are semicolons, commas are decimal signs.
-        separator = ";" if ";" in first else max(_SEPARATORS, key=first.count)
-        if separator not in first and first.split():
-            separator = " "
-        # Strict: a quote that is never closed would otherwise swallow the rest of the file as one cell.
-        reader = csv.reader(file, delimiter=separator, strict=True, skipinitialspace=True)
-        kept = [([plain(cell.strip()) for cell in row], reader.line_num) for row in reader if any(row)]
-    if not kept:
-        raise DataError(f"{path} must hold series, got an empty table. Check the file.")
-    names = tuple(kept[0][0]) if _is_header(kept[0][0], [row for row, _ in kept[1:6]], options) else None
-    kept = kept[1:] if names is not None else kept
-    return _without_index(_Cells(path.name, names, [row for row, _ in kept], [line for _, line in kept]), options)
+def _cells(path: Path, options: SeriesOptions) -> CellTable:
+    """Read the cells of a table, without row numbers unless columns are given by number."""
+    special = [title for title in (options.labels, options.id, options.time) if title is not None]
+    table = read_loose_cells(path, options.files, special)
+    return table if any(title.isdecimal() for title in special) else without_index(table)
 
 
-def _plain(files: FileOptions) -> Callable[[Any], Any]:
-    """Return what makes a cell empty if it is a mark of a gap, and gives numbers decimal points."""
-    is_gap = gap_marks([files.gaps] if isinstance(files.gaps, str) else files.gaps)
-
-    def plain(cell: Any) -> Any:
-        if is_gap(cell):
-            return ""
-        commas = files.decimal == "," and isinstance(cell, str) and reads(as_number, cell, ",")
-        return cell.replace(",", ".") if commas else cell
-
-    return plain
-
-
-def _without_index(cells: _Cells, options: SeriesOptions) -> _Cells:
-    """Leave out the row numbers that pandas writes into the first or last column, in any order or again and again."""
-    if cells.names is None or any(given and given.isdecimal() for given in (options.labels, options.id, options.time)):
-        return cells
-    for c in {0, len(cells.names) - 1}:
-        numbers = [as_number(cell) for cell in cells.column(c) if _is_index(cells.names[c]) and _is_value(cell)]
-        restart = all(b in (0, a + 1) for a, b in itertools.pairwise([-1, *numbers]))
-        if len(numbers) == len(cells.rows) and (restart or sorted(numbers) == list(range(len(numbers)))):
-            rows: list[Sequence[Any]] = [[*row[:c], *row[c + 1 :]] for row in cells.rows]
-            return _Cells(cells.title, cells.names[:c] + cells.names[c + 1 :], rows, cells.lines)
-    return cells
-
-
-def _is_index(name: str) -> bool:
-    """Whether pandas calls an index without a name so."""
-    return name in ("", "Unnamed: 0") or name.startswith("__index_level_")
-
-
-def _is_header(first: list[str], following: list[list[str]], options: SeriesOptions) -> bool:
-    """Whether the first row holds titles: text above numbers, or times that are counted through."""
-    if any(given is not None and given in first for given in (options.labels, options.id, options.time)):
-        return True
-    if not following or (_end_with_words([first, *following]) and any(map(_is_value, first))):
-        return False
-    for c, cell in enumerate(first):
-        below = [row[c] for row in following if c < len(row) and row[c]]
-        if cell and not _is_number(cell) and not _is_day(cell) and below and all(map(_is_number, below)):
-            return True
-    return (_counts(first) and not all(map(_counts, following))) or all(
-        not _is_number(c) and not _is_day(c) for c in first
-    )
-
-
-def _counts(row: Sequence[str]) -> bool:
-    """Whether a row counts through from 0, or beside some text from 0 or 1, as titles of times do."""
-    numbers = [as_number(cell) for cell in row if _is_value(cell)]
-    starts = (0,) if all(map(_is_number, row)) else (0, 1)
-    counted = len(numbers) > 2 and numbers == [numbers[0] + i for i in range(len(numbers))] and numbers[0] in starts
-    return counted and not any(map(is_missing, row[1:]))
-
-
-def _from_table(cells: _Cells, options: SeriesOptions) -> SeriesFile:
-    layout = _layout(cells, options) if options.layout == "auto" else options.layout
-    readers: dict[str, Callable[[_Cells, SeriesOptions], SeriesFile]]
+def _from_table(table: CellTable, options: SeriesOptions) -> SeriesFile:
+    layout = _layout(table, options) if options.layout == "auto" else options.layout
+    readers: dict[str, Callable[[CellTable, SeriesOptions], SeriesFile]]
     readers = {"rows": _rows, "columns": _columns, "long": _long}
-    return readers[layout](cells, options)
+    return readers[layout](table, options)
 
 
-def _layout(cells: _Cells, options: SeriesOptions) -> Layout:
-    if options.id is not None or _long_columns(cells, options) is not None:
+def _layout(table: CellTable, options: SeriesOptions) -> Layout:
+    if options.id is not None or _long_columns(table, options) is not None:
         return "long"
-    time = cells.place("--time", options.time) if options.time is not None else cells.named(_TIMES)
-    if options.time is not None or (time is not None and _tell_time(cells.column(time))):
+    time = _time_column(table, options)
+    if options.time is not None or (time is not None and _tell_time(table, time)):
         return "columns"
-    dates = cells.named(TIME_TITLES)
-    if dates is not None and not all(_is_number(cell) or _is_day(cell) for cell in cells.column(dates)):
+    dates = table.titled(TIME_TITLES)
+    if dates is not None and not _may_be_times(table, dates):
         # Times that cannot be read: saying so is better than taking them for the names of series.
         return "columns"
     # Without any other sign: a titled table much longer than wide has times below one another.
-    if cells.names is not None and options.labels is None and cells.named(_CLASSES) is None:
-        return "columns" if len(cells.rows) > 3 * cells.width and _all_numbers(cells) else "rows"
+    if table.names is not None and options.labels is None and table.titled(_CLASSES) is None:
+        all_numbers = all(map(table.is_numeric, range(table.width)))
+        return "columns" if len(table) > _LONG_AND_NARROW * table.width and all_numbers else "rows"
     return "rows"
+
+
+def _time_column(table: CellTable, options: SeriesOptions) -> int | None:
+    """Return the column of times: the one that was named, else the first whose title says so."""
+    return table.index_of("--time", options.time) if options.time is not None else table.titled(_TIMES)
+
+
+def _may_be_times(table: CellTable, column: int) -> bool:
+    """Whether every cell of a column is a number, a date or a gap."""
+    dates = np.isfinite(table.columns[column].days())
+    return bool(np.all(table.are_values(column) | dates | table.gaps[column]))
+
+
+def _tell_time(table: CellTable, column: int) -> bool:
+    """Whether a column holds times, each once: numbers that only grow or only fall, or dates in any order."""
+    if table.are_values(column).all():
+        steps = np.diff(table.numbers[column])
+        return bool(np.all(steps > 0) or np.all(steps < 0))
+    return table.is_dated(column) and len(np.unique(table.columns[column].days())) == len(table)
+
+
+# --- one row per series ---
+
+
+def _rows(table: CellTable, options: SeriesOptions) -> SeriesFile:
+    table = _aligned(table)
+    label, name, told = _special_columns(table, options)
+    if table.names is None and label is None and len(table) > _LONG_AND_NARROW * table.width:
+        told += " (or --layout columns)"
+    columns = [c for c in range(table.width) if c not in (label, name)]
+    _refuse_words(table, columns, together=True)
+    values = table.numbers[columns].T  # (series, times)
+    # Shorter series end in empty cells; gaps within a series stay.
+    present = ~table.gaps[columns].T
+    lengths = np.max(present * np.arange(1, len(columns) + 1), axis=1, initial=0)
+    X = [np.ascontiguousarray(row[:length])[None] for row, length in zip(values, lengths, strict=True)]
+    classes = None if label is None else _classes(table, label)
+    names = () if name is None else tuple(table.labels(name))
+    return SeriesFile(X, classes, names, f"one per row{told}")
+
+
+def _aligned(table: CellTable) -> CellTable:
+    """Return rows of different lengths that all end with a word, their class, with the word in a column of its own."""
+    widths = table.widths
+    if len(set(widths.tolist())) < 2 or 0 in widths:
+        return table
+    is_number = np.array([table.are_values(c) for c in range(table.width)]) | table.gaps  # (columns, rows)
+    rows = np.arange(len(table))
+    if is_number[widths - 1, rows].any():
+        return table
+    cells = [column.tolist() for column in table.columns]
+    words = [cells[width - 1][row] for row, width in enumerate(widths.tolist())]
+    for row, width in enumerate(widths.tolist()):
+        cells[width - 1][row] = None
+    columns = [cells_of(column) for column in (*cells[:-1], words)]
+    return replace(table, columns=columns, widths=np.full(len(table), table.width))
+
+
+def _special_columns(table: CellTable, options: SeriesOptions) -> tuple[int | None, int | None, str]:
+    """Find the columns of classes and of names among series in rows, and say so."""
+    # Columns of words alone: a word among numbers is a mistake.
+    texts = [c for c in range(table.width) if not table.are_values(c).any() and not table.is_numeric(c)]
+    kinds = {c: len(set(table.labels(c))) for c in texts}
+    label, noticed = None, False
+    if options.labels is not None and options.labels != NO_LABELS:
+        label = table.index_of("--labels", options.labels)
+    elif options.labels is None:
+        repeated = next((c for c in texts if kinds[c] < len(table)), None)
+        titled = table.titled(_CLASSES)
+        label = next((c for c in (repeated, titled, _coded_column(table)) if c is not None), None)
+        noticed = label is not None
+    may_be_names = (c for c in (*texts, table.titled(_IDS)) if c not in (label, None))
+    name = next((c for c in may_be_names if len(set(table.labels(c))) == len(table)), None)
+    told = f", classes in {table.says(label)}" if label is not None else ""
+    told += f", names in {table.says(name)}" if name is not None else ""
+    return label, name, told + (" (or --labels none)" if noticed else "")
+
+
+def _coded_column(table: CellTable) -> int | None:
+    """Return the first or last column if it alone holds few different whole numbers: classes without a name."""
+    is_value = np.array([table.are_values(c) for c in range(table.width)])  # (columns, rows)
+    for column in (0, table.width - 1):
+        codes = table.numbers[column]
+        whole = bool(is_value[column].all()) and bool(np.all(codes == np.rint(codes)))
+        few = 2 <= len(np.unique(codes)) <= min(_MOST_CLASSES, len(codes) // 2)
+        if not whole or not few:
+            continue
+        # Most of the other values must not be whole: else these are counts like all the rest.
+        elsewhere = np.delete(table.numbers, column, axis=0)[np.delete(is_value, column, axis=0)]
+        if np.sum(elsewhere != np.rint(elsewhere)) > len(elsewhere) / 2:
+            return column
+    return None
+
+
+def _classes(table: CellTable, column: int) -> AnyArray:
+    """Return a column as classes (n,). Codes are often written with the digits of the values beside them."""
+    codes = table.numbers[column]
+    whole = table.are_values(column) & (codes == np.rint(codes))
+    labels = zip(whole, codes, table.labels(column), strict=True)
+    return np.array([f"{code:.0f}" if is_whole else label for is_whole, code, label in labels])
+
+
+# --- one column per series ---
+
+
+def _columns(table: CellTable, options: SeriesOptions) -> SeriesFile:
+    if options.labels not in (None, NO_LABELS):
+        raise DataError(
+            f"`--labels` names a column of classes, but {table.title} was read with a series per column. Leave it out, "
+            "or pass --layout rows, or long with --id."
+        )
+    values, columns, time = _values_by_time(table, options)
+    names = tuple(table.names[c] if table.names else f"column {c + 1}" for c in columns)
+    told = f", times in {table.says(time)}" if time is not None else ""
+    return SeriesFile([_trimmed(series[None]) for series in values], None, names, f"one per column{told}")
+
+
+def _values_by_time(table: CellTable, options: SeriesOptions) -> tuple[FloatArray, list[int], int | None]:
+    """Return values (columns, times) in the order of time, the indices of their columns, and that of the times."""
+    time = _time_column(table, options)
+    # Numbers without an order are values; words are times that cannot be read.
+    if options.time is None and time is not None and table.is_numeric(time) and not _tell_time(table, time):
+        time = None
+    times = None if time is None else table.times(time)
+    columns = [c for c in range(table.width) if c != time]
+    _refuse_words(table, columns)
+    return _in_time(table.numbers[columns], times), columns, time
+
+
+def _trimmed(series: FloatArray) -> FloatArray:
+    """Cut off the times before the first value and after the last: shorter series are padded with empty cells."""
+    present = np.flatnonzero(~np.isnan(series).all(axis=0))
+    return series[:, present[0] : present[-1] + 1] if len(present) else series
+
+
+# --- one row per series and time ---
 
 
 @dataclass(frozen=True)
@@ -338,297 +347,161 @@ class _LongColumns:
     by_content: bool
 
 
-def _long_columns(cells: _Cells, options: SeriesOptions) -> _LongColumns | None:
+def _long_columns(table: CellTable, options: SeriesOptions) -> _LongColumns | None:
     """Return the columns that make a table a long one, with a row per series and time; None if it is none."""
-    time = cells.place("--time", options.time) if options.time is not None else cells.named(_TIMES)
-    titled = cells.named(_IDS)
-    if titled is not None and len({label_of(cell) for cell in cells.column(titled)}) < len(cells.rows):
+    time = _time_column(table, options)
+    titled = table.titled(_IDS)
+    if titled is not None and len(set(table.labels(titled))) < len(table):
         return _LongColumns(titled, time, by_content=False)
-    if cells.names is None:
+    if table.names is None:
         return None
-    named = [time] if options.time is not None else [cells.named(TIME_TITLES), cells.named(_COUNTED_TIMES)]
+    clocks = [time] if options.time is not None else [table.titled(TIME_TITLES), table.titled(_COUNTED_TIMES)]
     # Numbers are dates in no calendar: only a title says that they are times.
-    dated = [c for c in range(cells.width) if cells.rows and all(map(_is_day, cells.column(c)))]
-    for clock in dict.fromkeys(c for c in (*named, *dated) if c is not None):
-        times = [label_of(stamp) for stamp in cells.column(clock)]
+    clocks += [c for c in range(table.width) if table.is_dated(c)]
+    for clock in dict.fromkeys(c for c in clocks if c is not None):
+        times = table.labels(clock)
         if len(set(times)) == len(times):
             continue
-        owners = [c for c in range(cells.width) if c != clock and _owns_rows(cells, c, clock, times)]
+        owners = [c for c in range(table.width) if c != clock and _owns_rows(table, c, clock, times)]
         # Words before codes, and of these the one with fewest values: (value, time) can be unique, too.
-        numeric = {c: _numeric(cells.column(c)) for c in owners}
-        owners.sort(key=lambda c: (numeric[c], len(set(map(label_of, cells.column(c)))), c))
+        owners.sort(key=lambda c: (table.is_numeric(c), len(set(table.labels(c))), c))
         if owners:
             return _LongColumns(owners[0], clock, by_content=True)
     return None
 
 
-def _owns_rows(cells: _Cells, c: int, clock: int, times: Sequence[str]) -> bool:
+def _owns_rows(table: CellTable, column: int, clock: int, times: Sequence[str]) -> bool:
     """Whether a column can hold the series of a long table: each has several rows, no two of them at one time.
 
     There must be values beside the two columns.
     """
-    column = cells.column(c)
-    if any(map(is_missing, column)) or any(_is_value(cell) and not as_number(cell).is_integer() for cell in column):
+    codes = table.numbers[column][table.are_values(column)]
+    if table.gaps[column].any() or np.any(codes != np.rint(codes)):
         return False
-    names = [label_of(cell) for cell in column]
+    names = table.labels(column)
     rows_each = Counter(names)
     if len(rows_each) < 2 or min(rows_each.values()) < _SHORTEST:
         return False
     if len(set(zip(names, times, strict=True))) < len(times):
         return False
-    return any(d not in (c, clock) and _numeric(cells.column(d)) for d in range(cells.width))
+    return any(table.is_numeric(c) for c in range(table.width) if c not in (column, clock))
 
 
-def _rows(cells: _Cells, options: SeriesOptions) -> SeriesFile:
-    cells = _aligned(cells)
-    label, name, told = _special_columns(cells, options)
-    if cells.names is None and label is None and len(cells.rows) > 3 * cells.width:
-        told += " (or --layout columns)"
-    aside = {c for c in (label, name) if c is not None}
-    X = []
-    for row, line in zip(cells.rows, cells.lines, strict=True):
-        kept = [cell for c, cell in enumerate(row) if c not in aside]
-        while kept and is_missing(kept[-1]):
-            kept.pop()
-        X.append(_numbers(kept, cells.title, line)[None])
-    classes = None if label is None else np.array([_class_of(cell) for cell in cells.column(label)])
-    names = () if name is None else tuple(label_of(cell) for cell in cells.column(name))
-    return SeriesFile(X, classes, names, f"one per row{told}")
-
-
-def _aligned(cells: _Cells) -> _Cells:
-    """Return rows of different lengths that all end with a word, their class, with the word in a column of its own."""
-    if not _end_with_words(cells.rows):
-        return cells
-    rows: list[Sequence[Any]] = [[*row[:-1], *[None] * (cells.width - len(row)), row[-1]] for row in cells.rows]
-    return _Cells(cells.title, cells.names, rows, cells.lines)
-
-
-def _end_with_words(rows: Sequence[Sequence[Any]]) -> bool:
-    return len({len(row) for row in rows}) > 1 and all(len(row) > 0 and not _is_number(row[-1]) for row in rows)
-
-
-def _special_columns(cells: _Cells, options: SeriesOptions) -> tuple[int | None, int | None, str]:
-    """Find the columns of classes and of names among series in rows, and say so."""
-    # Columns of words alone: a word among numbers is a mistake.
-    texts = [c for c in range(cells.width) if not any(map(_is_value, cells.column(c)))]
-    texts = [c for c in texts if not _numeric(cells.column(c))]
-    kinds = {c: len({label_of(v) for v in cells.column(c)}) for c in texts}
-    label, noticed = None, False
-    if options.labels is not None and options.labels != NO_LABELS:
-        label = cells.place("--labels", options.labels)
-    elif options.labels is None:
-        repeated = next((c for c in texts if kinds[c] < len(cells.rows)), None)
-        titled = cells.named(_CLASSES)
-        label = next((c for c in (repeated, titled, _coded_column(cells)) if c is not None), None)
-        noticed = label is not None
-    names = (c for c in (*texts, cells.named(_IDS)) if c not in (label, None))
-    name = next((c for c in names if len({label_of(v) for v in cells.column(c)}) == len(cells.rows)), None)
-    told = f", classes in {cells.says(label)}" if label is not None else ""
-    told += f", names in {cells.says(name)}" if name is not None else ""
-    return label, name, told + (" (or --labels none)" if noticed else "")
-
-
-def _coded_column(cells: _Cells) -> int | None:
-    """Return the first or last column if it alone holds few different whole numbers: classes without a name."""
-    for c in (0, cells.width - 1):
-        values = [as_number(v) for v in cells.column(c) if _is_value(v)]
-        others = [as_number(v) for row in cells.rows for d, v in enumerate(row) if d != c and _is_value(v)]
-        whole = len(values) == len(cells.rows) and all(v == int(v) for v in values)
-        few = 2 <= len(set(values)) <= min(_MOST_CLASSES, len(values) // 2)
-        # Most of the other values must not be whole: else these are counts like all the rest.
-        if whole and few and sum(v != int(v) for v in others) > len(others) / 2:
-            return c
-    return None
-
-
-def _columns(cells: _Cells, options: SeriesOptions) -> SeriesFile:
-    if options.labels not in (None, NO_LABELS):
-        raise DataError(
-            f"`--labels` names a column of classes, but {cells.title} was read with a series per column. Leave it out, "
-            "or pass --layout rows, or long with --id."
-        )
-    table, places, time = _values_by_time(cells, options)
-    names = tuple(cells.names[c] if cells.names else f"column {c + 1}" for c in places)
-    told = f", times in {cells.says(time)}" if time is not None else ""
-    return SeriesFile([_trimmed(values[None]) for values in table], None, names, f"one per column{told}")
-
-
-def _values_by_time(cells: _Cells, options: SeriesOptions) -> tuple[FloatArray, list[int], int | None]:
-    """Return the columns of values (columns, times) in the order of time, their places, and that of the times."""
-    time = cells.place("--time", options.time) if options.time is not None else cells.named(_TIMES)
-    # Numbers without an order are values; words are times that cannot be read.
-    if (
-        options.time is None
-        and time is not None
-        and _numeric(cells.column(time))
-        and not _tell_time(cells.column(time))
-    ):
-        time = None
-    times = _times(cells, time)
-    places = [c for c in range(cells.width) if c != time]
-    return _in_time(np.stack([_column_numbers(cells, c) for c in places]), times), places, time
-
-
-def _trimmed(series: FloatArray) -> FloatArray:
-    """Cut off the times before the first value and after the last: shorter series are padded with empty cells."""
-    present = np.flatnonzero(~np.isnan(series).all(axis=0))
-    return series[:, present[0] : present[-1] + 1] if len(present) else series
-
-
-def _long(cells: _Cells, options: SeriesOptions) -> SeriesFile:
-    found = None if options.id is not None else _long_columns(cells, options)
-    titled = cells.named(_IDS)
-    time = cells.place("--time", options.time) if options.time is not None else cells.named(_TIMES)
-    if options.id is not None:
-        series = cells.place("--id", options.id)
-    elif found is not None:
-        series, time = found.series, found.time
-    elif titled is not None:
-        series = titled
-    else:
-        raise DataError(f"`--id` must name the column of {cells.title} that tells series apart. Pass e.g. --id id.")
-    owners = np.array([label_of(cell) for cell in cells.column(series)])
-    label, noticed = None, ""
-    if options.labels is not None and options.labels != NO_LABELS:
-        label = cells.place("--labels", options.labels)
-    elif options.labels is None:
-        others = (c for c in range(cells.width) if c not in (series, time))
-        words = next((c for c in others if _are_classes(cells.column(c), owners)), None)
-        titled = cells.named([word for word in _CLASSES if word != "y"])
-        label = words if titled is None else titled
-        noticed = "" if label is None else " (or --labels none)"
-    values = [c for c in range(cells.width) if c not in (series, time, label) and not _numbers_rows(cells, c)]
+def _long(table: CellTable, options: SeriesOptions) -> SeriesFile:
+    series, time, by_content = _series_and_time(table, options)
+    owners = table.labels(series)
+    label, noticed = _label_column(table, options, owners, (series, time))
+    values = [c for c in range(table.width) if c not in (series, time, label) and not _numbers_rows(table, c)]
     if not values:
-        raise DataError(f"{cells.title} must have a column of values beside the series and times. Check its columns.")
-    times = _times(cells, time)
-    table = np.stack([_column_numbers(cells, c) for c in values])
-    names = tuple(dict.fromkeys(owners.tolist()))
-    own = [owners == name for name in names]
-    X = [_in_time(table[:, rows], None if times is None else times[rows]) for rows in own]
+        raise DataError(f"{table.title} must have a column of values beside the series and times. Check its columns.")
+    times = None if time is None else table.times(time)
+    _refuse_words(table, values)
+    names, rows_of_series = split_by_series(owners)
+    numbers = table.numbers[values]  # (channels, rows)
+    X = [
+        _in_time(numbers[:, rows], None if times is None else Times(times.values[rows], times.are_dates))
+        for rows in rows_of_series
+    ]
     classes = None
     if label is not None:
-        of = dict(zip(owners.tolist(), map(label_of, cells.column(label)), strict=True))
-        classes = np.array([of[name] for name in names])
-    told = f", times in {cells.says(time)}" if time is not None else ""
-    again = 0 if times is None else len(times) - len(set(zip(owners.tolist(), times.tolist(), strict=True)))
-    told += " (or --id and --time, or --layout)" if found is not None and found.by_content else ""
+        # The last row of a series tells its class; where classes are found and not named, all rows say the same.
+        labels = table.labels(label)
+        classes = np.array([labels[int(rows[-1])] for rows in rows_of_series])
+    told = f", times in {table.says(time)}" if time is not None else ""
+    told += " (or --id and --time, or --layout)" if by_content else ""
+    again = 0 if times is None else sum(len(rows) - len(np.unique(times.values[rows])) for rows in rows_of_series)
     told += f" ({counted(again, 'row')} with a time that the series already has)" if again else ""
-    told += f", classes in {cells.says(label)}{noticed}" if label is not None else ""
-    return SeriesFile(X, classes, names, f"one row per time, series in {cells.says(series)}{told}")
+    told += f", classes in {table.says(label)}{noticed}" if label is not None else ""
+    return SeriesFile(X, classes, names, f"one row per time, series in {table.says(series)}{told}")
 
 
-def _numbers_rows(cells: _Cells, c: int) -> bool:
+def _series_and_time(table: CellTable, options: SeriesOptions) -> tuple[int, int | None, bool]:
+    """Return the columns of the series and of the times, and whether only what they hold says so."""
+    if options.id is not None:
+        return table.index_of("--id", options.id), _time_column(table, options), False
+    columns = _long_columns(table, options)
+    if columns is not None:
+        return columns.series, columns.time, columns.by_content
+    titled = table.titled(_IDS)
+    if titled is None:
+        raise DataError(f"`--id` must name the column of {table.title} that tells series apart. Pass e.g. --id id.")
+    return titled, _time_column(table, options), False
+
+
+def _label_column(
+    table: CellTable, options: SeriesOptions, owners: Sequence[str], taken: Sequence[int | None]
+) -> tuple[int | None, str]:
+    """Return the column of classes of a long table, None if there is none, and what to say if nobody named it."""
+    if options.labels == NO_LABELS:
+        return None, ""
+    if options.labels is not None:
+        return table.index_of("--labels", options.labels), ""
+    titled = table.titled([word for word in _CLASSES if word != "y"])
+    others = (c for c in range(table.width) if c not in taken)
+    label = titled if titled is not None else next((c for c in others if _are_classes(table, c, owners)), None)
+    return label, "" if label is None else " (or --labels none)"
+
+
+def _numbers_rows(table: CellTable, column: int) -> bool:
     """Whether a column without a title holds what pandas leaves of the numbers of rows: whole ones, each once."""
-    column = cells.column(c)
-    if not (cells.names and c < len(cells.names) and _is_index(cells.names[c]) and all(map(_is_value, column))):
+    untitled = table.names is not None and is_index_title(table.names[column])
+    if not untitled or not table.are_values(column).all():
         return False
-    numbers = [as_number(cell) for cell in column]
-    return len(set(numbers)) == len(numbers) and all(number.is_integer() for number in numbers)
+    numbers = table.numbers[column]
+    return len(np.unique(numbers)) == len(numbers) and bool(np.all(numbers == np.rint(numbers)))
 
 
-def _are_classes(column: Sequence[Any], owners: AnyArray) -> bool:
+def _are_classes(table: CellTable, column: int, owners: Sequence[str]) -> bool:
     """Whether a column of a long table holds words alone, the same one for all times of a series."""
-    if any(map(_is_value, column)) or all(map(is_missing, column)):
+    if table.are_values(column).any() or table.gaps[column].all():
         return False
-    return len(set(zip(owners.tolist(), map(label_of, column), strict=True))) == len(set(owners.tolist()))
+    return len(set(zip(owners, table.labels(column), strict=True))) == len(set(owners))
 
 
-def _times(cells: _Cells, time: int | None) -> FloatArray | None:
-    """Return the times of the rows as numbers, None without a column of them."""
-    if time is None:
-        return None
-    stamps = cells.column(time)
-    read = as_number if all(map(_is_value, stamps)) else as_day
-    bad = next((i for i, stamp in enumerate(stamps) if not reads(read, stamp)), None)
-    if bad is not None:
-        raise DataError(
-            f"The times in {cells.says(time)} of {cells.title} must be numbers or ISO dates, got {stamps[bad]!r} in "
-            f"line {cells.lines[bad]}. Write dates as 2026-01-31 or 2026-01-31 18:00; if the column names series, pass "
-            "--layout rows."
-        )
-    return np.array([read(stamp) for stamp in stamps])
+# --- values ---
 
 
-def _in_time(values: FloatArray, times: FloatArray | None) -> FloatArray:
+def _in_time(values: FloatArray, times: Times | None) -> FloatArray:
     """Return values (channels, times) in the order of time, NaN where rows are absent.
 
     Times that fit no grid of equal steps, or that are repeated, say nothing of absent rows.
     """
     if times is None:
         return np.ascontiguousarray(values)
-    order = np.argsort(times, kind="stable")
-    values, times = np.ascontiguousarray(values[:, order]), times[order]
-    if not np.all(np.diff(times) > 0):
+    order = np.argsort(times.values, kind="stable")
+    values, sorted_times = np.ascontiguousarray(values[:, order]), times.values[order]
+    if not np.all(np.diff(sorted_times) > 0):
         return values
     try:
-        return np.ascontiguousarray(on_grid(grid_places(times, "The series"), values.T).T)
+        return np.ascontiguousarray(on_grid(grid_places(sorted_times, "The series"), values.T).T)
     except DataError:
         return values
 
 
-def _column_numbers(cells: _Cells, c: int) -> FloatArray:
-    values = cells.column(c)
-    bad = next((i for i, cell in enumerate(values) if not _is_number(cell)), None)
-    if bad is not None:
-        raise DataError(
-            f"{cells.title} must hold numbers, got {values[bad]!r} in line {cells.lines[bad]}, {cells.says(c)}. "
-            f"{_remedy(values[bad])}"
-        )
-    return np.array([np.nan if is_missing(cell) else as_number(cell) for cell in values])
-
-
-def _numbers(row: Sequence[Any], title: str, line: int) -> FloatArray:
-    bad = next((cell for cell in row if not _is_number(cell)), None)
-    if bad is not None:
-        raise DataError(f"{title} must hold numbers, got {bad!r} in line {line}. {_remedy(bad)}")
-    return np.array([np.nan if is_missing(cell) else as_number(cell) for cell in row])
-
-
-def _remedy(cell: Any) -> str:
-    """Say what can be done about a cell that is not a number."""
-    if reads(as_number, cell, ","):
-        return "Pass --decimal , for decimal commas."
-    return (
-        "Name columns that hold something else with --labels, --id or --time (a title, or a number counted from 1), "
-        "texts that mean a missing value with --gaps, or leave the column out of the file."
+def _refuse_words(table: CellTable, columns: Sequence[int], *, together: bool = False) -> None:
+    """Refuse columns of values that hold something else than numbers and gaps: one by one, or as one part."""
+    otherwise = "Name texts that mean a missing value with --gaps"
+    without = (
+        "name columns that hold something else with --labels, --id or --time (a title, or a number counted from 1), or "
+        "leave them out of the file"
     )
-
-
-def _is_number(cell: Any) -> bool:
-    return is_missing(cell) or reads(as_number, cell)
-
-
-def _is_value(cell: Any) -> bool:
-    return not is_missing(cell) and reads(as_number, cell)
-
-
-def _class_of(cell: Any) -> str:
-    # Codes are often written with the digits of the values beside them.
-    return f"{as_number(cell):.0f}" if _is_value(cell) and as_number(cell).is_integer() else label_of(cell)
-
-
-def _is_day(cell: Any) -> bool:
-    return reads(as_day, cell)
-
-
-def _numeric(column: Sequence[Any]) -> bool:
-    return all(map(_is_number, column))
-
-
-def _all_numbers(cells: _Cells) -> bool:
-    return all(_numeric(row) for row in cells.rows[:50])
-
-
-def _tell_time(column: Sequence[Any]) -> bool:
-    """Whether a column holds times, each once: numbers that only grow or only fall, or dates in any order."""
-    if all(reads(as_number, cell) for cell in column):
-        steps = np.diff([as_number(cell) for cell in column])
-        return bool(np.all(steps > 0) or np.all(steps < 0))
-    return all(map(_is_day, column)) and len({as_day(cell) for cell in column}) == len(column)
+    rows = np.arange(len(table))
+    if together:
+        parts = [NumberPart("its series", table.title, columns, rows, otherwise, without)]
+    else:
+        parts = []
+        for column in columns:
+            name = table.names[column] if table.names else str(column + 1)
+            title = f"column {table.says(column).removeprefix('column ')}"
+            parts.append(NumberPart(title, name, [column], rows, otherwise, without))
+    table.refuse_words(parts)
 
 
 # --- arrays, folders and .ts ------------------------------------------------------------------------------------------
+
+
+def _axes(options: SeriesOptions) -> Axes:
+    return "ntc" if options.layout == "ntc" else "nct"
 
 
 def _from_arrays(path: Path, axes: Axes) -> SeriesFile:
@@ -690,7 +563,7 @@ def _from_folder(path: Path, options: SeriesOptions) -> SeriesFile:
             array = read_array(file)
             if array.ndim not in (1, 2) or array.dtype.kind not in "fiub":
                 raise ShapeError(f"{file} must hold one series, an array with one or two axes, got {array.shape}.")
-            X.append(_one_series(array, options.axes))
+            X.append(_one_series(array, _axes(options)))
             continue
         try:
             X.append(_trimmed(_values_by_time(_cells(file, options), options)[0]))
