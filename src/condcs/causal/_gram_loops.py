@@ -63,7 +63,7 @@ def window_sums(K1: Any, K1L: Any, K2: Any, starts: Any, window: int, first: int
 
 
 @njit(nogil=True, fastmath=True)
-def own_window_sums(K1: Any, K1L: Any, starts: Any, window: int, first: int, out: Any) -> None:
+def condition_window_sums(K1: Any, K1L: Any, starts: Any, window: int, first: int, out: Any) -> None:
     """Add this band's part of the row sums of K1 and K1L in each window of K1; as `window_sums` without K2."""
     width = K1.shape[1]
     for s in range(len(starts)):

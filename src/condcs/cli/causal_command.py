@@ -27,7 +27,7 @@ from condcs.causal._graphs import pvalue_words
 from condcs.causal._influence_measures import MeasureName
 from condcs.causal._link_tests import NullName
 from condcs.causal._predictive_choice import LAGS, ORDERS, EmbeddingSearch, common_embedding
-from condcs.causal._series import TimeAxis, check_series_table, grid_places, in_ranks, on_grid
+from condcs.causal._series import TimeAxis, check_series_table, grid_indices, in_ranks, on_grid
 from condcs.cli.boundary import check_file
 from condcs.cli.output_files import OutputFile, answer_then_write
 from condcs.cli.series_files import TIME_TITLES
@@ -403,7 +403,7 @@ def _with_holes(
 ) -> SeriesTable:
     if axis is None or not len(axis.values):
         return SeriesTable(title, tuple(names), values, missing)
-    places = grid_places(axis.values, title)
+    places = grid_indices(axis.values, title)
     holes, absent = int(np.sum(np.diff(places) > 1)), int(places[-1]) + 1 - len(places)
     axis = replace(axis, values=np.interp(np.arange(places[-1] + 1), places, axis.values))
     return SeriesTable(title, tuple(names), on_grid(places, values), missing, holes, absent, axis=axis)

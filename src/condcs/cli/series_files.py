@@ -17,7 +17,7 @@ from condcs._core.errors import CondcsError, DataError, ShapeError
 from condcs._core.printable import counted
 from condcs._tables.cells import as_day, as_number, gap_marks, is_missing, label_of, reads
 from condcs._tables.sources import FileOptions, open_table
-from condcs.causal._series import grid_places, on_grid
+from condcs.causal._series import grid_indices, on_grid
 from condcs.datasets._npz_files import read_array, read_arrays
 
 Axes = Literal["nct", "ntc"]
@@ -562,7 +562,7 @@ def _in_time(values: FloatArray, times: FloatArray | None) -> FloatArray:
     if not np.all(np.diff(times) > 0):
         return values
     try:
-        return np.ascontiguousarray(on_grid(grid_places(times, "The series"), values.T).T)
+        return np.ascontiguousarray(on_grid(grid_indices(times, "The series"), values.T).T)
     except DataError:
         return values
 
