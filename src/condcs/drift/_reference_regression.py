@@ -183,7 +183,7 @@ class RegressionFitter:
         """Return the regression of targets (n, t), and for each row what the fit without its part leaves (n, t)."""
         # Errors of every target count in units of its variance.
         weights = 1 / np.maximum(targets.var(axis=0), np.finfo(float).tiny)
-        least_error, best_design, best_ridge, left_out = np.inf, 0, 0, targets
+        least_error, best_design, best_ridge, left_out_residuals = np.inf, 0, 0, targets
         with one_blas_thread():
             for design, (_, functions, decompositions) in enumerate(self._designs):
                 residuals = np.empty((len(_RIDGES), *targets.shape))
@@ -195,10 +195,10 @@ class RegressionFitter:
                 errors = (weights * residuals**2).sum(axis=(1, 2))  # (ridges,)
                 r = int(np.argmin(errors))
                 if errors[r] < _GAIN * least_error:
-                    least_error, best_design, best_ridge, left_out = float(errors[r]), design, r, residuals[r]
+                    least_error, best_design, best_ridge, left_out_residuals = float(errors[r]), design, r, residuals[r]
             empty, _, decompositions = self._designs[best_design]
             means, coefficients, offset = _solve(decompositions[-1], targets)[best_ridge]
-        return empty._replace(means=means, coefficients=coefficients, offset=offset), left_out
+        return empty._replace(means=means, coefficients=coefficients, offset=offset), left_out_residuals
 
 
 class _Decomposition(NamedTuple):
