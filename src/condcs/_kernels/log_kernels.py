@@ -243,7 +243,7 @@ class Product(LogKernel):
         return self._sum(lambda factor, part: factor.relative(left[part], right[part], reference))
 
     def _sum(self, exponents: Callable[[LogKernel, slice], Array]) -> Array:
-        """Add up what a function makes of each factor and of its place among the features."""
+        """Add up what a function makes of each factor and of its part of the features."""
         total: Array = None
         start = 0
         for factor in self.factors:
@@ -346,9 +346,9 @@ def _relative_exponents(a: Array, b: Array, reference: Array, widths: Array) -> 
     """
     total: Array = None
     for c in range(a.shape[1]):
-        own, others = a[:, c : c + 1], b[:, c]
-        near = others[reference][:, None]
-        part = ((others - near) / widths[c]) * (((own - others) + (own - near)) / widths[c])
+        a_column, b_column = a[:, c : c + 1], b[:, c]
+        near = b_column[reference][:, None]
+        part = ((b_column - near) / widths[c]) * (((a_column - b_column) + (a_column - near)) / widths[c])
         total = part if total is None else total + part
     return 0.5 * total
 
