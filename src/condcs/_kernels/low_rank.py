@@ -9,7 +9,7 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray, RealArray
 
-# Columns that a factor has room for at first; it doubles when they are used up. Any number gives the same factor.
+# Columns that a factor has room for at first; it doubles when they are used up.
 _FIRST_COLUMNS = 64
 
 

@@ -1,10 +1,10 @@
 r"""Kernel masses: for each pooled row j, group h and kernel k, :math:`\log \sum_i k(z_i, z_j) W_{ih}`.
 
 The exact divergences of `conditional`, `marginal` and `bregman` in `condcs._measures` are sums of these masses, and
-every library of arrays has its way here. No n x n array exists: tiles live in a core's cache (numpy) or are recomputed in the backward pass (torch, JAX). Other visits to pairs
-of rows are elsewhere: sums of a few rows over chunks of many in `row_chunks`, medians of distances in `pair_medians`,
-sums under redrawn labels with the tests of `condcs._inference`, and those of windows and series in compiled loops of
-their own.
+every library of arrays has its way here. No n x n array exists: tiles live in a core's cache (numpy) or are recomputed
+in the backward pass (torch, JAX). Other visits to pairs of rows are elsewhere: sums of a few rows over chunks of many
+in `row_chunks`, medians of distances in `pair_medians`, sums under redrawn labels with the tests of
+`condcs._inference`, and those of windows and series in compiled loops of their own.
 
 The ratio of two masses, :math:`B_{jh} / A_{jh}`, is an average of the kernel on y with weights from the kernel on x. A
 row R bandwidths from a group has exponents of about :math:`-R^2 / 2` there: in double precision, from R = 1e7 on
@@ -47,7 +47,7 @@ PLAIN_TESTS = 2_000
 """So do tests, of which exponentials are a small part: 6 of 400 ms slower at this size, 45 without AVX-512."""
 
 # Pairs of rows whose exponents are found again at a time: 8 MB in double precision. More take more memory, fewer more
-# calls; the ratios are the same.
+# calls.
 _BLOCK_FLOATS = 2**20
 
 
