@@ -67,10 +67,8 @@ class Inputs:
             kernel_option=option.option,
             stem=role.strip("_") or "y",
         )
-        log_kernel_of_rows, widths = log_kernel(
-            option, f"bandwidth{role}", bandwidth, variable, self.backend, response=response
-        )
-        return KernelVariable(variable, log_kernel_of_rows, widths, option)
+        exponents, widths = log_kernel(option, f"bandwidth{role}", bandwidth, variable, self.backend, response=response)
+        return KernelVariable(variable, exponents, widths, option)
 
     def numbers(self, parts: Parts, *, stem: str = "x", min_rows: int = 2) -> Variable:
         """Check a variable that must hold numbers (measures without kernels)."""

@@ -420,13 +420,13 @@ class _Draw:
     rows: RowChunk
     features: FloatArray
     chances: FloatArray  # probabilities with which they were drawn
-    totals: FloatArray  # G x features: sums of these over all unknown rows of each group
+    totals: FloatArray  # G x features: sums of these over all other rows of each group, those drawn among them
     threshold: float  # what relative probabilities are multiplied by
     everybody: float  # the probability of any row
 
     @property
     def complete(self) -> bool:
-        """Whether all unknown rows are among the anchors."""
+        """Whether all rows that were not exact are among the anchors."""
         return self.threshold == np.inf
 
     def probability(self, chances: FloatArray) -> FloatArray:

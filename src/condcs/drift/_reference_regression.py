@@ -35,6 +35,14 @@ rougher than 0.3 medians has too few rows in each bump."""
 _KNOTS = 8
 """Bumps along a column: four waves along it can be followed."""
 
+_KNOT_LEVELS = 0.02, 0.98
+"""Quantiles of the first and the last bump: at the outermost rows themselves, bumps would be fitted to a few of
+them."""
+
+_OVERLAP = 1.5
+"""Bandwidth of the bumps along a column, in distances between them: neighbouring ones overlap, so that their sum can be
+smooth."""
+
 _RIDGES = 10.0 ** np.arange(-3.0, 4.0, 0.5)
 """Penalties, beside which the squared length of a function is about the number of rows; half a decade changes a fit
 little."""
@@ -160,10 +168,9 @@ class RegressionFitter:
         units = np.clip((x - centre) / scale, -_FARTHEST, _FARTHEST)
         # Bumps along each column. In C order, as the knots of a single input are: numba compiles all loops once more
         # for another order.
-        knots = np.ascontiguousarray(np.quantile(units, np.linspace(0.02, 0.98, _KNOTS), axis=0).T)
+        knots = np.ascontiguousarray(np.quantile(units, np.linspace(*_KNOT_LEVELS, _KNOTS), axis=0).T)
         has_several_values = np.array([len(np.unique(column)) > 2 for column in units.T])
-        # One and a half times as wide as knots are apart: neighbouring bumps overlap.
-        widths = np.where(has_several_values, 1.5 * np.ptp(knots, axis=1) / _KNOTS, 0.0)
+        widths = np.where(has_several_values, _OVERLAP * np.ptp(knots, axis=1) / _KNOTS, 0.0)
         # Bumps around rows that are evenly spaced in time.
         chosen = np.unique(np.linspace(0, len(x) - 1, min(LANDMARKS, len(x))).astype(np.int64))
         median = np.sqrt(median_square(cdist(units[chosen], units[chosen], "sqeuclidean")))
