@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -303,6 +304,15 @@ def _rounding(ordered: FloatArray, difference: float) -> float:
     return float(4 * np.finfo(np.float64).eps * (max(abs(ordered[0]), abs(ordered[-1])) + difference))
 
 
+class _Bracket(NamedTuple):
+    """The differences in [low, high): for each of k values, those to the values from its start to its end."""
+
+    low: float
+    high: float
+    starts: IntArray  # (k,): the index of the first value that is at least the value plus `low`
+    ends: IntArray  # (k,): the same for `high`
+
+
 class _DifferenceRanks:
     """Differences of given ranks among those of all pairs of numbers in ascending order, without making all of them.
 
@@ -325,11 +335,11 @@ class _DifferenceRanks:
         if ranks[0] < self.zeros:
             smallest = np.diff(self.values).min(initial=math.inf)
             return 0.0, (0.0 if ranks[1] < self.zeros else float(smallest))
-        low, high, starts, ends = self._bracket(ranks)
-        first, second = self._within(starts, ends, ranks)
+        bracket = self._bracket(ranks)
+        first, second = self._within(bracket.starts, bracket.ends, ranks)
         # Near an end of the bracket, a pair may be on the wrong side of it.
         rounding = _rounding(self.values, second)
-        if low + rounding < first and second + rounding < high:
+        if bracket.low + rounding < first and second + rounding < bracket.high:
             return first, second
         return self._within(self.next, self.end, ranks)
 
@@ -337,8 +347,8 @@ class _DifferenceRanks:
         """Return how many pairs are equal."""
         return self.zeros
 
-    def _bracket(self, ranks: Ranks) -> tuple[float, float, IntArray, IntArray]:
-        """Return a bracket [low, high) of the wanted differences and, for each value o, where o + low and o + high are.
+    def _bracket(self, ranks: Ranks) -> _Bracket:
+        """Return a bracket of the wanted differences that holds few others.
 
         The first brackets are differences of quantiles, further ones come from interpolation between counts.
         """
@@ -367,7 +377,7 @@ class _DifferenceRanks:
                     high, ends, upto = float(threshold), indices, count
             if (ends - starts).sum() <= _PER_ROW * n:
                 break
-        return low, high, starts, ends
+        return _Bracket(low, high, starts, ends)
 
     def _count_pairs(self, ends: IntArray) -> int:
         """Return how many pairs of numbers have the second one in front of the end for the first (k,)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -130,17 +130,21 @@ def _blocks(first: IntArray, second: IntArray) -> list[tuple[Any, Any]]:
     return [(order[a:b], other[c:e]) for a, b, c, e in spans if e > c]
 
 
-def common_categories(
-    kernels: RowKernels, queries: RowChunk, chunk: RowChunk
-) -> Iterator[tuple[Any, Any, list[LogKernel], int]]:
-    """Yield the indices of query rows and of chunk rows of one category, their kernels, and how many queries there are.
+class CommonCategory(NamedTuple):
+    """Query rows and chunk rows of one category."""
 
-    The kernels are over the query rows followed by those of the chunk.
-    """
+    queries: Any  # indices of the query rows, or a slice
+    rows: Any  # indices of the chunk rows, or a slice
+    kernels: list[LogKernel]  # over these query rows, followed by these chunk rows
+    n_queries: int
+
+
+def common_categories(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> Iterator[CommonCategory]:
+    """Yield the rows of each category that both have, with their kernels."""
     for mine, theirs in _blocks(queries.codes, chunk.codes):
         pairs = zip(queries.values, chunk.values, strict=True)
         values = [np.concatenate([a[mine], b[theirs]]) for a, b in pairs]
-        yield mine, theirs, kernels.on(values), len(queries.weights[mine])
+        yield CommonCategory(mine, theirs, kernels.on(values), len(queries.weights[mine]))
 
 
 def chunk_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> FloatArray:

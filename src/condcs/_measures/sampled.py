@@ -504,7 +504,8 @@ def _estimate(
     Sums over the exact rows, plus a regression on features of all others, plus what anchors correct.
     """
     spread = (1 - draw.chances) / draw.chances**2
-    # Rows that were certain to be drawn have no error to be made small, but stabilise the regression.
+    # Rows that were certain to be drawn have no error to be made small, but stabilise the regression, each with a
+    # hundredth of the mean weight.
     roots = np.sqrt(spread + 0.01 * spread.mean()) if len(spread) else spread
     exact_sums = exact_rows.added.sum(axis=0)
     sums, residuals, leverages = exact_sums, exact.copy(), np.zeros(len(exact))

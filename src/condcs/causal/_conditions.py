@@ -220,6 +220,7 @@ def variance_inflation(problem: CausalProblem, link: Link, residuals: FloatArray
     longest = _longest_season(problem)
     of_source, _ = _autocorrelations(problem.series[link.source].values, longest)
     of_target, _ = _autocorrelations(problem.series[link.target].values, longest)
+    # Persistence a and b; below 1, where the factor 1 / (1 - a b) would be infinite.
     a, b = (float(np.clip(correlations[0], 0.0, 0.999)) for correlations in (of_source, of_target))
     unexplained, pairs = _autocorrelations(_at_target_times(problem, residuals), longest)
     by_persistence = 2 * (1 + 3 * b) / problem.rows * a / (1 - a * b)

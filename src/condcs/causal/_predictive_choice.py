@@ -112,12 +112,13 @@ def predictive_likelihoods(grams: DenseGrams, link: Link) -> FloatArray:
 
 
 def _mean_off_diagonal(L: FloatArray) -> float:
+    """Return the mean of a Gram matrix without its diagonal of ones; positive, because its logarithm is taken."""
     n = len(L)
     return max((float(L.sum()) - n) / (n * (n - 1)), float(np.finfo(float).tiny))
 
 
 def _log_likelihood(A: FloatArray, B: FloatArray, marginal: Any) -> FloatArray:
-    """Return the log of B / A without the row itself, mixed with the marginal."""
+    """Return the log of B / A without the row itself, whose kernel value is 1, mixed with the marginal."""
     # Rounding may leave a row without neighbours slightly below 0.
     A, B = np.maximum(A - 1.0, 0.0), np.maximum(B - 1.0, 0.0)
     return np.asarray(np.log(B + PSEUDO_COUNT * marginal) - np.log(A + PSEUDO_COUNT))
@@ -293,9 +294,14 @@ class EmbeddingSearch:
         grams = self._grams[key]
         # Of a single past value, the lag has no meaning.
         candidates = [(lag, order) for order in orders for lag in (lags if order > 1 else lags[:1])]
+        # 1. The likelihood of every row given the target's own past, for each candidate: (rows,).
         fit = _Fit(grams.past(target, (0,)), self.variables[target].values.shape[1])
-        pasts = {c: grams.past(target, tuple(1 + k * c[0] for k in range(c[1]))) for c in candidates}
+        pasts: dict[tuple[int, int], FloatArray] = {}
+        for lag, order in candidates:
+            steps = tuple(1 + k * lag for k in range(order))
+            pasts[lag, order] = grams.past(target, steps)
         fits = {c: fit(past) for c, past in pasts.items()}
+        # 2. The companion: the other series whose last value helps most, beside the simplest past, if one helps.
         simplest = pasts[candidates[0]]
         others = {i: fit(simplest * grams.past(i, (1,))) for i in range(len(self.variables)) if i != target}
         best_other = max(others, key=lambda i: float(others[i].mean()), default=None)
@@ -305,9 +311,10 @@ class EmbeddingSearch:
             for c, past in pasts.items():
                 both = fit(past * grams.past(best_other, (1,)))
                 fits[c] = both if both.mean() > fits[c].mean() else fits[c]
-        best = max(candidates, key=lambda c: float(fits[c].mean()))
-        errors = {c: float(np.std(fits[best] - fits[c], ddof=1) / np.sqrt(rows)) for c in candidates}
+        # 3. Of all candidates within one standard error of the best, the one with the lowest order, then lag.
         likelihoods = {c: float(fits[c].mean()) for c in candidates}
+        best = max(candidates, key=lambda c: likelihoods[c])
+        errors = {c: float(np.std(fits[best] - fits[c], ddof=1) / np.sqrt(rows)) for c in candidates}
         good = [c for c in candidates if likelihoods[c] >= likelihoods[best] - errors[c]]
         lag, order = min(good, key=lambda c: (c[1], c[0]))
         return EmbeddingChoice(lag, order, companion, likelihoods, errors)
@@ -328,8 +335,9 @@ class _Fit:
         self._gain = columns * np.log(2.0) / 2
 
     def __call__(self, K: FloatArray) -> FloatArray:
-        """Return the likelihoods at the bandwidths where their mean is largest."""
+        """Return the likelihoods (rows,) at the bandwidths where their mean is largest; K is (rows, rows)."""
         best: Any = None
+        # Squaring K divides the bandwidth on the past by sqrt(2), once for each level.
         for level in range(LEVELS + _NARROWER[-1]):
             A = K.sum(axis=1)
             for target_level in (level - narrower for narrower in _NARROWER):

@@ -17,6 +17,9 @@ from condcs.report._page import Page, drawing
 BUCKETS = 600
 """Most points of a curve: more than a figure of eight inches shows, and even, because buckets are joined in pairs."""
 
+_DESCRIBED = 10
+"""Alarms, the last ones, that are described in sentences: the table has all of them."""
+
 _COLUMNS = 6  # of the table of buckets, which `StreamHistory.buckets` lists
 
 _LIMIT = 6.0
@@ -104,7 +107,7 @@ def watch_page(
         columns = ["row", "change", "where", "began at", "range", "before", "now", "divergence"]
         rows = [[f"{a.row:,}", a.change, a.region, f"{a.since:,}", _range(a), *_sides(a), a.divergence] for a in alarms]
         page.table(columns, rows)
-        for alarm in alarms[-10:]:
+        for alarm in alarms[-_DESCRIBED:]:
             words = str(alarm)
             page.text(f"{words[:1].upper()}{words[1:]}.{_witness_words(alarm)}")
     page.section("How it was made")
