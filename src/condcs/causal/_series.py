@@ -169,7 +169,7 @@ def grid_indices(times: FloatArray, what: str) -> IntArray:
 
     Examples
     --------
-    >>> grid_places(np.array([0.0, 0.25, 0.5, 0.76, 1.75]), "the series").tolist()
+    >>> grid_indices(np.array([0.0, 0.25, 0.5, 0.76, 1.75]), "the series").tolist()
     [0, 1, 2, 3, 7]
     """
     steps = np.diff(times)

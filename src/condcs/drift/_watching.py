@@ -67,8 +67,8 @@ def watch_rows(
     """Take in rows x (n, d_x) and y (n, d_y) until an alarm.
 
     `unnamed` is that of a `Plan`. `numbers` (n,) count the rows of the stream; `history` (order, t) are the residuals
-    of the rows before these, and `n_kept` is how many rows have been put into the rings of `kept`. Return how many rows
-    were taken in and how many of them watched, whether there was an alarm, the first score of the last row, and the
+    of the rows before these, and `n_earlier` is how many rows have been put into the `rings`. Return how many rows were
+    taken in and how many of them watched, whether there was an alarm, the first score of the last row, and the
     history of the next one. A single call, because each costs as much as the work on several rows.
     """
     plan = _named(unnamed)
