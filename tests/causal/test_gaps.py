@@ -6,7 +6,7 @@ import pytest
 import condcs
 from condcs._core.errors import DataError, ParameterError
 from condcs.causal import ConditionalCS, Embedding, causal_graph, causal_score, causal_test, select_embeddings
-from condcs.causal._series import grid_places
+from condcs.causal._series import grid_indices
 from condcs.datasets import make_henon_chain, make_nlvar3
 
 CS = ConditionalCS(bandwidth=0.7)
@@ -120,10 +120,10 @@ def test_missing_values_were_left_out_without_being_asked(series):
 def test_places_on_the_grid():
     """Months have 28 to 31 days, and are one step each; a jitter below a quarter of a step does not matter."""
     months = np.arange("2021-01", "2023-01", dtype="datetime64[M]").astype("datetime64[D]").astype(float)
-    assert grid_places(months, "x").tolist() == list(range(24))
-    assert grid_places(np.delete(months, [5, 6, 7]), "x").tolist() == [*range(5), *range(8, 24)]
+    assert grid_indices(months, "x").tolist() == list(range(24))
+    assert grid_indices(np.delete(months, [5, 6, 7]), "x").tolist() == [*range(5), *range(8, 24)]
     with pytest.raises(DataError, match="`x` must have equally spaced times, holes apart"):
-        grid_places(np.cumsum(np.random.default_rng(0).exponential(size=100)), "`x`")
+        grid_indices(np.cumsum(np.random.default_rng(0).exponential(size=100)), "`x`")
 
 
 def in_pieces(values, pause, pieces=10):

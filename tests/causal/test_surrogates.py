@@ -21,7 +21,7 @@ def problem(rng):
 def direct(problem, link, widths, target_rows, source_rows, form):
     target, condition, source = problem.parts(link)
     e = problem.embedding
-    x1 = [widths[link.target]] * e.order_y + [widths[z] for z in link.given for _ in range(e.order_x)]
+    x1 = [widths[link.target]] * e.order_y + [widths[z] for z in link.conditioning_set for _ in range(e.order_x)]
     return condcs.conditional_cs_predictors(
         target[target_rows],
         condition[target_rows],

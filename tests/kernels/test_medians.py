@@ -79,7 +79,7 @@ def test_a_bracket_that_misses_is_widened(rng, kind, monkeypatch):
     rows = np.stack([KINDS[kind](rng, 300) for _ in range(2)], axis=1)
     before = median_differences(columns), median_squared_distance(rows)
     # The least numbers stand for all of them.
-    monkeypatch.setattr(pair_medians, "_even_places", lambda n, m, count: (np.zeros(count, int), np.ones(count, int)))
+    monkeypatch.setattr(pair_medians, "_even_indices", lambda n, m, count: (np.zeros(count, int), np.ones(count, int)))
     monkeypatch.setattr(pair_medians, "_REACH", 0.0)
     after = median_differences(columns), median_squared_distance(rows)
     np.testing.assert_array_equal(before[0], after[0])

@@ -35,6 +35,8 @@ _MEDIAN_SEED = 20250
 # A column whose typical difference is a smaller part of its largest value than this differs by rounding alone.
 _ROUNDING = 1e-14
 _LARGEST = float(np.finfo(np.float64).max)
+# A median squared distance beyond these may be of squares that lost digits to underflow, or overflowed.
+_SAFE_SQUARES = 1e-200, 1e200
 
 
 class RuleWidths(NamedTuple):
@@ -134,10 +136,10 @@ def _as_numbers(option: str, bandwidth: Any) -> FloatArray:
     try:
         if hasattr(bandwidth, "detach"):
             bandwidth = bandwidth.detach().cpu()
-        given = np.asarray(bandwidth)
-        if given.dtype.kind not in "fiuO" or bandwidth is None:
+        numbers = np.asarray(bandwidth)
+        if numbers.dtype.kind not in "fiuO" or bandwidth is None:
             raise TypeError
-        return given.astype(np.float64)
+        return numbers.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise BandwidthError(
             f"{named(option)} must be a positive number, one number per column, or a rule name, got {bandwidth!r}. "
@@ -191,7 +193,8 @@ def median_distance(values: FloatArray) -> tuple[float, int]:
         return float(widths[0]), int(percentiles[0])
     unit = 1.0
     middle, percentile = median_squared_distance(values)
-    if not 1e-200 < middle < 1e200 and (peak := float(np.max(np.abs(values)))) > 0:
+    low, high = _SAFE_SQUARES
+    if not low < middle < high and (peak := float(np.max(np.abs(values)))) > 0:
         # Squares overflow or underflow in these units: measure in units of the largest value (a power of two is exact).
         unit = float(2.0 ** np.floor(np.log2(peak)))
         middle, percentile = median_squared_distance(values / unit)

@@ -157,6 +157,10 @@ class Delta(LogKernel):
         return xp.where(equal, zero, zero - xp.inf)
 
 
+# Rows whose pairs show whether a user's kernel is symmetric, evenly spaced: enough for one that is not, and no cost.
+_CHECKED_ROWS = 8
+
+
 class Function(LogKernel):
     """A user's kernel: a symmetric, non-negative function of two blocks of rows that returns their Gram block."""
 
@@ -166,7 +170,7 @@ class Function(LogKernel):
         super().__init__(backend, (values,))
         self.function, self.option = function, option
         if not backend.is_traced(values):
-            self._check_symmetry(values[:: max(1, values.shape[0] // 8)])
+            self._check_symmetry(values[:: max(1, values.shape[0] // _CHECKED_ROWS)])
 
     def _check_symmetry(self, some: Array) -> None:
         # Each pair of rows is visited once and serves both, so k(a, b) has to be k(b, a).
@@ -243,7 +247,7 @@ class Product(LogKernel):
         return self._sum(lambda factor, part: factor.relative(left[part], right[part], reference))
 
     def _sum(self, exponents: Callable[[LogKernel, slice], Array]) -> Array:
-        """Add up what a function makes of each factor and of its place among the features."""
+        """Add up what a function makes of each factor and of its part of the features."""
         total: Array = None
         start = 0
         for factor in self.factors:
@@ -314,6 +318,7 @@ def _safe_units(backend: Backend, values: Array, widths: FloatArray) -> tuple[Ar
     half = np.floor(-exponent / 2)
     first, second = np.exp2(half), np.exp2(-exponent - half)
     unit_widths = widths * first * second
+    # The sum of d squares of differences, each at most 4 limits large and divided by a width of at least 1, is finite.
     limit = float(np.sqrt(float(xp.finfo(values.dtype).max)) / (16 * np.sqrt(values.shape[1])))
     with np.errstate(over="ignore"):
         scaled = values * backend.from_numpy(first, values) * backend.from_numpy(second, values)
@@ -346,9 +351,9 @@ def _relative_exponents(a: Array, b: Array, reference: Array, widths: Array) -> 
     """
     total: Array = None
     for c in range(a.shape[1]):
-        own, others = a[:, c : c + 1], b[:, c]
-        near = others[reference][:, None]
-        part = ((others - near) / widths[c]) * (((own - others) + (own - near)) / widths[c])
+        a_column, b_column = a[:, c : c + 1], b[:, c]
+        near = b_column[reference][:, None]
+        part = ((b_column - near) / widths[c]) * (((a_column - b_column) + (a_column - near)) / widths[c])
         total = part if total is None else total + part
     return 0.5 * total
 

@@ -9,18 +9,21 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray, RealArray
 
+# Columns that a factor has room for at first; it doubles when they are used up.
+_FIRST_COLUMNS = 64
+
 
 def pivoted_cholesky(
     column: Callable[[int], RealArray], diagonal: FloatArray, *, most: int, enough: Callable[[FloatArray], bool]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a factor F of a Gram matrix, F F' being close to it, and what is left of the diagonal.
+    """Return a factor F of a Gram matrix, F F' being close to it, and the diagonal of the remainder.
 
-    `column` takes the place of a row and returns that column of the matrix. The next one is always that of the row of
-    which most is left, until there are `most` or what is left of the diagonal is `enough`. Cost O(n r^2) for rank r.
+    `column` takes the index of a row and returns that column of the matrix. The next one is always that of the row with
+    the largest remainder, until there are `most` or the remaining diagonal is `enough`. Cost O(n r^2) for rank r.
     """
-    rest = np.array(diagonal, np.float64)
+    rest = np.array(diagonal, np.float64)  # (n,)
     n, k = len(rest), 0
-    factor = np.zeros((n, min(most, 64)))
+    factor = np.zeros((n, min(most, _FIRST_COLUMNS)))
     while k < most and not enough(rest):
         pivot = int(np.argmax(rest))
         if k == factor.shape[1]:
@@ -35,5 +38,5 @@ def pivoted_cholesky(
 def pseudo_inverse(gram: FloatArray, tolerance: float) -> FloatArray:
     """Return the inverse of a Gram matrix along the eigenvectors whose values are above this part of the largest."""
     values, vectors = np.linalg.eigh(0.5 * (gram + gram.T))
-    kept = values > tolerance * values[-1]
-    return np.asarray((vectors[:, kept] / values[kept]) @ vectors[:, kept].T)
+    is_resolved = values > tolerance * values[-1]
+    return np.asarray((vectors[:, is_resolved] / values[is_resolved]) @ vectors[:, is_resolved].T)

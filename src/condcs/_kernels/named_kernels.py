@@ -163,9 +163,10 @@ def _widths_of_columns(
     if len(numeric) == columns:
         return column_widths(option, bandwidth, variable, backend, response=response)
     # One bandwidth per column may be given for all columns: those of labels are not read.
-    given: Any = bandwidth
-    if (isinstance(given, list | tuple) or getattr(given, "ndim", 0) == 1) and len(given) == columns:
-        bandwidth = [given[c] for c in numeric]
+    per_column: Any = bandwidth
+    is_sequence = isinstance(per_column, list | tuple) or getattr(per_column, "ndim", 0) == 1
+    if is_sequence and len(per_column) == columns:
+        bandwidth = [per_column[c] for c in numeric]
     names = tuple(variable.names[c] for c in numeric)
     numbers = Variable(variable.values[:, numeric], variable.sizes, names, variable.title)
     widths = np.full(columns, np.nan)

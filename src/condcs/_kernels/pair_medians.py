@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,7 @@ _FEW_ROWS = 160
 _DEVIATIONS = 3.0
 # Rows of one block of distances: 128 x 2,000 doubles are 2 MB, and a block costs about ten calls from Python.
 _BLOCK_ROWS = 128
+# Numbers of one block of an array whose median is wanted: half a megabyte, which a core's second-level cache holds.
 _BLOCK_SIZE = 2**16
 # Ranks of a column whose differences bracket its median difference: 1,128 differences, sorted in 20 microseconds.
 _QUANTILES = 48
@@ -60,7 +62,7 @@ def median(values: FloatArray) -> float:
         return (flat[start : start + _BLOCK_SIZE] for start in range(0, flat.size, _BLOCK_SIZE))
 
     def sample(count: int) -> FloatArray:
-        return np.asarray(flat.take(_even_places(flat.size, 2, count)[0]))
+        return np.asarray(flat.take(_even_indices(flat.size, 2, count)[0]))
 
     return _mean(_selected(flat.size, _middle_ranks(flat.size), blocks, sample))
 
@@ -89,7 +91,7 @@ def median_squared_distance(rows: FloatArray) -> tuple[float, int]:
                 yield cdist(block, later, "sqeuclidean", out=out).reshape(-1)
 
     def sample(count: int) -> FloatArray:
-        first, second = _even_places(n, n, count)
+        first, second = _even_indices(n, n, count)
         # Squares that overflow rank as they should.
         with np.errstate(over="ignore"):
             difference = rows.take(first, axis=0) - rows.take(second, axis=0)
@@ -189,11 +191,12 @@ def _selected(
         return everything[lower], everything[upper]
     # Of n numbers, sorting m and partitioning about 3 n / sqrt(m) costs least near m = n^(2/3).
     drawn = np.sort(sample(int(0.5 * count ** (2 / 3))))
+    # Ranks to either side of the wanted one: that of a sample's median has the standard deviation sqrt(m) / 2.
     reach = int(0.5 * _DEVIATIONS * math.sqrt(drawn.size)) + 1
     while True:
-        place = int((lower + 0.5) / count * drawn.size)
-        low = drawn[place - reach] if place >= reach else -math.inf
-        high = drawn[place + reach] if place + reach < drawn.size else math.inf
+        sample_rank = int((lower + 0.5) / count * drawn.size)
+        low = drawn[sample_rank - reach] if sample_rank >= reach else -math.inf
+        high = drawn[sample_rank + reach] if sample_rank + reach < drawn.size else math.inf
         below, inside, values = _bracketed(blocks(), low, high)
         if below <= lower and upper < below + inside:
             # Where many numbers are tied, the bracket is one of them.
@@ -228,12 +231,12 @@ def _pairs(n: int) -> tuple[IntArray, IntArray]:
 
 
 @lru_cache(maxsize=4)
-def _even_places(n: int, m: int, count: int) -> tuple[IntArray, IntArray]:
-    """Return `count` numbers below n, and others that are 1 to m - 1 larger, modulo n; both spread evenly."""
+def _even_indices(n: int, m: int, count: int) -> tuple[IntArray, IntArray]:
+    """Return `count` indices below n, and others that are 1 to m - 1 larger, modulo n; both spread evenly."""
     steps = np.arange(1, count + 1)
     first, apart = ((steps * share) % 1.0 for share in _EVEN)
-    places = (n * first).astype(np.intp)
-    return places, (places + 1 + ((m - 1) * apart).astype(np.intp)) % n
+    indices = (n * first).astype(np.intp)
+    return indices, (indices + 1 + ((m - 1) * apart).astype(np.intp)) % n
 
 
 def _middle_differences(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -248,12 +251,12 @@ def _middle_differences(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
     following = np.arange(1, n + 1)
 
     def counted(thresholds: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return, for each number o, the place of o + threshold (d, n), and how many differences are smaller (d,)."""
-        places = np.empty((d, n), np.intp)
-        for line, wanted, found in zip(columns, columns + thresholds[:, None], places, strict=True):
-            found[:] = line.searchsorted(wanted)
-        np.maximum(places, following, out=places)
-        return places, places.sum(axis=1) - n * (n + 1) // 2
+        """Return, for each number o, the index of o + threshold (d, n), and how many differences are smaller (d,)."""
+        indices = np.empty((d, n), np.intp)
+        for line, wanted, line_indices in zip(columns, columns + thresholds[:, None], indices, strict=True):
+            line_indices[:] = line.searchsorted(wanted)
+        np.maximum(indices, following, out=indices)
+        return indices, indices.sum(axis=1) - n * (n + 1) // 2
 
     guesses = _guessed_differences(columns)  # (d, pairs of quantiles), ascending
     middle = guesses.shape[1] // 2 - _QUANTILES // 4
@@ -289,7 +292,7 @@ def _guessed_differences(columns: FloatArray) -> FloatArray:
 
 
 def _pairs_between(starts: IntArray, ends: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the places of all pairs of a number and one from its start to its end."""
+    """Return the indices of all pairs of a number and one from its start to its end."""
     counts = ends - starts
     first = np.repeat(np.arange(len(counts)), counts)
     # Positions within all pairs, moved so that those of each number begin at its start.
@@ -299,6 +302,15 @@ def _pairs_between(starts: IntArray, ends: IntArray) -> tuple[IntArray, IntArray
 def _rounding(ordered: FloatArray, difference: float) -> float:
     """How much a difference o' - o and the bracket that o' was searched in, o + low to o + high, may disagree."""
     return float(4 * np.finfo(np.float64).eps * (max(abs(ordered[0]), abs(ordered[-1])) + difference))
+
+
+class _Bracket(NamedTuple):
+    """The differences in [low, high): for each of k values, those to the values from its start to its end."""
+
+    low: float
+    high: float
+    starts: IntArray  # (k,): the index of the first value that is at least the value plus `low`
+    ends: IntArray  # (k,): the same for `high`
 
 
 class _DifferenceRanks:
@@ -313,8 +325,8 @@ class _DifferenceRanks:
         starts = np.flatnonzero(np.append(True, ordered[1:] > ordered[:-1]))
         self.ordered, self.values = ordered, ordered[starts]  # (n,) and (k,)
         self.times = np.diff(starts, append=n)  # (k,)
-        self.before = np.append(starts, n)  # (k + 1,): how many numbers are smaller than each value
-        self.next = np.arange(1, len(starts) + 1)  # (k,): the place of the next value
+        self.n_smaller = np.append(starts, n)  # (k + 1,): how many numbers are smaller than each value
+        self.next = np.arange(1, len(starts) + 1)  # (k,): the index of the next value
         self.end = np.full(len(starts), len(starts))  # (k,)
         # How many pairs are equal. Those are in front of all others.
         self.zeros = int((self.times * (self.times - 1)).sum()) // 2
@@ -323,11 +335,11 @@ class _DifferenceRanks:
         if ranks[0] < self.zeros:
             smallest = np.diff(self.values).min(initial=math.inf)
             return 0.0, (0.0 if ranks[1] < self.zeros else float(smallest))
-        low, high, starts, ends = self._bracket(ranks)
-        first, second = self._within(starts, ends, ranks)
+        bracket = self._bracket(ranks)
+        first, second = self._within(bracket.starts, bracket.ends, ranks)
         # Near an end of the bracket, a pair may be on the wrong side of it.
         rounding = _rounding(self.values, second)
-        if low + rounding < first and second + rounding < high:
+        if bracket.low + rounding < first and second + rounding < bracket.high:
             return first, second
         return self._within(self.next, self.end, ranks)
 
@@ -335,8 +347,8 @@ class _DifferenceRanks:
         """Return how many pairs are equal."""
         return self.zeros
 
-    def _bracket(self, ranks: Ranks) -> tuple[float, float, IntArray, IntArray]:
-        """Return a bracket [low, high) of the wanted differences and, for each value o, places of o + low and o + high.
+    def _bracket(self, ranks: Ranks) -> _Bracket:
+        """Return a bracket of the wanted differences that holds few others.
 
         The first brackets are differences of quantiles, further ones come from interpolation between counts.
         """
@@ -357,25 +369,25 @@ class _DifferenceRanks:
                 reach = int(_REACH * guesses.size * 4**step)
                 thresholds = guesses[max(middle - reach, 0)], guesses[min(max(middle + reach, 0), guesses.size - 1)]
             for threshold in thresholds:
-                places = np.maximum(self.values.searchsorted(self.values + threshold), self.next)
-                count = self._count_before(places)
+                indices = np.maximum(self.values.searchsorted(self.values + threshold), self.next)
+                count = self._count_pairs(indices)
                 if count <= lower and threshold > low:
-                    low, starts, below = float(threshold), places, count
+                    low, starts, below = float(threshold), indices, count
                 elif count > upper and threshold < high:
-                    high, ends, upto = float(threshold), places, count
+                    high, ends, upto = float(threshold), indices, count
             if (ends - starts).sum() <= _PER_ROW * n:
                 break
-        return low, high, starts, ends
+        return _Bracket(low, high, starts, ends)
 
-    def _count_before(self, places: IntArray) -> int:
-        """Return how many pairs of numbers have the second one in front of the place given for the first."""
+    def _count_pairs(self, ends: IntArray) -> int:
+        """Return how many pairs of numbers have the second one in front of the end for the first (k,)."""
         if self.zeros == 0:
-            return int((places - self.next).sum())
-        return self.zeros + int((self.times * (self.before[places] - self.before[self.next])).sum())
+            return int((ends - self.next).sum())
+        return self.zeros + int((self.times * (self.n_smaller[ends] - self.n_smaller[self.next])).sum())
 
     def _within(self, starts: IntArray, ends: IntArray, ranks: Ranks) -> Middle:
         """Return the differences of these ranks, which are among those of each value to the ones from start to end."""
-        below = self._count_before(starts)
+        below = self._count_pairs(starts)
         lower, upper = ranks[0] - below, ranks[1] - below
         first, second = _pairs_between(starts, ends)
         differences = self.values[second] - self.values[first]
@@ -386,6 +398,5 @@ class _DifferenceRanks:
         order = np.argsort(differences)
         # A difference of two values counts once for each pair of numbers that have them.
         upto = np.cumsum(times[order])
-        places = upto.searchsorted([lower, upper], side="right")
-        picked = differences[order[places]]
-        return float(picked[0]), float(picked[1])
+        lower_value, upper_value = differences[order[upto.searchsorted([lower, upper], side="right")]]
+        return float(lower_value), float(upper_value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ T = TypeVar("T")
 PAIRS = ((0,), (0, 1))
 """Products of kernels for x and y: K, and K L."""
 
+# Query rows and chunk rows of a tile: its exponents are 1 MB, which a core's second-level cache holds.
 _TILE = 256, 512
 
 
@@ -62,9 +63,9 @@ class RowKernels:
 
     def on(self, values: Sequence[FloatArray]) -> list[LogKernel]:
         """Return the products on some rows."""
-        given = zip(self.options, self.widths, values, self.centres, strict=True)
-        made = [kernel_of_widths(option, widths, table, centre=centre) for option, widths, table, centre in given]
-        return [product([made[i] for i in chosen]) for chosen in self.products]
+        variables = zip(self.options, self.widths, values, self.centres, strict=True)
+        kernels = [kernel_of_widths(option, widths, rows, centre=centre) for option, widths, rows, centre in variables]
+        return [product([kernels[i] for i in chosen]) for chosen in self.products]
 
     def codes(self, values: FloatArray) -> IntArray:
         """Return the category of each row, from the label columns of the first variable: those split rows in blocks."""
@@ -113,30 +114,37 @@ def exponents(kernels: list[LogKernel], m: int, rows: slice, columns: slice) -> 
 
 
 def _blocks(first: IntArray, second: IntArray) -> list[tuple[Any, Any]]:
-    """Return, for each category that occurs in both, the places of its rows in one and in the other."""
+    """Return, for each category that occurs in both, the indices of its rows in one and in the other."""
     if first.size == 0 or second.size == 0:
         return []
     low = min(first[0], second[0])
     if (first == low).all() and (second == low).all():
         return [(slice(0, len(first)), slice(0, len(second)))]
     order, other = np.argsort(first, kind="stable"), np.argsort(second, kind="stable")
-    shared, starts = np.unique(first[order], return_index=True)
+    # The span of each category of the first among its ordered rows, and among those of the second.
+    categories, starts = np.unique(first[order], return_index=True)
     ends = np.append(starts[1:], len(first))
-    found = zip(np.searchsorted(second[other], shared), np.searchsorted(second[other], shared, "right"), strict=True)
-    return [(order[a:b], other[c:e]) for a, b, (c, e) in zip(starts, ends, found, strict=True) if e > c]
+    other_starts = np.searchsorted(second[other], categories)
+    other_ends = np.searchsorted(second[other], categories, "right")
+    spans = zip(starts, ends, other_starts, other_ends, strict=True)
+    return [(order[a:b], other[c:e]) for a, b, c, e in spans if e > c]
 
 
-def common_categories(
-    kernels: RowKernels, queries: RowChunk, chunk: RowChunk
-) -> Iterator[tuple[Any, Any, list[LogKernel], int]]:
-    """Yield the places of query rows and of chunk rows of one category, their kernels, and how many queries there are.
+class CommonCategory(NamedTuple):
+    """Query rows and chunk rows of one category."""
 
-    The kernels are over the query rows followed by those of the chunk.
-    """
+    queries: Any  # indices of the query rows, or a slice
+    rows: Any  # indices of the chunk rows, or a slice
+    kernels: list[LogKernel]  # over these query rows, followed by these chunk rows
+    n_queries: int
+
+
+def common_categories(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> Iterator[CommonCategory]:
+    """Yield the rows of each category that both have, with their kernels."""
     for mine, theirs in _blocks(queries.codes, chunk.codes):
         pairs = zip(queries.values, chunk.values, strict=True)
         values = [np.concatenate([a[mine], b[theirs]]) for a, b in pairs]
-        yield mine, theirs, kernels.on(values), len(queries.weights[mine])
+        yield CommonCategory(mine, theirs, kernels.on(values), len(queries.weights[mine]))
 
 
 def chunk_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> FloatArray:
@@ -145,14 +153,14 @@ def chunk_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> Float
     Sums may underflow to 0. Cost O(queries x rows) exponentials within each category, memory O(queries + rows).
     """
     sums = np.zeros((len(kernels.products), len(queries)))
-    for mine, theirs, made, m in common_categories(kernels, queries, chunk):
+    for mine, theirs, category_kernels, m in common_categories(kernels, queries, chunk):
         weights = chunk.weights[theirs]
-        part, n = np.zeros((len(made), m)), len(weights)
+        part, n = np.zeros((len(category_kernels), m)), len(weights)
         for start in range(0, n, _TILE[1]):
             columns = slice(start, min(start + _TILE[1], n))
             for first in range(0, m, _TILE[0]):
                 rows = slice(first, min(first + _TILE[0], m))
-                for total, tile in zip(part, exponents(made, m, rows, columns), strict=True):
+                for total, tile in zip(part, exponents(category_kernels, m, rows, columns), strict=True):
                     exp_in_place(tile)
                     total[rows] += tile @ weights[columns]
         sums[:, mine] += part
@@ -166,12 +174,12 @@ def chunk_log_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> t
     """
     peaks = np.full((len(kernels.products), len(queries)), -np.inf)
     totals = np.zeros_like(peaks)
-    for mine, theirs, made, m in common_categories(kernels, queries, chunk):
-        weights, places = _logs(chunk.weights[theirs]), np.arange(len(queries))[mine]
+    for mine, theirs, category_kernels, m in common_categories(kernels, queries, chunk):
+        weights, query_rows = _logs(chunk.weights[theirs]), np.arange(len(queries))[mine]
         for first in range(0, m, _TILE[0]):
             rows = slice(first, min(first + _TILE[0], m))
-            for k, tile in enumerate(exponents(made, m, rows, slice(0, len(weights)))):
-                peaks[k, places[rows]], totals[k, places[rows]] = log_sums_of(tile + weights)
+            for k, tile in enumerate(exponents(category_kernels, m, rows, slice(0, len(weights)))):
+                peaks[k, query_rows[rows]], totals[k, query_rows[rows]] = log_sums_of(tile + weights)
     return peaks, totals
 
 
@@ -200,25 +208,26 @@ def chunk_far_sums(kernels: RowKernels, queries: RowChunk, chunk: RowChunk) -> F
         replace(kernels, products=((0,), (1,))), queries, chunk
     ):
         left, right = tuple(a[:m] for a in kernel_x.left), tuple(a[m:] for a in kernel_x.right)
-        relative, places = relative_exponents(kernel_x, left, right, _logs(chunk.weights[theirs]))
+        relative, nearest_rows = relative_exponents(kernel_x, left, right, _logs(chunk.weights[theirs]))
         with_y = relative + kernel_y.block(slice(0, m), slice(m, None))
         log_x[mine], log_xy[mine] = (logsumexp(NUMPY, a, axis=1) for a in (relative, with_y))
-        nearest[mine] = chunk.values[0][theirs][places]
+        nearest[mine] = chunk.values[0][theirs][nearest_rows]
     return FarSums(log_x, log_xy, nearest)
 
 
-def joined_far_ratios(kernels: RowKernels, queries: RowChunk, found: Sequence[FarSums]) -> FloatArray:
+def joined_far_ratios(kernels: RowKernels, queries: RowChunk, far_sums: Sequence[FarSums]) -> FloatArray:
     """Return log(B / A) of each query row from the far sums of all chunks of a group."""
     ratios = np.full(len(queries), -np.inf)
     for j in range(len(queries)):
-        met = [f for f in found if f.log_x[j] > -np.inf]
-        if not met:
+        # Other chunks have no rows of the category of row j.
+        reached = [f for f in far_sums if f.log_x[j] > -np.inf]
+        if not reached:
             continue
-        near = np.stack([f.nearest[j] for f in met])
+        near = np.stack([f.nearest[j] for f in reached])
         values = np.concatenate([queries.values[0][j : j + 1], near])
         kernel = kernel_of_widths(kernels.options[0], kernels.widths[0], values, centre=kernels.centres[0])
         left, right = tuple(a[:1] for a in kernel.left), tuple(a[1:] for a in kernel.right)
         relative, _ = relative_exponents(kernel, left, right, 0.0)
-        log_x, log_xy = np.array([[f.log_x[j], f.log_xy[j]] for f in met]).T
+        log_x, log_xy = np.array([[f.log_x[j], f.log_xy[j]] for f in reached]).T
         ratios[j] = logsumexp(NUMPY, relative[0] + log_xy, 0) - logsumexp(NUMPY, relative[0] + log_x, 0)
     return ratios

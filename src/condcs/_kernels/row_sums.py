@@ -1,7 +1,10 @@
 r"""Kernel masses: for each pooled row j, group h and kernel k, :math:`\log \sum_i k(z_i, z_j) W_{ih}`.
 
-This is the only place that visits pairs of samples. No n x n array exists: tiles live in a core's cache (numpy) or are
-recomputed in the backward pass (torch, JAX).
+The exact divergences of `conditional`, `marginal` and `bregman` in `condcs._measures` are sums of these masses, and
+every library of arrays has its way here. No n x n array exists: tiles live in a core's cache (numpy) or are recomputed
+in the backward pass (torch, JAX). Other visits to pairs of rows are elsewhere: sums of a few rows over chunks of many
+in `row_chunks`, medians of distances in `pair_medians`, sums under redrawn labels with the tests of
+`condcs._inference`, and those of windows and series in compiled loops of their own.
 
 The ratio of two masses, :math:`B_{jh} / A_{jh}`, is an average of the kernel on y with weights from the kernel on x. A
 row R bandwidths from a group has exponents of about :math:`-R^2 / 2` there: in double precision, from R = 1e7 on
@@ -29,7 +32,9 @@ from condcs._kernels.log_kernels import EXACT_EXPONENT, Expanded, Features, LogK
 from condcs._parallel.spreading import on_threads
 
 # Sums above this hold no digits lost to gradual underflow: n terms are each off by at most the smallest subnormal.
+# By the bytes of a number.
 _SAFE_SUM = {8: 1e-290, 4: 1e-30}
+# Rows for each thread: handing a few tiles to a thread and waiting for it takes longer than the tiles.
 _ROWS_WORTH_A_THREAD = 512
 # The logarithm of 2 to the power of -1020, below which the compiled exponential returns 0.
 _SMALLEST_EXPONENT = -1020.0 * math.log(2.0)
@@ -41,6 +46,8 @@ PLAIN_SUMS = 512
 PLAIN_TESTS = 2_000
 """So do tests, of which exponentials are a small part: 6 of 400 ms slower at this size, 45 without AVX-512."""
 
+# Pairs of rows whose exponents are found again at a time: 8 MB in double precision. More take more memory, fewer more
+# calls.
 _BLOCK_FLOATS = 2**20
 
 
@@ -94,14 +101,13 @@ def _row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
     def work(i: int) -> tuple[list[FloatArray], list[FloatArray]]:
         return _row_block(i, kernels, blocks, weights, groups.count)
 
-    # Handing a few tiles to a thread and waiting for it takes longer than the tiles.
     n_threads = min(settings.n_threads, len(blocks), max(1, n // _ROWS_WORTH_A_THREAD))
     results = on_threads(work, ((i,) for i in range(len(blocks))), n_threads)
     # In the order of the blocks, so that the sums do not depend on the number of threads.
-    for rows, (groups_met, _), (own, others) in zip(blocks, weights, results, strict=True):
-        for total, mine, theirs in zip(sums, own, others, strict=True):
-            total[rows] += mine
-            total[rows.stop :, groups_met] += theirs
+    for rows, (groups_met, _), (block_sums, later_sums) in zip(blocks, weights, results, strict=True):
+        for total, of_block, of_later in zip(sums, block_sums, later_sums, strict=True):
+            total[rows] += of_block
+            total[rows.stop :, groups_met] += of_later
     return sums
 
 
@@ -116,30 +122,37 @@ def _row_block(
     weights: list[tuple[slice, RealArray]],
     n_groups: int,
 ) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Visit the tiles of block row `i` on and right of the diagonal; return its row sums and those of later rows."""
+    """Visit the tiles of block row `i` on and right of the diagonal.
+
+    Return, for each kernel, what they add to the sums of the rows of the block (height, G), and of all later rows, in
+    the groups that the block's rows are of.
+    """
     rows, (row_groups, row_weights) = blocks[i], weights[i]
     height, n = rows.stop - rows.start, blocks[-1].stop
-    own = [np.zeros((height, n_groups)) for _ in kernels]
-    others = [np.zeros((n - rows.stop, row_groups.stop - row_groups.start)) for _ in kernels]
+    block_sums = [np.zeros((height, n_groups)) for _ in kernels]
+    later_sums = [np.zeros((n - rows.stop, row_groups.stop - row_groups.start)) for _ in kernels]
     scratch = [np.empty(height * height, k.dtype) for k in kernels]
     lefts = [tuple(a[rows] for a in k.left) for k in kernels]
     for columns, (column_groups, column_weights) in zip(blocks[i:], weights[i:], strict=True):
         width = columns.stop - columns.start
-        for kernel, buffer, left, mine, theirs in zip(kernels, scratch, lefts, own, others, strict=True):
+        for kernel, buffer, left, of_block, of_later in zip(
+            kernels, scratch, lefts, block_sums, later_sums, strict=True
+        ):
             if isinstance(kernel, Expanded):
                 tile = buffer[: height * width].reshape(height, width)
                 np.matmul(left[0], kernel.right[0][columns].T, out=tile)
             else:
                 tile = np.ascontiguousarray(kernel.evaluate(left, tuple(a[columns] for a in kernel.right)))
             exp_in_place(tile, compiled=n > PLAIN_SUMS)
-            mine[:, column_groups] += _as_columns(tile @ column_weights)
+            of_block[:, column_groups] += _as_columns(tile @ column_weights)
             if columns.start > rows.start:
                 part = slice(columns.start - rows.stop, columns.stop - rows.stop)
-                theirs[part] += _as_columns(row_weights.T @ tile, transpose=True)
-    return own, others
+                of_later[part] += _as_columns(row_weights.T @ tile, transpose=True)
+    return block_sums, later_sums
 
 
 def _single_tile(kernels: Sequence[LogKernel], groups: Groups) -> list[FloatArray]:
+    """Return the same as `_row_sums` of rows that fit in one tile, all pairs of which are computed at once."""
     _, weights = groups.block(slice(0, groups.n), kernels[0].dtype)
     sums = []
     for kernel in kernels:
@@ -174,12 +187,13 @@ def exp_in_place(tile: RealArray, *, compiled: bool = True) -> None:
 
 
 def _as_columns(a: RealArray, *, transpose: bool = False) -> RealArray:
+    """Return sums as columns, one per group; those of a single group come as a vector."""
     return a[:, None] if a.ndim == 1 else a.T if transpose else a
 
 
 def _finish_in_log_domain(kernel: LogKernel, sums: FloatArray, groups: Groups) -> FloatArray:
     """Take logarithms; rows whose mass in a group underflowed are summed again, largest exponent taken out."""
-    lost = sums < _SAFE_SUM[kernel.dtype.itemsize]
+    lost = sums < _SAFE_SUM[kernel.dtype.itemsize]  # (n, G)
     if not lost.any():
         return np.asarray(np.log(sums))
     with np.errstate(divide="ignore"):
@@ -195,6 +209,7 @@ def _finish_in_log_domain(kernel: LogKernel, sums: FloatArray, groups: Groups) -
 
 def _log_sums_of_rows(kernel: LogKernel, rows: IntArray, columns: slice, weights: Array | None) -> FloatArray:
     """Log row sums over `columns`, tile by tile with a running maximum."""
+    # Wider tiles than elsewhere, and so fewer calls; few rows come here.
     step = 16 * current_settings().tile
     peak = np.full(len(rows), -np.inf)
     total = np.zeros(len(rows))
@@ -220,8 +235,9 @@ def joined_log_sums(
 ) -> tuple[FloatArray, FloatArray]:
     """Add up two results of `log_sums_of`, for the same rows and other columns."""
     peak = np.maximum(first[0], second[0])
+    # Without any mass the peak is minus infinity, and minus infinity less itself would be NaN.
     shift = np.where(np.isfinite(peak), peak, 0.0)
-    return peak, sum(total * np.exp(own - shift) for own, total in (first, second))
+    return peak, sum(total * np.exp(part_peak - shift) for part_peak, total in (first, second))
 
 
 def _without_absent_rows(backend: Backend, groups: Groups, log_a: Array, log_b: Array) -> tuple[Array, Array]:
@@ -292,11 +308,11 @@ def _ratio(
 def relative_exponents(kernel: LogKernel, left: Features, right: Features, log_weights: Any) -> tuple[Array, Array]:
     """Return weighted exponents of rows, each relative to its kernel at one of the nearest `right` rows; and which."""
     backend, xp = kernel.backend, kernel.backend.xp
-    places = xp.argmax(backend.detach(kernel.evaluate(left, right) + log_weights), axis=1)
+    nearest = xp.argmax(backend.detach(kernel.evaluate(left, right) + log_weights), axis=1)
     # Rounding may hide which row is the nearest at first; relative to one of the near rows it is plain to see.
-    relative = kernel.relative(left, right, places)
-    places = xp.argmax(backend.detach(relative + log_weights), axis=1)
-    return kernel.relative(left, right, places) + log_weights, places
+    relative = kernel.relative(left, right, nearest)
+    nearest = xp.argmax(backend.detach(relative + log_weights), axis=1)
+    return kernel.relative(left, right, nearest) + log_weights, nearest
 
 
 def _recomputed(backend: Backend, function: Callable[..., Array]) -> Callable[..., Array]:
@@ -344,7 +360,11 @@ def _mended_when_run(
 DENSE_PAIRS = 2**22
 """Up to this many pairs the whole block of exponents is held at once (32 MB in double precision)."""
 
+# Numbers of a tile of exponents: 8 MB in double precision. The backward pass holds a few such tiles at a time.
 _TILE_FLOATS = 2**20
+# Rows of a tile, for kernels of one number a pair, and the fewest rows and columns of any: a narrow tile spends its
+# time in calls.
+_TILE_ROWS, _FEWEST_IN_TILE = 1024, 16
 
 
 def _differentiable_log_row_sums(kernels: Sequence[LogKernel], groups: Groups) -> list[Array]:
@@ -365,6 +385,7 @@ def _differentiable_log_row_sums(kernels: Sequence[LogKernel], groups: Groups) -
 def _rows_against_all(
     kernel: LogKernel, left: Features, right: Features, groups: Groups, weights: Array | None
 ) -> Array:
+    """Return the log row sums of `left` rows (m, G) over all pooled rows, given the logarithms of their weights."""
     exponents = kernel.evaluate(left, right)
     if weights is not None:
         exponents = exponents + weights
@@ -373,14 +394,16 @@ def _rows_against_all(
 
 
 def _by_row_blocks(kernel: LogKernel, groups: Groups, weights: Array | None, step: int) -> Array:
-    blocks = [
-        _rows_against_all(kernel, tuple(a[i : i + step] for a in kernel.left), kernel.right, groups, weights)
-        for i in range(0, groups.n, step)
-    ]
+    """Return the log row sums (n, G), of `step` rows at a time."""
+    blocks = []
+    for start in range(0, groups.n, step):
+        left = tuple(a[start : start + step] for a in kernel.left)
+        blocks.append(_rows_against_all(kernel, left, kernel.right, groups, weights))
     return blocks[0] if len(blocks) == 1 else kernel.backend.xp.concat(blocks)
 
 
 def _jax_tiled(kernel: LogKernel, groups: Groups, weights: Array | None) -> Array:
+    """Return the log row sums (n, G) of JAX arrays; exponents are computed again in the backward pass."""
     import jax
 
     @jax.checkpoint
@@ -437,8 +460,8 @@ def _torch_function() -> Any:
                             weight_gradient[columns] += upstream.sum(0)
                         if not exponents.requires_grad:
                             continue
-                        found = torch.autograd.grad(exponents, parts, upstream, allow_unused=True)
-                        for total, spot, part in zip(gradients, spots, found, strict=True):
+                        part_gradients = torch.autograd.grad(exponents, parts, upstream, allow_unused=True)
+                        for total, spot, part in zip(gradients, spots, part_gradients, strict=True):
                             if part is not None:
                                 total[spot] += part
             return (None, None, weight_gradient, None, *gradients)
@@ -447,12 +470,14 @@ def _torch_function() -> Any:
 
 
 def _row_tiles(kernel: LogKernel, groups: Groups) -> list[slice]:
-    height = max(16, 1024 // kernel.floats_per_pair)
+    """Return the rows of each tile."""
+    height = max(_FEWEST_IN_TILE, _TILE_ROWS // kernel.floats_per_pair)
     return [slice(i, min(i + height, groups.n)) for i in range(0, groups.n, height)]
 
 
 def _column_tiles(kernel: LogKernel, span: slice, rows: slice) -> list[slice]:
-    width = max(16, _TILE_FLOATS // ((rows.stop - rows.start) * kernel.floats_per_pair))
+    """Return the columns of each tile within a span, for tiles of so many rows."""
+    width = max(_FEWEST_IN_TILE, _TILE_FLOATS // ((rows.stop - rows.start) * kernel.floats_per_pair))
     return [slice(i, min(i + width, span.stop)) for i in range(span.start, span.stop, width)]
 
 
@@ -460,10 +485,10 @@ def _running_logsumexp(
     torch: Any, kernel: LogKernel, left: Features, right: Features, rows: slice, span: slice, weights: Array | None
 ) -> Array:
     """Log row sums over a span of columns, tile by tile."""
-    own = tuple(a[rows] for a in left)
+    left_rows = tuple(a[rows] for a in left)
     parts = []
     for columns in _column_tiles(kernel, span, rows):
-        exponents = kernel.evaluate(own, tuple(a[columns] for a in right))
+        exponents = kernel.evaluate(left_rows, tuple(a[columns] for a in right))
         if weights is not None:
             exponents = exponents + weights[columns]
         parts.append(torch.logsumexp(exponents, dim=1))

@@ -17,11 +17,12 @@ from condcs._kernels.row_chunks import RowChunk, RowKernels, RowSource, common_c
 from condcs._kernels.row_sums import exp_in_place
 from condcs._measures.formulas import TINY, RowSums
 
+# Rows of a tile of kernel values against the landmarks, of which there are a few hundred: about a megabyte.
 _TILE = 512
 
 
 @dataclass(frozen=True)
-class Known:
+class ExactRows:
     """Rows of exact masses: landmarks and pilot rows, drawn before anything is known, and anchors of earlier draws."""
 
     rows: RowChunk
@@ -36,9 +37,9 @@ class Known:
         """How many rows each stands for when only landmarks and pilot rows are known."""
         return self.share + self.landmark
 
-    def with_anchors(self, rows: RowChunk, chances: FloatArray, added: FloatArray) -> Known:
+    def with_anchors(self, rows: RowChunk, chances: FloatArray, added: FloatArray) -> ExactRows:
         """Return these rows and others, which were drawn with such probabilities."""
-        return Known(
+        return ExactRows(
             joined_rows(self.rows, rows),
             np.append(self.landmark, chances < 0),
             np.append(self.share, 1 / chances),
@@ -60,37 +61,39 @@ class LowRank:
     absent: BoolArray  # categories x G: which of them a group does not have
 
     def log_masses(self, rows: RowChunk) -> tuple[FloatArray, FloatArray]:
-        """Return log masses (products x rows x G), and what is known of how good they are (4 x rows).
+        """Return log masses (products x rows x G), and four numbers that tell how good they are (4 x rows).
 
-        The latter are the log masses in their own group of kernels 2 and 4 times as wide, which landmarks tell even if
-        none is near, and how far the nearest landmark is, in bandwidths: with the fewest factors and with all of them.
+        These are each row's log masses in the group that it is of, by kernels 2 and 4 times as wide, which landmarks
+        tell even if none is near; and how far the nearest landmark is, in bandwidths, with the fewest factors and with
+        all of them.
         """
         masses = np.zeros((*self.loadings.shape[:1], len(rows), self.loadings.shape[2]))
         wide, nearest = np.zeros((2, len(rows))), np.full((2, len(rows)), -1e4)
         for mine, theirs, kernels, m in common_categories(self.kernels, rows, self.landmarks):
-            places, r = np.arange(len(rows))[mine], len(self.landmarks.weights[theirs])
+            indices, r = np.arange(len(rows))[mine], len(self.landmarks.weights[theirs])
             for start in range(0, m, _TILE):
-                part = slice(start, min(start + _TILE, m))
-                here = places[part]
-                for k, tile in enumerate(exponents(kernels, m, part, slice(0, r))):
-                    nearest[min(k, 1), here] = tile.max(axis=1)
+                tile_part = slice(start, min(start + _TILE, m))
+                tile_rows = indices[tile_part]
+                for k, tile in enumerate(exponents(kernels, m, tile_part, slice(0, r))):
+                    nearest[min(k, 1), tile_rows] = tile.max(axis=1)
                     if k == 0:
                         # Exponentials of a sixteenth of the exponents: their powers serve three widths.
                         tile *= 1 / 16
                         exp_in_place(tile)
                         for width in (1, 0):
                             sums = tile @ self.shares[theirs]
-                            wide[width, here] = sums[np.arange(len(here)), rows.groups[here]]
+                            wide[width, tile_rows] = sums[np.arange(len(tile_rows)), rows.groups[tile_rows]]
                             tile *= tile
                             tile *= tile
                     else:
                         exp_in_place(tile)
-                    masses[k, here] = tile @ self.loadings[k, theirs]
-        # Approximations can be negative. They are not below what a row is to itself, nor do more factors add to a mass.
+                    masses[k, tile_rows] = tile @ self.loadings[k, theirs]
+        # Approximations can be negative. A mass is no less than what a row is to itself, and more factors do not add to
+        # it.
         masses = np.maximum(masses, TINY)
-        own = np.arange(len(rows)), rows.groups
+        of_itself = np.arange(len(rows)), rows.groups
         for k, chosen in enumerate(self.kernels.products):
-            masses[k][own] = np.maximum(masses[k][own], rows.weights)
+            masses[k][of_itself] = np.maximum(masses[k][of_itself], rows.weights)
             for j, fewer in enumerate(self.kernels.products[:k]):
                 if set(fewer) < set(chosen):
                     np.minimum(masses[k], masses[j], out=masses[k])
@@ -101,18 +104,20 @@ class LowRank:
         return log_masses, np.concatenate([np.log(wide + rows.weights + TINY), far])
 
 
-def low_rank_of(source: RowSource, known: Known) -> LowRank:
-    landmarks, masses = known.rows.take(known.landmark), np.exp(known.log_masses[:, known.landmark])
+def low_rank_of(source: RowSource, exact_rows: ExactRows) -> LowRank:
+    """Return the approximation that the landmarks among the exact rows give: masses solved by their Gram matrices."""
+    landmarks = exact_rows.rows.take(exact_rows.landmark)
+    masses = np.exp(exact_rows.log_masses[:, exact_rows.landmark])  # products x landmarks x G
     codes, counts = source.categories
     loadings, drawn = np.zeros_like(masses), np.zeros_like(counts)
-    one = np.searchsorted(codes, landmarks.codes), landmarks.groups
-    np.add.at(drawn, one, 1)
+    cell = np.searchsorted(codes, landmarks.codes), landmarks.groups  # category and group of each landmark
+    np.add.at(drawn, cell, 1)
     for mine, _, kernels, m in common_categories(source.kernels, landmarks, landmarks):
         for k, gram in enumerate(exponents(kernels, m, slice(0, m), slice(0, m))):
             exp_in_place(gram)
             loadings[k, mine] = pseudo_inverse(gram, _SMALLEST_EIGENVALUE) @ masses[k, mine]
     shares = np.zeros((len(landmarks), len(source.sizes)))
-    shares[np.arange(len(landmarks)), landmarks.groups] = landmarks.weights * counts[one] / drawn[one]
+    shares[np.arange(len(landmarks)), landmarks.groups] = landmarks.weights * counts[cell] / drawn[cell]
     return LowRank(source.kernels, landmarks, loadings, shares, codes, counts == 0)
 
 
@@ -123,8 +128,8 @@ class Model:
     measure: RowSums
     low_rank: LowRank
     gradient: FloatArray  # of the divergence by its K sums, roughly: those that the pilot rows stand for
-    # 3 x G x 6: coefficients of the logarithms of what is left of a row, of what it adds, and of the same without a
-    # look at its approximate masses, which can be far off at the margins of the data.
+    # 3 x G x 6: coefficients of the logarithms of what a regression leaves uncorrected of a row, of what it adds, and
+    # of the same without a look at its approximate masses, which can be far off at the margins of the data.
     fits: FloatArray
     parts: FloatArray  # 4 x G: factors of the parts of a probability, these three and the weight
 
@@ -137,11 +142,11 @@ class Model:
 
     def features(self, rows: RowChunk) -> tuple[FloatArray, FloatArray]:
         """Return what sums are regressed on (rows x K + 2), and relative probabilities of rows to be anchors."""
-        added, known = self.approximately_added(rows)
+        added, regressors = self.approximately_added(rows)
         # No row adds more than 1 to a sum: its kernel mass is at least what it is to itself.
         most = np.abs(self.gradient).sum()
-        left, size, robust = (np.minimum(_exp_of_fit(known, fit[rows.groups]), most) for fit in self.fits)
-        parts = np.stack([left, size, robust, rows.weights]) * self.parts[:, rows.groups]
+        uncorrected, size, robust = (np.minimum(_exp_of_fit(regressors, fit[rows.groups]), most) for fit in self.fits)
+        parts = np.stack([uncorrected, size, robust, rows.weights]) * self.parts[:, rows.groups]
         chances = np.where(rows.weights > 0, parts.sum(axis=0), 0.0)
         return np.column_stack([added, size, rows.weights]), chances
 
@@ -149,22 +154,29 @@ class Model:
 # Both keep rounding, which hangs on how rows are chunked, out of the choice of anchors: eigenvalues below this part of
 # the largest are left out, and residuals below this part of what a row adds count as that.
 _SMALLEST_EIGENVALUE, _RESOLVED = 1e-7, 1e-4
+# Fitted logarithms are kept within this: exponentials overflow at 709, and sums of them must not.
+_LARGEST_LOG = 600.0
 # The parts of a probability: what follows from the regressions, and the rest for what they do not foresee.
 _PARTS = np.array([0.4, 0.2, 0.3, 0.1])
 
 
-def _exp_of_fit(known: FloatArray, coefficients: FloatArray) -> FloatArray:
-    return np.asarray(np.exp(np.clip(np.einsum("jk,jk->j", known, coefficients), -600.0, 600.0)))
+def _exp_of_fit(regressors: FloatArray, coefficients: FloatArray) -> FloatArray:
+    """Return the exponential of each row's fit, its regressors (n, 6) times its coefficients (n, 6)."""
+    logs = np.einsum("jk,jk->j", regressors, coefficients)
+    return np.asarray(np.exp(np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG)))
 
 
-def fitted_model(source: RowSource, measure: RowSums, low_rank: LowRank, known: Known, sums: FloatArray) -> Model:
-    """Fit the model on known rows that had no part in the approximation: pilot rows and earlier anchors."""
+def fitted_model(
+    source: RowSource, measure: RowSums, low_rank: LowRank, exact_rows: ExactRows, sums: FloatArray
+) -> Model:
+    """Fit the model on exact rows that had no part in the approximation: pilot rows and earlier anchors."""
     gradient = measure.gradient(sums)
     n_groups = len(source.sizes)
     plain = np.tile([0.0, 1.0, 0.0, 0.0, 0.0, 0.0], (3, n_groups, 1))
     model = Model(measure, low_rank, gradient, plain, np.full((4, n_groups), 0.25))
-    pilot = ~known.landmark & (known.rows.weights > 0)
-    rows, exact, share = known.rows.take(pilot), known.added[pilot], (known.share * (known.draw == 0))[pilot]
+    pilot = ~exact_rows.landmark & (exact_rows.rows.weights > 0)
+    rows, exact = exact_rows.rows.take(pilot), exact_rows.added[pilot]
+    share = (exact_rows.share * (exact_rows.draw == 0))[pilot]  # earlier anchors stand for none
     if len(rows) == 0:
         return model
     approximate, regressors = model.approximately_added(rows)
@@ -178,8 +190,8 @@ def fitted_model(source: RowSource, measure: RowSums, low_rank: LowRank, known: 
         fits[2, g, [0, 2, 3, 4, 5]] = _fitted(logs[:, [0, 2, 3, 4, 5]], np.log(relative + TINY))
         fits[2, g, 1] = 0.0
         features = np.column_stack([approximate[mine], _exp_of_fit(logs, fits[1, g : g + 1]), rows.weights[mine]])
-        left = _residuals(features, exact[mine] @ gradient, 1 / np.maximum(relative, TINY))
-        fits[0, g] = _fitted(logs, np.log(np.abs(left) + _RESOLVED * relative + TINY))
+        residuals = _residuals(features, exact[mine] @ gradient, 1 / np.maximum(relative, TINY))
+        fits[0, g] = _fitted(logs, np.log(np.abs(residuals) + _RESOLVED * relative + TINY))
     parts = np.stack([*(_exp_of_fit(regressors, fit[rows.groups]) for fit in fits), rows.weights])
     means = np.stack([parts @ (share * (rows.groups == g)) for g in range(n_groups)], axis=1)
     # What is added and left is measured in the divergence's units, alike in all groups; weights are not.
@@ -189,18 +201,25 @@ def fitted_model(source: RowSource, measure: RowSums, low_rank: LowRank, known: 
     return Model(measure, low_rank, gradient, fits, factors)
 
 
+# Rows of a group on which six coefficients are fitted at least: of fewer, approximate masses are taken as they are.
 _FEWEST_PILOTS = 20
+# Regressors that deviate less are constant but for rounding: dividing by their deviation would make noise of them.
+_CONSTANT = 1e-12
+# The ridge on standardised slopes, as a share of the rows: a twentieth of their weight. Without one, slopes of nearly
+# dependent regressors would follow the noise of a few dozen rows; a larger one would flatten what they tell.
+_RIDGE = 0.05
 
 
 def _fitted(regressors: FloatArray, values: FloatArray) -> FloatArray:
     """Return coefficients of a regression, the slopes pulled towards 0 by what one row in twenty would weigh."""
     centre, deviation = regressors.mean(axis=0), regressors.std(axis=0)
-    z = (regressors - centre) / np.where(deviation > 1e-12, deviation, 1.0)
-    z[:, 0] = 1.0
-    penalty = np.diag([0.0, *[0.05] * (z.shape[1] - 1)]) * len(z)
-    found = np.linalg.solve(z.T @ z + penalty, z.T @ values)
-    slopes = found / np.where(deviation > 1e-12, deviation, 1.0)
-    slopes[0] = found[0] - slopes[1:] @ centre[1:]
+    units = np.where(deviation > _CONSTANT, deviation, 1.0)
+    z = (regressors - centre) / units
+    z[:, 0] = 1.0  # the intercept, which is not pulled
+    penalty = np.diag([0.0, *[_RIDGE] * (z.shape[1] - 1)]) * len(z)
+    coefficients = np.linalg.solve(z.T @ z + penalty, z.T @ values)
+    slopes = coefficients / units
+    slopes[0] = coefficients[0] - slopes[1:] @ centre[1:]
     return np.asarray(slopes)
 
 
@@ -210,20 +229,26 @@ def _residuals(features: FloatArray, values: FloatArray, roots: FloatArray) -> F
     return np.asarray((values - features @ coefficients[:, 0]) / (1 - leverage))
 
 
-def weighted_regression(features: FloatArray, values: FloatArray, roots: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return coefficients of a ridge regression weighted by squares of `roots`, and each row's leverage (below 0.9).
+# Directions of the features below this part of the longest are rounding errors of columns that depend on one another.
+_SINGULAR = 1e-9
+# Residuals are divided by one less the leverage: by a tenth at least, so that no row has a residual without bound.
+_MOST_LEVERAGE = 0.9
 
-    The penalty is the share that is left of the values by a regression without one, over the rows: directions in which
-    features hardly differ count if they explain what nothing else does, and not if they follow the noise.
+
+def weighted_regression(features: FloatArray, values: FloatArray, roots: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return coefficients of a ridge regression weighted by squares of `roots`, and each row's leverage (0.9 at most).
+
+    The penalty is the share of the values that a regression without one leaves unexplained, over the rows: directions
+    in which features hardly differ count if they explain what nothing else does, and not if they follow the noise.
     """
     weighted, responses = features * roots[:, None], values * roots[:, None]
     norms = np.sqrt((weighted**2).sum(axis=0))
     norms[norms == 0] = 1.0
     u, s, vt = linalg.svd(weighted / norms, full_matrices=False)
-    kept = s > 1e-9 * max(s.max(initial=0.0), TINY)
-    u, s, vt = u[:, kept], s[kept], vt[kept]
+    is_resolved = s > _SINGULAR * max(s.max(initial=0.0), TINY)
+    u, s, vt = u[:, is_resolved], s[is_resolved], vt[is_resolved]
     explained, squares = u.T @ responses, (responses**2).sum(axis=0)
-    left = np.maximum(squares - (explained**2).sum(axis=0), 0.0) / np.maximum(squares, TINY)
-    penalty = left * len(s) / max(1, len(values) - len(s))
+    unexplained = np.maximum(squares - (explained**2).sum(axis=0), 0.0) / np.maximum(squares, TINY)
+    penalty = unexplained * len(s) / max(1, len(values) - len(s))
     coefficients = (vt.T * s) @ (explained / (s[:, None] ** 2 + penalty)) / norms[:, None]
-    return coefficients, np.minimum((u**2).sum(axis=1), 0.9)
+    return coefficients, np.minimum((u**2).sum(axis=1), _MOST_LEVERAGE)

@@ -27,7 +27,9 @@ from condcs._parallel.spreading import Shared, active_workers, in_order, on_thre
 
 T = TypeVar("T")
 
+# Rows that a function of the sampled supplier sees at once, as many as of a pool in memory (`sampled.CHUNK`).
 _PIECE = 8_192
+# Labels of a column: all of them are held in memory and sorted. More are more likely a number or a name of each row.
 _MOST_LABELS = 100_000
 
 
@@ -86,8 +88,8 @@ def chunked_divergence(
     ...             yield x, slope * x + rng.normal(size=1000)
     ...
     ...     return make
-    >>> found = chunked_divergence(chunks(1.0), chunks(-1.0))
-    >>> bool(found > 0.1), found.target_met
+    >>> divergence = chunked_divergence(chunks(1.0), chunks(-1.0))
+    >>> bool(divergence > 0.1), divergence.target_met
     (True, True)
     """
     chosen = measure_named(measure)
@@ -112,11 +114,11 @@ def chunked_divergence(
         refuse_both([name for name in ("bandwidth_x", "bandwidth_y") if name in options])
         options |= {"bandwidth_x": plain, "bandwidth_y": plain}
     variables = []
-    for which, given in {"x": x, "y": y}.items() if chosen.takes_x else [("y", y)]:
+    for which, columns in {"x": x, "y": y}.items() if chosen.takes_x else [("y", y)]:
         role = f"_{which}" if chosen.takes_x else ""
         option = check_kernel(f"kernel{role}", options.pop(f"kernel{role}", "gaussian"))
-        named = [given] if isinstance(given, str) else given
-        variables.append(_Variable(which, named, option, f"bandwidth{role}", options.pop(f"bandwidth{role}", "median")))
+        names = [columns] if isinstance(columns, str) else columns
+        variables.append(_Variable(which, names, option, f"bandwidth{role}", options.pop(f"bandwidth{role}", "median")))
     rows = ChunkedRows((p, q), _Reader(variables, weights), chosen.products)
     return sampled_value(sampled, rows, chosen.row_sums(rows, **options))
 
@@ -142,7 +144,7 @@ class _Reader:
     variables: Sequence[_Variable]
     weights: str | None
     labels: tuple[dict[int, list[Any]], ...] = ()
-    """Labels in ascending order of each label column of each variable, once they are known: {column: labels}."""
+    """Labels in ascending order of each label column of each variable, after the first pass: {column: labels}."""
 
     @property
     def columns(self) -> list[str] | None:
@@ -174,36 +176,36 @@ class _Reader:
                 "e.g. x=['age'], y='price'."
             )
         try:
-            found = [[np.asarray(chunk[name]) for name in v.columns or ()] for v in self.variables]
+            variables = [[np.asarray(chunk[name]) for name in v.columns or ()] for v in self.variables]
             weights = None if self.weights is None else np.asarray(chunk[self.weights])
         except (KeyError, LookupError) as error:
             names = ", ".join(self.columns)
             raise DataError(f"`{sample}` must have the columns {names}: {error}. Check the names.") from None
-        return [_table(columns) for columns in found], weights
+        return [_table(columns) for columns in variables], weights
 
-    def tables(self, part: Part, group: int, known: _Summary | None = None) -> tuple[list[Any], FloatArray | None]:
-        """Return the variables of a part as tables, and its weights; refuse another part than the one that is known."""
-        given, weights = self.split(part() if callable(part) else part, _SAMPLES[group])
-        sample, found = _SAMPLES[group], []
-        for variable, value in zip(self.variables, given, strict=True):
-            table = np.asarray(value)
+    def tables(self, part: Part, group: int, summary: _Summary | None = None) -> tuple[list[Any], FloatArray | None]:
+        """Return the variables of a part as tables, and its weights; refuse a part that its summary does not fit."""
+        arrays, weights = self.split(part() if callable(part) else part, _SAMPLES[group])
+        sample, tables = _SAMPLES[group], []
+        for variable, array in zip(self.variables, arrays, strict=True):
+            table = np.asarray(array)
             table = table[:, None] if table.ndim == 1 else table
             if table.ndim != 2 or table.shape[1] == 0:
                 raise ShapeError(
                     f"`{sample}` must have one or two dimensions in {variable.name}, got shape {table.shape} in a "
                     "chunk. Rows are observations."
                 )
-            found.append(table)
-        if len(lengths := {len(table) for table in found}) > 1:
+            tables.append(table)
+        if len(lengths := {len(table) for table in tables}) > 1:
             raise ShapeError(
                 f"`{sample}` must have as many rows of x as of y, got {sorted(lengths)} in a chunk. Row i of one "
                 "belongs to row i of the other."
             )
         if weights is not None:
-            found, weights = self.present(found, weights, group)
-        if known is not None and (len(found[0]) != known.size or _edges(found) != known.edges):
+            tables, weights = self.present(tables, weights, group)
+        if summary is not None and (len(tables[0]) != summary.size or _edges(tables) != summary.edges):
             raise _changed(group)
-        return found, weights
+        return tables, weights
 
     def present(self, tables: list[Any], weights: Any, group: int) -> tuple[list[Any], FloatArray]:
         """Return tables and weights without the rows of weight 0, which are absent here as they are in memory."""
@@ -218,17 +220,17 @@ class _Reader:
 
     def values(self, tables: list[Any], group: int) -> list[FloatArray]:
         """Return the variables as numbers, labels as codes."""
-        found = []
-        for variable, table, known in zip(self.variables, tables, self.labels, strict=True):
+        variables = []
+        for variable, table, labels in zip(self.variables, tables, self.labels, strict=True):
             numbers = np.empty(table.shape)
             for c in range(table.shape[1]):
                 column = table[:, c]
-                if c in known:
-                    numbers[:, c] = np.searchsorted(np.array(known[c]), column.astype(type(known[c][0])))
+                if c in labels:
+                    numbers[:, c] = np.searchsorted(np.array(labels[c]), column.astype(type(labels[c][0])))
                 else:
                     numbers[:, c] = self.numbers(column[:, None], group, variable.name)[:, 0]
-            found.append(numbers)
-        return found
+            variables.append(numbers)
+        return variables
 
     def numbers(self, table: Any, group: int, which: str) -> FloatArray:
         """Return a table as finite numbers."""
@@ -253,7 +255,7 @@ def _edges(tables: list[Any]) -> str:
 class _Summary(NamedTuple):
     """What the first pass finds in a part: rows, columns, sums, labels, the largest weight, and its first and last row.
 
-    By these a later pass knows the part again.
+    A later pass tells by these whether it reads the same part.
     """
 
     start: int
@@ -275,7 +277,7 @@ class ChunkedRows:
     def __init__(self, samples: tuple[Any, ...], reader: _Reader, products: tuple[tuple[int, ...], ...]) -> None:
         self._samples = [sample_parts(name, source, reader) for name, source in zip(_SAMPLES, samples, strict=True)]
         self._reader = reader
-        self._known: list[list[_Summary]] = []
+        self._summaries: list[list[_Summary]] = []
         self._heaviest = 1.0
         means = self._count()
         options = tuple(v.kernel for v in reader.variables)
@@ -286,13 +288,13 @@ class ChunkedRows:
 
     def _count(self) -> tuple[FloatArray, ...]:
         """Count rows and labels; return the means of the columns."""
-        reader, found = self._reader, list[list[_Summary]]([[], []])
+        reader, summaries = self._reader, list[list[_Summary]]([[], []])
         for group, summary in self._each(lambda part, group, _: (group, _summary(reader, part, group))):
-            start = sum(found[group][-1][:2]) if found[group] else 0
-            found[group].append(summary._replace(start=start))
-        self._known = found
-        self.sizes = tuple(sum(s.size for s in of_group) for of_group in found)
-        for name, of_group in zip(_SAMPLES, found, strict=True):
+            start = sum(summaries[group][-1][:2]) if summaries[group] else 0
+            summaries[group].append(summary._replace(start=start))
+        self._summaries = summaries
+        self.sizes = tuple(sum(s.size for s in of_group) for of_group in summaries)
+        for name, of_group in zip(_SAMPLES, summaries, strict=True):
             if not max((s.heaviest for s in of_group), default=1.0) > 0:
                 raise DataError(
                     f"`{name}` must have a positive total weight, got all zeros. Give some rows a positive weight."
@@ -300,7 +302,7 @@ class ChunkedRows:
         for name, size in zip(_SAMPLES, self.sizes, strict=True):
             if size < 2:
                 raise ShapeError(f"`{name}` must have at least 2 rows, got {size}. Pass more chunks.")
-        every = [s for of_group in found for s in of_group if s.size]
+        every = [s for of_group in summaries for s in of_group if s.size]
         if len(widths := {s.columns for s in every}) > 1:
             raise ShapeError(
                 f"`p` and `q` must have the same number of columns in all chunks, got {sorted(widths)} of "
@@ -325,9 +327,9 @@ class ChunkedRows:
         reader, n = self._reader, sum(self.sizes)
         wanted = np.arange(n)[median_rows(n)]
 
-        def picked(part: Part, group: int, known: _Summary) -> list[FloatArray]:
-            tables, _ = reader.tables(part, group, known)
-            first = known.start + (self.sizes[0] if group else 0)
+        def picked(part: Part, group: int, summary: _Summary) -> list[FloatArray]:
+            tables, _ = reader.tables(part, group, summary)
+            first = summary.start + (self.sizes[0] if group else 0)
             rows = wanted[(wanted >= first) & (wanted < first + len(tables[0]))] - first
             return reader.values([t[rows] for t in tables], group)
 
@@ -336,7 +338,7 @@ class ChunkedRows:
             values = [np.concatenate([s[which] for s in some]) for which in range(len(means))]
         else:
             values = [np.stack([m, m + 1]) for m in means]
-        found = []
+        widths = []
         for v, table in zip(reader.variables, values, strict=True):
             if isinstance(v.bandwidth, str) and v.bandwidth not in ("median", "joint_median"):
                 raise DataError(
@@ -345,8 +347,8 @@ class ChunkedRows:
                 )
             names = tuple(f"{v.name}{c + 1}" for c in range(table.shape[1]))
             variable = Variable(table, (len(table),), names, "`p` and `q`")
-            found.append(log_kernel(v.kernel, v.option, v.bandwidth, variable, NUMPY, response=v.name == "y")[1])
-        return tuple(found)
+            widths.append(log_kernel(v.kernel, v.option, v.bandwidth, variable, NUMPY, response=v.name == "y")[1])
+        return tuple(widths)
 
     def _count_categories(self) -> tuple[IntArray, IntArray]:
         counts: dict[int, IntArray] = {}
@@ -373,28 +375,30 @@ class ChunkedRows:
 
     def _summed(self, function: Callable[[RowChunk], Any]) -> FloatArray:
         """Sum what a function makes of each chunk, by group (on the last axis)."""
-        found: list[Any] = [0.0, 0.0]
+        totals: list[Any] = [0.0, 0.0]
         for group, part in self.map(lambda chunk: (chunk.groups[0], function(chunk))):
-            found[group] = found[group] + part
-        return np.stack(found, axis=-1)
+            totals[group] = totals[group] + part
+        return np.stack(totals, axis=-1)
 
     def map(self, function: Callable[[RowChunk], T]) -> Iterator[T]:
         reader, heaviest = self._reader, self._heaviest
-        for results in self._each(lambda part, group, known: _visited(function, reader, heaviest, part, group, known)):
+        for results in self._each(
+            lambda part, group, summary: _visited(function, reader, heaviest, part, group, summary)
+        ):
             yield from results
 
     def _calls(self) -> Iterator[tuple[Part, int, Any]]:
         for group, sample in enumerate(self._samples):
-            if not self._known:
+            if not self._summaries:
                 yield from ((part, group, None) for part in sample())
                 continue
-            for part, known in zip_longest(sample(), self._known[group]):
-                if part is None or known is None:
+            for part, summary in zip_longest(sample(), self._summaries[group]):
+                if part is None or summary is None:
                     raise _changed(group)
-                yield part, group, known
+                yield part, group, summary
 
     def _each(self, function: Callable[[Part, int, Any], T]) -> Iterator[T]:
-        """Call a function with every part, its group and what is known of it: on threads, or on active workers."""
+        """Call a function with every part, its group and its summary: on threads, or on active workers."""
         workers = active_workers()
         if workers is not None:
             shared = Shared(lambda: function)
@@ -428,16 +432,16 @@ def _summary(reader: _Reader, part: Part, group: int) -> _Summary:
 
 
 def _visited(
-    function: Callable[[RowChunk], T], reader: _Reader, heaviest: float, part: Part, group: int, known: _Summary
+    function: Callable[[RowChunk], T], reader: _Reader, heaviest: float, part: Part, group: int, summary: _Summary
 ) -> list[T]:
     """Return what a function makes of a part, in pieces that fit in memory several times over."""
-    tables, weights = reader.tables(part, group, known)
+    tables, weights = reader.tables(part, group, summary)
     values, n = reader.values(tables, group), len(tables[0])
     weights = np.ones(n) if weights is None else weights / heaviest
     codes = np.zeros(n, np.int64)
     for c, labels in reader.labels[0].items():
         codes = codes * len(labels) + values[0][:, c].astype(np.int64)
-    rows = RowChunk(tuple(values), weights, np.full(n, group), known.start + np.arange(n), codes)
+    rows = RowChunk(tuple(values), weights, np.full(n, group), summary.start + np.arange(n), codes)
     return [function(rows.take(slice(first, first + _PIECE))) for first in range(0, n, _PIECE)]
 
 
@@ -449,14 +453,14 @@ Part = Callable[[], Any] | Any
 a generator, these themselves."""
 
 PART_ROWS = 65_536
-"""Rows of a part of an array."""
+"""Rows of a part of an array. Each is read at once by a thread or a worker: more take more memory, fewer more reads."""
 
 
 def sample_parts(name: str, source: Any, reader: _Reader) -> Callable[[], Iterable[Part]]:
     """Return a function that makes the parts of a sample anew, for each time that it is read."""
     if callable(source):
-        made: Callable[[], Iterable[Part]] = source
-        return made
+        make_parts: Callable[[], Iterable[Part]] = source
+        return make_parts
     if isinstance(source, Iterator):
         raise ParameterError(
             f"`{name}` must be a function that makes the iterator, because rows are read several times, got the "
@@ -519,8 +523,8 @@ def _common_length(name: str, arrays: tuple[Any, ...], reader: _Reader) -> int:
 
 def _computed(*collections: Any) -> Any:
     """Compute Dask collections where this runs: their parts have been spread already."""
-    found = [c.compute(scheduler="synchronous") if hasattr(c, "compute") else c for c in collections]
-    return found if len(found) > 1 else found[0]
+    computed = [c.compute(scheduler="synchronous") if hasattr(c, "compute") else c for c in collections]
+    return computed if len(computed) > 1 else computed[0]
 
 
 def _fragments(name: str, source: Any, columns: list[str]) -> list[Any]:

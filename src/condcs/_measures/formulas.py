@@ -92,7 +92,7 @@ def pooled_divergences(masses: RowMasses) -> Array:
     """
     backend, groups, xp = masses.backend, masses.groups, masses.backend.xp
     zero = xp.zeros_like(masses.log_a[0, 0])
-    found = [[zero] * groups.count for _ in range(groups.count)]
+    divergences = [[zero] * groups.count for _ in range(groups.count)]
     for g in range(groups.count):
         for h in range(g + 1, groups.count):
             spans = groups.slices[g], groups.slices[h]
@@ -104,8 +104,8 @@ def pooled_divergences(masses: RowMasses) -> Array:
                 for a, b in ((g, g), (h, h), (g, h))
             ]
             checked_overlap(backend, xp.stack(sums))
-            found[g][h] = found[h][g] = sums[0] + sums[1] - 2 * sums[2]
-    return xp.stack([xp.stack(row) for row in found])
+            divergences[g][h] = divergences[h][g] = sums[0] + sums[1] - 2 * sums[2]
+    return xp.stack([xp.stack(row) for row in divergences])
 
 
 def marginal_interaction(backend: Backend, log_sums: Array, groups: Groups) -> Array:
@@ -147,9 +147,9 @@ def contrast(t: Array, estimator: Estimator = "paper") -> Array:
 
     The estimators "p" and "q" take one of the cross terms twice. T is G x G, or G x G x P for P labellings.
     """
-    own = t.diagonal() if t.ndim == 2 else np.einsum("ggs->gs", t)
+    diagonal = t.diagonal() if t.ndim == 2 else np.einsum("ggs->gs", t)
     turned = t.T if t.ndim == 2 else np.swapaxes(t, 0, 1)
-    both = own[:, None] + own[None, :]
+    both = diagonal[:, None] + diagonal[None, :]
     if estimator in ("p", "q"):
         return both - 2 * (t if estimator == "p" else turned)
     return both - t - turned
@@ -243,7 +243,7 @@ def conditional_sums(estimator: Estimator = "paper", *, logs: bool = True) -> Ro
 
     def terms(log_masses: FloatArray, groups: IntArray) -> FloatArray:
         log_a, log_b = _present(log_masses)
-        return _of_own_group(groups, conditional_terms(log_b - log_a, np.take_along_axis(log_a, groups[:, None], 1)))
+        return _terms_by_group(groups, conditional_terms(log_b - log_a, np.take_along_axis(log_a, groups[:, None], 1)))
 
     def pooled(log_masses: FloatArray, groups: IntArray) -> FloatArray:
         log_a, log_b = _present(log_masses)
@@ -277,18 +277,21 @@ def marginal_sums(
     log_totals = np.log(totals)
 
     def terms(log_masses: FloatArray, groups: IntArray) -> FloatArray:
-        return _of_own_group(groups, log_masses[0] - log_totals - log_totals[groups][:, None])
+        return _terms_by_group(groups, log_masses[0] - log_totals - log_totals[groups][:, None])
 
     (itself_p, others_p), (itself_q, others_q) = within
     coefficients = np.array([1 / others_p, -1.0, -1.0, 1 / others_q])
     return RowSums(coefficients, terms, logs, -(itself_p / others_p) - itself_q / others_q)
 
 
-def _of_own_group(groups: IntArray, terms: FloatArray) -> FloatArray:
-    """Return the terms of T[g,p] and T[g,q], g being the group of each row, in the columns of these two sums."""
-    placed = np.full((len(groups), 4), -np.inf)
-    np.put_along_axis(placed, 2 * groups[:, None] + np.arange(2), terms, 1)
-    return placed
+def _terms_by_group(groups: IntArray, terms: FloatArray) -> FloatArray:
+    """Return what rows add to the four sums, T[p,p], T[p,q], T[q,p] and T[q,q], in logarithms (rows x 4).
+
+    `terms` (rows x 2) are what a row of group g adds to T[g,p] and T[g,q]; it adds nothing to the others.
+    """
+    by_sum = np.full((len(groups), 4), -np.inf)
+    np.put_along_axis(by_sum, 2 * groups[:, None] + np.arange(2), terms, 1)
+    return by_sum
 
 
 def _present(log_masses: FloatArray) -> tuple[FloatArray, FloatArray]:

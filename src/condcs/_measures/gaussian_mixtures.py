@@ -119,8 +119,8 @@ def _mixture(inputs: Inputs, side: str, means: Array, covariances: Any, weights:
     return Mixture(means, checked, xp.log(values))
 
 
-def _covariances(inputs: Inputs, name: str, means_name: str, given: Any, k: int, d: int) -> Array:
-    values = _as_floats(inputs, name, given)
+def _covariances(inputs: Inputs, name: str, means_name: str, covariances: Any, k: int, d: int) -> Array:
+    values = _as_floats(inputs, name, covariances)
     shape = tuple(values.shape)
     if shape == (k,) and d == 1:
         values = values[:, None]

@@ -67,8 +67,8 @@ class Inputs:
             kernel_option=option.option,
             stem=role.strip("_") or "y",
         )
-        made, widths = log_kernel(option, f"bandwidth{role}", bandwidth, variable, self.backend, response=response)
-        return KernelVariable(variable, made, widths, option)
+        exponents, widths = log_kernel(option, f"bandwidth{role}", bandwidth, variable, self.backend, response=response)
+        return KernelVariable(variable, exponents, widths, option)
 
     def numbers(self, parts: Parts, *, stem: str = "x", min_rows: int = 2) -> Variable:
         """Check a variable that must hold numbers (measures without kernels)."""

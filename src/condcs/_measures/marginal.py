@@ -214,17 +214,15 @@ def _squared_mmd(kernel: LogKernel, groups: Groups, unbiased: bool) -> Array:
     xp, t = kernel.backend.xp, kernel.backend.xp.exp(_interaction(kernel, groups))
     if not unbiased:
         return contrast(t)
-    own = [
-        (t[g, g] - itself) / others
-        for g, (itself, others) in enumerate(_within(kernel.backend, weight_totals(kernel, groups)))
-    ]
-    within = xp.stack(own)
+    corrections = _within(kernel.backend, weight_totals(kernel, groups))
+    means = [(t[g, g] - itself) / others for g, (itself, others) in enumerate(corrections)]
+    within = xp.stack(means)
     return within[:, None] + within[None, :] - t - t.T
 
 
 def _within(backend: Backend, totals: Array) -> tuple[tuple[Array, Array], ...]:
     """Return, for each group, what rows' similarities to themselves add to its mean, and the weight of all others."""
-    found = []
+    corrections = []
     for g in range(totals.shape[1]):
         total, squares, itself = totals[:, g]
         others = 1 - squares / total**2
@@ -233,5 +231,5 @@ def _within(backend: Backend, totals: Array) -> tuple[tuple[Array, Array], ...]:
                 f"`weights_{'pq'[g]}` must be positive for at least two rows: the unbiased estimate leaves out each "
                 "row's similarity to itself, and nothing else is left. Pass unbiased=False."
             )
-        found.append((itself / total**2, others))
-    return tuple(found)
+        corrections.append((itself / total**2, others))
+    return tuple(corrections)

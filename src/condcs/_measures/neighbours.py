@@ -17,6 +17,7 @@ from condcs._measures.inputs import NumericProblem, numeric_problem, pair
 DISTANCE_FLOOR = 1e-10
 """Shortest distance that counts, as a part of the largest range of any column."""
 
+# Rows for each thread of a search: with fewer, starting a thread takes longer than their neighbours.
 _ROWS_WORTH_A_THREAD = 512
 
 

@@ -95,14 +95,14 @@ def operator_interaction(kernel_x: LogKernel, kernel_y: LogKernel, groups: Group
     backend, slices = kernel_x.backend, groups.slices
     xp = backend.xp
     solvers = [_solver(backend, _gram(kernel_x, s, s), regularization) for s in slices]
-    rows: list[list[Array]] = [[None] * groups.count for _ in slices]
-    for g, own in enumerate(slices):
-        for h, other in enumerate(slices[: g + 1]):
+    interaction: list[list[Array]] = [[None] * groups.count for _ in slices]
+    for g, rows_g in enumerate(slices):
+        for h, rows_h in enumerate(slices[: g + 1]):
             # The trace is the same for (g, h) and (h, g): transposed, with its factors in cyclic order.
-            left = solvers[g](_gram(kernel_x, own, other))
-            right = solvers[h](_gram(kernel_y, other, own))
-            rows[g][h] = rows[h][g] = xp.sum(left * right.T)
-    return xp.stack([xp.stack(row) for row in rows])
+            by_x = solvers[g](_gram(kernel_x, rows_g, rows_h))
+            by_y = solvers[h](_gram(kernel_y, rows_h, rows_g))
+            interaction[g][h] = interaction[h][g] = xp.sum(by_x * by_y.T)
+    return xp.stack([xp.stack(row) for row in interaction])
 
 
 @public

@@ -132,11 +132,11 @@ class Measure(Printable):
         defaults = _KERNELS_WITH_X if self.takes_x else _KERNEL_WITHOUT_X
         # The plug-in estimator of a marginal measure is a choice of kernel.
         kernel_options = {*defaults, *(() if self.takes_x else ("estimator",))}
-        given = {**defaults, **{k: v for k, v in options.items() if k in kernel_options}}
-        own = {k: v for k, v in options.items() if k not in kernel_options}
+        problem_options = {**defaults, **{k: v for k, v in options.items() if k in kernel_options}}
+        value_options = {k: v for k, v in options.items() if k not in kernel_options}
         if self.takes_x:
-            return conditional_problem(x_parts, y_parts, weight_parts, **given), own
-        return marginal_problem(y_parts, weight_parts, **given), own
+            return conditional_problem(x_parts, y_parts, weight_parts, **problem_options), value_options
+        return marginal_problem(y_parts, weight_parts, **problem_options), value_options
 
     def __call__(self, *samples: Array, **options: Any) -> Array:
         """Evaluate the measure."""
@@ -227,21 +227,21 @@ def pairwise(
     """
     chosen = measure_named(measure)
     # The unbiased MMD of a group with itself is not 0, and weights are given per group here.
-    known = chosen.options - {"weights_p", "weights_q", "unbiased"}
-    check_options(options, known, measure)
+    allowed = chosen.options - {"weights_p", "weights_q", "unbiased"}
+    check_options(options, allowed, measure)
     if weights is not None and not chosen.weighted:
         raise ParameterError(
             f"{named('weights')} must be None for {measure!r}, which takes no sample weights. Leave it out."
         )
     xs, ys = _split(groups, chosen)
-    given = [None] * len(ys) if weights is None else weights
-    if not isinstance(given, Sequence) or len(given) != len(ys):
-        got = len(given) if isinstance(given, Sequence) else type(given).__name__
+    weights_by_group = [None] * len(ys) if weights is None else weights
+    if not isinstance(weights_by_group, Sequence) or len(weights_by_group) != len(ys):
+        got = len(weights_by_group) if isinstance(weights_by_group, Sequence) else type(weights_by_group).__name__
         raise ShapeError(
             f"{named('weights')} must have one entry per group ({len(ys)}), got {got}. Use None for no weights."
         )
-    weight_parts = [(f"weights[{i}]", w) for i, w in enumerate(given)]
-    problem, own = chosen.problem(xs, ys, weight_parts, options)
+    weight_parts = [(f"weights[{i}]", w) for i, w in enumerate(weights_by_group)]
+    problem, value_options = chosen.problem(xs, ys, weight_parts, options)
     sampled = sampling_of(method, problem.inputs.backend, problem.groups.n)
     if sampled is not None and chosen.row_sums is None and method != "auto":
         able = ", ".join(m.name for m in MEASURES.values() if m.row_sums is not None)
@@ -249,8 +249,8 @@ def pairwise(
             f'{named("method")} must be "exact" for {measure!r}: anchors are for {able} only. Leave it out.'
         )
     if sampled is not None and chosen.row_sums is not None:
-        return _sampled_pairs(chosen, problem, own, sampled)
-    return problem.inputs.result(chosen.pairs(problem, **own))
+        return _sampled_pairs(chosen, problem, value_options, sampled)
+    return problem.inputs.result(chosen.pairs(problem, **value_options))
 
 
 def _sampled_pairs(measure: Measure, problem: Any, options: dict[str, Any], sampled: Sampled) -> SampledMatrix:
@@ -264,13 +264,13 @@ def _sampled_pairs(measure: Measure, problem: Any, options: dict[str, Any], samp
         return sampled_value(sampled, rows, row_sums(rows, **options))
 
     count = problem.groups.count
-    found = [[SampledFloat(0.0, 0.0, 0)] * count for _ in range(count)]
+    entries = [[SampledFloat(0.0, 0.0, 0)] * count for _ in range(count)]
     for g in range(count):
         for h in range(g + 1, count):
-            found[g][h] = found[h][g] = value(g, h)
+            entries[g][h] = entries[h][g] = value(g, h)
             if options.get("estimator") in ("p", "q"):
-                found[h][g] = value(h, g)
-    return SampledMatrix(found)
+                entries[h][g] = value(h, g)
+    return SampledMatrix(entries)
 
 
 def _split(groups: Sequence[Any], measure: Measure) -> tuple[Parts, Parts]:

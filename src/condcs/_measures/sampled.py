@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import special
@@ -46,7 +46,7 @@ from condcs._kernels.row_chunks import (
     rounded_centre,
 )
 from condcs._kernels.row_sums import joined_log_sums
-from condcs._measures.anchor_model import Known, Model, fitted_model, low_rank_of, weighted_regression
+from condcs._measures.anchor_model import ExactRows, Model, fitted_model, low_rank_of, weighted_regression
 from condcs._measures.formulas import TINY, RowSums, weight_totals
 from condcs._measures.inputs import KernelVariable
 from condcs._parallel.spreading import on_threads
@@ -81,8 +81,8 @@ class Sampled:
     >>> import condcs
     >>> x, noise = np.random.default_rng(0).normal(size=(2, 6000))
     >>> samples = x[:3000], (x + noise)[:3000], x[3000:], (noise - x)[3000:]
-    >>> found = condcs.conditional_cs(*samples, method=condcs.Sampled(relative_error=0.02))
-    >>> bool(abs(found - condcs.conditional_cs(*samples)) < 4 * found.standard_error)
+    >>> sampled = condcs.conditional_cs(*samples, method=condcs.Sampled(relative_error=0.02))
+    >>> bool(abs(sampled - condcs.conditional_cs(*samples)) < 4 * sampled.standard_error)
     True
     """
 
@@ -126,9 +126,9 @@ class SampledFloat(np.float64):
     target_met: bool
 
     def __new__(cls, value: float, standard_error: float, n_anchors: int, target_met: bool = True) -> SampledFloat:
-        made = super().__new__(cls, value)
-        made.standard_error, made.n_anchors, made.target_met = standard_error, n_anchors, target_met
-        return made
+        divergence = super().__new__(cls, value)
+        divergence.standard_error, divergence.n_anchors, divergence.target_met = standard_error, n_anchors, target_met
+        return divergence
 
     @property
     def method(self) -> str:
@@ -160,11 +160,11 @@ class SampledMatrix(np.ndarray[Any, Any]):
     target_met: Any = None
 
     def __new__(cls, entries: list[list[SampledFloat]]) -> SampledMatrix:
-        made = np.array(entries, np.float64).view(cls)
-        made.standard_error = np.array([[e.standard_error for e in row] for row in entries])
-        made.n_anchors = np.array([[e.n_anchors for e in row] for row in entries])
-        made.target_met = all(e.target_met for row in entries for e in row)
-        return made
+        matrix = np.array(entries, np.float64).view(cls)
+        matrix.standard_error = np.array([[e.standard_error for e in row] for row in entries])
+        matrix.n_anchors = np.array([[e.n_anchors for e in row] for row in entries])
+        matrix.target_met = all(e.target_met for row in entries for e in row)
+        return matrix
 
 
 def sampling_of(method: SamplingMethod, backend: Backend, n: int) -> Sampled | None:
@@ -195,22 +195,24 @@ def sampled_value(sampled: Sampled, source: RowSource, measure: RowSums) -> Samp
     Anchors are added until the error is small enough, or until the next ones would take too long.
     """
     started, seed = time.monotonic(), int(check_rng(sampled.rng).integers(2**62))
-    known = _known_rows(source, measure, seed)
-    low_rank, sums, wanted, stage = low_rank_of(source, known), known.expansion @ known.added, FIRST_ANCHORS, 0
+    exact_rows = _landmarks_and_pilots(source, measure, seed)
+    low_rank = low_rank_of(source, exact_rows)
+    sums = exact_rows.expansion @ exact_rows.added  # (K,)
+    wanted, stage = FIRST_ANCHORS, 0
     while True:
-        before, stage = time.monotonic(), stage + 1
-        model = fitted_model(source, measure, low_rank, known, sums)
-        draw = _drawn(source, model, known, wanted, seed, stage)
+        stage_started, stage = time.monotonic(), stage + 1
+        model = fitted_model(source, measure, low_rank, exact_rows, sums)
+        draw = _drawn(source, model, exact_rows, wanted, seed, stage)
         added = measure.added(_log_masses(source, draw.rows), draw.rows.groups, draw.rows.weights)
-        sums, error = _estimate(measure, model, known, draw, added)
-        known = known.with_anchors(draw.rows, draw.chances, added)
-        value, n_anchors = measure.value(sums), len(known.rows)
+        sums, error = _estimate(measure, model, exact_rows, draw, added)
+        exact_rows = exact_rows.with_anchors(draw.rows, draw.chances, added)
+        value, n_anchors = measure.value(sums), len(exact_rows.rows)
         target = max(sampled.absolute_error, sampled.relative_error * abs(value))
         # The first anchors tell where the next ones are needed; their own error is not to be relied on.
         if draw.complete or (stage > 1 and error <= target):
             break
         now = time.monotonic()
-        affordable = int((sampled.max_seconds - (now - started)) / (now - before) * wanted)
+        affordable = int((sampled.max_seconds - (now - started)) / (now - stage_started) * wanted)
         if affordable < wanted or wanted == MOST_ANCHORS:
             break
         wanted = min(2 * wanted, affordable, MOST_ANCHORS)
@@ -261,8 +263,8 @@ class PooledRows:
             for g, rows in enumerate(order)
             for start in range(0, len(rows), CHUNK)
         ]
-        codes, places = np.unique(self._codes, return_inverse=True)
-        counts = [np.bincount(places[s], minlength=len(codes)) for s in groups.slices]
+        codes, category = np.unique(self._codes, return_inverse=True)
+        counts = [np.bincount(category[s], minlength=len(codes)) for s in groups.slices]
         self.categories: tuple[IntArray, IntArray] = codes, np.stack(counts, axis=1)
 
     def _keep_distinct(self, groups: Groups) -> Groups:
@@ -270,10 +272,10 @@ class PooledRows:
         rows, weights, counted = [], [], []
         for span in groups.slices:
             table = np.concatenate([v[span] for v in self._values], axis=1)
-            _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
+            _, first, distinct_row = np.unique(table, axis=0, return_index=True, return_inverse=True)
             rows.append(span.start + first)
-            weights.append(np.bincount(place.reshape(-1), self._weights[span]))
-            counted.append(np.bincount(place.reshape(-1), self._counted[span]))
+            weights.append(np.bincount(distinct_row.reshape(-1), self._weights[span]))
+            counted.append(np.bincount(distinct_row.reshape(-1), self._counted[span]))
         self._values = [v[np.concatenate(rows)] for v in self._values]
         self._weights, self._counted = np.concatenate(weights), np.concatenate(counted)
         return Groups(tuple(len(w) for w in weights))
@@ -302,20 +304,25 @@ class PooledRows:
 # How anchors are drawn, and what they say.
 
 LANDMARKS, PILOTS = 200, 200
-"""Rows of known masses, in each group: those that approximate the masses of others, and those that say how well."""
+"""Rows of exact masses, in each group: those that approximate the masses of others, and those that say how well. More
+approximate better and cost O(n d) each, before it is known whether they are needed."""
 
 FIRST_ANCHORS, MOST_ANCHORS = 256, 50_000
-"""Anchors of the first draw, and of the largest."""
+"""Anchors of the first draw, and of the largest. The first tell where further ones are needed; the largest bounds the
+memory of a draw."""
 
+# Sums below this have lost digits to gradual underflow, and are found again in logarithms.
 _LOST = 1e-290
+# Rows far from a group whose ratios are found at a time: 64 MB of exponents against a chunk.
 _FAR_AT_ONCE = 1_024
 
 
-# Rows that are drawn: by numbers that depend on the seed and the row's place alone, not on how rows are chunked.
+# Rows that are drawn: by numbers that depend on the seed and on which row of its group it is, not on how rows are
+# chunked.
 
 
 def _uniform(seed: int, stream: int, rows: RowChunk) -> FloatArray:
-    """Return a number in (0, 1) for each row: its place, mixed (splitmix64)."""
+    """Return a number in (0, 1) for each row: its index, mixed (splitmix64)."""
     start = np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64)
     z = start + rows.index.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z += rows.groups.astype(np.uint64) * np.uint64(0xA0761D6478BD642F)
@@ -325,7 +332,7 @@ def _uniform(seed: int, stream: int, rows: RowChunk) -> FloatArray:
     return ((z >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
-def _known_rows(source: RowSource, measure: RowSums, seed: int) -> Known:
+def _landmarks_and_pilots(source: RowSource, measure: RowSums, seed: int) -> ExactRows:
     """Draw landmarks and pilot rows, a share from each group and category."""
     codes, counts = source.categories
     block = counts.sum(axis=1, keepdims=True)
@@ -334,30 +341,31 @@ def _known_rows(source: RowSource, measure: RowSums, seed: int) -> Known:
     pilots = np.minimum(counts - landmarks, np.maximum(2, np.ceil(PILOTS * counts / counts.sum(axis=0)))).astype(int)
 
     def ranked(rows: RowChunk) -> tuple[IntArray, IntArray, IntArray]:
-        """Order rows by group, category and a number of their own; return the order, places in it, and categories."""
+        """Order rows by group, category and a random number; return the order, ranks in each cell, and categories."""
         category = np.searchsorted(codes, rows.codes)
         order = np.lexsort((_uniform(seed, 0, rows), category, rows.groups))
         key = rows.groups[order].astype(np.int64) * len(codes) + category[order]
         first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-        place = np.arange(len(key)) - np.repeat(first, np.diff(np.append(first, len(key))))
-        return order, place, category[order]
+        lengths = np.diff(np.append(first, len(key)))
+        rank = np.arange(len(key)) - np.repeat(first, lengths)
+        return order, rank, category[order]
 
     def drawn(rows: RowChunk) -> RowChunk:
-        order, place, category = ranked(rows)
-        return rows.take(order[place < (landmarks + pilots)[category, rows.groups[order]]])
+        order, rank, category = ranked(rows)
+        return rows.take(order[rank < (landmarks + pilots)[category, rows.groups[order]]])
 
-    found: RowChunk | None = None
+    candidates: RowChunk | None = None
     for some in source.map(drawn):
-        found = some if found is None else drawn(joined_rows(found, some))
-    assert found is not None
-    order, place, category = ranked(found)
-    rows = found.take(order)
-    here = category, rows.groups
-    is_landmark = place < landmarks[here]
-    share = np.where(is_landmark, 0.0, (counts - landmarks)[here] / np.maximum(pilots[here], 1))
+        candidates = some if candidates is None else drawn(joined_rows(candidates, some))
+    assert candidates is not None
+    order, rank, category = ranked(candidates)
+    rows = candidates.take(order)
+    cell = category, rows.groups
+    is_landmark = rank < landmarks[cell]
+    share = np.where(is_landmark, 0.0, (counts - landmarks)[cell] / np.maximum(pilots[cell], 1))
     log_masses = _log_masses(source, rows)
     draw = np.zeros(len(rows), np.int64)
-    return Known(rows, is_landmark, share, draw, log_masses, measure.added(log_masses, rows.groups, rows.weights))
+    return ExactRows(rows, is_landmark, share, draw, log_masses, measure.added(log_masses, rows.groups, rows.weights))
 
 
 def _log_masses(source: RowSource, rows: RowChunk) -> FloatArray:
@@ -373,10 +381,10 @@ def _log_masses(source: RowSource, rows: RowChunk) -> FloatArray:
     lost = np.flatnonzero((sums < _LOST).any(axis=(0, 2)))
     if len(lost) == 0:
         return logs
-    few, found = rows.take(lost), dict[int, tuple[FloatArray, FloatArray]]()
+    few, log_sums = rows.take(lost), dict[int, tuple[FloatArray, FloatArray]]()  # by group
     for g, pair in source.map(lambda chunk: (int(chunk.groups[0]), chunk_log_sums(kernels, few, chunk))):
-        found[g] = joined_log_sums(found[g], pair) if g in found else pair
-    for g, (peaks, totals) in found.items():
+        log_sums[g] = joined_log_sums(log_sums[g], pair) if g in log_sums else pair
+    for g, (peaks, totals) in log_sums.items():
         with np.errstate(divide="ignore"):
             logs[:, lost, g] = peaks + np.log(totals)
     if kernels.products == PAIRS:
@@ -393,10 +401,10 @@ def _are_far(log_a: FloatArray) -> BoolArray:
 def _mend_far_rows(source: RowSource, rows: RowChunk, logs: FloatArray, far: IntArray) -> None:
     """Find log(B / A) anew where log A is too large to leave digits for it; A itself is then as good as 0."""
     kernels, few = source.kernels, rows.take(far)
-    found: dict[int, list[FarSums]] = {}
+    far_sums: dict[int, list[FarSums]] = {}
     for group, part in source.map(lambda chunk: (int(chunk.groups[0]), chunk_far_sums(kernels, few, chunk))):
-        found.setdefault(group, []).append(part)
-    for g, parts in found.items():
+        far_sums.setdefault(group, []).append(part)
+    for g, parts in far_sums.items():
         these = _are_far(logs[0, far, g])
         logs[0, far[these], g] = -EXACT_EXPONENT[64]
         logs[1, far[these], g] = -EXACT_EXPONENT[64] + joined_far_ratios(kernels, few, parts)[these]
@@ -407,18 +415,18 @@ def _mend_far_rows(source: RowSource, rows: RowChunk, logs: FloatArray, far: Int
 
 @dataclass(frozen=True)
 class _Draw:
-    """Anchors, and totals over all rows whose masses are not known."""
+    """Anchors, and totals over all rows whose masses are not exact yet."""
 
     rows: RowChunk
     features: FloatArray
     chances: FloatArray  # probabilities with which they were drawn
-    totals: FloatArray  # G x features: sums of these over all unknown rows of each group
+    totals: FloatArray  # G x features: sums of these over all other rows of each group, those drawn among them
     threshold: float  # what relative probabilities are multiplied by
     everybody: float  # the probability of any row
 
     @property
     def complete(self) -> bool:
-        """Whether all unknown rows are among the anchors."""
+        """Whether all rows that were not exact are among the anchors."""
         return self.threshold == np.inf
 
     def probability(self, chances: FloatArray) -> FloatArray:
@@ -426,35 +434,61 @@ class _Draw:
         return np.asarray(1 - (1 - np.minimum(1.0, chances * self.threshold)) * (1 - self.everybody))
 
 
-def _drawn(source: RowSource, model: Model, known: Known, wanted: int, seed: int, stage: int) -> _Draw:
-    """Visit all unknown rows once: add up their features, and draw about as many anchors as are wanted.
+# Share of the anchors that are drawn without a look at the model. More would waste anchors where the model is right,
+# fewer would leave a larger error unseen where it is wrong.
+_BLIND = 0.2
+# How many times as many candidates are kept, on average, as anchors are wanted: the model's probabilities are not known
+# to be 1 on average before all rows are visited. Fewer could be too few; the draw is the same unless they are.
+_SPARE = 8.0
+
+
+class _Candidates(NamedTuple):
+    """Rows of a chunk that may become anchors."""
+
+    rows: RowChunk
+    features: FloatArray
+    chances: FloatArray  # relative probabilities
+    order: FloatArray  # the smallest are drawn
+    blind: BoolArray  # which are drawn without a look at the model
+
+
+def _drawn(source: RowSource, model: Model, exact_rows: ExactRows, wanted: int, seed: int, stage: int) -> _Draw:
+    """Visit all rows that are not exact yet: add up their features, and draw about as many anchors as are wanted.
 
     Most are drawn by what the model expects of them, some without a look at it: whatever it overlooks, every row has a
     chance. The two draws are independent, and a row is an anchor if either takes it.
     """
-    n = sum(source.sizes) - len(known.rows)
+    n = sum(source.sizes) - len(exact_rows.rows)
     everybody = min(1.0, _BLIND * wanted / max(n, 1))
     by_model = max(1, round((1 - _BLIND) * wanted))
     # Only rows that may be among the first need be kept; relative probabilities are 1 on average.
-    cut = np.inf if n <= MOST_ANCHORS else 8.0 * by_model / n
-    keys = [np.sort(known.rows.index[known.rows.groups == g]) for g in range(len(source.sizes))]
+    cut = np.inf if n <= MOST_ANCHORS else _SPARE * by_model / n
+    keys = [np.sort(exact_rows.rows.index[exact_rows.rows.groups == g]) for g in range(len(source.sizes))]
 
-    def visit(chunk: RowChunk) -> tuple[int, FloatArray, RowChunk, FloatArray, FloatArray, FloatArray, BoolArray]:
+    def visit(chunk: RowChunk) -> tuple[int, FloatArray, _Candidates]:
+        """Return the group of a chunk, the totals of its features, and its rows that may become anchors."""
         group = int(chunk.groups[0])
-        place = np.searchsorted(keys[group], chunk.index)
-        rows = chunk.take((np.append(keys[group], -1)[place] != chunk.index) & (chunk.weights > 0))
+        # Rows that are not exact yet: -1 stands for the end of the keys, and is no index.
+        next_key = np.append(keys[group], -1)[np.searchsorted(keys[group], chunk.index)]
+        rows = chunk.take((next_key != chunk.index) & (chunk.weights > 0))
         features, chances = model.features(rows)
         chances = np.maximum(chances, TINY)
-        order, blind = _uniform(seed, 2 * stage, rows) / chances, _uniform(seed, 2 * stage + 1, rows) <= everybody
-        kept = (order <= cut) | blind
-        return group, features.sum(axis=0), rows.take(kept), features[kept], chances[kept], order[kept], blind[kept]
+        # Priorities: a row is the more likely to be among the smallest, the larger its chance.
+        order = _uniform(seed, 2 * stage, rows) / chances
+        blind = _uniform(seed, 2 * stage + 1, rows) <= everybody
+        some = (order <= cut) | blind
+        candidates = _Candidates(rows.take(some), features[some], chances[some], order[some], blind[some])
+        return group, features.sum(axis=0), candidates
 
-    totals, found = np.zeros((len(source.sizes), len(model.gradient) + 2)), []
-    for group, total, *candidates in source.map(visit):
+    totals, parts = np.zeros((len(source.sizes), len(model.gradient) + 2)), []
+    for group, total, candidates in source.map(visit):
         totals[group] += total
-        found.append(candidates)
-    chunks, *columns = zip(*found, strict=True)
-    rows, (features, chances, order, blind) = joined_rows(*chunks), (np.concatenate(c) for c in columns)
+        parts.append(candidates)
+    rows = joined_rows(*(part.rows for part in parts))
+    features = np.concatenate([part.features for part in parts])
+    chances = np.concatenate([part.chances for part in parts])
+    order = np.concatenate([part.order for part in parts])
+    blind = np.concatenate([part.blind for part in parts])
     ranked = np.sort(order[order <= cut])
     threshold = ranked[by_model] if by_model < len(ranked) else cut
     taken = np.flatnonzero((order < threshold) | blind)
@@ -462,19 +496,19 @@ def _drawn(source: RowSource, model: Model, known: Known, wanted: int, seed: int
     return replace(draw, chances=draw.probability(draw.chances))
 
 
-_BLIND = 0.2
+def _estimate(
+    measure: RowSums, model: Model, exact_rows: ExactRows, draw: _Draw, exact: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return sums over all rows and the standard error of the divergence; `exact` is what the anchors add to them.
 
-
-def _estimate(measure: RowSums, model: Model, known: Known, draw: _Draw, exact: FloatArray) -> tuple[FloatArray, float]:
-    """Return sums over all rows and the standard error of the divergence.
-
-    Sums over known rows, plus a regression on features of all others, plus what anchors correct.
+    Sums over the exact rows, plus a regression on features of all others, plus what anchors correct.
     """
     spread = (1 - draw.chances) / draw.chances**2
-    # Rows that were certain to be drawn have no error to be made small, but stabilise the regression.
+    # Rows that were certain to be drawn have no error to be made small, but stabilise the regression, each with a
+    # hundredth of the mean weight.
     roots = np.sqrt(spread + 0.01 * spread.mean()) if len(spread) else spread
-    known_sums = known.added.sum(axis=0)
-    sums, residuals, leverages = known_sums, exact.copy(), np.zeros(len(exact))
+    exact_sums = exact_rows.added.sum(axis=0)
+    sums, residuals, leverages = exact_sums, exact.copy(), np.zeros(len(exact))
     coefficients = np.zeros((len(draw.totals), draw.totals.shape[1], len(sums)))
     if not draw.complete:
         for g, total in enumerate(draw.totals):
@@ -486,30 +520,32 @@ def _estimate(measure: RowSums, model: Model, known: Known, draw: _Draw, exact: 
     if measure.logs and not (sums > 0).all():
         # A regression knows no sign. Without it, sums are of positive terms.
         residuals, leverages, coefficients = exact, np.zeros(len(exact)), 0 * coefficients
-        sums = known_sums + (exact / draw.chances[:, None]).sum(axis=0)
+        sums = exact_sums + (exact / draw.chances[:, None]).sum(axis=0)
     gradient = measure.gradient(sums)
     variances = spread * (residuals @ gradient / (1 - leverages)) ** 2
     if draw.complete:
         return sums, 0.0
-    # Rows that are known already had no part in the regression. If they would have been worse to draw from, the anchors
+    # Rows that were exact before had no part in the regression. If they would have been worse to draw from, the anchors
     # have missed something.
-    others = _variance_by_known_rows(model, known, draw, coefficients, gradient)
+    others = _variance_by_exact_rows(model, exact_rows, draw, coefficients, gradient)
     return sums, max(_standard_error(variances), math.sqrt(others))
 
 
-def _variance_by_known_rows(
-    model: Model, known: Known, draw: _Draw, coefficients: FloatArray, gradient: FloatArray
+def _variance_by_exact_rows(
+    model: Model, exact_rows: ExactRows, draw: _Draw, coefficients: FloatArray, gradient: FloatArray
 ) -> float:
     """Return the variance of the divergence as estimated from pilot rows and earlier anchors."""
-    mine = ~known.landmark & (known.rows.weights > 0)
-    rows, exact, share, which = known.rows.take(mine), known.added[mine], known.share[mine], known.draw[mine]
+    mine = ~exact_rows.landmark & (exact_rows.rows.weights > 0)
+    rows, exact = exact_rows.rows.take(mine), exact_rows.added[mine]
+    share, which = exact_rows.share[mine], exact_rows.draw[mine]
     if len(rows) == 0:
         return 0.0
     features, chances = model.features(rows)
     chances = draw.probability(chances)
     residuals = (exact - np.einsum("jf,jfk->jk", features, coefficients[rows.groups])) @ gradient
     # Each draw has its own estimate; larger ones count for more.
-    return float(share * np.bincount(which)[which] / len(which) @ ((1 - chances) / chances * residuals**2))
+    sizes = np.bincount(which)[which]  # of the draw that each row belongs to
+    return float(share * sizes / len(which) @ ((1 - chances) / chances * residuals**2))
 
 
 def _standard_error(variances: FloatArray) -> float:

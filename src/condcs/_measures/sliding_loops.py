@@ -29,9 +29,19 @@ CANCELLED = 1e-3
 """A sum that falls below this part of its peak has lost digits to cancellation and is summed again."""
 
 _LOW, _HIGH = 1e-200, 1e100
+"""Range of a sum, relative to its shift. Below, it is kept relative to its largest term: doubles lose digits from
+1e-308 on. Above, rows far nearer than that term have come, and it is summed again long before it overflows at 1e308."""
+
 _LARGEST_EXPONENT = 1e300
+"""Exponents are at most so large: squares of differences beyond 1e150 bandwidths overflow, and differences of infinite
+exponents would be NaN."""
+
 _LARGEST_COMPENSATED = 1e250
+"""Exponents beyond this are not found in twice the precision, in which numbers are multiplied by `_SPLIT` and squared:
+these would overflow."""
+
 _SPLIT = 134217729.0
+"""2^27 + 1: a double times this gives its halves of 26 bits, whose products are exact (Dekker 1971)."""
 
 # Of numpy's type: a plain number in a call is a type of its own to numba, and the function is compiled once more.
 _OLD_GROUP, _NEW_GROUP, _FIRST_COLUMN = np.int64(0), np.int64(1), np.int64(0)
@@ -40,12 +50,12 @@ compiled = njit(nogil=True, fastmath={"contract", "reassoc"})
 
 
 @compiled
-def conditional_terms(a_own: float, b_own: float, a_other: float, b_other: float) -> Any:
-    """Return what a row adds to T[g,g] and T[g,h] of Prop. 2, from its masses in its own group g and in h.
+def conditional_terms(a_g: float, b_g: float, a_h: float, b_h: float) -> Any:
+    """Return what a row of group g adds to T[g,g] and T[g,h] of Prop. 2, from its masses in the two groups.
 
     The compiled twin of `condcs._measures.formulas.conditional_terms`; a test pins it to that.
     """
-    return b_own / (a_own * a_own), b_other / (a_own * a_other)
+    return b_g / (a_g * a_g), b_h / (a_g * a_h)
 
 
 class Window(NamedTuple):
@@ -83,9 +93,9 @@ def empty_window(capacity: int, dim_x: int, widths: FloatArray) -> Window:
 def _squared_distances(values: Any, scales: Any, first: int, last: int, slot: int, n: int, out: Any) -> None:
     """Write minus half the squared distances between the row in `slot` and all rows, over some columns."""
     for c in range(first, last):
-        column, own, scale = values[c], values[c, slot], scales[c]
+        column, row_value, scale = values[c], values[c, slot], scales[c]
         for j in range(n):
-            difference = (column[j] - own) * scale
+            difference = (column[j] - row_value) * scale
             out[j] = (out[j] if c > first else 0.0) - 0.5 * difference * difference
 
 
@@ -96,12 +106,12 @@ def _exponents(window: Any, slot: int, ex: Any, exy: Any) -> None:
     _squared_distances(values, scales, _FIRST_COLUMN, dim_x, slot, n, ex)
     _squared_distances(values, scales, dim_x, values.shape[0], slot, n, exy)
     for j in range(n):
-        # Squares of differences beyond 1e150 widths overflow: they stay finite, and far.
+        # Rows whose squared distances overflow stay finite, and far.
         ex[j] = max(ex[j], -_LARGEST_EXPONENT)
         exy[j] = max(ex[j] + exy[j], -_LARGEST_EXPONENT)
 
 
-# Without fastmath: a compiler that reorders sums would find all low parts to be 0.
+# Without fastmath: a compiler that reorders sums would take all low parts for 0.
 @njit(nogil=True)
 def _two_sum(a: float, b: float) -> Any:
     """Return the rounded sum of two numbers and what rounding took away."""
@@ -219,6 +229,7 @@ def refresh_row(window: Any, slot: int) -> None:
 
 @compiled
 def _is_spoilt(total: float, peak: float, shift: float) -> bool:
+    """Whether a sum has lost digits to cancellation, or left its range; a NaN counts as lost."""
     return not total >= CANCELLED * peak or total > _HIGH or (shift == 0.0 and total < _LOW)
 
 
@@ -323,11 +334,11 @@ def log_interaction(window: Any, out: Any) -> None:
         for j in range(n):
             is_old = group[j] == 0
             a, b, a_other, b_other = (A0[j], B0[j], A1[j], B1[j]) if is_old else (A1[j], B1[j], A0[j], B0[j])
-            own, cross = conditional_terms(a, b, a_other, b_other)
-            t00 += own if is_old else 0.0
+            within, cross = conditional_terms(a, b, a_other, b_other)
+            t00 += within if is_old else 0.0
             t01 += cross if is_old else 0.0
             t10 += 0.0 if is_old else cross
-            t11 += 0.0 if is_old else own
+            t11 += 0.0 if is_old else within
         out[0], out[1], out[2], out[3] = math.log(t00), math.log(t01), math.log(t10), math.log(t11)
         return
     peaks, totals = np.full(4, -np.inf), np.zeros(4)

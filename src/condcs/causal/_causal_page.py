@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 MOST_SERIES, MOST_TIMES = 12, 400
+"""What the figure of the series shows: each of them is a strip of 0.6 inches, and 400 times on 8 inches are still seen
+one by one. The tests use all of both."""
 
 
 def causal_page(
@@ -31,7 +33,7 @@ def causal_page(
     axis: TimeAxis | None = None,
 ) -> Page:
     """Return the page: links in a table, the graph, the matrix of scores, the series over `axis`, what was done."""
-    found, links = graph.adjacency(alpha), graph.links(alpha)
+    is_link, links = graph.adjacency(alpha), graph.links(alpha)
     page = Page(
         f"What drives what in {title}",
         f"{graph.verdict_words(alpha)} A link means that the past of one series carries information "
@@ -54,14 +56,14 @@ def causal_page(
         ["source", "target", "score", "rows used", "p", "adjusted p", ""], rows, "All ordered pairs, most certain first"
     )
     figure, axes = drawing(4.8, 4.4, framed=True)
-    draw_links(axes, graph.names, found, strengths=graph.scores)
+    draw_links(axes, graph.names, is_link, strengths=graph.scores)
     page.figure(
         figure,
         "Graph of the links found: " + ("; ".join(f"{a} drives {b}" for a, b in links) or "none"),
         f"Links with an adjusted p-value of at most {alpha:g}; wider arrows have larger scores.",
     )
     figure, axes = drawing(5, 4.4, framed=True)
-    draw_matrix(axes, graph.names, graph.scores, found)
+    draw_matrix(axes, graph.names, graph.scores, is_link)
     page.figure(
         figure,
         "Matrix of the scores, sources in rows and targets in columns",

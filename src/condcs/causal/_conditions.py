@@ -17,10 +17,16 @@ _HELPFUL = 0.99
 """A series helps to predict a target if its last value reduces what is left unexplained by this factor."""
 
 _CLEAR = 3.0
-"""Standard errors from which an autocorrelation is clearly not 0."""
+"""Standard errors from which an autocorrelation is clearly not 0: of a hundred that are 0, fewer than one exceeds
+it."""
 
 _LINE = 1e-3
-"""p-value of a wave that stands out."""
+"""p-value up to which a wave stands out. Waves are looked for in every series, and one that is not there would add four
+more inputs to the regressions of a link."""
+
+_FINER_FREQUENCIES = 16
+"""Frequencies that are tried for one of the periodogram. Waves of two series count as the same if they are at most half
+a frequency of the periodogram apart, so the frequency of each must be known to a small part of one."""
 
 _TREND = 4.0
 """Standard errors from which a slope in time is a trend; those of a random walk are seldom above 3.5."""
@@ -56,14 +62,14 @@ class Conditions:
         self.problem = problem
         self._smoothers: dict[Values, tuple[BoolArray, Smoother | None]] = {}
         self._series = list(problem.series)
-        self._kept: dict[tuple[int, Values], tuple[FloatArray, float]] = {}
+        self._regressions: dict[tuple[int, Values], tuple[FloatArray, float]] = {}
         self._helpers: dict[int, list[int]] = {}
         self._seasons: dict[int, tuple[int, ...]] = {}
 
     def of(self, link: Link) -> Values:
         """Return the past values that a link is conditioned on."""
         steps = self.problem.embedding.source_steps
-        values = {*self._own(link.target), *((v, step) for v in link.given for step in steps)}
+        values = {*self._own_past(link.target), *((v, step) for v in link.conditioning_set for step in steps)}
         helper = {(v, step) for v in self._helper(link) for step in steps}
         season = {(link.target, step) for step in self._season(link.target)}
         shared = set(self._shared_by_time(link))
@@ -91,20 +97,20 @@ class Conditions:
 
     def leave_noise(self, link: Link) -> bool:
         """Whether more than 1% of what varies in the target is left by what the link is conditioned on."""
-        return self._share(link.target, (*link.given, *self._helper(link))) > _LEAST_NOISE
+        return self._share(link.target, (*link.conditioning_set, *self._helper(link))) > _LEAST_NOISE
 
-    def left(self, target: int, values: Values) -> FloatArray:
-        """Return what a regression on past values leaves of the target; NaN where one of them is missing."""
+    def residuals(self, target: int, values: Values) -> FloatArray:
+        """Return the residuals of the target regressed on past values; NaN where one of them is missing."""
         return self._regressed(target, values)[0]
 
-    def _own(self, target: int) -> Values:
+    def _own_past(self, target: int) -> Values:
         return tuple((target, step) for step in self.problem.embedding.own_steps)
 
     def _season(self, target: int) -> tuple[int, ...]:
         """Return the step at which what the own past leaves of the target is autocorrelated most, if it clearly is."""
         if target not in self._seasons:
-            problem, own_past = self.problem, self._own(target)
-            unexplained = _on_grid(problem, self.left(target, own_past))
+            problem, own_past = self.problem, self._own_past(target)
+            unexplained = _at_target_times(problem, self.residuals(target, own_past))
             correlations, pairs = _autocorrelations(unexplained, _longest_season(problem))  # both (steps,)
             # In standard errors: a few pairs of values are correlated by chance.
             heights = np.where(correlations > 0, correlations, 0.0) * np.sqrt(pairs)
@@ -119,16 +125,16 @@ class Conditions:
         """Return functions of time that source and target both follow: a trend, waves of a season and of half of it."""
         source, target = (self.problem.series[v].values[:, 0] for v in link[:2])
         n = len(target)
-        found: Values = ()
+        functions: Values = ()
         if has_trend(source) and has_trend(target):
-            found += self._function("trend", np.arange(n) / n)
+            functions += self._function("trend", np.arange(n) / n)
         lines = spectral_line(source), spectral_line(target)
         if lines[0] is not None and lines[1] is not None and abs(lines[0] - lines[1]) <= 1 / (2 * n):
             turns = 2 * np.pi * lines[1] * np.arange(n)
             for k in (1, 2):
-                found += self._function(f"{k} sin {lines[1]}", np.sin(k * turns))
-                found += self._function(f"{k} cos {lines[1]}", np.cos(k * turns))
-        return found
+                functions += self._function(f"{k} sin {lines[1]}", np.sin(k * turns))
+                functions += self._function(f"{k} cos {lines[1]}", np.cos(k * turns))
+        return functions
 
     def _function(self, name: str, values: FloatArray) -> Values:
         """Take a function of time as one more series, whose present value is known."""
@@ -140,7 +146,7 @@ class Conditions:
 
     def _helper(self, link: Link) -> tuple[int, ...]:
         """Return the third series that helps most to predict the target, if one does."""
-        others = set(range(len(self.problem.series))) - {link.source, link.target, *link.given}
+        others = set(range(len(self.problem.series))) - {link.source, link.target, *link.conditioning_set}
         return tuple(v for v in self._helpers_of(link.target) if v in others)[:1] if others else ()
 
     def _helpers_of(self, target: int) -> list[int]:
@@ -149,9 +155,9 @@ class Conditions:
             chosen: list[int] = []
             others = [v for v in range(len(self.problem.series)) if v != target]
             while others and len(chosen) < 2:
-                now = self._share(target, tuple(chosen))
+                unexplained = self._share(target, tuple(chosen))
                 best = min(others, key=lambda v: self._share(target, (*chosen, v)))
-                if now <= _LEAST_NOISE or self._share(target, (*chosen, best)) >= _HELPFUL * now:
+                if unexplained <= _LEAST_NOISE or self._share(target, (*chosen, best)) >= _HELPFUL * unexplained:
                     break
                 chosen.append(best)
                 others.remove(best)
@@ -159,7 +165,7 @@ class Conditions:
         return self._helpers[target]
 
     def _share(self, target: int, others: tuple[int, ...]) -> float:
-        return self._regressed(target, tuple(sorted({*self._own(target), *((v, 1) for v in others)})))[1]
+        return self._regressed(target, tuple(sorted({*self._own_past(target), *((v, 1) for v in others)})))[1]
 
     def _smoother(self, values: Values) -> tuple[BoolArray, Smoother | None]:
         """Return which rows have all values, and regressions on these; only the latest are kept, for their size."""
@@ -167,32 +173,34 @@ class Conditions:
             inputs, complete = self.columns(values), self.complete(values)
             enough = complete.sum() >= FEWEST_ROWS
             smoother = Smoother(inputs[complete], (False,) * inputs.shape[1]) if enough else None
+            # Dictionaries keep the order in which they were filled: the first entry is the oldest.
             if len(self._smoothers) == _MOST_SMOOTHERS:
                 del self._smoothers[next(iter(self._smoothers))]
             self._smoothers[values] = complete, smoother
         return self._smoothers[values]
 
     def _regressed(self, target: int, values: Values) -> tuple[FloatArray, float]:
-        """Return what is left of the target, and its variance with each row left out of the fit, as a share.
+        """Return the residuals of the target regressed on past values, and the share of variance left unexplained.
 
-        The share is that of the variance of the target, or of its steps if that is less.
+        The share is the mean squared error of rows left out of the fit, over the variance of the target, or over that
+        of its steps if that is less. Of several columns, the largest share.
         """
-        if (target, values) not in self._kept:
+        if (target, values) not in self._regressions:
             complete, smoother = self._smoother(values)
             y = self.problem.past(target, (0,))
-            left, share = np.full_like(y, np.nan), 1.0
+            residuals, share = np.full_like(y, np.nan), 1.0
             if smoother is not None:
-                left[complete], left_out = smoother.residuals(y[complete])
+                residuals[complete], left_out_errors = smoother.residuals(y[complete])
                 steps = y - self.problem.past(target, (1,))
                 varying = np.minimum(y[complete].var(axis=0), steps[complete].var(axis=0))
                 # A series that only repeats its last value has no noise; the fit is exact up to rounding.
-                shares = (left_out**2).mean(axis=0) / np.maximum(varying, np.finfo(float).tiny)
+                shares = (left_out_errors**2).mean(axis=0) / np.maximum(varying, np.finfo(float).tiny)
                 share = float(np.max(shares))
-            self._kept[target, values] = left, share
-        return self._kept[target, values]
+            self._regressions[target, values] = residuals, share
+        return self._regressions[target, values]
 
 
-def variance_inflation(problem: CausalProblem, link: Link, left: FloatArray) -> float:
+def variance_inflation(problem: CausalProblem, link: Link, residuals: FloatArray) -> float:
     r"""Return the factor by which the memory of both series widens sums of products of their residuals.
 
     A regression of a series of persistence b (its autocorrelation at one step) on its past underestimates b by
@@ -203,8 +211,8 @@ def variance_inflation(problem: CausalProblem, link: Link, left: FloatArray) -> 
     .. math:: 1 + \frac{2 (1 + 3 b)}{n} \frac{a}{1 - a b} + 2 \sum_k r_k s_k.
 
     The last term is for what the past that is looked at does not explain, such as seasons: r are autocorrelations of
-    the source, and s those of `left` (what both pasts leave of the target, one row per target), where they are clearly
-    not 0 and both of the same sign.
+    the source, and s those of `residuals` (what both pasts leave of the target, one row per target), where they are
+    clearly not 0 and both of the same sign.
 
     Without it, independent series of persistence 0.95 would look linked in 9% of all cases at a level of 5%, and those
     with a season beyond the past that is looked at in half of them.
@@ -212,17 +220,21 @@ def variance_inflation(problem: CausalProblem, link: Link, left: FloatArray) -> 
     longest = _longest_season(problem)
     of_source, _ = _autocorrelations(problem.series[link.source].values, longest)
     of_target, _ = _autocorrelations(problem.series[link.target].values, longest)
+    # Persistence a and b; below 1, where the factor 1 / (1 - a b) would be infinite.
     a, b = (float(np.clip(correlations[0], 0.0, 0.999)) for correlations in (of_source, of_target))
-    unexplained, pairs = _autocorrelations(_on_grid(problem, left), longest)
-    clear = np.where(np.abs(unexplained) * np.sqrt(pairs) > _CLEAR, unexplained * of_source, 0.0)
-    return float(1 + 2 * (1 + 3 * b) / problem.rows * a / (1 - a * b) + 2 * np.maximum(clear, 0.0).sum())
+    unexplained, pairs = _autocorrelations(_at_target_times(problem, residuals), longest)
+    by_persistence = 2 * (1 + 3 * b) / problem.rows * a / (1 - a * b)
+    # r_k s_k where s_k is clearly not 0; products of opposite signs would narrow, and count as 0.
+    products = np.where(np.abs(unexplained) * np.sqrt(pairs) > _CLEAR, unexplained * of_source, 0.0)
+    by_seasons = 2 * np.maximum(products, 0.0).sum()
+    return float(1 + by_persistence + by_seasons)
 
 
-def _on_grid(problem: CausalProblem, rows: FloatArray) -> FloatArray:
+def _at_target_times(problem: CausalProblem, rows: FloatArray) -> FloatArray:
     """Put a value for each target at its time; NaN at other times."""
-    made = np.full((len(problem.series[0]), rows.shape[1]), np.nan)
-    made[problem.times] = rows
-    return made
+    grid_values = np.full((len(problem.series[0]), rows.shape[1]), np.nan)
+    grid_values[problem.times] = rows
+    return grid_values
 
 
 def spectral_line(values: FloatArray) -> float | None:
@@ -232,21 +244,26 @@ def spectral_line(values: FloatArray) -> float | None:
     probability of about :math:`m (1 - g)^{m - 1}`.
     """
     centred = np.nan_to_num(values - np.nanmean(values))
-    before, now = centred[:-1], centred[1:]
-    left = now - before * (before @ now) / (before @ before)
-    power = np.abs(np.fft.rfft(left))[1 : (len(left) + 1) // 2] ** 2
+    previous, current = centred[:-1], centred[1:]
+    residuals = current - previous * (previous @ current) / (previous @ previous)
+    # The periodogram without frequency 0 and without the highest one, which an even length has.
+    power = np.abs(np.fft.rfft(residuals))[1 : (len(residuals) + 1) // 2] ** 2
     m, share = len(power), power.max() / max(float(power.sum()), np.finfo(float).tiny)
     if m * (1 - share) ** (m - 1) > _LINE:
         return None
-    fine = np.abs(np.fft.rfft(left, 16 * len(left)))
-    near = np.minimum(16 * (int(power.argmax()) + 1) + np.arange(-16, 17), len(fine) - 1)
-    return float(near[int(fine[near].argmax())] / (16 * len(left)))
+    # The largest of finer frequencies, up to one frequency of the periodogram away from its own largest.
+    finer = _FINER_FREQUENCIES
+    spectrum = np.abs(np.fft.rfft(residuals, finer * len(residuals)))
+    highest = finer * (int(power.argmax()) + 1)  # + 1: `power` leaves out frequency 0
+    near = np.minimum(highest + np.arange(-finer, finer + 1), len(spectrum) - 1)
+    return float(near[int(spectrum[near].argmax())] / (finer * len(residuals)))
 
 
 def has_trend(values: FloatArray) -> bool:
     """Whether time helps clearly to predict a series beyond its last value, linearly."""
     pairs = np.column_stack([np.ones(len(values) - 1), np.arange(len(values) - 1.0), values[:-1], values[1:]])
     pairs = pairs[np.isfinite(pairs).all(axis=1)]
+    # Columns: 1, time, last value, value. Centred, the second and third are orthogonal to the first.
     design = pairs[:, :3] - np.concatenate([[0.0], pairs[:, 1:3].mean(axis=0)])
     inverse = np.linalg.pinv(design.T @ design)
     slopes = inverse @ (design.T @ pairs[:, 3])

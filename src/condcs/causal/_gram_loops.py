@@ -15,7 +15,10 @@ NEGLIGIBLE = 1e-50
 
 @njit(nogil=True)
 def band_exponents(values: Any, scale: float, first: int, out: Any) -> None:
-    """Write out[a, k] = -scale |v_a - v_b|^2 with b = a + first + k; -1e4 where there is no row b."""
+    """Write out[a, k] = -scale |v_a - v_b|^2 with b = a + first + k.
+
+    Where there is no row b it is -1e4, whose exponential is 0.
+    """
     n, columns = values.shape
     for a in range(n):
         for k in range(out.shape[1]):
@@ -63,8 +66,8 @@ def window_sums(K1: Any, K1L: Any, K2: Any, starts: Any, window: int, first: int
 
 
 @njit(nogil=True, fastmath=True)
-def own_window_sums(K1: Any, K1L: Any, starts: Any, window: int, first: int, out: Any) -> None:
-    """Add this band's part of the row sums of K1 and K1L in each window of K1; as `window_sums` without K2."""
+def condition_window_sums(K1: Any, K1L: Any, starts: Any, window: int, first: int, out: Any) -> None:
+    """Add this band's part of the row sums of K1 and K1 * L in each window of K1; as `window_sums` without K2."""
     width = K1.shape[1]
     for s in range(len(starts)):
         j = starts[s, 1]

@@ -33,6 +33,8 @@ DENSE_BUDGET = 2 * 2**30
 """Bytes that the three n x n matrices of a re-ordering null may take: n = 9,400."""
 
 _STARTS_PER_TASK = 26
+"""Pairs of windows that a thread takes at a time: 201 of them, a score and its 200 surrogates, make 8 tasks. The scores
+are the same for any number. At 800 rows, 8 per task were slower, and 100 no faster."""
 
 
 class Scorer:
@@ -56,18 +58,19 @@ class Scorer:
         """Return the scores (links x starts) on pairs of windows, given by (source start, target start)."""
         links = self.problem.links
         if isinstance(self.measure, ConditionalCS):
-            found = window_gram_scores(self.problem, self._base, self._levels, starts, window, self.measure.form)
+            scores = window_gram_scores(self.problem, self._base, self._levels, starts, window, self.measure.form)
             advance(len(links))
-            return found
-        rows = np.empty((len(links), len(starts)))
+            return scores
+        scores = np.empty((len(links), len(starts)))
         with self._few_threads():
-            for row, link in zip(rows, links, strict=True):
+            for link_scores, link in zip(scores, links, strict=True):
                 target, condition, source = self.problem.parts(link)
                 score = self.measure.scorer(condition, source)
-                for place, (i, j) in enumerate(starts):
-                    row[place] = score(target[j : j + window], condition[j : j + window], source[i : i + window])
+                for column, (i, j) in enumerate(starts):
+                    of_target, of_source = slice(j, j + window), slice(i, i + window)
+                    link_scores[column] = score(target[of_target], condition[of_target], source[of_source])
                 advance(1)
-        return rows
+        return scores
 
     def on_orders(self, index: int, orders: Any) -> FloatArray:
         """Return the scores of one link with the source's rows in other orders."""
@@ -98,24 +101,31 @@ def window_gram_scores(
     `starts` has rows (source start, target start); `levels` says for each link how often its bandwidths are divided by
     sqrt(2). Cost O(S T^2) per link after O(n T) exponentials per series; memory O(n) for the bands and O(S T) per link.
     """
-    starts = np.ascontiguousarray(starts, np.int64)
-    per_link = 2 * len(starts) * window * 8
-    batch = max(1, SUMS_BUDGET // per_link)
-    found = []
+    starts = np.ascontiguousarray(starts, np.int64)  # (S, 2)
+    bytes_per_link = 2 * len(starts) * window * 8
+    batch = max(1, SUMS_BUDGET // bytes_per_link)
+    scores = []
     for first in range(0, len(problem.links), batch):
-        chosen = slice(first, first + batch)
-        found.append(_batch_scores(problem, bandwidths, problem.links[chosen], levels[chosen], starts, window, form))
-    return np.concatenate(found)
+        links, of_links = problem.links[first : first + batch], levels[first : first + batch]
+        scores.append(_batch_scores(problem, bandwidths, links, of_links, starts, window, form))
+    return np.concatenate(scores)
 
 
 def _batch_scores(
     problem: CausalProblem, bandwidths: FloatArray, links: Any, levels: Any, starts: Any, window: int, form: Form
 ) -> FloatArray:
-    from condcs.causal._gram_loops import own_window_sums, window_sums
+    """Return the scores (links x starts) of links whose row sums fit into memory together.
 
-    joint = np.zeros((len(links), len(starts), 2, window))
-    keys = [(link.target, link.given, int(level)) for link, level in zip(links, levels, strict=True)]
-    own = {key: np.zeros((len(starts), 2, window)) for key in keys}
+    Of each pair of windows the divergence takes four sums for each row: over K1 and K1 * L, in the window of the target
+    alone (`condition_sums`), and both times the kernel of the source (`joint_sums`). Each band of diagonals adds its
+    part to all of them.
+    """
+    from condcs.causal._gram_loops import condition_window_sums, window_sums
+
+    joint_sums = np.zeros((len(links), len(starts), 2, window))
+    # Links with the same target, conditions and bandwidth share K1, K1 * L and their sums.
+    keys = [(link.target, link.conditioning_set, int(level)) for link, level in zip(links, levels, strict=True)]
+    condition_sums = {key: np.zeros((len(starts), 2, window)) for key in keys}
     blocks = [slice(i, i + _STARTS_PER_TASK) for i in range(0, len(starts), _STARTS_PER_TASK)]
     with ThreadPoolExecutor(current_settings().n_threads) as threads:
         for first in range(1 - window, window, BAND):
@@ -125,7 +135,8 @@ def _batch_scores(
                 level = key[-1]
                 if key not in K1:
                     condition = grams.condition(link)
-                    K1[key], K1L[key] = _narrowed(condition, level), _narrowed(condition * grams.target(link), level)
+                    K1[key] = _narrowed(condition, level)
+                    K1L[key] = _narrowed(condition * grams.target(link), level)
                 if (link.source, level) not in K2:
                     K2[link.source, level] = _narrowed(grams.source(link), level)
 
@@ -134,20 +145,19 @@ def _batch_scores(
             ) -> None:
                 index, block = task
                 key, of_source = keys[index], K2[links[index].source, keys[index][-1]]
-                window_sums(K1[key], K1L[key], of_source, starts[block], window, first, joint[index, block])
+                window_sums(K1[key], K1L[key], of_source, starts[block], window, first, joint_sums[index, block])
 
-            def add_own(task: tuple[Any, slice], first: int = first, K1: Any = K1, K1L: Any = K1L) -> None:
+            def add_condition(task: tuple[Any, slice], first: int = first, K1: Any = K1, K1L: Any = K1L) -> None:
                 key, block = task
-                own_window_sums(K1[key], K1L[key], starts[block], window, first, own[key][block])
+                condition_window_sums(K1[key], K1L[key], starts[block], window, first, condition_sums[key][block])
 
-            list(threads.map(add_own, [(key, block) for key in own for block in blocks]))
+            list(threads.map(add_condition, [(key, block) for key in condition_sums for block in blocks]))
             list(threads.map(add_joint, [(i, block) for i in range(len(links)) for block in blocks]))
-    return np.stack(
-        [
-            linear_predictor_divergence(own[key][:, 0], own[key][:, 1], sums[:, 0], sums[:, 1], form)
-            for key, sums in zip(keys, joint, strict=True)
-        ]
-    )
+    scores = []
+    for key, joint in zip(keys, joint_sums, strict=True):
+        alone = condition_sums[key]  # (S, 2, window), as `joint`
+        scores.append(linear_predictor_divergence(alone[:, 0], alone[:, 1], joint[:, 0], joint[:, 1], form))
+    return np.stack(scores)
 
 
 class _BandGrams(DenseGrams):
@@ -160,12 +170,13 @@ class _BandGrams(DenseGrams):
     def exponents(self, values: FloatArray, scale: float) -> FloatArray:
         from condcs.causal._gram_loops import band_exponents
 
-        made = np.empty((len(values), self._diagonals))
-        band_exponents(values, scale, self._first, made)
-        return made
+        band = np.empty((len(values), self._diagonals))
+        band_exponents(values, scale, self._first, band)
+        return band
 
 
 def _narrowed(K: FloatArray, level: int) -> FloatArray:
+    """Square a Gaussian kernel `level` times, each of which divides its bandwidth by sqrt(2)."""
     from condcs.causal._gram_loops import squared
 
     K = np.ascontiguousarray(K)
@@ -181,10 +192,11 @@ def reordered_gram_scores(
     from condcs.causal._gram_loops import reordered_sums
 
     n = problem.rows
-    if 3 * 8 * n * n > DENSE_BUDGET:
+    bytes_of_grams = 3 * 8 * n * n
+    if bytes_of_grams > DENSE_BUDGET:
         raise ParameterError(
             f'{named("null")} must be "windows" for {n:,} rows: this one re-orders n x n matrices, which would take '
-            f"{3 * 8 * n * n / 2**30:.0f} GB. Pass {setting('null', 'windows')}, or a shorter stretch of the series."
+            f"{bytes_of_grams / 2**30:.0f} GB. Pass {setting('null', 'windows')}, or a shorter stretch of the series."
         )
     grams = DenseGrams(problem, bandwidths, n, int(level))
     K1, K2 = np.ascontiguousarray(grams.condition(link)), np.ascontiguousarray(grams.source(link))

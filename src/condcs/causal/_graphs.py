@@ -18,7 +18,7 @@ from condcs._core.settings import config_context
 from condcs._core.vocabulary import named, setting
 from condcs.causal._influence_measures import InfluenceMeasure
 from condcs.causal._link_tests import LinkNull, LinkTests, joined_tests, run_link_tests
-from condcs.causal._predictive_choice import GivenEmbedding, embeddings_of
+from condcs.causal._predictive_choice import EmbeddingOption, embeddings_of
 from condcs.causal._series import (
     CausalProblem,
     Embedding,
@@ -33,12 +33,14 @@ from condcs.causal._series import (
 
 BLUE, INK, PALE = "#2b6cb0", "#1a365d", "#e2e8f0"
 _MOST_LABELLED = 12
+"""Series up to which nodes are large and the entries of the matrix are written out; of more, the numbers, in a font of
+eight points on a drawing four inches wide, would run into one another."""
 
 _STARRED = 0.05
 """Adjusted p-value up to which a printed link has a star; that of `links` where the caller names none."""
 
 _MOST_NAMED = 5
-"""Links that a verdict names; the others are counted."""
+"""Links that a verdict names, the most certain ones; the others are counted, so that it stays one short sentence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,14 +93,15 @@ class CausalGraph(ByValue):
 
     def links(self, alpha: float = 0.05, *, adjusted: bool = True) -> list[tuple[str, str]]:
         """Return the links with an (adjusted) p-value of at most `alpha`, smallest p-value first."""
-        found = self.adjacency(alpha, adjusted=adjusted)
-        return [(self.names[i], self.names[j]) for i, j in self._ranked() if found[i, j]]
+        is_link = self.adjacency(alpha, adjusted=adjusted)  # (variables, variables)
+        return [(self.names[i], self.names[j]) for i, j in self._ranked() if is_link[i, j]]
 
     def adjacency(self, alpha: float = 0.05, *, adjusted: bool = True) -> BoolArray:
         """Return the significant links as a matrix of bool."""
-        found = (self.pvalues_adjusted if adjusted else self.pvalues) <= check_alpha(alpha)
-        np.fill_diagonal(found, False)
-        return np.asarray(found)
+        pvalues = self.pvalues_adjusted if adjusted else self.pvalues
+        is_link = pvalues <= check_alpha(alpha)
+        np.fill_diagonal(is_link, False)
+        return np.asarray(is_link)
 
     def _ranked(self) -> list[tuple[int, int]]:
         pairs = [(i, j) for i in range(len(self.names)) for j in range(len(self.names)) if i != j]
@@ -138,14 +141,14 @@ class CausalGraph(ByValue):
         """Plot the graph of significant links beside the matrix of scores; return the matplotlib figure."""
         from matplotlib.figure import Figure
 
-        found = self.adjacency(alpha, adjusted=adjusted)
+        is_link = self.adjacency(alpha, adjusted=adjusted)
         if axes is None:
             axes = Figure(figsize=(9.6, 4.4), layout="constrained").subplots(1, 2)
-        left, right = axes
-        draw_links(left, self.names, found, strengths=self.scores)
-        left.set_title(f"links with {'adjusted p' if adjusted else 'p'} ≤ {alpha:g}", fontsize=10)
-        draw_matrix(right, self.names, self.scores, found)
-        return right.figure
+        graph_axes, matrix_axes = axes
+        draw_links(graph_axes, self.names, is_link, strengths=self.scores)
+        graph_axes.set_title(f"links with {'adjusted p' if adjusted else 'p'} ≤ {alpha:g}", fontsize=10)
+        draw_matrix(matrix_axes, self.names, self.scores, is_link)
+        return matrix_axes.figure
 
     def __str__(self) -> str:
         wide = max(len(name) for name in self.names)
@@ -199,17 +202,17 @@ class CausalGraph(ByValue):
 
     def embedding_words(self) -> str:
         """Say lag and order, for each target if they differ."""
-        words = [e.words() for e in self.embeddings]
-        if len(set(words)) == 1:
-            return words[0]
-        return "; ".join(f"{name}: {own}" for name, own in zip(self.names, words, strict=True))
+        embeddings = [e.words() for e in self.embeddings]
+        if len(set(embeddings)) == 1:
+            return embeddings[0]
+        return "; ".join(f"{name}: {embedding}" for name, embedding in zip(self.names, embeddings, strict=True))
 
 
 @public
 def causal_graph(
     series: Array | Mapping[str, Array],
     *,
-    embedding: GivenEmbedding | Mapping[str, Embedding] = "auto",
+    embedding: EmbeddingOption | Mapping[str, Embedding] = "auto",
     conditional: bool = False,
     measure: InfluenceMeasure = "conditional_cs",
     ranks: bool = False,
@@ -263,82 +266,92 @@ def causal_graph(
     variables = check_series_table("series", series, missing)
     variables = in_ranks(variables) if check_flag("ranks", ranks) else variables
     embeddings = _embeddings(embedding, variables, conditional=check_flag("conditional", conditional))
-    count = len(variables)
-    links = tuple(
-        Link(i, j, tuple(k for k in range(count) if k not in (i, j)) if conditional else ())
-        for j in range(count)
-        for i in range(count)
-        if i != j
-    )
+    links = _all_links(len(variables), conditional=conditional)
     generator = check_rng(rng)
     problems = _problems(tuple(variables), embeddings, links)
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
-        found = [run_link_tests(p, measure, null, n_resamples, generator, progress=progress) for p in problems]
-    return _graph([one.name for one in variables], embeddings, problems, joined_tests(found))
+        tests = [run_link_tests(p, measure, null, n_resamples, generator, progress=progress) for p in problems]
+    return _graph([one.name for one in variables], embeddings, problems, joined_tests(tests))
+
+
+def _all_links(count: int, *, conditional: bool) -> tuple[Link, ...]:
+    """Return the links between all ordered pairs of series, each given all other series if `conditional`."""
+    links = []
+    for target in range(count):
+        for source in range(count):
+            if source != target:
+                others = tuple(k for k in range(count) if k not in (source, target))
+                links.append(Link(source, target, others if conditional else ()))
+    return tuple(links)
 
 
 def _problems(
     variables: tuple[Series, ...], embeddings: tuple[Embedding, ...], links: tuple[Link, ...]
 ) -> list[CausalProblem]:
-    """Put links with the same embedding and the same complete rows together; they share all matrices."""
+    """Group links with the same embedding and the same complete rows into one problem; they share all matrices."""
     # Without gaps all links have the same rows, those with a complete past of the longest.
     furthest = max(e.reach for e in embeddings)
     alike: dict[Any, list[Link]] = {}
     for link in links:
         e = embeddings[link.target]
-        alike.setdefault((e, CausalProblem(variables, e, (link,), furthest).times.tobytes()), []).append(link)
-    return [CausalProblem(variables, e, tuple(own), furthest) for (e, _), own in alike.items()]
+        times = CausalProblem(variables, e, (link,), furthest).times  # (rows,)
+        alike.setdefault((e, times.tobytes()), []).append(link)
+    return [CausalProblem(variables, e, tuple(alike_links), furthest) for (e, _), alike_links in alike.items()]
 
 
 def _embeddings(
-    given: GivenEmbedding | Mapping[str, Embedding], targets: list[Series], *, conditional: bool
+    embedding: EmbeddingOption | Mapping[str, Embedding], targets: list[Series], *, conditional: bool
 ) -> tuple[Embedding, ...]:
-    every = range(len(targets))
-    if not isinstance(given, Mapping):
-        return embeddings_of(targets, every, given, conditional=conditional)
-    absent = [target.name for target in targets if target.name not in given]
+    """Return the embedding of each target: from a mapping of names, one for all, or the one that predicts it best."""
+    if not isinstance(embedding, Mapping):
+        return embeddings_of(targets, range(len(targets)), embedding, conditional=conditional)
+    absent = [target.name for target in targets if target.name not in embedding]
     if absent:
         raise ParameterError(
             f"{named('embedding')} must name every series if it is a mapping, got none for {absent[0]!r}. Add it, or "
             f"pass {setting('embedding', 'auto')}."
         )
     length = len(targets[0])
-    return tuple(check_embedding(given[target.name], length) for target in targets)
+    return tuple(check_embedding(embedding[target.name], length) for target in targets)
 
 
 def _graph(
-    names: list[str], embeddings: tuple[Embedding, ...], problems: list[CausalProblem], found: LinkTests
+    names: list[str], embeddings: tuple[Embedding, ...], problems: list[CausalProblem], tests: LinkTests
 ) -> CausalGraph:
     from scipy.stats import false_discovery_control
 
     count = len(names)
     links = [link for problem in problems for link in problem.links]
-    sources, targets = (np.array([link[k] for link in links]) for k in (0, 1))
+    sources = np.array([link.source for link in links])
+    targets = np.array([link.target for link in links])
     complete = np.zeros((count, count), np.int64)
     complete[sources, targets] = [problem.rows for problem in problems for _ in problem.links]
     rows_used = np.zeros((count, count), np.int64)
-    rows_used[sources, targets] = found.rows_used
+    rows_used[sources, targets] = tests.rows_used
 
     def matrix(values: FloatArray) -> FloatArray:
-        made = np.full((count, count, *values.shape[1:]), np.nan)
-        made[sources, targets] = values
-        return made
+        """Put the values of links, shape (links, ...), where source and target cross; NaN on the diagonal."""
+        entries = np.full((count, count, *values.shape[1:]), np.nan)
+        entries[sources, targets] = values
+        return entries
 
     bandwidths = None
-    if found.bandwidths is not None:
+    if tests.bandwidths is not None:
         every = np.arange(len(links))
-        bandwidths = matrix(np.stack([found.bandwidths[every, sources], found.bandwidths[every, targets]], axis=1))
+        # `tests.bandwidths` has shape (links, variables).
+        of_ends = tests.bandwidths[every, sources], tests.bandwidths[every, targets]
+        bandwidths = matrix(np.stack(of_ends, axis=1))
     return CausalGraph(
         names=tuple(names),
-        scores=matrix(found.scores),
-        statistics=matrix(found.statistics),
-        pvalues=matrix(found.pvalues),
-        pvalues_adjusted=matrix(false_discovery_control(found.pvalues, method="bh")),
-        null_distributions=matrix(found.nulls),
+        scores=matrix(tests.scores),
+        statistics=matrix(tests.statistics),
+        pvalues=matrix(tests.pvalues),
+        pvalues_adjusted=matrix(false_discovery_control(tests.pvalues, method="bh")),
+        null_distributions=matrix(tests.nulls),
         embeddings=embeddings,
-        measure=found.measure,
-        null=found.null,
-        window=found.window,
+        measure=tests.measure,
+        null=tests.null,
+        window=tests.window,
         times=len(problems[0].series[0]),
         complete=complete,
         rows_used=rows_used,
@@ -372,43 +385,43 @@ def plain(name: str) -> str:
 
 
 def circle(count: int) -> Any:
-    """Places of the nodes: on a circle, the first at the top, clockwise."""
+    """Return where the nodes are drawn, shape (count, 2): on a circle, the first at the top, clockwise."""
     angles = np.pi / 2 - 2 * np.pi * np.arange(count) / count
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def draw_links(axis: Any, names: Any, found: Any, *, strengths: Any = None, colours: Any = None) -> None:
+def draw_links(axis: Any, names: Any, is_link: Any, *, strengths: Any = None, colours: Any = None) -> None:
     """Draw nodes on a circle and an arrow per link; the arrows of a pair of opposite links are curved."""
-    places, size = circle(len(names)), 17 if len(names) <= _MOST_LABELLED else 9
-    top = np.nanmax(np.where(found, strengths, np.nan)) if strengths is not None and found.any() else 1.0
-    for i, j in np.argwhere(found):
+    nodes, size = circle(len(names)), 17 if len(names) <= _MOST_LABELLED else 9
+    top = np.nanmax(np.where(is_link, strengths, np.nan)) if strengths is not None and is_link.any() else 1.0
+    for i, j in np.argwhere(is_link):
         share = 1.0 if strengths is None or not top > 0 else max(float(strengths[i, j]) / top, 0.0)
         axis.annotate(
             "",
-            xy=places[j],
-            xytext=places[i],
+            xy=nodes[j],
+            xytext=nodes[i],
             arrowprops={
                 "arrowstyle": "-|>,head_length=0.5,head_width=0.25",
-                "connectionstyle": f"arc3,rad={0.18 if found[j, i] else 0.0}",
+                "connectionstyle": f"arc3,rad={0.18 if is_link[j, i] else 0.0}",
                 "color": BLUE if colours is None else colours[i, j],
                 "lw": 0.9 + 2.2 * share,
                 "shrinkA": size * 0.75,
                 "shrinkB": size * 0.75,
             },
         )
-    axis.plot(*places.T, "o", ms=size * 1.35, color="white", mec=INK, mew=1.3, zorder=3)
-    for name, place in zip(names, places, strict=True):
+    axis.plot(*nodes.T, "o", ms=size * 1.35, color="white", mec=INK, mew=1.3, zorder=3)
+    for name, node in zip(names, nodes, strict=True):
         if all(len(n) <= 4 for n in names):
-            axis.text(*place, plain(name), ha="center", va="center_baseline", fontsize=9, color=INK, zorder=4)
+            axis.text(*node, plain(name), ha="center", va="center_baseline", fontsize=9, color=INK, zorder=4)
         else:
-            side = "left" if place[0] > 0.1 else "right" if place[0] < -0.1 else "center"
-            height = "bottom" if place[1] > 0.9 else "top" if place[1] < -0.9 else "center"
-            axis.text(*(1.16 * place), plain(name), ha=side, va=height, fontsize=9, color=INK, zorder=4)
+            side = "left" if node[0] > 0.1 else "right" if node[0] < -0.1 else "center"
+            height = "bottom" if node[1] > 0.9 else "top" if node[1] < -0.9 else "center"
+            axis.text(*(1.16 * node), plain(name), ha=side, va=height, fontsize=9, color=INK, zorder=4)
     axis.set(xlim=(-1.45, 1.45), ylim=(-1.35, 1.35), aspect="equal")
     axis.set_axis_off()
 
 
-def draw_matrix(axis: Any, names: Any, scores: Any, found: Any) -> None:
+def draw_matrix(axis: Any, names: Any, scores: Any, is_link: Any) -> None:
     """Draw scores as shades; significant links get a frame."""
     from matplotlib.patches import Rectangle
 
@@ -426,7 +439,7 @@ def draw_matrix(axis: Any, names: Any, scores: Any, found: Any) -> None:
         for i, j in np.argwhere(np.isfinite(scores)):
             colour = "white" if scores[i, j] > middle else INK
             axis.text(j, i, f"{scores[i, j]:.{digits}f}", ha="center", va="center", fontsize=8, color=colour)
-    for i, j in np.argwhere(found):
+    for i, j in np.argwhere(is_link):
         axis.add_patch(Rectangle((j - 0.47, i - 0.47), 0.94, 0.94, fill=False, ec="#dd6b20", lw=1.8))
     axis.set_title("scores; framed: significant", fontsize=10)
     axis.tick_params(length=0)

@@ -42,6 +42,15 @@ Score = Callable[[FloatArray, FloatArray, FloatArray], float]
 """``score(target, condition, source)``: larger for a stronger influence."""
 
 _SIGNIFICANCE = 0.05
+"""Level of the test of each eigenvector's correlation, that of Marinazzo et al. Higher levels let correlations that are
+noise add to the index."""
+
+_SHARE_OF_TOLERANCE = 0.1
+"""The trace that a low-rank factor may leave, as a share of the tolerance: it bounds the error of every eigenvalue,
+which is then small beside the smallest that counts."""
+
+_ROUNDING = 1e-14
+"""Remainders of a Gram matrix with a diagonal of 1 below this are rounding errors: no further pivot would be real."""
 
 
 @dataclass(frozen=True)
@@ -156,9 +165,10 @@ class TransferEntropy:
         y, z, x = (_standardised(part) for part in (target, condition, source))
         if self.estimator == "frenzel_pompe":
             return _conditional_information(y, x, z, self.k)
-        pairs = ((z, x), (y, z, x), (y, z), (z,))
-        zx, yzx, yz, own = (entropy(np.hstack(parts), self.k) for parts in pairs)
-        return zx - yzx + yz - own
+        # I(y; x | z) = H(z, x) - H(y, z, x) + H(y, z) - H(z)
+        subspaces = ((z, x), (y, z, x), (y, z), (z,))
+        h_zx, h_yzx, h_yz, h_z = (entropy(np.hstack(parts), self.k) for parts in subspaces)
+        return h_zx - h_yzx + h_yz - h_z
 
 
 Baseline = LinearGranger | KernelGranger | TransferEntropy
@@ -197,11 +207,14 @@ def f_test(target: FloatArray, condition: FloatArray, source: FloatArray) -> tup
     designs = np.hstack([ones, condition]), np.hstack([ones, condition, source])
     fits = [np.linalg.lstsq(design, target, rcond=None) for design in designs]
     small, large = (((target - d @ fit[0]) ** 2).sum(axis=0) for d, fit in zip(designs, fits, strict=True))
-    added, left = int(fits[1][2] - fits[0][2]), len(target) - int(fits[1][2])
-    if not added or not left:
+    # Degrees of freedom: of the source's columns that the condition does not hold already, and of the residuals.
+    ranks = [int(fit[2]) for fit in fits]
+    df_source, df_residual = ranks[1] - ranks[0], len(target) - ranks[1]
+    if not df_source or not df_residual:
         return 0.0, 1.0
-    statistic = float(np.max((small - large) / added / np.maximum(large / left, np.finfo(float).tiny)))
-    return statistic, min(1.0, target.shape[1] * float(fdtrc(added, left, max(statistic, 0.0))))
+    noise = np.maximum(large / df_residual, np.finfo(float).tiny)
+    statistic = float(np.max((small - large) / df_source / noise))
+    return statistic, min(1.0, target.shape[1] * float(fdtrc(df_source, df_residual, max(statistic, 0.0))))
 
 
 def _kernel_granger(
@@ -237,7 +250,10 @@ def _significant(r: FloatArray, n: int) -> Any:
 
 
 def _full_spectrum(points: FloatArray, bandwidth: float, tolerance: float, removed: FloatArray | None) -> FloatArray:
-    """Eigenvectors of the centred Gram matrix, after the span of `removed` is projected out on both sides."""
+    """Eigenvectors of the centred Gram matrix, after the span of `removed` is projected out on both sides.
+
+    Those of eigenvalues above `tolerance` times the largest one before the projection.
+    """
     from scipy.sparse.linalg import eigsh
     from scipy.spatial.distance import pdist, squareform
 
@@ -248,6 +264,7 @@ def _full_spectrum(points: FloatArray, bandwidth: float, tolerance: float, remov
     K += mean.mean() - mean - mean[:, None]
     largest = None
     if removed is not None:
+        # The Lanczos iteration needs more rows than eigenvalues plus one; its fixed start makes it repeatable.
         if len(K) < 3:
             largest = float(np.linalg.norm(K, 2))
         else:
@@ -256,8 +273,8 @@ def _full_spectrum(points: FloatArray, bandwidth: float, tolerance: float, remov
         K = K - (K @ removed) @ removed.T
         K = (K + K.T) / 2
     values, vectors = np.linalg.eigh(K)
-    kept = values > tolerance * (values[-1] if largest is None else largest)
-    return np.asarray(vectors[:, kept])
+    is_nonzero = values > tolerance * (values[-1] if largest is None else largest)
+    return np.asarray(vectors[:, is_nonzero])
 
 
 def _low_rank_spectrum(
@@ -270,7 +287,7 @@ def _low_rank_spectrum(
         lambda i: np.exp(-((z - z[i]) ** 2).sum(axis=1)),
         np.ones(n),
         most=n,
-        enough=lambda rest: bool(rest.sum() <= 0.1 * tolerance * n or rest.max() <= 1e-14),
+        enough=lambda rest: bool(rest.sum() <= _SHARE_OF_TOLERANCE * tolerance * n or rest.max() <= _ROUNDING),
     )
     F = F - F.mean(axis=0)
     largest = None
@@ -279,8 +296,8 @@ def _low_rank_spectrum(
         F = F - removed @ (removed.T @ F)
     # Eigenvectors of F F' from those of the small F' F.
     values, vectors = np.linalg.eigh(F.T @ F)
-    kept = values > tolerance * (values[-1] if largest is None else largest)
-    return np.asarray(F @ vectors[:, kept] / np.sqrt(values[kept]))
+    is_nonzero = values > tolerance * (values[-1] if largest is None else largest)
+    return np.asarray(F @ vectors[:, is_nonzero] / np.sqrt(values[is_nonzero]))
 
 
 def _conditional_information(y: FloatArray, x: FloatArray, z: FloatArray, k: int) -> float:

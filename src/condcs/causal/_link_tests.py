@@ -25,8 +25,9 @@ from condcs._parallel.spreading import Shared, active_workers, in_order, spread
 from condcs.causal._conditions import Conditions, variance_inflation, widened
 from condcs.causal._gram_scores import Scorer
 from condcs.causal._influence_measures import ConditionalCS, InfluenceMeasure, check_measure, f_test
-from condcs.causal._predictive_choice import GivenEmbedding, embeddings_of
+from condcs.causal._predictive_choice import EmbeddingOption, embeddings_of
 from condcs.causal._series import (
+    FEWEST_ROWS,
     CausalProblem,
     Link,
     Missing,
@@ -39,9 +40,13 @@ from condcs.causal._series import (
     in_ranks,
 )
 
-_FEWEST_IN_WINDOW = 20
 _NEIGHBOURS = 5
+"""Rows with a similar past that a permuted row may come from. More of them break more of the dependence of x on the
+past of y, which is to stay; fewer leave few permutations to choose from."""
+
 _STARTS_PER_CALL = 52
+"""Pairs of windows that one call to a worker scores. More leave some workers idle at the end; with fewer, the matrices
+that the pairs share are computed more often. The scores are the same for any number."""
 
 
 @dataclass(frozen=True)
@@ -111,32 +116,39 @@ _CLOSED_FORM_ROWS = 2000
 class LinkTests(ByValue):
     """Outcome of testing several links: arrays with one entry (or row) per link.
 
+    `null_names` are those of the nulls that some of the links were tested by, in the order of their first use.
     `rows_used` are the rows that each test really rests on: those with a complete past of the source, the target and
     everything that the link was conditioned on.
     """
 
-    scores: FloatArray
-    statistics: FloatArray
-    nulls: FloatArray
-    pvalues: FloatArray
-    bandwidths: FloatArray | None
+    scores: FloatArray  # (links,)
+    statistics: FloatArray  # (links,)
+    nulls: FloatArray  # (links, resamples)
+    pvalues: FloatArray  # (links,)
+    bandwidths: FloatArray | None  # (links, variables)
     measure: str
-    null: str
+    null_names: tuple[str, ...]
     window: int
     minimum_offset: int | None
-    rows_used: IntArray
+    rows_used: IntArray  # (links,)
+
+    @property
+    def null(self) -> str:
+        """The nulls as results name them, such as "signs and windows"."""
+        return " and ".join(self.null_names)
 
 
 def joined_tests(parts: Sequence[LinkTests], order: Any = slice(None)) -> LinkTests:
-    """Put tests of different links, with the same measure, together, and then in another order."""
+    """Concatenate tests of different links, with the same measure, and then put the links in another order."""
     bandwidths = [part.bandwidths for part in parts if part.bandwidths is not None]
-    # p-values in closed form have no resamples.
+    # p-values in closed form have no resamples: NaN takes their place beside those that do.
     drawn = max(part.nulls.shape[1] for part in parts)
     nulls = [np.pad(part.nulls, ((0, 0), (0, drawn - part.nulls.shape[1])), constant_values=np.nan) for part in parts]
+    null_names = dict.fromkeys(name for part in parts for name in part.null_names)  # each once, in order
     return replace(
         parts[0],
         window=min(part.window for part in parts),
-        null=" and ".join(dict.fromkeys(name for part in parts for name in part.null.split(" and "))),
+        null_names=tuple(null_names),
         scores=np.concatenate([part.scores for part in parts])[order],
         statistics=np.concatenate([part.statistics for part in parts])[order],
         nulls=np.concatenate(nulls)[order],
@@ -152,7 +164,7 @@ def causal_score(
     y: Array,
     *,
     given: Array | Sequence[Array] | None = None,
-    embedding: GivenEmbedding = "auto",
+    embedding: EmbeddingOption = "auto",
     measure: InfluenceMeasure = "conditional_cs",
     ranks: bool = False,
     missing: Missing = "error",
@@ -208,7 +220,7 @@ def causal_test(
     y: Array,
     *,
     given: Array | Sequence[Array] | None = None,
-    embedding: GivenEmbedding = "auto",
+    embedding: EmbeddingOption = "auto",
     measure: InfluenceMeasure = "conditional_cs",
     ranks: bool = False,
     missing: Missing = "error",
@@ -263,37 +275,37 @@ def causal_test(
     """
     problem = _two_series_problem(x, y, given, ranks, missing, embedding)
     with config_context(n_threads=n_jobs) if n_jobs is not None else nullcontext():
-        found = run_link_tests(problem, measure, null, n_resamples, rng, progress=False)
+        tests = run_link_tests(problem, measure, null, n_resamples, rng, progress=False)
     bandwidths = {}
-    if found.bandwidths is not None:
+    if tests.bandwidths is not None:
         names = ("bandwidth_x", "bandwidth_y", *(f"bandwidth_given_{i + 1}" for i in range(len(problem.series) - 2)))
-        bandwidths = {name: np.array([b]) for name, b in zip(names, found.bandwidths[0], strict=True)}
+        bandwidths = {name: np.array([b]) for name, b in zip(names, tests.bandwidths[0], strict=True)}
     form = measure.form if isinstance(measure, ConditionalCS) else "corrected"
     e = problem.embedding
     return TestResult(
-        statistic=float(found.statistics[0]),
-        pvalue=float(found.pvalues[0]),
-        null_distribution=found.nulls[0],
-        measure=found.measure,
-        null=found.null,
-        sizes=(min(found.window, int(found.rows_used[0])),),
+        statistic=float(tests.statistics[0]),
+        pvalue=float(tests.pvalues[0]),
+        null_distribution=tests.nulls[0],
+        measure=tests.measure,
+        null=tests.null,
+        sizes=(min(tests.window, int(tests.rows_used[0])),),
         bandwidths=bandwidths,
         details={
-            "score": float(found.scores[0]),
-            "rows_used": int(found.rows_used[0]),
+            "score": float(tests.scores[0]),
+            "rows_used": int(tests.rows_used[0]),
             "form": form,
             "lag": e.lag,
             "delay": e.source_steps[0],
             "order_x": e.order_x,
             "order_y": e.order_y,
-            "minimum_offset": found.minimum_offset,
+            "minimum_offset": tests.minimum_offset,
             "nonnegative": form == "corrected",
         },
     )
 
 
 def _two_series_problem(
-    x: Array, y: Array, given: Any, ranks: bool, missing: Missing, embedding: GivenEmbedding
+    x: Array, y: Array, given: Any, ranks: bool, missing: Missing, embedding: EmbeddingOption
 ) -> CausalProblem:
     others = [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
     series = [check_one_series("x", x, "x", missing), check_one_series("y", y, "y", missing)]
@@ -361,20 +373,24 @@ def _by_noise(
     """Test links by signs if what they are conditioned on leaves noise of the target, and others by windows."""
     conditions = Conditions(problem)
     noisy = np.array([conditions.leave_noise(link) for link in problem.links])
-    groups: dict[NullName, Any] = {"signs": np.flatnonzero(noisy), "windows": np.flatnonzero(~noisy)}
-    found = []
-    for name, places in groups.items():
-        if len(places):
-            own = replace(problem, links=tuple(problem.links[place] for place in places))
-            found.append(run_link_tests(own, measure, name, n_resamples, rng, progress=progress, conditions=conditions))
-    return joined_tests(found, np.argsort(np.concatenate(list(groups.values()))))
+    groups: dict[NullName, IntArray] = {"signs": np.flatnonzero(noisy), "windows": np.flatnonzero(~noisy)}
+    tests = []
+    for name, members in groups.items():
+        if len(members):
+            subproblem = replace(problem, links=tuple(problem.links[index] for index in members))
+            tests.append(
+                run_link_tests(subproblem, measure, name, n_resamples, rng, progress=progress, conditions=conditions)
+            )
+    # Tests come null by null; sorting their indices brings them back into the order of the links.
+    indices = np.concatenate(list(groups.values()))
+    return joined_tests(tests, np.argsort(indices))
 
 
 def _by_windows(
     scorer: Scorer, null: ShiftedWindows, n_resamples: int, rng: np.random.Generator, advance: Any
 ) -> LinkTests:
     n = scorer.problem.rows
-    fewest, most = min(_FEWEST_IN_WINDOW, n // 2), n - 1
+    fewest, most = min(FEWEST_ROWS, n // 2), n - 1
     half = n // 2 if null.window is None else null.window
     window = check_integer("window", half, fewest, most, because=f" (there are {n} rows)")
     offset = window // 2 if null.minimum_offset is None else null.minimum_offset
@@ -386,18 +402,20 @@ def _by_windows(
     else:
         batches = ((starts[i : i + _STARTS_PER_CALL], window) for i in range(0, len(starts), _STARTS_PER_CALL))
         values = np.concatenate(list(_answers(scorer, Scorer.on_windows, batches)), axis=1)
-    values = values.reshape(len(values), -1, count).mean(axis=2)
-    return _finished(scorer, null, values[:, 0], values[:, 1:], scorer.on_everything(), window, offset)
+    # (links, (1 + draws) * count) -> (links, 1 + draws): the mean over the windows of one offset.
+    scores = values.reshape(len(values), -1, count).mean(axis=2)
+    return _finished(scorer, null, scores[:, 0], scores[:, 1:], scorer.on_everything(), window, offset)
 
 
 def spread_windows(draws: IntArray, n: int, window: int, count: int) -> IntArray:
     """Return starts of `count` pairs of windows for the series as it is (offset 0) and for the offset of each draw.
 
-    The pairs of an offset are evenly spaced over all places where both windows fit; `count` rows for each offset.
+    The pairs of an offset are evenly spaced over all starts at which both windows fit; `count` rows for each offset.
     """
-    offset = np.concatenate([[0], draws[:, 0] - draws[:, 1]])[:, None]
+    offset = np.concatenate([[0], draws[:, 0] - draws[:, 1]])[:, None]  # (1 + draws, 1)
+    # The first and the last start of the target's window at which the source's window fits, too.
     first, last = np.maximum(0, -offset), n - window - np.maximum(0, offset)
-    target = np.rint(first + (last - first) * np.linspace(0, 1, count)).astype(np.int64)
+    target = np.rint(first + (last - first) * np.linspace(0, 1, count)).astype(np.int64)  # (1 + draws, count)
     return np.stack([target + offset, target], axis=2).reshape(-1, 2)
 
 
@@ -425,12 +443,12 @@ def _by_orders(
                 drawn = block_orders(problem, link, null.block, n_resamples, stream)
             yield index, np.concatenate([np.arange(n)[None], drawn])
 
-    found = []
-    for values in _answers(scorer, Scorer.on_orders, calls()):
-        found.append(values)
+    rows = []
+    for link_scores in _answers(scorer, Scorer.on_orders, calls()):
+        rows.append(link_scores)
         advance(1)
-    together = np.array(found)
-    return _finished(scorer, null, together[:, 0], together[:, 1:], together[:, 0], n, offset)
+    scores = np.array(rows)  # (links, 1 + resamples); column 0 is the order as it is
+    return _finished(scorer, null, scores[:, 0], scores[:, 1:], scores[:, 0], n, offset)
 
 
 def _answers(
@@ -467,19 +485,20 @@ def _by_signs(
     problem, tests = scorer.problem, RepeatedIndependence()
     pvalues = np.empty(len(problem.links))
     rows_used = np.empty(len(problem.links), np.int64)
-    for place, (link, stream) in enumerate(zip(problem.links, rng.spawn(len(problem.links)), strict=True)):
+    for index, (link, stream) in enumerate(zip(problem.links, rng.spawn(len(problem.links)), strict=True)):
         values = conditions.of(link)
         target, _, source = problem.parts(link)
         condition, complete = conditions.columns(values), conditions.complete(values)
-        rows_used[place] = complete.sum()
+        rows_used[index] = complete.sum()
         x, y, z = (part[complete] for part in (source, target, condition))
         if len(y) <= _CLOSED_FORM_ROWS:
-            found = tests(x, y, z).pvalue
+            p = tests(x, y, z).pvalue
         else:
-            found = independence_test(x, y, given=z, n_resamples=n_resamples, rng=stream).pvalue
+            p = independence_test(x, y, given=z, n_resamples=n_resamples, rng=stream).pvalue
+        # What all pasts, that of the source among them, do not explain of the target tells of its memory.
         of_source = ((link.source, step) for step in problem.embedding.source_steps)
-        left = conditions.left(link.target, tuple(sorted({*values, *of_source})))
-        pvalues[place] = widened(found, variance_inflation(problem, link, left))
+        residuals = conditions.residuals(link.target, tuple(sorted({*values, *of_source})))
+        pvalues[index] = widened(p, variance_inflation(problem, link, residuals))
         advance(1)
     return _in_closed_form(scorer, "signs", scorer.on_everything(), -np.log10(pvalues), pvalues, rows_used)
 
@@ -501,7 +520,7 @@ def _in_closed_form(
         pvalues=pvalues,
         bandwidths=scorer.bandwidths,
         measure=scorer.measure.name,
-        null=null,
+        null_names=(null,),
         window=scorer.problem.rows,
         minimum_offset=None,
         rows_used=rows_used,
@@ -528,7 +547,7 @@ def _finished(
         pvalues=pvalues,
         bandwidths=scorer.bandwidths,
         measure=scorer.measure.name,
-        null=null.name,
+        null_names=(null.name,),
         window=window,
         minimum_offset=offset,
         rows_used=np.full(len(pvalues), rows),

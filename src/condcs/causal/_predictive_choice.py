@@ -36,10 +36,11 @@ from condcs.causal._series import (
     in_ranks,
 )
 
-GivenEmbedding = int | Embedding | Literal["auto"]
+EmbeddingOption = int | Embedding | Literal["auto"]
 
 LAGS, ORDERS = (1, 2, 3), (1, 2, 3, 4)
-"""Lags and orders that are tried by default."""
+"""Lags and orders that are tried by default: ten pairs. More cost more time, and leave fewer rows to compare them on:
+each candidate predicts only the targets that have a complete past of the longest."""
 
 LARGEST = 2.0
 """Largest bandwidth tried, in medians of the distance between two values of the series; each next one is smaller by
@@ -52,16 +53,21 @@ SHIFTS = 8
 """Number of circular shifts of the source, evenly spaced."""
 
 _ROWS_OF_CHOICE = 512
-"""Number of rows that the choice of lag and order uses at most."""
+"""Number of rows that the choice of lag and order uses at most. Each candidate costs 36 products of matrices of so many
+rows and columns; more rows tell candidates apart that differ less."""
 
 _NARROWER = (0, 2, 4)
-"""How many levels narrower than on the target the bandwidth on the past is tried."""
+"""How many levels narrower than on the target the bandwidth on the past is tried: equal, half and a quarter."""
 
 _TIMES_PER_STEP = 10
 """An embedding that is chosen looks back over at most a tenth of the series."""
 
+_ROWS_PER_COLUMN = 3
+"""Rows for each column of a past that a regression on it must have: with fewer, hardly any row is left to check it."""
+
 ROWS = 1024
-"""Number of rows that the choice uses at most: the first ones."""
+"""Number of rows that the choice of a bandwidth, or of one embedding for all series, uses at most: the first ones. Time
+and memory grow with their square."""
 
 PSEUDO_COUNT = 0.1
 """Weight of the marginal distribution in each prediction, in neighbours: it predicts rows without any."""
@@ -106,12 +112,13 @@ def predictive_likelihoods(grams: DenseGrams, link: Link) -> FloatArray:
 
 
 def _mean_off_diagonal(L: FloatArray) -> float:
+    """Return the mean of a Gram matrix without its diagonal of ones; positive, because its logarithm is taken."""
     n = len(L)
     return max((float(L.sum()) - n) / (n * (n - 1)), float(np.finfo(float).tiny))
 
 
 def _log_likelihood(A: FloatArray, B: FloatArray, marginal: Any) -> FloatArray:
-    """Return the log of B / A without the row itself, mixed with the marginal."""
+    """Return the log of B / A without the row itself, whose kernel value is 1, mixed with the marginal."""
     # Rounding may leave a row without neighbours slightly below 0.
     A, B = np.maximum(A - 1.0, 0.0), np.maximum(B - 1.0, 0.0)
     return np.asarray(np.log(B + PSEUDO_COUNT * marginal) - np.log(A + PSEUDO_COUNT))
@@ -187,19 +194,19 @@ def select_embeddings(
     variables = check_series_table("series", series, missing)
     variables = in_ranks(variables) if check_flag("ranks", ranks) else variables
     search = EmbeddingSearch(variables, lags=range(1, max_lag + 1), orders=range(1, max_order + 1))
-    return {one.name: search.choice(place) for place, one in enumerate(variables)}
+    return {one.name: search.choice(target) for target, one in enumerate(variables)}
 
 
 def embeddings_of(
-    variables: Sequence[Series], targets: Sequence[int], given: GivenEmbedding, *, conditional: bool
+    variables: Sequence[Series], targets: Sequence[int], embedding: EmbeddingOption, *, conditional: bool
 ) -> tuple[Embedding, ...]:
     """Return an embedding for each target: as given, or the one that predicts best.
 
     A conditional link looks at the pasts of all series, so that it is all of them together that have to predict.
     """
     length = len(variables[0])
-    if not isinstance(given, str) or given != "auto":
-        return (check_embedding(given, length),) * len(targets)
+    if not isinstance(embedding, str) or embedding != "auto":
+        return (check_embedding(embedding, length),) * len(targets)
     check_embedding(Embedding(1, delay=1), length)
     if conditional:
         return (common_embedding(variables, targets),) * len(targets)
@@ -218,26 +225,30 @@ def common_embedding(
     The errors, with each row left out of the fit, are averaged over the targets as logarithms; pasts of more columns
     than a third of the rows are not tried.
     """
-    columns, places = sum(one.values.shape[1] for one in variables), range(len(variables))
-    links = tuple(Link(i, j) for i in places for j in places if i != j)
+    columns, indices = sum(one.values.shape[1] for one in variables), range(len(variables))
+    links = tuple(Link(i, j) for i in indices for j in indices if i != j)
+    # Of a single past value, the lag has no meaning.
     simplest, *more = (Embedding(order, lag, delay=1) for order in orders for lag in (lags if order > 1 else lags[:1]))
-    tried, times = [simplest], CausalProblem(tuple(variables), simplest, links).times
+    candidates, times = [simplest], CausalProblem(tuple(variables), simplest, links).times
     for e in more:
         # All candidates predict the same targets, those with a complete past of each.
-        both = np.intersect1d(times, CausalProblem(tuple(variables), e, links).times)
-        if len(both) >= 3 * columns * e.order_x and e.reach <= len(variables[0]) // _TIMES_PER_STEP:
-            tried, times = [*tried, e], both
-    if len(tried) == 1:
+        shared_times = np.intersect1d(times, CausalProblem(tuple(variables), e, links).times)
+        enough_rows = len(shared_times) >= _ROWS_PER_COLUMN * columns * e.order_x
+        if enough_rows and e.reach <= len(variables[0]) // _TIMES_PER_STEP:
+            candidates, times = [*candidates, e], shared_times
+    if len(candidates) == 1:
         return simplest
     times = times[:ROWS]
-    y = np.hstack([variables[target].values[times] for target in targets])
+    y = np.hstack([variables[target].values[times] for target in targets])  # (rows, columns of the targets)
 
     def error(e: Embedding) -> float:
+        """Return the mean log squared error over the targets, each row left out of the fit that predicts it."""
         inputs = np.hstack([one.values[times - step] for one in variables for step in e.source_steps])
-        left_out = Smoother(inputs, (False,) * inputs.shape[1]).residuals(y)[1]
-        return float(np.log(np.maximum((left_out**2).mean(axis=0), np.finfo(float).tiny)).mean())
+        left_out_errors = Smoother(inputs, (False,) * inputs.shape[1]).residuals(y)[1]
+        squared_errors = (left_out_errors**2).mean(axis=0)
+        return float(np.log(np.maximum(squared_errors, np.finfo(float).tiny)).mean())
 
-    return min(tried, key=error)
+    return min(candidates, key=error)
 
 
 class EmbeddingSearch:
@@ -283,9 +294,14 @@ class EmbeddingSearch:
         grams = self._grams[key]
         # Of a single past value, the lag has no meaning.
         candidates = [(lag, order) for order in orders for lag in (lags if order > 1 else lags[:1])]
+        # 1. The likelihood of every row given the target's own past, for each candidate: (rows,).
         fit = _Fit(grams.past(target, (0,)), self.variables[target].values.shape[1])
-        pasts = {c: grams.past(target, tuple(1 + k * c[0] for k in range(c[1]))) for c in candidates}
+        pasts: dict[tuple[int, int], FloatArray] = {}
+        for lag, order in candidates:
+            steps = tuple(1 + k * lag for k in range(order))
+            pasts[lag, order] = grams.past(target, steps)
         fits = {c: fit(past) for c, past in pasts.items()}
+        # 2. The companion: the other series whose last value helps most, beside the simplest past, if one helps.
         simplest = pasts[candidates[0]]
         others = {i: fit(simplest * grams.past(i, (1,))) for i in range(len(self.variables)) if i != target}
         best_other = max(others, key=lambda i: float(others[i].mean()), default=None)
@@ -295,9 +311,10 @@ class EmbeddingSearch:
             for c, past in pasts.items():
                 both = fit(past * grams.past(best_other, (1,)))
                 fits[c] = both if both.mean() > fits[c].mean() else fits[c]
-        best = max(candidates, key=lambda c: float(fits[c].mean()))
-        errors = {c: float(np.std(fits[best] - fits[c], ddof=1) / np.sqrt(rows)) for c in candidates}
+        # 3. Of all candidates within one standard error of the best, the one with the lowest order, then lag.
         likelihoods = {c: float(fits[c].mean()) for c in candidates}
+        best = max(candidates, key=lambda c: likelihoods[c])
+        errors = {c: float(np.std(fits[best] - fits[c], ddof=1) / np.sqrt(rows)) for c in candidates}
         good = [c for c in candidates if likelihoods[c] >= likelihoods[best] - errors[c]]
         lag, order = min(good, key=lambda c: (c[1], c[0]))
         return EmbeddingChoice(lag, order, companion, likelihoods, errors)
@@ -318,13 +335,16 @@ class _Fit:
         self._gain = columns * np.log(2.0) / 2
 
     def __call__(self, K: FloatArray) -> FloatArray:
-        """Return the likelihoods at the bandwidths where their mean is largest."""
+        """Return the likelihoods (rows,) at the bandwidths where their mean is largest; K is (rows, rows)."""
         best: Any = None
+        # Squaring K divides the bandwidth on the past by sqrt(2), once for each level.
         for level in range(LEVELS + _NARROWER[-1]):
             A = K.sum(axis=1)
-            for place in (level - narrower for narrower in _NARROWER if 0 <= level - narrower < LEVELS):
-                B = np.einsum("ij,ij->i", K, self._targets[place])
-                fit = _log_likelihood(A, B, self._marginals[place]) + self._gain * place
+            for target_level in (level - narrower for narrower in _NARROWER):
+                if not 0 <= target_level < LEVELS:
+                    continue
+                B = np.einsum("ij,ij->i", K, self._targets[target_level])
+                fit = _log_likelihood(A, B, self._marginals[target_level]) + self._gain * target_level
                 if best is None or fit.mean() > best.mean():
                     best = fit
             K = K * K
@@ -348,11 +368,11 @@ class DenseGrams:
         return self._pasts[v, steps]
 
     def exponents(self, values: FloatArray, scale: float) -> FloatArray:
-        """Squared distances between rows, times -scale."""
-        made = np.zeros((len(values), len(values)))
+        """Squared distances between rows, times -scale; shape (rows, rows)."""
+        negated_squares = np.zeros((len(values), len(values)))
         for column in values.T:
-            made -= (column[:, None] - column) ** 2
-        return made * scale
+            negated_squares -= (column[:, None] - column) ** 2
+        return negated_squares * scale
 
     def target(self, link: Link) -> FloatArray:
         """Gram matrix of the targets."""
@@ -360,10 +380,10 @@ class DenseGrams:
 
     def condition(self, link: Link) -> FloatArray:
         """Gram matrix of what is conditioned on."""
-        made = self.past(link.target, self.problem.embedding.own_steps)
-        for z in link.given:
-            made = made * self.past(z, self.problem.embedding.source_steps)
-        return made
+        gram = self.past(link.target, self.problem.embedding.own_steps)
+        for z in link.conditioning_set:
+            gram = gram * self.past(z, self.problem.embedding.source_steps)
+        return gram
 
     def source(self, link: Link) -> FloatArray:
         """Gram matrix of the source's past."""

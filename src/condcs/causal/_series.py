@@ -22,13 +22,15 @@ Missing = Literal["error", "drop"]
 """What to do about NaN: refuse them, or leave out every time whose value or past is missing."""
 
 FEWEST_ROWS = 20
-"""Fewest rows (target, past) that a score is computed on."""
+"""Fewest rows (target, past) that a score is computed on, and so that a window of a surrogate has. Fewer leave a
+regression on a few past values hardly any residual; more would refuse short yearly series."""
 
 _UNEVEN, _MOST_UNEVEN = 0.25, 0.05
 """A step that differs from a multiple of the median by more than a quarter of it is uneven; one in 20 may be."""
 
 _MOST_TIMES_PER_ROW = 1000
-"""A grid of so many times per row is a sign that the steps are not what they seem."""
+"""A grid of more times per row than this is refused: it would be almost empty and take that many times the memory of
+the rows. Steps that short beside the others are a sign that the times are not what they seem."""
 
 _MOST_ABOVE = 1000
 """Binary digits that the largest value may lie above the unit: 2**1024 is not a double any more."""
@@ -80,7 +82,7 @@ def check_one_series(argument: str, value: Array, name: str, missing: Missing) -
         )
     columns = [name] if values.shape[1] == 1 else column_names(value) or range(values.shape[1])
     _check_values(argument, values, [str(c) for c in columns], missing)
-    return _in_own_unit(name, on_grid(index_places(argument, value), values))
+    return _in_median_unit(name, on_grid(row_grid_indices(argument, value), values))
 
 
 def check_series_table(argument: str, value: Array | Mapping[str, Array], missing: Missing = "error") -> list[Series]:
@@ -114,14 +116,14 @@ def check_series_table(argument: str, value: Array | Mapping[str, Array], missin
             f"{named(argument)} must have columns with different names, got {repeated!r} twice. Rename one of them."
         )
     _check_values(argument, table, titles, missing)
-    table = on_grid(index_places(argument, value), table)
-    series = [_in_own_unit(title, np.ascontiguousarray(table[:, [j]])) for j, title in enumerate(titles)]
+    table = on_grid(row_grid_indices(argument, value), table)
+    series = [_in_median_unit(title, np.ascontiguousarray(table[:, [j]])) for j, title in enumerate(titles)]
     check_different(series)
     return series
 
 
-def index_places(argument: str, value: Any) -> IntArray | None:
-    """Return the places on a grid of equally spaced times of the rows of a pandas object, None without an index."""
+def row_grid_indices(argument: str, value: Any) -> IntArray | None:
+    """Return the indices of the rows of a pandas object on a grid of equally spaced times, None without an index."""
     index = getattr(value, "index", None)
     if index is None or not hasattr(index, "is_monotonic_increasing"):
         return None
@@ -137,7 +139,7 @@ def index_places(argument: str, value: Any) -> IntArray | None:
             "drop the repeated rows."
         )
     times = np.asarray(index.asi8 if hasattr(index, "asi8") else index)
-    return grid_places(times.astype(np.float64), f"{named(argument)}") if times.dtype.kind in "iuf" else None
+    return grid_indices(times.astype(np.float64), f"{named(argument)}") if times.dtype.kind in "iuf" else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,39 +161,39 @@ class TimeAxis(ByValue):
     are_dates: bool
 
 
-def grid_places(times: FloatArray, what: str) -> IntArray:
-    """Return the place of each time on a grid of equally spaced times; they increase.
+def grid_indices(times: FloatArray, what: str) -> IntArray:
+    """Return the index of each time on a grid of equally spaced times; `times` increase.
 
     The step of the grid is the median step. A step of 1.5 times that and more is a hole, and as long as the number of
     steps that it is nearest to.
 
     Examples
     --------
-    >>> grid_places(np.array([0.0, 0.25, 0.5, 0.76, 1.75]), "the series").tolist()
+    >>> grid_indices(np.array([0.0, 0.25, 0.5, 0.76, 1.75]), "the series").tolist()
     [0, 1, 2, 3, 7]
     """
     steps = np.diff(times)
     if not len(steps):
         return np.zeros(len(times), np.int64)
     lengths = np.maximum(np.rint(steps / np.median(steps)), 1)
-    places = np.concatenate([[0], np.cumsum(lengths)])
+    indices = np.concatenate([[0], np.cumsum(lengths)])
     uneven = float(np.mean(np.abs(steps / np.median(steps) - lengths) > _UNEVEN))
-    if uneven > _MOST_UNEVEN or places[-1] > _MOST_TIMES_PER_ROW * len(times):
+    if uneven > _MOST_UNEVEN or indices[-1] > _MOST_TIMES_PER_ROW * len(times):
         raise DataError(
             f"{what} must have equally spaced times, holes apart, but {uneven:.0%} of the steps are no multiple of the "
-            f"median step, {np.median(steps):g}, and {places[-1] + 1:,.0f} times would hold {len(times):,} rows. "
+            f"median step, {np.median(steps):g}, and {indices[-1] + 1:,.0f} times would hold {len(times):,} rows. "
             "Resample it to equal steps, or leave the times out to take every row as the step after the one before."
         )
-    return places.astype(np.int64)
+    return indices.astype(np.int64)
 
 
-def on_grid(places: IntArray | None, values: FloatArray) -> FloatArray:
-    """Put rows in their places; rows in between are NaN."""
-    if places is None or len(values) == 0 or places[-1] == len(values) - 1:
+def on_grid(grid_indices: IntArray | None, values: FloatArray) -> FloatArray:
+    """Put each row at its index on the grid; rows in between are NaN."""
+    if grid_indices is None or len(values) == 0 or grid_indices[-1] == len(values) - 1:
         return values
-    made = np.full((places[-1] + 1, *values.shape[1:]), np.nan)
-    made[places] = values
-    return made
+    rows_on_grid = np.full((grid_indices[-1] + 1, *values.shape[1:]), np.nan)
+    rows_on_grid[grid_indices] = values
+    return rows_on_grid
 
 
 def _aligned(series: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -236,12 +238,12 @@ def in_common_unit(series: Sequence[Series]) -> tuple[Series, ...]:
 
 def in_ranks(series: list[Series]) -> list[Series]:
     """Replace the values of each series by their ranks."""
-    found = []
+    ranked_series = []
     for one in series:
         values = np.full_like(one.values, np.nan)
         values[one.is_measured] = ranked(one.measured)
-        found.append(Series(one.name, values))
-    return found
+        ranked_series.append(Series(one.name, values))
+    return ranked_series
 
 
 def check_same_length(first: Series, *others: Series) -> None:
@@ -265,7 +267,7 @@ def check_different(series: Sequence[Series]) -> None:
                 )
 
 
-def _in_own_unit(name: str, values: FloatArray) -> Series:
+def _in_median_unit(name: str, values: FloatArray) -> Series:
     sizes = np.abs(values[np.isfinite(values) & (values != 0)])
     middle, largest = np.frexp([np.partition(sizes, len(sizes) // 2)[len(sizes) // 2], sizes.max()])[1]
     # Not the largest value but the median counts, so that one outlier does not push the others out of range.
@@ -395,21 +397,21 @@ class Embedding:
         return max(*self.own_steps, *self.source_steps)
 
 
-def check_embedding(given: Any, length: int) -> Embedding:
+def check_embedding(embedding: Any, length: int) -> Embedding:
     """Check an embedding, or a number of past values, against the length of the series."""
-    is_order = isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 1
-    if not is_order and not isinstance(given, Embedding):
+    is_order = isinstance(embedding, int | np.integer) and not isinstance(embedding, bool) and embedding >= 1
+    if not is_order and not isinstance(embedding, Embedding):
         raise ParameterError(
-            f"{named('embedding')} must be a number of past values (1 or more) or an Embedding, got {given!r}. Pass "
-            f"e.g. embedding=Embedding(order=2, lag=1)."
+            f"{named('embedding')} must be a number of past values (1 or more) or an Embedding, got {embedding!r}. "
+            f"Pass e.g. embedding=Embedding(order=2, lag=1)."
         )
-    embedding: Embedding = Embedding(int(given)) if is_order else given
-    if length - embedding.reach < FEWEST_ROWS:
+    checked: Embedding = Embedding(int(embedding)) if is_order else embedding
+    if length - checked.reach < FEWEST_ROWS:
         raise ShapeError(
-            f"the series must have at least {FEWEST_ROWS + embedding.reach} times, {FEWEST_ROWS} of them with a past "
-            f"of {embedding.words()}, got {length}. Use longer series, or fewer or shorter lags."
+            f"the series must have at least {FEWEST_ROWS + checked.reach} times, {FEWEST_ROWS} of them with a past "
+            f"of {checked.words()}, got {length}. Use longer series, or fewer or shorter lags."
         )
-    return embedding
+    return checked
 
 
 class Link(NamedTuple):
@@ -417,7 +419,7 @@ class Link(NamedTuple):
 
     source: int
     target: int
-    given: tuple[int, ...] = ()
+    conditioning_set: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -446,7 +448,7 @@ class CausalProblem:
 
     def _looked_at(self, link: Link) -> list[tuple[int, tuple[int, ...]]]:
         e = self.embedding
-        return [(link.target, (0, *e.own_steps)), *((v, e.source_steps) for v in (link.source, *link.given))]
+        return [(link.target, (0, *e.own_steps)), *((v, e.source_steps) for v in (link.source, *link.conditioning_set))]
 
     @property
     def rows(self) -> int:
@@ -458,10 +460,10 @@ class CausalProblem:
         return np.concatenate([self.series[v].values[self.times - s] for s in steps], axis=1)
 
     def parts(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the targets, what is conditioned on (own past, then pasts of `given`), and the past of the source."""
+        """Return the targets, the pasts that are conditioned on (the target's own first), and the source's past."""
         e = self.embedding
-        own = [self.past(link.target, e.own_steps), *(self.past(z, e.source_steps) for z in link.given)]
-        return self.past(link.target, (0,)), np.concatenate(own, axis=1), self.past(link.source, e.source_steps)
+        pasts = [self.past(link.target, e.own_steps), *(self.past(z, e.source_steps) for z in link.conditioning_set)]
+        return self.past(link.target, (0,)), np.concatenate(pasts, axis=1), self.past(link.source, e.source_steps)
 
 
 def check_rows(problem: CausalProblem) -> None:

@@ -116,7 +116,7 @@ def _embeddings(
         chosen = [common_embedding(targets, range(len(targets)), lags, orders)] * len(targets)
     else:
         search = EmbeddingSearch(targets, lags=lags, orders=orders)
-        chosen = [search.choice(place).embedding for place in range(len(targets))]
+        chosen = [search.choice(target).embedding for target in range(len(targets))]
     # A lag that was given is also the number of steps from a cause to its effect.
     delay = 1 if options.lag == "auto" else None
     return {one.name: replace(e, delay=delay) for one, e in zip(targets, chosen, strict=True)}
@@ -150,7 +150,7 @@ def print_links(graph: CausalGraph, options: CausalOptions, console: Terminal) -
     for title in ("source", "", "target", "score", "rows", "p", "adjusted p", ""):
         table.add_column(title, justify="left" if title in ("", "target") else "right")
     for row in graph.rows():
-        found = row["pvalue_adjusted"] <= options.alpha
+        is_link = row["pvalue_adjusted"] <= options.alpha
         table.add_row(
             foreign(row["source"]),
             "→",
@@ -159,8 +159,8 @@ def print_links(graph: CausalGraph, options: CausalOptions, console: Terminal) -
             f"{row['rows_used']:,}",
             pvalue_words(row["pvalue"]),
             pvalue_words(row["pvalue_adjusted"]),
-            "drives" if found else "",
-            style="bold green" if found else "dim",
+            "drives" if is_link else "",
+            style="bold green" if is_link else "dim",
         )
     console.print()
     console.print(console.fitted(table))

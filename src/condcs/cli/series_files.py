@@ -19,7 +19,7 @@ from condcs._core.arrays import AnyArray, FloatArray
 from condcs._core.errors import CondcsError, DataError, ShapeError
 from condcs._core.printable import counted
 from condcs._tables.cells import cells_of
-from condcs.causal._series import grid_places, on_grid
+from condcs.causal._series import grid_indices, on_grid
 from condcs.cli.series_cells import (
     TIME_TITLES,
     CellTable,
@@ -473,7 +473,7 @@ def _in_time(values: FloatArray, times: Times | None) -> FloatArray:
     if not np.all(np.diff(sorted_times) > 0):
         return values
     try:
-        return np.ascontiguousarray(on_grid(grid_places(sorted_times, "The series"), values.T).T)
+        return np.ascontiguousarray(on_grid(grid_indices(sorted_times, "The series"), values.T).T)
     except DataError:
         return values
 

@@ -20,7 +20,7 @@ from condcs._core.printable import counted
 from condcs._tables.cells import as_day, as_number, is_missing, reads
 from condcs._tables.pair import MOST_COLUMNS, select_columns
 from condcs._tables.sources import open_table
-from condcs.causal._series import TimeAxis, grid_places, on_grid
+from condcs.causal._series import TimeAxis, grid_indices, on_grid
 from condcs.cli.series_cells import TIME_TITLES, CellTable, NumberPart, SeriesOptions, read_cells, split_by_series
 from condcs.datasets._npz_files import read_array, read_arrays
 
@@ -232,10 +232,11 @@ def _with_holes(
 ) -> SeriesTable:
     if axis is None or not len(axis.values):
         return SeriesTable(title, tuple(names), values, missing)
-    places = grid_places(axis.values, title)
-    holes, absent = int(np.sum(np.diff(places) > 1)), int(places[-1]) + 1 - len(places)
-    axis = replace(axis, values=np.interp(np.arange(places[-1] + 1), places, axis.values))
-    return SeriesTable(title, tuple(names), on_grid(places, values), missing, holes, absent, axis=axis)
+    steps = grid_indices(axis.values, title)
+    count = int(steps[-1]) + 1
+    holes, absent = int(np.sum(np.diff(steps) > 1)), count - len(steps)
+    axis = replace(axis, values=np.interp(np.arange(count), steps, axis.values))
+    return SeriesTable(title, tuple(names), on_grid(steps, values), missing, holes, absent, axis=axis)
 
 
 def _from_rows(path: str, options: SeriesOptions) -> SeriesTable:

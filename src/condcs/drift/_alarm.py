@@ -18,7 +18,7 @@ from condcs._core.errors import CondcsError
 from condcs._core.printable import Printable, counted
 from condcs._inference.witness import witness
 from condcs._measures.conditional import conditional_cs
-from condcs.drift._betting import Outcome, Sums, bet_factor, pattern_steps, share_before
+from condcs.drift._betting import Outcome, Sums, bet_factor, earlier_share, pattern_steps
 from condcs.drift._cells import Family, Regions, locate_cells
 from condcs.drift._dependence import FARTHEST
 from condcs.drift._patterns import Pattern, heights_of
@@ -26,10 +26,11 @@ from condcs.drift._scores import ScoreModel, aims_of, design, scale_rows
 from condcs.drift._watching import KeptRows, Plan
 
 RANGE_LEVEL = 0.95
-"""Share of the evidence that lies in the range of the change point."""
+"""Share of the evidence that lies in the range of the change point; documented with `Alarm.since_range`."""
 
 COMPARED_ROWS = 300
-"""Most rows of each side that enter the divergence."""
+"""Most rows of each side that enter the divergence, which an alarm is to have at once: its cost grows with their
+square. With more it would vary less."""
 
 FEWEST_SUMMARISED = 5
 """Fewer rows than these have no standard deviation, interval or divergence: of one row a deviation would be 0."""
@@ -156,9 +157,9 @@ class Alarm(Printable):
         """Say what changed, where, since when, and by how much."""
         since = f"{'before ' if self.at_least else ''}row {self.since:,}"
         low, high = self.since_range
-        place = "" if self.everywhere else f" where {self.region}"
+        location = "" if self.everywhere else f" where {self.region}"
         parts = [
-            f"{self.change}{place}, since {since} (between {low:,} and {high:,})",
+            f"{self.change}{location}, since {since} (between {low:,} and {high:,})",
             self._sides_in_words(),
         ]
         if not self.of_spread and self.interval is not None:
@@ -181,19 +182,25 @@ class Alarm(Printable):
             residuals = "its residuals" if self.quantity == "mean" else "the products of the residuals"
             what = f"the standard deviation of {residuals}"
         there = "" if self.everywhere else " there"
-        before, after = (side.deviation if self.of_spread else side.mean for side in (self.before, self.after))
-        was = "is not known in the reference" if before is None else f"was {before:.4g} in the reference"
-        if self.after.rows < FEWEST_SUMMARISED or after is None:
+        reference_value, recent_value = (
+            side.deviation if self.of_spread else side.mean for side in (self.before, self.after)
+        )
+        was = (
+            "is not known in the reference"
+            if reference_value is None
+            else f"was {reference_value:.4g} in the reference"
+        )
+        if self.after.rows < FEWEST_SUMMARISED or recent_value is None:
             verb = "is" if self.after.rows == 1 else "are"
             rows = counted(self.after.rows, "row")
             return f"{what}{there} {was}; {rows}{there} since then {verb} too few to show a change of it"
         if not self.shown:
             rows = counted(self.after.rows, "row")
             return (
-                f"{what}{there} {was} and is {after:.4g} in the {rows} since then, in which alone no change of it can "
-                "be shown"
+                f"{what}{there} {was} and is {recent_value:.4g} in the {rows} since then, in which alone no change of "
+                "it can be shown"
             )
-        return f"{what}{there} {was} and is {after:.4g} now"
+        return f"{what}{there} {was} and is {recent_value:.4g} now"
 
 
 def describe_alarm(
@@ -201,55 +208,66 @@ def describe_alarm(
     regions: Regions,
     plan: Plan,
     sums: Sums,
-    kept: KeptRows,
+    last_rows: KeptRows,
     reference: tuple[FloatArray, FloatArray],
     scale: float,
     threshold: float,
 ) -> Alarm:
-    """Explain the alarm that the last of the kept rows raised, when a value in units of the scale was large enough."""
-    # The score s and the family f with the largest value, which is the evidence.
+    """Explain the alarm that the last of the rows raised, when a value in units of the scale was large enough.
+
+    `last_rows` are the rows of the stream that are kept, oldest first; `reference` those of x and y of the reference.
+    """
+    # 1. The score s and the family f with the largest value, which is the evidence; and the bets that have won it.
     s, f = map(int, np.unravel_index(int(np.argmax(sums.values)), sums.values.shape))
     winner = _winner(plan, regions, sums, s, f)
-    cells = np.asarray(locate_cells(design(kept.x, model.inputs), regions.locate(kept.x), plan.cells))[:, f]
-    heights, then = winner.heights(regions, kept.x, f), sums.totals_then[winner.epoch]
-    geometry = plan.geometry
-    is_label, chances = bool(geometry.is_label[s]), geometry.chances[s]
-    logs = _log_factors(winner.bets, heights, kept.outcomes[:, s, f], cells, is_label, chances, sums.totals, then)
-    since, since_range, earliest = _change_point(logs, kept.numbers)
-    recent = kept.numbers >= since
+
+    # 2. Since when: from what these bets have won at each row.
+    inputs = design(last_rows.x, model.inputs)  # (n, p)
+    cells = np.asarray(locate_cells(inputs, regions.locate(last_rows.x), plan.cells))[:, f]  # (n,)
+    heights, epoch_totals = winner.heights(regions, last_rows.x, f), sums.epoch_totals[winner.epoch]
+    outcomes = last_rows.outcomes[:, s, f]  # (n,)
+    is_label, chances = bool(plan.geometry.is_label[s]), plan.geometry.chances[s]
+    logs = _log_factors(winner.bets, heights, outcomes, cells, is_label, chances, sums.totals, epoch_totals)
+    since, since_range, earliest = _change_point(logs, last_rows.numbers)
+    is_recent = last_rows.numbers >= since  # (n,)
+    recent = last_rows.x[is_recent], last_rows.y[is_recent]
+
+    # 3. Where: a region, or where the heights of a pattern are positive.
     region, sign = winner.region, winner.sign
     pattern = winner.pattern
     if pattern is not None and not pattern.where_positive:
-        region, height = _region_of_pattern(regions, f, winner, kept.x[recent])
+        region, height = _region_of_pattern(regions, f, winner, recent[0])
         sign = sign if height > 0 else -sign
     quantity = _quantity(model, s)
-    everywhere = [_measured(model, s, quantity, *rows) for rows in (reference, (kept.x[recent], kept.y[recent]))]
+    reference_anywhere = _measured(model, s, quantity, *reference)
+    recent_anywhere = _measured(model, s, quantity, *recent)
     if f == 0:
         # The bets on all rows have the largest weight, and may come first where one region alone has changed.
-        deviations = _standardised(*everywhere, of_spread=winner.kind == "spread")
-        region = _narrower_region(regions, kept.x[recent], deviations, sign)
+        deviations = _standardised(reference_anywhere, recent_anywhere, of_spread=winner.kind == "spread")
+        region = _narrower_region(regions, recent[0], deviations, sign)
     if pattern is not None and pattern.where_positive:
-        inside, there = (winner.heights(regions, x, f) > 0 for x in (kept.x, reference[0]))
+        is_inside = [winner.heights(regions, x, f) > 0 for x in (reference[0], recent[0])]
         names = [model.inputs[column].name for column in regions.families[f].columns]
         words, bounds = pattern.where_positive.format(*names), {}
     else:
-        inside, there = (regions.holds(x, region) for x in (kept.x, reference[0]))
+        is_inside = [regions.holds(x, region) for x in (reference[0], recent[0])]
         words, bounds = regions.words(region), regions.bounds(region)
+
+    # 4. What y did there, and how far the relation is from that of the reference.
     response, label, change = _words(model, s, winner.kind, sign)
-    expected, stream = (rows.where(own) for rows, own in zip(everywhere, (there, inside[recent]), strict=True))
+    expected, stream = reference_anywhere.where(is_inside[0]), recent_anywhere.where(is_inside[1])
     if quantity == "product":
         # No regression expects products: they are compared with the mean of those in the reference.
         usual = expected.values.mean() if len(expected.values) else 0.0
         expected, stream = (_Measured(side.values, side.values - usual) for side in (expected, stream))
-    before, after = expected.summary(), stream.summary()
     interval = _interval(stream.residuals)
     if winner.kind == "spread" and quantity in ("mean", "product"):
         shown = _spread_shown(expected.residuals, stream.residuals, sign)
     else:
         shown = interval is not None and (interval[0] > 0 if sign > 0 else interval[1] < 0)
-    divergence, at, largest = _divergence(model, reference, (kept.x[recent], kept.y[recent]))
+    divergence, at, largest = _divergence(model, reference, recent)
     return Alarm(
-        row=int(kept.numbers[-1]),
+        row=int(last_rows.numbers[-1]),
         response=response,
         label=label,
         kind=winner.kind,
@@ -259,9 +277,9 @@ def describe_alarm(
         since=since,
         since_range=since_range,
         at_least=earliest,
-        before=before,
-        after=after,
-        difference=float(stream.residuals.mean()) if after.rows else None,
+        before=expected.summary(),
+        after=stream.summary(),
+        difference=float(stream.residuals.mean()) if len(stream.residuals) else None,
         interval=interval,
         divergence=divergence,
         witness_at=at,
@@ -279,7 +297,7 @@ class _Winner(NamedTuple):
     kind: str
     sign: int
     region: int  # 0, all rows, for a pattern
-    place: int  # of the pattern among those of the family
+    pattern_index: int  # of the pattern among those of the family
     pattern: Pattern | None
     epoch: int  # in which they have won most of it
     bets: FloatArray  # (j, 2), mean and standard deviation of z; of a pattern, at height 1
@@ -288,12 +306,24 @@ class _Winner(NamedTuple):
         """Return by what the means of the bets are multiplied at rows (n,); NaN where they are asleep."""
         if self.pattern is None:
             return np.where(regions.holds(x, self.region), 1.0, np.nan)
-        by_region = _family_heights(regions.families[f])[:, self.place]
+        by_region = _family_heights(regions.families[f])[:, self.pattern_index]
         heights = by_region[regions.locate(x)[:, f] - regions.first[f]]
         return np.where(heights == 0, np.nan, heights)
 
 
+class _Candidate(NamedTuple):
+    """Bets of one kind that may have won most of a family's value."""
+
+    kind: str
+    region: int  # 0, all rows, for a pattern
+    pattern_index: int  # of the pattern among those of the family; 0 for a region
+    pattern: Pattern | None
+    bets: FloatArray  # (j, 2), mean and standard deviation of z; of a pattern, at height 1
+    won: FloatArray  # (EPOCHS + 1, j), weighted sums of the bets
+
+
 def _family_heights(family: Family) -> FloatArray:
+    """Return the height of each region of a family in each of its patterns (regions, patterns)."""
     return heights_of(family.patterns, family.parts, family.n_regions)
 
 
@@ -301,34 +331,42 @@ def _winner(plan: Plan, regions: Regions, sums: Sums, s: int, f: int) -> _Winner
     """Return what has won most of the value of family f on score s."""
     bets, family = plan.bets, regions.families[f]
     is_label = int(plan.geometry.is_label[s])
-    candidates: list[tuple[str, int, int, Pattern | None, FloatArray, FloatArray]] = []
+    candidates: list[_Candidate] = []
     if bets.region_weights[is_label, f] > 0:
         for region in range(regions.first[f], regions.first[f + 1]):
             table = bets.regions[region]
             of_spread = table[:, 1] != 1
             of_mean = ~of_spread & (table[:, 0] != 0)
             won = bets.region_weights[is_label, f] * sums.regions[s, region]  # (epochs, j)
-            candidates.append(("level", region, 0, None, table[of_mean], won[:, of_mean]))
-            candidates.append(("spread", region, 0, None, table[of_spread], won[:, of_spread]))
+            candidates.append(_Candidate("level", region, 0, None, table[of_mean], won[:, of_mean]))
+            candidates.append(_Candidate("spread", region, 0, None, table[of_spread], won[:, of_spread]))
     if bets.pattern_weights[is_label, f] > 0:
         steps = pattern_steps()
         table = np.column_stack([steps, np.ones(len(steps))])
-        for place, pattern in enumerate(family.patterns):
-            columns = slice(place * len(steps), (place + 1) * len(steps))
+        for index, pattern in enumerate(family.patterns):
+            columns = slice(index * len(steps), (index + 1) * len(steps))
             won = bets.pattern_weights[is_label, f] * sums.patterns[s, f][:, columns]
-            candidates.append((pattern.kind, 0, place, pattern, table, won))
-    kind, region, place, winning, table, won = max(candidates, key=lambda candidate: candidate[-1].sum())
-    mean, deviation = table[np.argmax(won.sum(axis=0))]
-    sign = 1 if mean > 0 or deviation > 1 else -1
-    return _Winner(kind, sign, region, place, winning, int(np.argmax(won.sum(axis=1))), table)
+            candidates.append(_Candidate(pattern.kind, 0, index, pattern, table, won))
+    best = max(candidates, key=lambda candidate: candidate.won.sum())
+    mean, deviation = best.bets[np.argmax(best.won.sum(axis=0))]
+    return _Winner(
+        kind=best.kind,
+        sign=1 if mean > 0 or deviation > 1 else -1,
+        region=best.region,
+        pattern_index=best.pattern_index,
+        pattern=best.pattern,
+        epoch=int(np.argmax(best.won.sum(axis=1))),
+        bets=best.bets,
+    )
 
 
 def _region_of_pattern(regions: Regions, f: int, winner: _Winner, x: FloatArray) -> tuple[int, float]:
     """Return the region that stands for a pattern, and its height: of the extreme ones that with most of the rows."""
-    heights = _family_heights(regions.families[f])[:, winner.place]
+    heights = _family_heights(regions.families[f])[:, winner.pattern_index]
     extreme = np.flatnonzero(np.abs(heights) == np.abs(heights).max())
-    within = max(extreme, key=lambda place: int(np.sum(regions.holds(x, int(regions.first[f]) + int(place)))))
-    return int(regions.first[f]) + int(within), float(heights[within])
+    first = int(regions.first[f])
+    fullest = max(extreme, key=lambda part: int(np.sum(regions.holds(x, first + int(part)))))
+    return first + int(fullest), float(heights[fullest])
 
 
 def _narrower_region(regions: Regions, x: FloatArray, deviations: FloatArray, sign: int) -> int:
@@ -342,10 +380,10 @@ def _narrower_region(regions: Regions, x: FloatArray, deviations: FloatArray, si
     most, region = len(deviations) * max(sign * deviations.mean(), 0.0) ** 2 + margin, 0
     n_single = sum(len(family.columns) < 2 for family in regions.families)  # families of one column come first
     for candidate in range(1, int(regions.first[n_single])):
-        there = deviations[regions.holds(x, candidate)]
-        if len(there) < _FEWEST_LOCATED:
+        inside = deviations[regions.holds(x, candidate)]
+        if len(inside) < _FEWEST_LOCATED:
             continue
-        explained = len(there) * max(sign * there.mean(), 0.0) ** 2
+        explained = len(inside) * max(sign * inside.mean(), 0.0) ** 2
         if explained > most:
             most, region = explained, candidate
     return region
@@ -353,18 +391,18 @@ def _narrower_region(regions: Regions, x: FloatArray, deviations: FloatArray, si
 
 @njit(nogil=True)
 def _log_factors(
-    bets: Any, heights: Any, outcomes: Any, cells: Any, is_label: bool, chances: Any, totals: Any, then: Any
+    bets: Any, heights: Any, outcomes: Any, cells: Any, is_label: bool, chances: Any, totals: Any, epoch_totals: Any
 ) -> Any:
     """Return the logarithms of what bets (j, 2) have multiplied their sums by at rows (n,): (j, n).
 
-    The totals of the cells are those after the last row, and `then` those when the epoch of the bets began.
+    The totals of the cells are those after the last row, and `epoch_totals` those when the epoch of the bets began.
     """
     logs, others, no_fades = np.empty((len(bets), len(outcomes))), totals.copy(), np.empty(0)
     for t in range(len(outcomes) - 1, -1, -1):
         cell = cells[t]
         others[cell] -= 1
         total = max(others[cell], 0)  # the cell may have forgotten rows
-        fade = share_before(then[cell], total)
+        fade = earlier_share(epoch_totals[cell], total)
         outcome = Outcome(outcomes[t], is_label, chances[cell], total, no_fades)
         for j in range(len(bets)):
             mean = heights[t] * bets[j, 0]
@@ -380,8 +418,9 @@ def _change_point(logs: FloatArray, numbers: IntArray) -> tuple[int, tuple[int, 
     """
     awake = np.isfinite(logs).all(axis=0)
     logs, at = logs[:, awake], numbers[awake]
+    # Logarithm of what each bet has won from a row on, its beginning, to the last row: sums from the end, (j, n).
     tails = np.cumsum(logs[:, ::-1], axis=1)[:, ::-1]
-    shares = np.exp(tails - tails.max()).sum(axis=0)
+    shares = np.exp(tails - tails.max()).sum(axis=0)  # (n,)
     shares /= shares.sum()
     below = np.cumsum(shares)
     low, high = np.searchsorted(below, [(1 - RANGE_LEVEL) / 2, (1 + RANGE_LEVEL) / 2])
@@ -394,7 +433,7 @@ def _words(model: ScoreModel, s: int, kind: str, sign: int) -> tuple[str, str | 
     """Return the response, its label, and the change in words."""
     targets, pairs = model.arrays.targets, model.arrays.pairs
     if s >= len(targets):
-        a, b = (model.responses[targets[place, 0]].name for place in pairs[s - len(targets)])
+        a, b = (model.responses[targets[target, 0]].name for target in pairs[s - len(targets)])
         more = "more" if sign > 0 else "less"
         if a == b:  # labels of one column
             return a, None, f"{a} is {more} often what was to be expected from x"
@@ -463,8 +502,9 @@ def _measured(model: ScoreModel, s: int, quantity: Quantity, x: FloatArray, y: F
 
 def _standardised(reference: _Measured, stream: _Measured, *, of_spread: bool) -> FloatArray:
     """Return the residuals of the stream (their sizes, if the spread changed) in units of those of the reference."""
-    usual, now = (np.abs(side.residuals) if of_spread else side.residuals for side in (reference, stream))
-    deviations = (now - usual.mean()) / max(float(usual.std()), np.finfo(float).tiny)
+    usual, recent = (np.abs(side.residuals) if of_spread else side.residuals for side in (reference, stream))
+    unit = max(float(usual.std()), np.finfo(float).tiny)
+    deviations = (recent - usual.mean()) / unit
     # One outlier is not to decide where a change is.
     return np.asarray(np.clip(deviations, -FARTHEST, FARTHEST))
 
@@ -478,21 +518,21 @@ def _interval(residuals: FloatArray) -> tuple[float, float] | None:
     return mean - half, mean + half
 
 
-def _spread_shown(before: FloatArray, after: FloatArray, sign: int) -> bool:
+def _spread_shown(reference: FloatArray, recent: FloatArray, sign: int) -> bool:
     """Whether the variance of residuals changed in the direction of a sign: an F test at one side of the level.
 
     A sample variance of n values with kurtosis k has the relative variance (k - 1) / (n - 1), that of a chi-square
     with 2 (n - 1) / (k - 1) degrees of freedom, which are n - 1 for normal values.
     """
-    if min(len(before), len(after)) < FEWEST_SUMMARISED:
+    if min(len(reference), len(recent)) < FEWEST_SUMMARISED:
         return False
-    if not before.var() > 0:
+    if not reference.var() > 0:
         # No response of the reference varied: any spread is a larger one.
-        return sign > 0 and bool(after.var() > 0)
+        return sign > 0 and bool(recent.var() > 0)
     # Of the reference, which has more rows. Below 3, that of normal values, few rows would promise too much.
-    k = max(float(kurtosis(before, fisher=False)), 3.0)
-    freedoms = [2 * (len(side) - 1) / (k - 1) for side in (after, before)]
-    ratio = after.var(ddof=1) / before.var(ddof=1)
+    k = max(float(kurtosis(reference, fisher=False)), 3.0)
+    freedoms = [2 * (len(side) - 1) / (k - 1) for side in (recent, reference)]
+    ratio = recent.var(ddof=1) / reference.var(ddof=1)
     tail = (1 - _LEVEL) / 2
     return bool(ratio > fisher.isf(tail, *freedoms) if sign > 0 else ratio < fisher.ppf(tail, *freedoms))
 
@@ -516,9 +556,10 @@ def _divergence(
             local = witness(xp, yp, xq, yq, at=at, **kernels).values  # type: ignore[arg-type]
     except CondcsError:  # e.g. rows since the change that share no label of x with the reference sample
         return None, {}, None
+    # Where the local divergence is unknown it is not the largest: others are 0 or more.
     local = np.where(np.isfinite(local), local, -1.0)
     best = int(np.argmax(local))
-    place = {
+    inputs = {
         c.name: c.labels[int(v)] if c.is_category else float(v) for c, v in zip(model.inputs, at[best], strict=True)
     }
-    return (value if np.isfinite(value) else None), place, float(local[best])
+    return (value if np.isfinite(value) else None), inputs, float(local[best])

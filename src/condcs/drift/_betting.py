@@ -49,8 +49,7 @@ are hundreds of rows."""
 _SPREADS = (0.3, 0.6, 1.3, 1.8, 2.6)
 """Standard deviations of z that are bet on, on all rows."""
 
-_REGION_MEANS = (0.5, 1.1, 2.2)
-_REGION_SPREADS = (0.3, 0.6, 1.8)
+_REGION_MEANS, _REGION_SPREADS = (0.5, 1.1, 2.2), (0.3, 0.6, 1.8)
 """The same for a single region. Fewer, because the weight of a family is divided among them; and none small, because a
 region has too few rows in the reference to rank a small change (`A small change in few rows` in the guide)."""
 
@@ -62,13 +61,14 @@ EPOCHS = 2
 would lose its sums; two cover the second half of the stream at least."""
 
 _NOT_FADING = EPOCHS
-"""Place, after those of the epochs, of the sums of bets that do not fade."""
+"""Index, after those of the epochs, of the sums of bets that do not fade."""
 
 _ALWAYS = 2**62
 """More rows than any cell will have: all of them count as those before a change that does not fade."""
 
 _TIES = 1024
-"""Place of the first random number for ties; those before it are for labels (8 for each column of y)."""
+"""Which of a row's random numbers is the first for ties; those before it are for labels (8 for each column of y, of
+which there may be 128)."""
 
 _LOGIT = 1.8
 """Shift of the logit of a label's probability for which a bet stands that moves normal scores by 1: a logistic variable
@@ -102,7 +102,7 @@ class Sums(NamedTuple):
     trees: IntArray  # (s, cells, LEVELS + 1)
     totals: IntArray  # (cells,)
     # What the totals were when an epoch began; the last ones, for bets that do not fade, are `_ALWAYS`.
-    totals_then: IntArray  # (EPOCHS + 1, cells)
+    epoch_totals: IntArray  # (EPOCHS + 1, cells)
     # Rows so far with those of the reference, how many they were when the present epoch began, and its number.
     clock: IntArray  # (3,)
     # Shiryaev-Roberts sums of the bets of every epoch, and of those that do not fade: on regions, and on patterns.
@@ -195,12 +195,12 @@ def overall_bets() -> FloatArray:
 def no_sums(n_scores: int, n_cells: int, n_inputs: int, bets: Bets) -> Sums:
     """Return the sums of a stream that has not begun."""
     n_families = bets.region_weights.shape[1]
-    totals_then = np.zeros((EPOCHS + 1, n_cells), np.int64)
-    totals_then[_NOT_FADING] = _ALWAYS
+    epoch_totals = np.zeros((EPOCHS + 1, n_cells), np.int64)
+    epoch_totals[_NOT_FADING] = _ALWAYS
     return Sums(
         trees=np.zeros((n_scores, n_cells, LEVELS + 1), np.int64),
         totals=np.zeros(n_cells, np.int64),
-        totals_then=totals_then,
+        epoch_totals=epoch_totals,
         clock=np.zeros(3, np.int64),
         regions=np.zeros((n_scores, len(bets.regions), EPOCHS + 1, bets.regions.shape[1])),
         patterns=np.zeros((n_scores, n_families, EPOCHS + 1, bets.patterns.shape[1])),
@@ -227,7 +227,7 @@ def bet_on_row(batch: Any, t: int, geometry: Any, bets: Any, key: Any, sums: Any
     """
     # Arrays are taken out of the tuples once: in the loops each access costs as much as a bet.
     scores, cells, regions, number = batch.scores[t], batch.cells[t], batch.regions[t], batch.numbers[t]
-    trees, totals, totals_then, values = sums.trees, sums.totals, sums.totals_then, sums.values
+    trees, totals, epoch_totals, values = sums.trees, sums.totals, sums.epoch_totals, sums.values
     region_sums, region_bets = sums.regions, bets.regions
     pattern_sums, pattern_bets = sums.patterns, bets.patterns
     first_regions, chances = bets.first_regions, geometry.chances
@@ -250,7 +250,7 @@ def bet_on_row(batch: Any, t: int, geometry: Any, bets: Any, key: Any, sums: Any
             rank = rank_in_cell(trees[s, cell], scores[s], total, u)
             value = rank if is_label else normal_score(min(max(rank, OUTERMOST), 1 - OUTERMOST))
             for e in range(EPOCHS + 1):
-                fades[e] = share_before(totals_then[e, cell], total)
+                fades[e] = earlier_share(epoch_totals[e, cell], total)
             outcome = Outcome(value, is_label, chances[s, cell], total, fades)
             outcomes[s, f] = value
             # 4. Multiply the sums of the bets on the row's region, and of those on patterns of the family's regions.
@@ -274,14 +274,14 @@ def bet_on_row(batch: Any, t: int, geometry: Any, bets: Any, key: Any, sums: Any
 
 @inner()
 def pass_time(sums: Any) -> int:
-    """Count a row, and begin an epoch if it is time; return the place of the sums of the present one."""
+    """Count a row, and begin an epoch if it is time; return the index of the sums of the present one."""
     clock = sums.clock
     if clock[0] >= 2 * clock[1]:
         clock[1] = clock[0]
         clock[2] += 1
-        oldest = clock[2] % EPOCHS  # its place is that of the new one
+        oldest = clock[2] % EPOCHS  # its sums begin anew as those of the new one
         for cell in range(len(sums.totals)):
-            sums.totals_then[oldest, cell] = sums.totals[cell]
+            sums.epoch_totals[oldest, cell] = sums.totals[cell]
         for table in (sums.regions, sums.patterns):
             for s in range(table.shape[0]):
                 for r in range(table.shape[1]):
@@ -301,7 +301,7 @@ def forget_if_gathered(inputs: Any, cell: int, geometry: Any, sums: Any) -> None
             sums.trees[s, cell, level] = 0
     sums.totals[cell] = 0
     for e in range(EPOCHS):
-        sums.totals_then[e, cell] = 0
+        sums.epoch_totals[e, cell] = 0
 
 
 @inner()
@@ -365,9 +365,9 @@ def total_of(sums: Any, start: int, stop: int) -> float:
 
 
 @inner()
-def share_before(total_then: int, total: int) -> float:
-    """Return the share of the rows of a cell that came before an epoch."""
-    return min(total_then / total, 1.0) if total > 0 else 0.0
+def earlier_share(epoch_total: int, total: int) -> float:
+    """Return the share of the rows of a cell, `total` of them, that came before an epoch, which found `epoch_total`."""
+    return min(epoch_total / total, 1.0) if total > 0 else 0.0
 
 
 @inner()
@@ -473,9 +473,12 @@ def normal_score(p: float) -> float:
 
 
 @inner()
-def uniform(key: Any, row: int, place: int) -> float:
-    """Return the random number of a row and a place, uniform in (0, 1): splitmix64 of a counter."""
-    state = np.uint64(key) + (np.uint64(row) << np.uint64(20)) + np.uint64(place)
+def uniform(key: Any, row: int, draw: int) -> float:
+    """Return one of the random numbers of a row, uniform in (0, 1): splitmix64 of a counter.
+
+    The same key, row and draw always give the same number. A row has 2^20 draws; those of the next row follow them.
+    """
+    state = np.uint64(key) + (np.uint64(row) << np.uint64(20)) + np.uint64(draw)
     state = state * np.uint64(0x9E3779B97F4A7C15)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -30,6 +30,17 @@ _LEFT_OVER = 0.003
 """Level of the tests after which nothing is promised. There are four and more of them, so that one reference in a
 hundred is told so though its rows are independent."""
 
+_ALIKE_WITHIN_PARTS = 4.0
+"""By how much smaller the p-value of a wandering level must be than others: the errors of a fit without a part of the
+rows are alike within that part, and make the level wander a little where nothing does."""
+
+_CLUSTERED_PARTS = 10.0
+"""The same for clusters of large residuals in all rows: residuals of parts that were left out of a fit differ a little
+in size from part to part."""
+
+_ROWS_PER_LAG = 20
+"""Rows of a reference for each lag of an autoregression: 40 rows, the fewest, have two."""
+
 _LONGEST_MEMORY = 0.9
 """Sum of the coefficients of an autoregression above which residuals hardly return to their mean: what is left of a
 shock after seven rows is half of it."""
@@ -77,17 +88,15 @@ def find_dependence(
         faults = []
         if portmanteau(innovations) < _LEFT_OVER:
             faults.append("innovations are still autocorrelated")
-        # Less sharply: the errors of a fit without a part of the rows are alike within that part.
-        elif _wander(innovations) < _LEFT_OVER / 4:
+        elif _wander(innovations) < _LEFT_OVER / _ALIKE_WITHIN_PARTS:
             faults.append("the level of the residuals wanders slowly")
         if fit.sum() > _LONGEST_MEMORY:
             faults.append("the residuals hardly return to their mean")
         elif (1 - fit.sum()) * np.sqrt(len(series)) < _SHORTEST:
             faults.append("the reference is too short for residuals that depend so strongly on those before them")
-        clustered = min(
-            _clustered(innovations[others], np.ones(int(others.sum()), bool)), 10 * _clustered(innovations, others)
-        )
-        if label < 0 and clustered < _LEFT_OVER:
+        in_others = _clustered(innovations[others], np.ones(int(others.sum()), bool))
+        in_all = _clustered(innovations, others)
+        if label < 0 and min(in_others, _CLUSTERED_PARTS * in_all) < _LEFT_OVER:
             faults.append("large residuals come in clusters")
         if faults:
             promises = False
@@ -128,15 +137,14 @@ def _repetition(rows: FloatArray) -> str:
     """Say whether rows equal the one before them more often than two rows at random do, or are copies of others."""
     n = len(rows)
     counts = [np.unique(part, axis=0, return_counts=True)[1] for part in (rows, *rows.T)]
-    equal, *alike = (
-        float(np.sum(count * (count - 1.0))) for count in counts
-    )  # pairs of equal rows, and of equal cells
+    # Ordered pairs of equal rows, and of equal cells in each column.
+    equal, *equal_cells = (float(np.sum(count * (count - 1.0))) for count in counts)
     following = int(np.sum((rows[1:] == rows[:-1]).all(axis=1)))
     if following and binom.sf(following - 1, n - 1, equal / (n * (n - 1.0))) < _LEFT_OVER:
         return "rows of the reference are repeated one after the other"
     distinct = len(counts[0])
     # Copies agree in all columns if they do in one of many values. Columns of few values make equal rows of themselves.
-    if n / 10 < distinct < (1 - _COPIES) * n and equal > 0.99 * min(alike):
+    if n / 10 < distinct < (1 - _COPIES) * n and equal > 0.99 * min(equal_cells):
         return f"{n - distinct:,} rows of the reference are copies of others. Leave them out"
     return ""
 
@@ -144,7 +152,7 @@ def _repetition(rows: FloatArray) -> str:
 def _fit_order(series: FloatArray) -> FloatArray:
     """Return the Yule-Walker coefficients of the order that the Bayesian information criterion chooses."""
     n = len(series)
-    most = max(1, min(_MOST_ORDER, n // 20))
+    most = max(1, min(_MOST_ORDER, n // _ROWS_PER_LAG))
     covariances = np.array([series[lag:] @ series[: n - lag] for lag in range(most + 1)]) / n
     least_criterion, best = np.inf, np.zeros(0)
     for order in range(1, most + 1):

@@ -30,14 +30,16 @@ AfterAlarm = Literal["learn", "keep"]
 """What happens after an alarm."""
 
 PENDING_ROWS = 10_000
-"""Most rows that wait for their response, so that memory is constant where some responses never come."""
+"""Most rows that wait for their response, so that memory is constant where some responses never come. With fewer,
+responses that come late find their inputs dropped; the documentation of `update_input` names the number."""
 
 WARNING_SHARE = 0.1
 """A warning is given at this share of the threshold; so it is at most ten times as frequent as an alarm where nothing
 changed."""
 
 _CHUNK = 1024
-"""Rows that the compiled loop scores at once: after an alarm it has scored the rest of them in vain."""
+"""Rows that the compiled loop scores at once. With fewer, calls cost more; with more, more rows have been scored in
+vain when there is an alarm among them. The alarms are the same for any number."""
 
 _UNUSABLE = ("gaps", "unseen labels")
 """What the codes 1 and 2 of `StreamColumns.unusable` are counted as."""
@@ -46,8 +48,8 @@ _COUNTED = ("rows", "watched", "outside", "learned", "expired", *_UNUSABLE)
 
 _STORED = {
     "kept_outcomes": "kept_ranked",
-    "sums_totals_then": "sums_before",
-    "start_totals_then": "start_before",
+    "sums_epoch_totals": "sums_before",
+    "start_epoch_totals": "start_before",
     "sums_regions": "sums_local",
     "start_regions": "start_local",
     "sums_values": "sums_won",
@@ -117,7 +119,7 @@ class ConditionalDriftDetector(Stateful):
     _sums: Sums
     _history: FloatArray
     _rings: KeptRows
-    _n_kept: int
+    _n_watched: int  # rows put into the rings since the last reset, of which they hold the last ones
     # Rows of x and y that are collected for a new reference; None while rows are watched.
     _learning: list[list[list[float]]] | None
     # What the last row came to.
@@ -271,9 +273,9 @@ class ConditionalDriftDetector(Stateful):
         """Watch rows with their numbers (n,) until an alarm; return how many were taken in, whether there was one."""
         threshold = self.expected_run_length * self._scale
         n_taken, n_watched, alarm, self._score, self._history = watch_rows(
-            x, y, numbers, self._unnamed_plan, self._sums, self._history, self._rings, self._n_kept, threshold
+            x, y, numbers, self._unnamed_plan, self._sums, self._history, self._rings, self._n_watched, threshold
         )
-        self._n_kept += n_watched
+        self._n_watched += n_watched
         self._counts["watched"] += n_watched
         self._counts["outside"] += n_taken - n_watched
         if alarm:
@@ -282,11 +284,12 @@ class ConditionalDriftDetector(Stateful):
 
     def _raise_alarm(self) -> None:
         """Say what the evidence is for, and begin again: with rows to learn from, or the same reference."""
-        count = min(self._n_kept, KEPT_ROWS)
-        oldest_first = (self._n_kept - count + np.arange(count)) % KEPT_ROWS
-        kept = KeptRows(*(ring[oldest_first] for ring in self._rings))
-        fixed = self._model, self._regions, self._plan
-        self.alarm = describe_alarm(*fixed, self._sums, kept, self._reference, self._scale, self.threshold)
+        count = min(self._n_watched, KEPT_ROWS)
+        # Slots of the rings, that of the oldest row first.
+        oldest_first = (self._n_watched - count + np.arange(count)) % KEPT_ROWS
+        last_rows = KeptRows(*(ring[oldest_first] for ring in self._rings))
+        fixed_parts = self._model, self._regions, self._plan
+        self.alarm = describe_alarm(*fixed_parts, self._sums, last_rows, self._reference, self._scale, self.threshold)
         history = self._history
         self.reset()
         self._history = history  # the next row follows this one in time, whatever has been reported
@@ -299,7 +302,8 @@ class ConditionalDriftDetector(Stateful):
         self._learning += [[a, b] for a, b in zip(x.tolist(), y.tolist(), strict=True)]
         self._counts["learned"] += len(x)
         if len(self._learning) >= self.learning_rows:
-            inputs, responses = (np.array([row[side] for row in self._learning]) for side in (0, 1))
+            inputs = np.array([x_row for x_row, _ in self._learning])
+            responses = np.array([y_row for _, y_row in self._learning])
             self._take_reference(inputs, responses)
 
     @public
@@ -345,7 +349,7 @@ class ConditionalDriftDetector(Stateful):
 
     def reset(self) -> None:
         """Forget the stream; the reference is kept."""
-        self._drift, self._n_kept, self._score = False, 0, float("nan")
+        self._drift, self._n_watched, self._score = False, 0, float("nan")
         self._learning = None
         self._sums = deepcopy(self._start)
         self._history = np.zeros_like(self._model.arrays.autoregression)
@@ -370,7 +374,7 @@ class ConditionalDriftDetector(Stateful):
             "pending": list(self._pending.items()),
             "alarm": None if self.alarm is None else self.alarm.as_dict(),
             "drift": self._drift,
-            "kept": self._n_kept,
+            "kept": self._n_watched,
             "learning": self._learning,
             "key": int(self._key),
         }
@@ -416,7 +420,7 @@ class ConditionalDriftDetector(Stateful):
         self._pending = {key: list(map(float, row)) for key, row in settings["pending"]}
         self.alarm = None if settings["alarm"] is None else Alarm.from_dict(settings["alarm"])
         self.reset()
-        self._drift, self._n_kept = bool(settings["drift"]), int(settings["kept"])
+        self._drift, self._n_watched = bool(settings["drift"]), int(settings["kept"])
         learning = settings["learning"]
         self._learning = None if learning is None else [[list(map(float, part)) for part in row] for row in learning]
         for name, array in self._changing().items():
@@ -450,13 +454,14 @@ class ConditionalDriftDetector(Stateful):
         self._plan_watch()
         start = self._start
         count_scores(scores, cells, start.trees, start.totals)
-        start.totals_then[0], start.clock[:2] = start.totals, len(scores)
+        start.epoch_totals[0], start.clock[:2] = start.totals, len(scores)
         # 4. The mean probability of each label in each cell. A cell without ranked rows, e.g. of a label of x that only
         #    fitted rows have, gets the mean over all.
         means = self._plan.geometry.chances  # (s, cells)
         for cells_of_family in cells.T:
             np.add.at(means.T, cells_of_family, chances)
-        means[:] = np.where(start.totals > 0, means / np.maximum(start.totals, 1), chances.mean(axis=0)[:, None])
+        overall = chances.mean(axis=0)[:, None]  # (s, 1)
+        means[:] = np.where(start.totals > 0, means / np.maximum(start.totals, 1), overall)
         # 5. Some ranked rows are kept, evenly spaced, to compare those of an alarm with.
         sample = np.flatnonzero(is_ranked)
         sample = sample[np.linspace(0, len(sample) - 1, min(KEPT_ROWS, len(sample))).astype(int)]

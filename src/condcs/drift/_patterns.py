@@ -71,6 +71,6 @@ def most_patterns() -> int:
 def heights_of(patterns: tuple[Pattern, ...], parts: tuple[int, ...], n_regions: int) -> FloatArray:
     """Return the heights (regions of the family, `most_patterns`) of its patterns; 0 for those it does not have."""
     heights = np.zeros((n_regions, most_patterns()))
-    for place, pattern in enumerate(patterns):
-        heights[:, place] = pattern.heights(*parts).ravel()
+    for column, pattern in enumerate(patterns):
+        heights[:, column] = pattern.heights(*parts).ravel()
     return np.where(np.abs(heights) > _NEARLY_ZERO, heights, 0.0)

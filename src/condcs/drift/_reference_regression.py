@@ -35,6 +35,14 @@ rougher than 0.3 medians has too few rows in each bump."""
 _KNOTS = 8
 """Bumps along a column: four waves along it can be followed."""
 
+_KNOT_LEVELS = 0.02, 0.98
+"""Quantiles of the first and the last bump: at the outermost rows themselves, bumps would be fitted to a few of
+them."""
+
+_OVERLAP = 1.5
+"""Bandwidth of the bumps along a column, in distances between them: neighbouring ones overlap, so that their sum can be
+smooth."""
+
 _RIDGES = 10.0 ** np.arange(-3.0, 4.0, 0.5)
 """Penalties, beside which the squared length of a function is about the number of rows; half a decade changes a fit
 little."""
@@ -160,10 +168,9 @@ class RegressionFitter:
         units = np.clip((x - centre) / scale, -_FARTHEST, _FARTHEST)
         # Bumps along each column. In C order, as the knots of a single input are: numba compiles all loops once more
         # for another order.
-        knots = np.ascontiguousarray(np.quantile(units, np.linspace(0.02, 0.98, _KNOTS), axis=0).T)
+        knots = np.ascontiguousarray(np.quantile(units, np.linspace(*_KNOT_LEVELS, _KNOTS), axis=0).T)
         has_several_values = np.array([len(np.unique(column)) > 2 for column in units.T])
-        # One and a half times as wide as knots are apart: neighbouring bumps overlap.
-        widths = np.where(has_several_values, 1.5 * np.ptp(knots, axis=1) / _KNOTS, 0.0)
+        widths = np.where(has_several_values, _OVERLAP * np.ptp(knots, axis=1) / _KNOTS, 0.0)
         # Bumps around rows that are evenly spaced in time.
         chosen = np.unique(np.linspace(0, len(x) - 1, min(LANDMARKS, len(x))).astype(np.int64))
         median = np.sqrt(median_square(cdist(units[chosen], units[chosen], "sqeuclidean")))
@@ -183,7 +190,7 @@ class RegressionFitter:
         """Return the regression of targets (n, t), and for each row what the fit without its part leaves (n, t)."""
         # Errors of every target count in units of its variance.
         weights = 1 / np.maximum(targets.var(axis=0), np.finfo(float).tiny)
-        least_error, best_design, best_ridge, left_out = np.inf, 0, 0, targets
+        least_error, best_design, best_ridge, left_out_residuals = np.inf, 0, 0, targets
         with one_blas_thread():
             for design, (_, functions, decompositions) in enumerate(self._designs):
                 residuals = np.empty((len(_RIDGES), *targets.shape))
@@ -195,10 +202,10 @@ class RegressionFitter:
                 errors = (weights * residuals**2).sum(axis=(1, 2))  # (ridges,)
                 r = int(np.argmin(errors))
                 if errors[r] < _GAIN * least_error:
-                    least_error, best_design, best_ridge, left_out = float(errors[r]), design, r, residuals[r]
+                    least_error, best_design, best_ridge, left_out_residuals = float(errors[r]), design, r, residuals[r]
             empty, _, decompositions = self._designs[best_design]
             means, coefficients, offset = _solve(decompositions[-1], targets)[best_ridge]
-        return empty._replace(means=means, coefficients=coefficients, offset=offset), left_out
+        return empty._replace(means=means, coefficients=coefficients, offset=offset), left_out_residuals
 
 
 class _Decomposition(NamedTuple):

@@ -56,7 +56,7 @@ _SPREAD_RANGE = 5.0
 residual divided by that would be any number."""
 
 _STRONGEST_LINK = 0.95
-"""Fitted correlations are kept within this: what remains of the second score is divided by sqrt(1 - 0.95^2) = 0.31."""
+"""Fitted correlations are kept within this: the remainder of the second score is divided by sqrt(1 - 0.95^2) = 0.31."""
 
 _NEGLIGIBLE = 1e-6
 """Residuals smaller than this share of a response's deviation are rounding errors of an exact relation, which are not
@@ -68,6 +68,10 @@ _NEIGHBOURS = 3
 _UNKNOWN_SHARE = 1.2
 """Of m fitted rows, this over the square root of m is the share that is farthest from the others: 3.4% of 1,250 rows.
 That is also about the share of new rows that are not watched, and shrinks as the reference grows."""
+
+_NORMAL_DEVIATIONS = 1.4826
+"""Standard deviation of a normal variable in units of its median absolute deviation: 1 over the 75% quantile,
+0.6745."""
 
 _INPUTS_COUNT = 0.5
 """Weight of the inputs, in interquartile ranges, beside expectations and spreads in units of residuals, when cells are
@@ -210,10 +214,10 @@ def predict_from_earlier(residuals: Any, coefficients: Any, history: Any) -> Any
 
 
 @njit(nogil=True)
-def known_rows(inputs: Any, units: Any, fitted: Any, farthest: Any) -> Any:
-    """Whether the reference has at least three rows near each row of the design (n, p); elsewhere p(y|x) is unknown."""
+def near_reference(inputs: Any, units: Any, fitted: Any, farthest: Any) -> Any:
+    """Whether three fitted rows at least are near each row of the design (n, p); elsewhere p(y|x) is unknown."""
     limit = farthest[()] ** 2
-    is_known, row = np.zeros(len(inputs), np.bool_), np.empty(inputs.shape[1])
+    is_near, row = np.zeros(len(inputs), np.bool_), np.empty(inputs.shape[1])
     for t in range(len(inputs)):
         for c in range(len(row)):
             row[c] = inputs[t, c] / units[c]
@@ -225,9 +229,9 @@ def known_rows(inputs: Any, units: Any, fitted: Any, farthest: Any) -> Any:
             if square <= limit:
                 n_near += 1
                 if n_near == _NEIGHBOURS:
-                    is_known[t] = True
+                    is_near[t] = True
                     break
-    return is_known
+    return is_near
 
 
 @njit(nogil=True)
@@ -366,7 +370,7 @@ def fit_scores(
     scores, expected = innovate(*parts, links.predict(X), *fixed)
 
     units, fitted, farthest = _neighbourhood(X[is_fitted])
-    is_ranked = ~is_fitted & known_rows(X, units, fitted, farthest)
+    is_ranked = ~is_fitted & near_reference(X, units, fitted, farthest)
     arrays = ScoreArrays(
         means=regressions.means,
         spreads=regressions.spreads,
@@ -390,17 +394,17 @@ class _Regressions(NamedTuple):
     means: Regression
     spreads: Regression
     typical: FloatArray  # (t,), mean absolute residual
-    left_out: FloatArray  # (m, t), residuals of fits without the part of the rows that each row is in
+    left_out_residuals: FloatArray  # (m, t), residuals of fits without the part of the rows that each row is in
 
 
 def _fit_regressions(fitter: RegressionFitter, aims: FloatArray, is_fitted: BoolArray) -> _Regressions:
     """Fit the targets `aims` (n, t), and the sizes of their residuals, on some rows."""
-    means, left_out = fitter.fit(aims[is_fitted])
+    means, left_out_residuals = fitter.fit(aims[is_fitted])
     deviation = aims.std(axis=0)
     floor = _NEGLIGIBLE * np.where(deviation > 0, deviation, np.maximum(np.abs(aims).max(axis=0), 1.0))
-    typical = np.maximum(np.abs(left_out).mean(axis=0), floor)
-    spreads, _ = fitter.fit(np.abs(left_out))
-    return _Regressions(means, spreads, typical, left_out)
+    typical = np.maximum(np.abs(left_out_residuals).mean(axis=0), floor)
+    spreads, _ = fitter.fit(np.abs(left_out_residuals))
+    return _Regressions(means, spreads, typical, left_out_residuals)
 
 
 def _residuals_of_reference(
@@ -408,7 +412,7 @@ def _residuals_of_reference(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the residuals of all rows in units of their spread at x, and probabilities of labels; both (n, t)."""
     expected = regressions.means.predict(X)
-    expected[is_fitted] = aims[is_fitted] - regressions.left_out
+    expected[is_fitted] = aims[is_fitted] - regressions.left_out_residuals
     spreads = regressions.spreads.predict(X)
     residuals, chances = scale_rows(aims, expected, spreads, regressions.typical, targets)
     # A fit without a sixth of the rows leaves a little more than the fit of all, by which other rows are scored. That
@@ -440,8 +444,8 @@ def _fit_memory(
     """Fit an autoregression to residuals (n, t) in the order of time, if they need one."""
     rows = np.column_stack([x, y])
     coefficients, notes, promises = find_dependence(rows, residuals, ~is_fitted, targets, responses)
-    none_before = np.zeros((len(coefficients), len(targets)))
-    predicted, _ = predict_from_earlier(residuals, coefficients, none_before)
+    no_history = np.zeros((len(coefficients), len(targets)))
+    predicted, _ = predict_from_earlier(residuals, coefficients, no_history)
     spread = _spread(residuals - predicted)
     innovation = np.where((targets[:, 1] < 0) & (spread > 0), spread, 1.0)
     return _Memory(coefficients, innovation, predicted, notes, promises)
@@ -465,15 +469,18 @@ def _neighbourhood(fitted: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
     units = np.where(units > 0, units, np.where(deviation > 0, deviation, 1.0))
     rows = fitted / units
     # The nearest of all is the row itself.
-    distances, _ = cKDTree(rows).query(rows, k=_NEIGHBOURS + 1)
-    farthest = float(np.quantile(distances[:, -1], max(0.5, 1 - _UNKNOWN_SHARE / np.sqrt(len(rows)))))
+    distances, _ = cKDTree(rows).query(rows, k=_NEIGHBOURS + 1)  # (m, 4)
+    # Half of the rows at least are near the others; only fewer than 6 rows would have less.
+    near_share = max(0.5, 1 - _UNKNOWN_SHARE / np.sqrt(len(rows)))
+    farthest = float(np.quantile(distances[:, -1], near_share))
     # Rows at exactly that distance are known, however a distance is rounded.
     return units, rows, np.array(farthest * (1 + 1e-9))
 
 
 def _spread(residuals: FloatArray) -> FloatArray:
     """Return the median absolute deviation of each column (t,), in units of a normal standard deviation."""
-    return np.asarray(1.4826 * np.median(np.abs(residuals - np.median(residuals, axis=0)), axis=0))
+    deviations = np.abs(residuals - np.median(residuals, axis=0))
+    return np.asarray(_NORMAL_DEVIATIONS * np.median(deviations, axis=0))
 
 
 def fitted_blocks(n: int) -> BoolArray:
@@ -503,8 +510,11 @@ def _targets(y: FloatArray, responses: Sequence[Column]) -> IntArray:
 def _pairs(targets: IntArray, responses: Sequence[Column]) -> IntArray:
     """Return the pairs of targets that have a score of their own (q, 2), as `ScoreArrays.pairs` describes them."""
     # Labels that change places keep their shares where both are as likely; they disagree with what x leads to expect.
-    of_labels = [np.flatnonzero(targets[:, 0] == c) for c, column in enumerate(responses) if column.is_category]
-    pairs = [(places[0], places[-1]) for places in of_labels]
+    pairs = []
+    for c, column in enumerate(responses):
+        if column.is_category:
+            labels = np.flatnonzero(targets[:, 0] == c)  # the targets of this column, in a row
+            pairs.append((labels[0], labels[-1]))
     if len(responses) <= _MOST_PAIRED:
         single = [k for k, (c, label) in enumerate(targets) if label < 0 or len(responses[c].labels) == 2]
         pairs += combinations(single, 2)

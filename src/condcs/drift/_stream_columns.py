@@ -126,11 +126,12 @@ class StreamColumns:
 def read_reference(role: str, argument: str, table: Any, category: Collection[str]) -> tuple[StreamColumns, FloatArray]:
     """Return the columns of a reference, and its rows as numbers and codes."""
     names, parts = _parts(argument, table)
-    own = names or [role if len(parts) == 1 else f"{role}{place}" for place in range(len(parts))]
+    # Columns without names are called x, or x0, x1 and so on.
+    titles = names or [role if len(parts) == 1 else f"{role}{index}" for index in range(len(parts))]
     if not parts or not len(parts[0]):
         raise ShapeError(f"{named(argument)} must have rows and columns, got none. Rows are observations.")
     columns, encoded = [], []
-    for name, part in zip(own, parts, strict=True):
+    for name, part in zip(titles, parts, strict=True):  # part: (n,)
         cells = part.tolist()
         gap = next((row for row, cell in enumerate(cells) if is_missing(cell)), None)
         if gap is not None:
@@ -176,7 +177,7 @@ def _parts(name: str, table: Any) -> tuple[list[str] | None, list[AnyArray]]:
         raise ShapeError(
             f"{named(name)} must have one or two dimensions, got shape {array.shape}. Rows are observations."
         )
-    return None, [array[:, place] for place in range(array.shape[1])]
+    return None, [array[:, index] for index in range(array.shape[1])]
 
 
 def _same_lengths(name: str, parts: Sequence[AnyArray]) -> list[AnyArray]:

@@ -15,9 +15,16 @@ from condcs.drift._alarm import FEWEST_SUMMARISED
 from condcs.report._page import Page, drawing
 
 BUCKETS = 600
-"""Most points of a curve."""
+"""Most points of a curve: more than a figure of eight inches shows, and even, because buckets are joined in pairs."""
 
-_COLUMNS = 6
+_DESCRIBED = 10
+"""Alarms, the last ones, that are described in sentences: the table has all of them."""
+
+_COLUMNS = 6  # of the table of buckets, which `StreamHistory.buckets` lists
+
+_LIMIT = 6.0
+"""Scores beyond this count as this much in a bucket's mean, so that one outlier does not set the scale of the curve."""
+
 _BLUE, _RED, _GREY = "#2b6cb0", "#c53030", "#718096"
 
 
@@ -42,7 +49,7 @@ class StreamHistory:
         last = self._table[-1]
         last[0] = row
         if np.isfinite(score):
-            limited = float(np.clip(score, -6, 6))
+            limited = float(np.clip(score, -_LIMIT, _LIMIT))
             last[1:4] += 1, limited, limited**2
         last[4:] = np.maximum(last[4:], [statistic, learning])
 
@@ -55,9 +62,9 @@ class StreamHistory:
         """Undo `table`."""
         if table.ndim != 2 or table.shape[1] != _COLUMNS or not 1 <= len(table) <= BUCKETS + 1:
             raise ValueError(f"history of shape {table.shape}")
-        made = cls()
-        made._table, made._length = np.asarray(table[1:], np.float64), int(table[0, 0])
-        return made
+        history = cls()
+        history._table, history._length = np.asarray(table[1:], np.float64), int(table[0, 0])
+        return history
 
     @property
     def buckets(self) -> FloatArray:
@@ -100,7 +107,7 @@ def watch_page(
         columns = ["row", "change", "where", "began at", "range", "before", "now", "divergence"]
         rows = [[f"{a.row:,}", a.change, a.region, f"{a.since:,}", _range(a), *_sides(a), a.divergence] for a in alarms]
         page.table(columns, rows)
-        for alarm in alarms[-10:]:
+        for alarm in alarms[-_DESCRIBED:]:
             words = str(alarm)
             page.text(f"{words[:1].upper()}{words[1:]}.{_witness_words(alarm)}")
     page.section("How it was made")
@@ -138,8 +145,8 @@ def _sides(alarm: Alarm) -> list[str]:
 def _witness_words(alarm: Alarm) -> str:
     if alarm.witness_value is None:
         return ""
-    place = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in alarm.witness_at.items())
-    return f" The local divergence is largest, {alarm.witness_value:.3g}, at {place}."
+    inputs = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in alarm.witness_at.items())
+    return f" The local divergence is largest, {alarm.witness_value:.3g}, at {inputs}."
 
 
 def draw_stream(history: StreamHistory, alarms: Sequence[Alarm], threshold: float) -> Any:

@@ -17,7 +17,7 @@ from condcs._core.compiling import inner, njit
 from condcs.drift._betting import Bets, CellGeometry, RowBatch, bet_on_row
 from condcs.drift._cells import CellTree, RegionArrays, locate_cells, locate_regions
 from condcs.drift._reference_regression import Regression
-from condcs.drift._scores import ScoreArrays, design_rows, known_rows, score_rows
+from condcs.drift._scores import ScoreArrays, design_rows, near_reference, score_rows
 
 KEPT_ROWS = 1000
 """Rows of the stream that are kept, and of the reference, for what an alarm says: it is then usually a few dozen rows
@@ -62,13 +62,13 @@ class KeptRows(NamedTuple):
 
 @njit(nogil=True)
 def watch_rows(
-    x: Any, y: Any, numbers: Any, unnamed: Any, sums: Any, history: Any, kept: Any, n_kept: int, threshold: float
+    x: Any, y: Any, numbers: Any, unnamed: Any, sums: Any, history: Any, rings: Any, n_earlier: int, threshold: float
 ) -> Any:
     """Take in rows x (n, d_x) and y (n, d_y) until an alarm.
 
     `unnamed` is that of a `Plan`. `numbers` (n,) count the rows of the stream; `history` (order, t) are the residuals
-    of the rows before these, and `n_kept` is how many rows have been put into the rings of `kept`. Return how many rows
-    were taken in and how many of them watched, whether there was an alarm, the first score of the last row, and the
+    of the rows before these, and `n_earlier` is how many rows have been put into the `rings`. Return how many rows were
+    taken in and how many of them watched, whether there was an alarm, the first score of the last row, and the
     history of the next one. A single call, because each costs as much as the work on several rows.
     """
     plan = _named(unnamed)
@@ -76,7 +76,7 @@ def watch_rows(
     inputs = design_rows(x, plan.n_labels)  # (n, p)
     scores, residuals = score_rows(inputs, y, history, plan.key, numbers, plan.scores)  # (n, s)
     # 2. Where the reference has no rows near x, p(y|x) is unknown.
-    is_known = known_rows(inputs, plan.scores.units, plan.scores.fitted, plan.scores.farthest)  # (n,)
+    is_near = near_reference(inputs, plan.scores.units, plan.scores.fitted, plan.scores.farthest)  # (n,)
     # 3. Locate it in each family of regions of x: its region, and the cell of the region.
     regions = locate_regions(x, plan.regions)  # (n, f)
     cells = locate_cells(inputs, regions, plan.cells)  # (n, f)
@@ -84,20 +84,20 @@ def watch_rows(
     taken, watched, alarm = 0, 0, False
     for t in range(len(x)):
         taken += 1
-        if not is_known[t]:
+        if not is_near[t]:
             continue
         # 4. Rank the scores in their cells and bet on the ranks; what the row says is kept for an alarm to explain.
-        place = (n_kept + watched) % KEPT_ROWS
-        evidence = bet_on_row(batch, t, plan.geometry, plan.bets, plan.key, sums, kept.outcomes[place])
-        kept.numbers[place] = numbers[t]
-        _copy(x[t], kept.x[place])
-        _copy(y[t], kept.y[place])
+        slot = (n_earlier + watched) % KEPT_ROWS
+        evidence = bet_on_row(batch, t, plan.geometry, plan.bets, plan.key, sums, rings.outcomes[slot])
+        rings.numbers[slot] = numbers[t]
+        _copy(x[t], rings.x[slot])
+        _copy(y[t], rings.y[slot])
         watched += 1
         # 5. Enough evidence is an alarm.
         if evidence >= threshold:
             alarm = True
             break
-    score = scores[taken - 1, 0] if is_known[taken - 1] else np.nan
+    score = scores[taken - 1, 0] if is_near[taken - 1] else np.nan
     return taken, watched, alarm, score, residuals[taken : taken + len(history)].copy()
 
 
