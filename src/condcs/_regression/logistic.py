@@ -11,7 +11,7 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray
 from condcs._parallel.many_rows import over_rows, total
 from condcs._regression.designs import Design
-from condcs._regression.ridge import LEAST_LEFT, MOST_FREEDOM, left_out, ridge_shrinkages
+from condcs._regression.ridge import LEAST_ONE_MINUS_LEVERAGE, MOST_FREEDOM, left_out, ridge_shrinkages
 
 PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
 """Penalties of the coefficients, the simplest fit first."""
@@ -129,7 +129,7 @@ def fitted_logistic(
         """Degrees of freedom, and deviance with each row left out of the fit."""
         terms, variance = design.terms(rows), _variances(probabilities[rows])
         leverage = variance * np.einsum("ij,ij->i", terms @ inverse, terms)
-        moved = leverage / np.maximum(1 - leverage, LEAST_LEFT)
+        moved = leverage / np.maximum(1 - leverage, LEAST_ONE_MINUS_LEVERAGE)
         deleted = terms @ coefficients - (target[rows] - probabilities[rows]) / variance * moved
         return np.array([leverage.sum(), np.logaddexp(0, np.where(target[rows] > 0, -deleted, deleted)).sum()])
 
