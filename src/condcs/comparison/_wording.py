@@ -212,8 +212,8 @@ def effect_words(
     spread = effect.spread
     if spread is not None and spread_seen and _sure(spread.change):
         more = "more" if spread.change.value > 0 else "less"
-        before, now = alike(spread.before, spread.now, length=spread.change.high - spread.change.low)
-        deviation = f"standard deviation {before} {sides[0]}, {now} {sides[1]}"
+        in_first, in_second = alike(spread.before, spread.now, length=spread.change.high - spread.change.low)
+        deviation = f"standard deviation {in_first} {sides[0]}, {in_second} {sides[1]}"
         sentences.append(f"{'it' if sentences else column.name} scatters {more} ({deviation})")
     return sentences
 
@@ -241,9 +241,9 @@ def change_words(comparison: Comparison) -> str:
         return said
     region = comparison.regions[0]
     change = region.changes[0]
-    before, now = level_words(change)
+    in_first, in_second = level_words(change)
     first, second = comparison.sides
-    return f"{said}, most clearly where {region.words} ({change.words}: {before} {first}, {now} {second})"
+    return f"{said}, most clearly where {region.words} ({change.words}: {in_first} {first}, {in_second} {second})"
 
 
 def _limit(comparison: Comparison) -> str:
@@ -419,25 +419,28 @@ def decision_words(comparison: Comparison) -> str:
 def responses(comparison: Comparison) -> tuple[str, ...]:
     """Say what y does over all rows, and the loss."""
     first, second = comparison.sides
-    lines = [f"Overall, {words}: {before} {first}, {after} {second}." for words, before, after in overall(comparison)]
+    lines = [
+        f"Overall, {words}: {in_first} {first}, {in_second} {second}."
+        for words, in_first, in_second in overall(comparison)
+    ]
     if comparison.loss_change is not None:
         lines.append("Mean loss: {} before, {} now.".format(*comparison.loss_change.levels))
     return tuple(lines)
 
 
 def overall(comparison: Comparison) -> list[tuple[str, str, str]]:
-    """Say what each response does over all rows, whatever their inputs: words, before, now."""
+    """Say what each response does over all rows, whatever their inputs: words, and its value in both tables."""
     rows = []
     for column, (words, *values) in zip(comparison.pair.y, comparison.response, strict=True):
         if column.is_category:
-            before, now = (f"{100 * value:.3g}%" for value in values)
+            in_first, in_second = (f"{100 * value:.3g}%" for value in values)
         elif column.kind == "date":
-            before, now = map(as_date, values)
+            in_first, in_second = map(as_date, values)
         else:
             # Four digits of the larger one (`alike` writes two of the length), and no fewer than whole numbers have.
             length = min(max(map(abs, values)) / 100, 10.0)
-            before, now = alike(*values, length=length)
-        rows.append((words, before, now))
+            in_first, in_second = alike(*values, length=length)
+        rows.append((words, in_first, in_second))
     return rows
 
 
