@@ -273,7 +273,7 @@ def _show(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Real) and not isinstance(value, Integral):
-        # Whole numbers where four digits would come with an exponent soon, unless they are longer than one reads.
+        # Whole numbers from 1,000 on: of five digits, four would come with an exponent. Of ten or more they do.
         return f"{float(value):,.0f}" if 1e3 <= abs(float(value)) < 1e9 else f"{float(value):.4g}"
     return str(value)
 
