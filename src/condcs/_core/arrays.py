@@ -109,6 +109,7 @@ def _unpickled(name: str, namespace: str, device: Any) -> Backend:
 
 
 def _library(a: Any) -> str:
+    """Return the name of the library that an argument belongs to; numpy for lists and tables."""
     if isinstance(a, np.ndarray):
         return "numpy"
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")

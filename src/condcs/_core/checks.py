@@ -389,6 +389,7 @@ def _as_table(name: str, value: Any, backend: Backend) -> Any:
 
 
 def _to_ndarray(name: str, value: Any) -> AnyArray:
+    """Return anything that may be a sample, such as lists and tables, as an array of numpy."""
     if isinstance(value, str | bytes | dict | set):
         raise DataError(
             f"{named(name)} must be an array, got {type(value).__name__}. Pass the observations, one per row."
@@ -441,6 +442,7 @@ def column_names(table: Any) -> list[Any] | None:
 
 
 def _column_names(parts: Parts, width: int, stem: str) -> tuple[str, ...]:
+    """Return the names of the columns of a variable: of the first part that has some, else made up of a stem."""
     for _, value in parts:
         columns = column_names(value)
         if columns is not None and len(columns) == width:
@@ -515,6 +517,7 @@ def _holds_exactly(table: Any, backend: Backend, dtype: Any) -> bool:
 
 
 def _label_codes(title: str, column: AnyArray, name: str) -> AnyArray:
+    """Return a column of labels as codes, in the order in which labels first occur; numbers are left as they are."""
     if column.dtype.kind in "fb":
         return column
     codes: dict[Any, int] = {}
@@ -546,6 +549,7 @@ def is_missing_value(value: Any) -> bool:
 def _as_float(
     name: str, table: Any, names: tuple[str, ...], backend: Backend, dtype: Any, kernel_option: str | None = None
 ) -> Any:
+    """Return a table of numbers in a type of floats; an error that names the first cell that is none."""
     if backend.name != "numpy":
         if "complex" in str(table.dtype):
             raise DataError(
@@ -567,6 +571,7 @@ def _as_float(
 
 
 def _not_numeric(name: str, table: Any, names: tuple[str, ...], kernel_option: str | None) -> str:
+    """Say which cell of a table is the first that is no number, and what to do about it."""
     row, column = next((int(i), int(c)) for i, c in np.ndindex(table.shape) if not _is_number(table[i, c]))
     value, where = table[row, column], f"row {row}, column {names[column]!r}"
     if is_missing_value(value):
@@ -591,6 +596,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _columns_differ(first: str, first_shape: Any, name: str, shape: Any) -> str:
+    """Say that two tables have different numbers of columns, and which of them may have to be transposed."""
     turned = _turned(first, tuple(first_shape), name, tuple(shape), axis=1)
     return (
         f"{named(first)} and {named(name)} must have the same number of columns, got {first} {tuple(first_shape)} and "
@@ -618,6 +624,7 @@ def _too_few_rows(name: str, shape: tuple[int, ...], min_rows: int) -> str:
 
 
 def _not_finite(parts: Parts, tables: list[Any], names: tuple[str, ...], backend: Backend) -> str:
+    """Say how many cells are not finite, and which is the first."""
     masks = [~np.isfinite(backend.to_numpy(table)) for table in tables]
     (name, value), bad = next((part, mask) for part, mask in zip(parts, masks, strict=True) if mask.any())
     row, column = (int(i) for i in np.argwhere(bad)[0])

@@ -26,6 +26,7 @@ class Settings:
 
 
 def _default_threads() -> int:
+    """Return the threads that ``CONDCS_NUM_THREADS`` asks for, or else all cores."""
     threads = os.environ.get("CONDCS_NUM_THREADS", "").strip()
     if threads.isdecimal() and int(threads) > 0:
         return int(threads)

@@ -46,6 +46,9 @@ _FEWEST_KNOTS = 3
 """Knots of a spline that can bend."""
 _MOST_PRODUCTS = 500
 """Largest number of products: their eigenvectors take the cube of it, and more of them no penalty tells apart."""
+_ROWS_PER_PRODUCT, _ROWS_PER_FINE_SPLINE = 4, 2
+"""Rows for each function, if there are splines for each category and finer splines of all columns: with fewer they
+follow single rows, and only fits with large penalties are left."""
 _OTHER_CATEGORY = 0.15
 """Value of the kernel between two categories: bumps borrow a little strength from the other categories. With 0 each has
 functions of its own, from its own rows alone; with 1 labels are ignored."""
@@ -223,7 +226,8 @@ class DesignMaker:
         blocks = [_each_by_each(a, b) for a, b in combinations([*by_column, *self.indicators], 2)]
         # Where there is room, each category has splines of its own.
         curved = [_each_by_each(a, s) for a in self.indicators for s in self.splines]
-        if sum(block.shape[1] for block in (*blocks, *curved)) <= min(self.rows // 4, _MOST_PRODUCTS):
+        room = min(self.rows // _ROWS_PER_PRODUCT, _MOST_PRODUCTS)
+        if sum(block.shape[1] for block in (*blocks, *curved)) <= room:
             blocks += curved
         return blocks
 
@@ -298,7 +302,7 @@ def _single_columns(maker: DesignMaker) -> Functions:
     lines = numbers.T[:, :, None]  # (d, n, 1)
     by_column = [in_deviations(np.hstack(pair)).astype(maker.dtype) for pair in zip(lines, splines, strict=True)]
     yield from ((f"column {j + 1}", block) for j, block in enumerate(by_column))
-    if sum(block.shape[1] for block in by_column) <= maker.rows // 2:
+    if sum(block.shape[1] for block in by_column) <= maker.rows // _ROWS_PER_FINE_SPLINE:
         yield "fine additive", np.hstack(by_column)
 
 

@@ -115,6 +115,7 @@ def compare_page(comparison: Comparison, command: str | None = None) -> Page:
 
 
 def _sizes(page: Page, comparison: Comparison) -> None:
+    """Show how much y changed: for the same inputs, and over all rows."""
     page.section("How large")
     if effects(comparison).rows:
         _lines(
@@ -129,6 +130,7 @@ def _sizes(page: Page, comparison: Comparison) -> None:
 
 
 def _loss(page: Page, comparison: Comparison) -> None:
+    """Show why the mean loss changed, if a loss was asked for."""
     if comparison.loss_change is None:
         return
     page.section("Why the loss changed", "The loss")
@@ -148,6 +150,7 @@ def _lines(page: Page, lines: WordTable, caption: str = "") -> None:
 
 
 def _where(page: Page, comparison: Comparison) -> None:
+    """Show the regions in which y changed, and pictures over the inputs that tell most."""
     location = comparison.places
     page.section("Where" if comparison.relation_changed else "The tables side by side")
     if not comparison.relation_changed:
@@ -217,6 +220,7 @@ def _how(column: Column, summaries: Sequence[tuple[str, float, float]]) -> str:
 
 
 def _evidence(page: Page, comparison: Comparison) -> None:
+    """Show both tests, their views, and how far they can be trusted."""
     page.section("How sure")
     _lines(page, answers(comparison))
     if comparison.limits.min_effect is not None:
@@ -263,6 +267,7 @@ def _independence(rows: RowDependence) -> str:
 
 
 def _reproduce(page: Page, comparison: Comparison, command: str | None) -> None:
+    """Show which data and settings made the page."""
     pair = comparison.pair
     page.section("Data and command" if command else "Data")
     page.facts(
@@ -295,6 +300,9 @@ _SHARE_LEVEL = 0.95
 """Level of the interval around a share, which has no middle of values."""
 _MOST_LABELS = 10
 """Labels along an axis: more have no room for their words in a picture of this width."""
+_LONGEST_TITLE, _LONGEST_LABEL, _LETTERS_IN_A_ROW = 42, 14, 36
+"""Letters of the title of an axis, of one label along it, and of all labels that stand beside one another: as many as
+fit the width of a picture. Longer ones are cut off, and more labels are turned."""
 _LONG_NUMBER = 1e7
 """Numbers from here on are written with an exponent in pictures: with all their digits they run into one another."""
 _WITNESS_TOP, _WITNESS_MIDDLE = 0.98, (0.005, 0.995)
@@ -355,6 +363,7 @@ def telling_columns(comparison: Comparison, most: int = 3) -> list[int]:
     inputs = location.explanation.inputs
 
     def rank(column_index: int) -> tuple[float, bool, float]:
+        """Sort by these, the smallest first."""
         return (
             -inputs[column_index].involvement,
             location.pair.x[column_index].cycle is not None,
@@ -379,8 +388,10 @@ def input_figure(comparison: Comparison, column_index: int) -> Any:
     for axes in (above, below):
         # Above the axes, where they hide no bar and no line.
         axes.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderpad=0)
-    if not pair.y[0].is_category and max(map(abs, above.get_ylim())) >= 1e4:
-        above.yaxis.set_major_formatter("{x:,.0f}" if max(map(abs, above.get_ylim())) < _LONG_NUMBER else "{x:.3g}")
+    largest = max(map(abs, above.get_ylim()))
+    if not pair.y[0].is_category and largest >= 1e4:
+        # Five digits and more with commas between thousands, as in the tables of the page.
+        above.yaxis.set_major_formatter("{x:,.0f}" if largest < _LONG_NUMBER else "{x:.3g}")
     below.set_xlabel(_short(column.name))
     below.set_ylabel("local divergence")
     return figure
@@ -393,6 +404,7 @@ def response_title(location: Places) -> str:
 
 
 def _over_numbers(axes: Any, location: Places, column_index: int, sides: tuple[str, str]) -> None:
+    """Draw the mean of y and the band around it over a column of numbers, in bins with equally many rows."""
     pair = location.pair
     pooled = np.concatenate([pair.xp, pair.xq])[:, column_index]  # (n,)
     edges = np.unique(np.quantile(pooled, np.linspace(0, 1, _BINS + 1)[1:-1]))
@@ -422,6 +434,7 @@ def _mean_and_band(parts: list[FloatArray], *, shares: bool) -> tuple[FloatArray
 
 
 def _by_label(axes: Any, location: Places, column_index: int, sides: tuple[str, str]) -> None:
+    """Draw the mean of y and the band around it for each label of a column, the two tables side by side."""
     pair = location.pair
     codes = _frequent(np.concatenate([pair.xp, pair.xq])[:, column_index].astype(int), pair.x[column_index])
     shares = pair.y[0].is_category
@@ -438,6 +451,7 @@ def _by_label(axes: Any, location: Places, column_index: int, sides: tuple[str, 
 
 
 def _witness_over_numbers(axes: Any, witness: Witness, column: Column, column_index: int) -> None:
+    """Draw the local divergence over a column of numbers: a dot for each row, their means, and those by chance."""
     shown = np.isfinite(witness.values)
     x, values = witness.at[shown, column_index], witness.values[shown]
     axes.plot(x, values, "o", color=INK, ms=2.6, alpha=0.25, mew=0)
@@ -458,6 +472,7 @@ def _witness_over_numbers(axes: Any, witness: Witness, column: Column, column_in
 
 
 def _witness_by_label(axes: Any, witness: Witness, column: Column, column_index: int) -> None:
+    """Draw the mean of the local divergence for each label of a column, and what it is by chance."""
     shown = np.isfinite(witness.values)
     values = witness.values[shown]
     at = witness.at[shown, column_index].astype(int)
@@ -474,8 +489,9 @@ def _witness_by_label(axes: Any, witness: Witness, column: Column, column_index:
 
 
 def _label_ticks(axes: Any, column: Column, codes: list[int]) -> None:
-    words = [_short(column.labels[code], 14) for code in codes]
-    turn = {"rotation": 35, "ha": "right"} if sum(map(len, words)) > 36 else {}
+    """Write labels along an axis, at an angle if together they are wider than the picture."""
+    words = [_short(column.labels[code], _LONGEST_LABEL) for code in codes]
+    turn = {"rotation": 35, "ha": "right"} if sum(map(len, words)) > _LETTERS_IN_A_ROW else {}
     axes.set_xticks(range(len(codes)), words, fontsize=9, **turn)
     axes.set_xlim(-0.6, len(codes) - 0.4)
 
@@ -486,13 +502,15 @@ def _frequent(codes: IntArray, column: Column) -> list[int]:
     return sorted(int(c) for c in np.argsort(-sizes, kind="stable")[:_MOST_LABELS])
 
 
-def _short(text: str, most: int = 42) -> str:
+def _short(text: str, most: int = _LONGEST_TITLE) -> str:
+    """Cut a text off, and write it so that matplotlib shows it as it is."""
     # matplotlib reads a dollar sign as the start of a formula.
     text = text if len(text) <= most else f"{text[: most - 1]}…"
     return text.replace("\\", "\\\\").replace("$", r"\$")
 
 
 def _figure(height: float, panels: int = 1) -> tuple[Any, Any]:
+    """Return a picture of the width that all on the page have, and its axes, panels one below the other."""
     figure, axes = drawing(_WIDTH, height, panels, 1, sharex=panels > 1, height_ratios=[3, 2][:panels])
     for each in np.atleast_1d(axes):
         each.tick_params(labelsize=9)

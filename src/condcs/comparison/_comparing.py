@@ -197,6 +197,7 @@ def compare(
 
 
 def _check_tolerance(limits: Limits, pair: Pair) -> None:
+    """Raise an error if a tolerance for labels is no share."""
     if limits.tolerance is not None and limits.tolerance >= 1 and all(column.is_category for column in pair.y):
         raise ParameterError(
             f"{named('tolerance')} must be a share below 1 for labels, as {pair.y[0].name!r} holds, got "
@@ -291,7 +292,8 @@ def check_level(alpha: Any, n_resamples: int) -> None:
     """Check that a level is one, and that this many resamples can reach it."""
     check_alpha(alpha)
     if 1 / (1 + n_resamples) > alpha:
-        least = math.ceil(1 / alpha - 1e-9) - 1  # the smallest p-value is 1 / (1 + n_resamples)
+        # The smallest p-value is 1 / (1 + n_resamples); less 1e-9, so that rounding of 1 / alpha asks for no more.
+        least = math.ceil(1 / alpha - 1e-9) - 1
         raise ParameterError(
             f"{named('n_resamples')} must be at least {least} for a p-value to reach {setting('alpha', alpha)}, got "
             f"{n_resamples}. Pass {setting('n_resamples', 2 * least + 1)}."

@@ -279,6 +279,7 @@ def _smallest_pvalue(comparison: Comparison) -> float:
 
 
 def _about_group(page: Page, title: str, comparison: Comparison) -> None:
+    """Show what y does in a group for the same inputs, and where."""
     page.section(title)
     page.text(f"For the same inputs, {change_words(comparison)}.")
     lines = effects(comparison)

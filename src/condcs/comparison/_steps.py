@@ -201,6 +201,7 @@ def collected_warnings() -> Iterator[list[CondcsWarning]]:
 
 
 def _cosine(divergence: float) -> float:
+    """Return the cosine between two distributions, exp(-D/2); an estimate of D can lie below 0."""
     return min(1.0, math.exp(-divergence / 2))
 
 
@@ -461,11 +462,13 @@ def _mean(values: FloatArray | BoolArray, weights: FloatArray | None = None) -> 
 
 
 def _words(column: Column, values: FloatArray) -> ColumnWords:
+    """Return how a column is called in words, its labels and its intervals."""
     labels = {float(code): label for code, label in enumerate(column.labels)} if column.is_category else None
     return ColumnWords(column.name, labels, _writer(column, values))
 
 
 def _writer(column: Column, values: FloatArray) -> Callable[[float, float], str]:
+    """Return a function that puts an interval of a column into words, from its two ends."""
     if column.cycle is not None:
         cycle = column.cycle
         return lambda low, high: f"{column.source} {cycle.words(low, high)}"

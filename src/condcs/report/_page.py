@@ -203,6 +203,7 @@ class Page(Printable):
         return write_whole(path, self.html())
 
     def _contents(self) -> str:
+        """Return the list of sections, if there are enough."""
         if len(self._sections) < _SECTIONS_WITH_CONTENTS:
             return ""
         items = (
