@@ -16,7 +16,7 @@ from condcs import TableOptions
 from condcs._core.errors import CondcsError
 from condcs._inference.explain import holm
 from condcs.cli.app import app
-from condcs.comparison._groups import _level_left
+from condcs.comparison._groups import _unadjusted_level
 from tests.house_prices import house_prices
 
 QUICK = {"n_resamples": 79, "n_jobs": 1}
@@ -243,7 +243,7 @@ def test_a_group_without_evidence_had_changed_true_in_its_json(found):
     for seed in range(20):
         raw = np.random.default_rng(seed).uniform(0.001, 0.06, size=5).round(3).tolist()
         for p, adjusted in zip(raw, holm(raw), strict=True):
-            assert (p <= _level_left(p, adjusted, 0.05)) == (adjusted <= 0.05)
+            assert (p <= _unadjusted_level(p, adjusted, 0.05)) == (adjusted <= 0.05)
 
 
 def test_intervals_of_groups_hold_together_and_say_their_level(found):

@@ -15,7 +15,7 @@ from condcs._tables.pair import Account, Pair
 from condcs.comparison import _steps
 from condcs.comparison._compare_page import telling_columns
 from condcs.comparison._comparing import STEPS, Run, compare_pair
-from condcs.comparison._steps import compare_inputs, compare_relation, find_places, fit_adjustment, measure_sizes
+from condcs.comparison._steps import compare_inputs, compare_relation, fit_adjustment, locate_change, measure_sizes
 from tests.house_prices import house_prices
 
 
@@ -280,7 +280,7 @@ def test_a_root_mean_square_was_below_what_a_region_of_the_same_page_implies():
     y = np.sin(x[:, 0]) + 1.5 * (second & inside) + 0.5 * rng.normal(size=4000)
     pair = numbers_pair(x[:2000], y[:2000, None], x[2000:], y[2000:, None])
     adjustment = fit_adjustment(pair, 0)
-    regions = find_places(pair, adjustment, seed=0, alpha=0.05).regions
+    regions = locate_change(pair, adjustment, seed=0, alpha=0.05).regions
     size = measure_sizes(pair, adjustment, None, regions=regions, alpha=0.05, seed=0).effects[0].size
     assert regions
     root, change = np.sqrt(regions[0].share_in_common), regions[0].changes[0].change

@@ -30,7 +30,7 @@ RealArray = npt.NDArray[np.floating[Any]]
 """Numbers in single or double precision."""
 
 IntArray = npt.NDArray[np.integer[Any]]
-"""Places, counts and codes, of any integer type."""
+"""Row and column numbers, counts and codes, of any integer type."""
 
 BoolArray = npt.NDArray[np.bool_]
 """Flags: a mask of rows or of columns."""
@@ -109,6 +109,7 @@ def _unpickled(name: str, namespace: str, device: Any) -> Backend:
 
 
 def _library(a: Any) -> str:
+    """Return the name of the library that an argument belongs to; numpy for lists and tables."""
     if isinstance(a, np.ndarray):
         return "numpy"
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
@@ -154,9 +155,10 @@ def backend_of(*arrays: Any) -> Backend:
 def log_weights(backend: Backend, weights: Array) -> Array:
     """Log of sample weights; minus infinity for 0, with zero gradient there."""
     xp = backend.xp
-    counts = weights > 0
-    logs = xp.log(xp.where(counts, weights, xp.ones_like(weights)))
-    return xp.where(counts, logs, -xp.inf * xp.ones_like(weights))
+    # As in `logsumexp`: the logarithm of 0 has an infinite gradient, even where it is not taken.
+    is_present = weights > 0
+    logs = xp.log(xp.where(is_present, weights, xp.ones_like(weights)))
+    return xp.where(is_present, logs, -xp.inf * xp.ones_like(weights))
 
 
 def logsumexp(backend: Backend, a: Array, axis: int) -> Array:
@@ -172,9 +174,10 @@ def logsumexp(backend: Backend, a: Array, axis: int) -> Array:
     peak = backend.detach(xp.max(a, axis=axis, keepdims=True))
     peak = xp.where(peak == -xp.inf, xp.zeros_like(peak), peak)
     total = xp.sum(xp.exp(a - peak), axis=axis)
-    positive = total > 0
-    log_total = xp.log(xp.where(positive, total, xp.ones_like(total)))
-    return xp.where(positive, log_total + xp.squeeze(peak, axis=axis), -xp.inf * xp.ones_like(total))
+    # Where the sum is 0, the logarithm is that of 1: that of 0 has an infinite gradient, even where it is not taken.
+    is_positive = total > 0
+    log_total = xp.log(xp.where(is_positive, total, xp.ones_like(total)))
+    return xp.where(is_positive, log_total + xp.squeeze(peak, axis=axis), -xp.inf * xp.ones_like(total))
 
 
 def ranked(table: Any) -> FloatArray:
@@ -192,10 +195,12 @@ def ranked(table: Any) -> FloatArray:
     values = np.asarray(table, np.float64)
     columns = values[:, None] if values.ndim == 1 else values
     ranks = np.empty_like(columns)
-    for place, column in enumerate(columns.T):
+    for j, column in enumerate(columns.T):
         ordered = np.sort(column)
-        # Rows below, and rows up to a value: the mean rank lies in the middle of the two.
-        ranks[:, place] = np.searchsorted(ordered, column, "left") + np.searchsorted(ordered, column, "right")
+        rows_below = np.searchsorted(ordered, column, "left")
+        rows_up_to = np.searchsorted(ordered, column, "right")
+        # Twice the mean rank, which lies in the middle of the two.
+        ranks[:, j] = rows_below + rows_up_to
     return np.asarray(ranks / (2 * max(1, len(values)))).reshape(values.shape)
 
 
@@ -223,10 +228,12 @@ class ByValue(Printable):
 
 
 def _compared(of: Any) -> list[Any]:
+    """Return the values of the fields that decide whether two dataclasses are equal."""
     return [getattr(of, field.name) for field in fields(of) if field.compare]
 
 
 def _same(a: Any, b: Any) -> bool:
+    """Whether two values of a field are equal, part by part."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc" and b.dtype.kind in "fc"))
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):

@@ -151,10 +151,11 @@ class PresentRows:
         """Return numbers of all pooled rows, those of the first sample first, without those of absent rows."""
         if all(rows is None for rows in self.rows) or _row_count(values) != sum(self.sizes):
             return values
-        starts = accumulate(self.sizes, initial=0)
-        spans = zip(self.rows, self.sizes, starts, strict=False)
-        kept = [start + (np.arange(size) if rows is None else rows) for rows, size, start in spans]
-        return _taken_rows(values, np.concatenate(kept))
+        starts = accumulate(self.sizes, initial=0)  # one more than samples: the last is the end of the pool
+        pooled_rows = []
+        for rows, size, start in zip(self.rows, self.sizes, starts, strict=False):
+            pooled_rows.append(start + (np.arange(size) if rows is None else rows))
+        return _taken_rows(values, np.concatenate(pooled_rows))
 
 
 def without_absent_rows(weights: Parts, *variables: Parts) -> tuple[Parts, ...]:
@@ -221,8 +222,8 @@ def check_weights(parts: Parts, sizes: tuple[int, ...], backend: Backend, dtype:
     columns = []
     for (name, value), size in zip(parts, sizes, strict=True):
         if value is None:
-            given = next(weights for _, weights in parts if weights is not None)
-            value = np.ones(size) if backend.name == "numpy" else backend.from_numpy(np.ones(size), given)
+            other_weights = next(weights for _, weights in parts if weights is not None)
+            value = np.ones(size) if backend.name == "numpy" else backend.from_numpy(np.ones(size), other_weights)
         table = _as_table(name, value, backend)
         if table.shape != (size, 1):
             raise ShapeError(
@@ -231,12 +232,12 @@ def check_weights(parts: Parts, sizes: tuple[int, ...], backend: Backend, dtype:
             )
         column = _as_float(name, table, (name,), backend, dtype)[:, 0]
         if not backend.is_traced(column):
-            allowed = xp.isfinite(column) & (column >= 0)
-            if not bool(xp.all(allowed)):
-                bad = float(backend.to_numpy(column)[~backend.to_numpy(allowed)][0])
+            is_weight = xp.isfinite(column) & (column >= 0)
+            if not bool(xp.all(is_weight)):
+                first_bad = float(backend.to_numpy(column)[~backend.to_numpy(is_weight)][0])
                 raise DataError(
-                    f"{named(name)} must be finite and not negative, got {bad}. Set unwanted rows to 0, and replace "
-                    "NaN."
+                    f"{named(name)} must be finite and not negative, got {first_bad}. Set unwanted rows to 0, and "
+                    "replace NaN."
                 )
             if not bool(xp.any(column > 0)):
                 raise DataError(
@@ -245,29 +246,33 @@ def check_weights(parts: Parts, sizes: tuple[int, ...], backend: Backend, dtype:
         columns.append(column)
     peaks = [backend.detach(xp.max(column)) for column in columns]
     top = xp.max(xp.stack(peaks))
+    # Far below rounding, and far above the smallest number, so that the weights of no group become 0.
     floor = float(xp.finfo(dtype).eps) ** 4
-    scaled = [column / peak * xp.clip(peak / top, floor, None) for column, peak in zip(columns, peaks, strict=True)]
+    scaled = []
+    for column, peak in zip(columns, peaks, strict=True):
+        # Two factors: the weights of a group in units of its largest, and that beside those of the other groups.
+        scaled.append(column / peak * xp.clip(peak / top, floor, None))
     return Groups(sizes, backend.concat(scaled))
 
 
 def float_type(backend: Backend, arrays: Iterable[Any]) -> tuple[Any, Any]:
-    """Return (type to compute in, type to return): the narrowest float that holds all that is given.
+    """Return (type to compute in, type to return): the narrowest float that holds all of some arrays.
 
     That is the widest float among the arrays, and double precision if there are integers that it would round, such as
     times in seconds. Halves are computed in single precision.
     """
-    given = [a for a in arrays if a is not None]
+    present = [a for a in arrays if a is not None]
     if backend.name == "numpy":
-        columns = [column for a in given for column in _typed_columns(a)]
+        columns = [column for a in present for column in _typed_columns(a)]
         size = max((c.dtype.itemsize for c in columns if c.dtype.kind == "f"), default=8)
         if size >= 8 or not all(_fits_single(c) for c in columns):
             return np.dtype(np.float64), np.dtype(np.float64)
         return np.dtype(np.float32), np.dtype(f"f{size}")
     xp = backend.xp
     default = xp.asarray(0.0).dtype
-    floats = [a.dtype for a in given if "float" in str(a.dtype)]
+    floats = [a.dtype for a in present if "float" in str(a.dtype)]
     widest = max(floats, key=lambda d: xp.finfo(d).bits) if floats else default
-    if xp.finfo(widest).bits < 64 and not all(_holds_exactly(a, backend, xp.float32) for a in given):
+    if xp.finfo(widest).bits < 64 and not all(_holds_exactly(a, backend, xp.float32) for a in present):
         # JAX has double precision only where it is switched on; it is the default there.
         double = default if backend.name == "jax" else xp.float64
         return double, double
@@ -290,9 +295,10 @@ def _fits_single(column: Any) -> bool:
     """Whether single precision holds all integers of a column; what is no integer decides by its type alone."""
     if column.dtype.kind not in "iuO" or (column.dtype.kind != "O" and column.dtype.itemsize <= 2):
         return True
-    numbers: Any = (
-        [v for v in np.asarray(column).flat if isinstance(v, Integral)] if column.dtype.kind == "O" else column
-    )
+    numbers: Any = column
+    if column.dtype.kind == "O":
+        numbers = [v for v in np.asarray(column).flat if isinstance(v, Integral)]
+    # From 2 / eps on (2^24), floats are more than 1 apart.
     limit = 2 / float(np.finfo(np.float32).eps)
     return not len(numbers) or bool(-limit <= np.min(numbers) and np.max(numbers) <= limit)
 
@@ -307,10 +313,10 @@ def check_choice(name: str, value: Any, choices: Sequence[Choice]) -> Choice:
     return choices[choices.index(value)]
 
 
-def check_options(given: Iterable[str], known: Iterable[str], owner: str) -> None:
-    """Refuse options that `owner`, e.g. a measure, does not have."""
-    listed = sorted(known)
-    unknown = sorted(set(given) - set(listed))
+def check_options(names: Iterable[str], options: Iterable[str], owner: str) -> None:
+    """Refuse names that are no options of `owner`, e.g. a measure."""
+    listed = sorted(options)
+    unknown = sorted(set(names) - set(listed))
     if unknown:
         raise ParameterError(
             f"{named(unknown[0])} must be an option of {owner!r}. Its options are {', '.join(listed)}."
@@ -350,6 +356,7 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None, beca
 
 
 def _title(parts: Parts) -> str:
+    """Name the arguments that hold one variable: all of a few, of many the first and the last."""
     names = list(dict.fromkeys(named(name) for name, _ in parts))
     return " and ".join(names) if len(names) < 4 else f"{names[0]} ... {names[-1]}"
 
@@ -382,6 +389,7 @@ def _as_table(name: str, value: Any, backend: Backend) -> Any:
 
 
 def _to_ndarray(name: str, value: Any) -> AnyArray:
+    """Return anything that may be a sample, such as lists and tables, as an array of numpy."""
     if isinstance(value, str | bytes | dict | set):
         raise DataError(
             f"{named(name)} must be an array, got {type(value).__name__}. Pass the observations, one per row."
@@ -426,11 +434,15 @@ def column_names(table: Any) -> list[Any] | None:
     names = getattr(schema, "names", None) if hasattr(schema, "names") else getattr(table, "columns", None)
     if callable(names):
         names = names()
-    found = None if names is None else list(names)
-    return None if found == list(range(len(found or ()))) else found
+    if names is None:
+        return None
+    listed = list(names)
+    is_numbered = listed == list(range(len(listed)))
+    return None if is_numbered else listed
 
 
 def _column_names(parts: Parts, width: int, stem: str) -> tuple[str, ...]:
+    """Return the names of the columns of a variable: of the first part that has some, else made up of a stem."""
     for _, value in parts:
         columns = column_names(value)
         if columns is not None and len(columns) == width:
@@ -499,11 +511,13 @@ def _holds_exactly(table: Any, backend: Backend, dtype: Any) -> bool:
         return table.dtype.kind in "fb"
     if "int" not in str(table.dtype) or backend.is_traced(table):
         return True
+    # From 2 / eps on, floats are more than 1 apart.
     limit = 2 / float(backend.xp.finfo(dtype).eps)
     return float(backend.xp.max(table)) <= limit and float(backend.xp.min(table)) >= -limit
 
 
 def _label_codes(title: str, column: AnyArray, name: str) -> AnyArray:
+    """Return a column of labels as codes, in the order in which labels first occur; numbers are left as they are."""
     if column.dtype.kind in "fb":
         return column
     codes: dict[Any, int] = {}
@@ -535,6 +549,7 @@ def is_missing_value(value: Any) -> bool:
 def _as_float(
     name: str, table: Any, names: tuple[str, ...], backend: Backend, dtype: Any, kernel_option: str | None = None
 ) -> Any:
+    """Return a table of numbers in a type of floats; an error that names the first cell that is none."""
     if backend.name != "numpy":
         if "complex" in str(table.dtype):
             raise DataError(
@@ -556,6 +571,7 @@ def _as_float(
 
 
 def _not_numeric(name: str, table: Any, names: tuple[str, ...], kernel_option: str | None) -> str:
+    """Say which cell of a table is the first that is no number, and what to do about it."""
     row, column = next((int(i), int(c)) for i, c in np.ndindex(table.shape) if not _is_number(table[i, c]))
     value, where = table[row, column], f"row {row}, column {names[column]!r}"
     if is_missing_value(value):
@@ -580,6 +596,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _columns_differ(first: str, first_shape: Any, name: str, shape: Any) -> str:
+    """Say that two tables have different numbers of columns, and which of them may have to be transposed."""
     turned = _turned(first, tuple(first_shape), name, tuple(shape), axis=1)
     return (
         f"{named(first)} and {named(name)} must have the same number of columns, got {first} {tuple(first_shape)} and "
@@ -593,9 +610,9 @@ def _turned(first: str, first_shape: tuple[int, ...], name: str, shape: tuple[in
         return f"If they hold one feature per row, pass `{first}.T` and `{name}.T`."
     ways = ((name, shape, first_shape), (first, first_shape, shape))
     # Rows, once turned, must be a sample: at least two.
-    helps = [called for called, own, other in ways if own[1 - axis] == other[axis] and own[1] >= 2]
+    helps = [called for called, candidate, other in ways if candidate[1 - axis] == other[axis] and candidate[1] >= 2]
     # Where both ways would do, the table with more columns than rows is the one that lies on its side.
-    wide = [called for called, own, _ in ways if called in helps and own[1] > own[0]]
+    wide = [called for called, candidate, _ in ways if called in helps and candidate[1] > candidate[0]]
     called = next(iter([*wide, *helps]), None)
     return f"If {named(called)} holds one feature per row, pass `{called}.T`." if called else ""
 
@@ -607,6 +624,7 @@ def _too_few_rows(name: str, shape: tuple[int, ...], min_rows: int) -> str:
 
 
 def _not_finite(parts: Parts, tables: list[Any], names: tuple[str, ...], backend: Backend) -> str:
+    """Say how many cells are not finite, and which is the first."""
     masks = [~np.isfinite(backend.to_numpy(table)) for table in tables]
     (name, value), bad = next((part, mask) for part, mask in zip(parts, masks, strict=True) if mask.any())
     row, column = (int(i) for i in np.argwhere(bad)[0])

@@ -45,11 +45,12 @@ def njit(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]
         if folder is None:
             return numba.njit(*signature, **options)(function)
         # Read when a function is decorated: functions of others are not concerned.
-        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+        users_folder = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(folder)
         try:
             return _reading_what_it_can(numba.njit(*signature, cache=True, **options)(function))
         finally:
-            numba.config.CACHE_DIR = before
+            numba.config.CACHE_DIR = users_folder
 
     return compile_function
 
@@ -95,9 +96,12 @@ def _temporary_folder() -> Path | None:
     try:
         folder = Path(tempfile.gettempdir()) / f"condcs-numba-{user}"
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
         # A name that everybody can guess: somebody else may have made it first, or put a link there.
-        if not stat.S_ISDIR(found.st_mode) or (user != "user" and (found.st_uid != user or found.st_mode & 0o077)):
+        if not stat.S_ISDIR(status.st_mode):
+            return None
+        others_may_enter = status.st_mode & 0o077
+        if user != "user" and (status.st_uid != user or others_may_enter):
             return None
         with tempfile.TemporaryFile(dir=folder):
             return folder

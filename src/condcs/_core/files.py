@@ -29,10 +29,12 @@ from condcs._core.errors import CondcsError, DataError, ParameterError
 from condcs._core.printable import Printable
 from condcs._core.vocabulary import named
 
+# Both seals are part of the format of files: readers of another version take those with other seals for damaged.
 _SEAL = b"\ncondcs crc32 %08x\n"
 _SEAL_LENGTH = len(_SEAL % 0)
 _LINE_SEAL = b', "crc32": "%08x"}'
 _LINE_SEAL_LENGTH = len(_LINE_SEAL % 0)
+# Bytes that are written at once where space cannot be reserved: a megabyte of zeros is held in memory meanwhile.
 _ZEROS = 1 << 20
 # Far behind the end of any file: on Windows nobody else can read the bytes that are locked.
 _LOCKED_BYTE = (1 << 31) - 2
@@ -127,8 +129,8 @@ def reserve(file: IO[bytes], size: int) -> None:
         os.posix_fallocate(file.fileno(), 0, size)
         return
     file.seek(0, os.SEEK_END)
-    while (left := size - file.tell()) > 0:
-        file.write(bytes(min(left, _ZEROS)))
+    while (missing := size - file.tell()) > 0:
+        file.write(bytes(min(missing, _ZEROS)))
     file.flush()
 
 
@@ -141,12 +143,12 @@ def lock(file: IO[bytes]) -> None:
         if sys.platform == "win32":
             import msvcrt
 
-            place = file.tell()
+            position = file.tell()
             file.seek(_LOCKED_BYTE)
             try:
                 msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
             finally:
-                file.seek(place)
+                file.seek(position)
         else:
             import fcntl
 

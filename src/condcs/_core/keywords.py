@@ -75,14 +75,14 @@ def _parameters(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
     return named, any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
-def check_keywords(function: Callable[..., Any], caller: str, given: Collection[str]) -> None:
+def check_keywords(function: Callable[..., Any], caller: str, keywords: Collection[str]) -> None:
     """Raise a `TypeError` that names the option meant, if a function does not have a keyword.
 
     It is called when a call has failed. Functions that pass options on, to a measure say, check those themselves: of
     theirs, only words of other libraries are looked at.
     """
     named, passes_on = _parameters(function)
-    unknown = [name for name in given if name not in named]
+    unknown = [name for name in keywords if name not in named]
     for name in unknown:
         remedy = _remedy(name, named)
         if remedy is None and not passes_on:

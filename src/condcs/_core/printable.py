@@ -13,6 +13,8 @@ from textwrap import shorten
 from typing import Any
 
 _LEAST_LENGTH, _LARGEST = 1e-6, 1e12
+"""Length between numbers, and size of a number, beyond which `alike` writes three digits with an exponent: with all
+their digits they would be longer than one reads."""
 
 
 def harmless(text: str, keep: str = "") -> str:
@@ -126,24 +128,33 @@ _LONGEST = 200
 _LONGEST_VALUE = 48
 """Characters of a value in a repr, so that at least three have room."""
 
+_LONGEST_NUMBER = 8
+"""Characters of a number in a repr, such as 0.123456: longer ones are rounded to four digits."""
+
+_MOST_ITEMS = 4
+"""Items of a value that a repr writes out: of more it says how many there are, because they rarely fit."""
+
 _BREAK = "\n"
 
 
 def _fields(of: Any) -> Iterator[tuple[str, Any]]:
     """Return names and values of what a repr shows: fields of a dataclass or a tuple, or parameters that were kept."""
     if dataclasses.is_dataclass(of):
-        shown = [field for field in dataclasses.fields(of) if field.repr and not field.name.startswith("_")]
-        values = ((field.name, getattr(of, field.name), field.default) for field in shown)
-        yield from ((name, value) for name, value, default in values if not _is_default(value, default))
+        for field in dataclasses.fields(of):
+            if not field.repr or field.name.startswith("_"):
+                continue
+            value = getattr(of, field.name)
+            if not _is_default(value, field.default):
+                yield field.name, value
     elif hasattr(of, "_fields"):
         yield from zip(of._fields, of, strict=True)
     else:
         names = list(inspect.signature(type(of).__init__).parameters)[1:]
-        values_kept = ((name, getattr(of, name, _Nothing)) for name in names)
-        # Of objects at work, arrays are data that they were made from.
-        yield from (
-            (name, value) for name, value in values_kept if value is not _Nothing and not hasattr(value, "shape")
-        )
+        for name in names:
+            value = getattr(of, name, _Nothing)
+            # Of objects at work, arrays are data that they were made from.
+            if value is not _Nothing and not hasattr(value, "shape"):
+                yield name, value
 
 
 class _Nothing:
@@ -168,7 +179,7 @@ def brief(value: Any) -> str:
         return f"<shape {tuple(value.shape)}>" if len(value.shape) else brief(value.item())
     if isinstance(value, float):
         plain = float(value)
-        return repr(plain) if len(repr(plain)) <= 8 else format(plain, ".4g")
+        return repr(plain) if len(repr(plain)) <= _LONGEST_NUMBER else format(plain, ".4g")
     if isinstance(value, str):
         text = repr(harmless(value))
         return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 4]}...{text[0]}"
@@ -186,7 +197,7 @@ def brief(value: Any) -> str:
 
 def _brief_items(values: Any) -> str:
     """Write a few values between the brackets of their kind, or how many there are."""
-    if len(values) <= 4 and not isinstance(values, range):
+    if len(values) <= _MOST_ITEMS and not isinstance(values, range):
         items = [brief(value) for value in values]
         if hasattr(values, "_fields"):
             first, last = f"{type(values).__name__}(", ")"

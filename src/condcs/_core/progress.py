@@ -11,10 +11,10 @@ from condcs._core.errors import CostWarning, warn_caller
 from condcs._core.vocabulary import named
 
 LONG_SECONDS = 120.0
-"""Runs estimated to take longer than this say so."""
+"""Runs estimated to take longer than this say so: two minutes, after which one wonders whether anything happens."""
 
 MEASURED_SECONDS = 1.0
-"""Work that an estimate is based on, at least."""
+"""Work that an estimate is based on, at least: from less, a pause of the machine would make it a warning."""
 
 Advance = Callable[[float], None]
 

@@ -26,12 +26,13 @@ class Settings:
 
 
 def _default_threads() -> int:
-    given = os.environ.get("CONDCS_NUM_THREADS", "").strip()
-    if given.isdecimal() and int(given) > 0:
-        return int(given)
-    if given:
+    """Return the threads that ``CONDCS_NUM_THREADS`` asks for, or else all cores."""
+    threads = os.environ.get("CONDCS_NUM_THREADS", "").strip()
+    if threads.isdecimal() and int(threads) > 0:
+        return int(threads)
+    if threads:
         raise ParameterError(
-            f"`CONDCS_NUM_THREADS` must be a positive integer, got {given!r}. "
+            f"`CONDCS_NUM_THREADS` must be a positive integer, got {threads!r}. "
             "Set it to e.g. 2, or unset it to use all cores."
         )
     return cores()
@@ -79,8 +80,8 @@ def config_context(*, n_threads: int | None = None, tile: int | None = None) -> 
             raise ParameterError(
                 f"config_context: `{name}` must be a positive integer, got {value!r}. Pass e.g. {name}=2."
             )
-    now = current_settings()
-    settings = replace(now, n_threads=int(n_threads or now.n_threads), tile=int(tile or now.tile))
+    outer = current_settings()
+    settings = replace(outer, n_threads=int(n_threads or outer.n_threads), tile=int(tile or outer.tile))
     token = _settings.set(settings)
     try:
         yield settings
@@ -118,12 +119,12 @@ def one_thread() -> Iterator[None]:
     libraries = ThreadpoolController()
     _blas_limit.enter(libraries.select(user_api="blas"))
     # That of OpenMP belongs to each thread.
-    own = libraries.select(user_api="openmp").limit(limits=1)
+    openmp_limit = libraries.select(user_api="openmp").limit(limits=1)
     try:
         with config_context(n_threads=1), parallel_config(backend="sequential"):
             yield
     finally:
-        own.restore_original_limits()
+        openmp_limit.restore_original_limits()
         _blas_limit.leave()
 
 

@@ -24,7 +24,7 @@ from condcs._core.settings import one_blas_thread
 from condcs._inference.propensities import Propensity, chosen_propensity
 from condcs._regression.designs import Design
 from condcs._regression.left_out_fits import LeftOutFit, Units, left_out_error, ridge_of_sample
-from condcs._regression.ridge import LEAST_LEFT
+from condcs._regression.ridge import LEAST_ONE_MINUS_LEVERAGE
 from condcs._regression.smoother import Smoother
 
 _LEAST_SHARE = 1e-3
@@ -146,7 +146,7 @@ def _odds(propensity: Propensity, second: BoolArray, units: Units) -> LeftOutFit
     variance = p * (1 - p)
     terms = fit.design.terms(slice(None))
     solved = terms @ fit.inverse
-    leverage = np.minimum(variance * np.einsum("ij,ij->i", terms, solved), 1 - LEAST_LEFT)
+    leverage = np.minimum(variance * np.einsum("ij,ij->i", terms, solved), 1 - LEAST_ONE_MINUS_LEVERAGE)
     values = np.log(p / (1 - p)) - (second - p) / variance * leverage / (1 - leverage)
     # From shares of the pool to shares of two samples of equal weight.
     values -= np.log(second.sum() / (~second).sum())

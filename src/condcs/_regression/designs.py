@@ -30,21 +30,28 @@ from condcs._regression.standardised import (
 )
 
 LANDMARKS = 150
-"""Centres of the Gaussian bumps."""
+"""Centres of the Gaussian bumps: more of them tell finer functions of several columns apart, and cost a Gram matrix of
+the rows with each, and its eigenvectors."""
 
 BANDWIDTHS = (1.0, 0.35, 0.12)
-"""Bandwidths of the bumps, in units of the median distance between rows. The narrowest one is for a single column."""
+"""Bandwidths of the bumps, in units of the median distance between rows, each about a third of the one before: from
+functions that bend once to narrow ones. The narrowest is for a single column: in several, 150 landmarks lie too far
+apart for it."""
 
 _KNOTS_OF_ONE = 8
-"""Most knots of a single column, which has narrow bumps besides."""
+"""Most knots of a single column: fewer than of several, because it has narrow bumps besides."""
 _ROWS_PER_KNOT = 8
 """Rows for each knot of each column: with fewer, splines follow single rows."""
 _FEWEST_KNOTS = 3
 """Knots of a spline that can bend."""
 _MOST_PRODUCTS = 500
 """Largest number of products: their eigenvectors take the cube of it, and more of them no penalty tells apart."""
+_ROWS_PER_PRODUCT, _ROWS_PER_FINE_SPLINE = 4, 2
+"""Rows for each function, if there are splines for each category and finer splines of all columns: with fewer they
+follow single rows, and only fits with large penalties are left."""
 _OTHER_CATEGORY = 0.15
-"""Value of the kernel between two categories: bumps borrow a little strength from the other categories."""
+"""Value of the kernel between two categories: bumps borrow a little strength from the other categories. With 0 each has
+functions of its own, from its own rows alone; with 1 labels are ignored."""
 _SMALLEST_EIGENVALUE = 1e-9
 """Squared length of a direction, in units of the largest one, below which it is rounding error."""
 _SMALLEST_EIGENVALUE_OF_BUMPS = 1e-7
@@ -112,9 +119,11 @@ class Design:
             shrinkages = ridge_shrinkages(self.spectrum, PENALTIES, n).T  # (penalties, p)
             if not len(shrinkages):
                 return np.asarray(targets[rows])
-            # Along a direction a shrinkage s leaves (1 - s)^2 of the square: all of it minus s (2 - s).
+            # What each penalty leaves of the sum of squares: along a direction, a shrinkage s leaves (1 - s)^2 of the
+            # square, which is all of it minus s (2 - s).
             squares = (targets**2).sum(axis=0) - (shrinkages * (2 - shrinkages)) @ along**2  # (penalties, m)
-            freedom = shrinkages.sum(axis=1, keepdims=True)
+            freedom = shrinkages.sum(axis=1, keepdims=True)  # (penalties, 1)
+            # Generalised cross-validation: the mean leverage of a row is freedom / n.
             best = (squares / (1 - freedom / n) ** 2).argmin(axis=0)  # (m,)
             return np.asarray(targets[rows] - self.basis[rows] @ (shrinkages[best].T * along))
 
@@ -217,7 +226,8 @@ class DesignMaker:
         blocks = [_each_by_each(a, b) for a, b in combinations([*by_column, *self.indicators], 2)]
         # Where there is room, each category has splines of its own.
         curved = [_each_by_each(a, s) for a in self.indicators for s in self.splines]
-        if sum(block.shape[1] for block in (*blocks, *curved)) <= min(self.rows // 4, _MOST_PRODUCTS):
+        room = min(self.rows // _ROWS_PER_PRODUCT, _MOST_PRODUCTS)
+        if sum(block.shape[1] for block in (*blocks, *curved)) <= room:
             blocks += curved
         return blocks
 
@@ -226,11 +236,11 @@ class DesignMaker:
         blocks = []
         for column in self.inputs.numbers.T:
             values = np.unique(column)
-            places = np.unique(np.quantile(column, np.linspace(0, 1, knots)))
+            quantiles = np.unique(np.quantile(column, np.linspace(0, 1, knots)))
             if len(values) <= FEW_VALUES:
                 blocks.append((column[:, None] == values[1:]).astype(np.float64))
-            elif len(places) > 2:
-                blocks.append(_cubic_splines(column, places))
+            elif len(quantiles) > 2:
+                blocks.append(_cubic_splines(column, quantiles))
             else:
                 blocks.append(np.zeros((len(column), 0)))
         return blocks
@@ -292,7 +302,7 @@ def _single_columns(maker: DesignMaker) -> Functions:
     lines = numbers.T[:, :, None]  # (d, n, 1)
     by_column = [in_deviations(np.hstack(pair)).astype(maker.dtype) for pair in zip(lines, splines, strict=True)]
     yield from ((f"column {j + 1}", block) for j, block in enumerate(by_column))
-    if sum(block.shape[1] for block in by_column) <= maker.rows // 2:
+    if sum(block.shape[1] for block in by_column) <= maker.rows // _ROWS_PER_FINE_SPLINE:
         yield "fine additive", np.hstack(by_column)
 
 

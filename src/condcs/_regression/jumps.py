@@ -22,38 +22,57 @@ Jump = tuple[float, list[JumpBox]]
 """How large a jump is, and the boxes whose indicators follow it."""
 
 _SHARES = (32, 16, 8)
-"""Windows on either side of a place: one of so many equal parts of the rows."""
+"""Windows on either side of a place: one of so many equal parts of the rows. Narrow ones tell jumps apart that follow
+closely on one another, wide ones see small jumps."""
 _FEWEST_ROWS = 12
+"""Rows of a window, or of a value, at least: the mean of fewer is not nearly normal, as the bound of a jump takes
+it."""
 _MOST_VALUES, _ROWS_PER_VALUE = 40, 10
-_CORNER_PLACES, _MOST_PLACES, _FEWEST_PLACES = 50, 15, 3
+"""Values of a column that are compared as such, at most, and rows for each of them: an indicator per value takes as
+many degrees of freedom. A column with more is searched from place to place."""
+_CUTS_OF_ALL_COLUMNS, _MOST_CUTS, _FEWEST_CUTS = 50, 15, 3
+"""Cuts of all columns together among which a corner of two columns is sought, and of one column at most and at least.
+Each pair of cuts costs a pass over the rows: 50 cuts have 2,500 pairs. Corners are so sought among 16 columns at most;
+where exactly they lie is found afterwards, among all rows."""
+_REFINEMENTS = 2
+"""How often the two cuts of a corner are placed anew, each given the other."""
 _MARGIN = 2.0
-"""By so much a squared contrast must be larger than the largest of as many squared normal variables."""
+"""By so much a squared contrast must be larger than the largest of as many squared normal variables: with more of it
+smaller jumps stay in the residuals, with less of it noise is followed."""
 _ROWS_PER_JUMP = 20
+"""Rows for each indicator: more of them would follow single rows, because they are hardly penalised."""
 _NEGLIGIBLE = 1e-3
+"""Deviation of residuals, in units of their variable, below which they are no noise: what is explained to the third
+digit leaves errors of approximation, which look like jumps."""
 _CLIPPED = 3.0
+"""Residuals are cut off at so many deviations, so that no single row makes a jump."""
 
 
 def jumps(x: RealArray, residuals: RealArray) -> list[JumpBox]:
     """Return the boxes whose indicators follow the jumps of residuals (n x m) along x (n x d), the largest ones.
 
-    The residuals are in units of the deviations of the variables that they are left of.
+    The residuals are in units of the deviations of the variables whose regression they come from.
     """
-    size = np.sqrt((residuals**2).mean(axis=0))
-    # What is explained to the third digit leaves approximation errors, not noise.
-    left = np.clip(residuals[:, size > _NEGLIGIBLE] / size[size > _NEGLIGIBLE], -_CLIPPED, _CLIPPED)
-    if not left.size or not x.size:
+    deviations = np.sqrt((residuals**2).mean(axis=0))  # (m,)
+    is_noise = deviations > _NEGLIGIBLE
+    scaled = np.clip(residuals[:, is_noise] / deviations[is_noise], -_CLIPPED, _CLIPPED)  # (n, m')
+    if not scaled.size or not x.size:
         return []
-    bound = _MARGIN + 2 * np.log(x.size * left.shape[1])
-    order = np.argsort(x.T, axis=1, kind="stable").T
-    places, in_order = np.take_along_axis(x, order, axis=0), left[order]
-    scores = _differences(in_order)
-    found = [jump for j in range(x.shape[1]) for jump in _along(j, places[:, j], in_order[:, j], scores[:, j], bound)]
-    found += _corners(x, places, left, bound)
-    kept: list[JumpBox] = []
-    for _, boxes in sorted(found, key=lambda jump: -jump[0]):
-        if len(kept) + len(boxes) <= len(x) // _ROWS_PER_JUMP:
-            kept += boxes
-    return list(dict.fromkeys(kept))
+    # The largest of N squared normal variables is about 2 log N.
+    bound = _MARGIN + 2 * np.log(x.size * scaled.shape[1])
+    order = np.argsort(x.T, axis=1, kind="stable").T  # (n, d)
+    sorted_x = np.take_along_axis(x, order, axis=0)  # (n, d)
+    sorted_residuals = scaled[order]  # (n, d, m'): along each column
+    scores = _differences(sorted_residuals)  # (n - 1, d)
+    candidates: list[Jump] = []
+    for j in range(x.shape[1]):
+        candidates += _along(j, sorted_x[:, j], sorted_residuals[:, j], scores[:, j], bound)
+    candidates += _corners(x, sorted_x, scaled, bound)
+    largest: list[JumpBox] = []
+    for _, boxes in sorted(candidates, key=lambda jump: -jump[0]):
+        if len(largest) + len(boxes) <= len(x) // _ROWS_PER_JUMP:
+            largest += boxes
+    return list(dict.fromkeys(largest))
 
 
 def inside(x: RealArray, box: JumpBox) -> BoolArray:
@@ -61,15 +80,21 @@ def inside(x: RealArray, box: JumpBox) -> BoolArray:
     return np.asarray(np.all([(x[:, j] > low) & (x[:, j] <= high) for j, low, high in box], axis=0))
 
 
-def _along(j: int, x: RealArray, left: RealArray, scores: FloatArray, bound: float) -> Iterator[Jump]:
-    """Yield jumps along a sorted column: all of its values at once if there are few, or places, far enough apart."""
+def _along(j: int, x: RealArray, residuals: RealArray, scores: FloatArray, bound: float) -> Iterator[Jump]:
+    """Yield jumps along a sorted column: all of its values at once if there are few, or places, far enough apart.
+
+    The column is the j-th; `x` (n,) and the residuals (n, m) are sorted by it, and a score (n - 1,) is that of a jump
+    between a row and the next.
+    """
+    # The last row of each value.
     ends = np.append(np.flatnonzero(x[1:] > x[:-1]), len(x) - 1)
     if len(ends) <= min(_MOST_VALUES, len(x) // _ROWS_PER_VALUE):
-        score, counts = _between(left, ends)
+        score, counts = _between(residuals, ends)
         if score > bound:
             boxes = [((j, low, high),) for low, high in pairwise(x[ends].tolist())]
             yield score, [box for box, count in zip(boxes, counts[1:], strict=True) if count >= _FEWEST_ROWS]
         return
+    # No jump lies between equal values.
     scores = np.where(x[1:] > x[:-1], scores, 0.0)
     apart = max(len(x) // _SHARES[0], _FEWEST_ROWS)
     while scores[k := int(scores.argmax())] > bound:
@@ -77,77 +102,99 @@ def _along(j: int, x: RealArray, left: RealArray, scores: FloatArray, bound: flo
         scores[max(k - apart, 0) : k + apart] = 0.0
 
 
-def _between(left: RealArray, ends: RealArray) -> tuple[float, FloatArray]:
+def _between(residuals: RealArray, ends: RealArray) -> tuple[float, FloatArray]:
     """Return how much sorted residuals differ between values, as a squared normal variable, and the rows of each."""
-    counts = np.diff(ends, prepend=-1)
-    sums = np.diff(np.cumsum(left, axis=0)[ends], axis=0, prepend=0.0)
+    counts = np.diff(ends, prepend=-1)  # (values,)
+    sums = np.diff(np.cumsum(residuals, axis=0)[ends], axis=0, prepend=0.0)  # (values, m)
     freedom = max(len(ends) - 1, 1)
+    # The largest sum of squares between values, of all columns of residuals: chi-squared, here over its freedom.
     ratio = float((sums**2 / counts[:, None]).sum(axis=0).max()) / freedom
     # The cube root of a chi-squared variable is nearly normal (Wilson, Hilferty).
     normal = (np.cbrt(ratio) - 1 + 2 / (9 * freedom)) / np.sqrt(2 / (9 * freedom))
     return max(normal, 0.0) ** 2, counts
 
 
-def _differences(left: RealArray) -> FloatArray:
+def _differences(residuals: RealArray) -> FloatArray:
     """Return squared differences of mean residuals before and after each gap between rows (n - 1 x d).
 
     The residuals (n x d x m) are sorted along each column. The largest difference of all windows and residuals counts,
     in units of its variance by the residuals in the windows, or by all if that is larger.
     """
-    n = len(left)
-    none = np.zeros((1, *left.shape[1:]))
-    sums, squares = (np.concatenate([none, np.cumsum(v, axis=0)]) for v in (left, left**2))
-    found = np.zeros((n - 1, *left.shape[1:]))
+    n = len(residuals)
+    # The sums of the first k rows, at k = 0 to n, so that the sum of a window is a difference of two.
+    zeros = np.zeros((1, *residuals.shape[1:]))
+    sums = np.concatenate([zeros, np.cumsum(residuals, axis=0)])
+    squares = np.concatenate([zeros, np.cumsum(residuals**2, axis=0)])
+    largest = np.zeros((n - 1, *residuals.shape[1:]))
     for h in {max(n // share, _FEWEST_ROWS) for share in _SHARES}:
         if 2 * h > n:
             continue
+        # Windows of h rows on either side, for each gap that has as many.
         start, middle, end = (slice(k, n + 1 - 2 * h + k) for k in (0, h, 2 * h))
-        before, after = sums[middle] - sums[start], sums[end] - sums[middle]
-        within = (squares[end] - squares[start] - (before**2 + after**2) / h) / (2 * h - 2)
-        gaps = found[h - 1 : n - h]
-        np.maximum(gaps, (after - before) ** 2 / (2 * h * np.maximum(within, 1.0)), out=gaps)
-    return np.asarray(found.max(axis=2))
+        below, above = sums[middle] - sums[start], sums[end] - sums[middle]
+        within = (squares[end] - squares[start] - (below**2 + above**2) / h) / (2 * h - 2)
+        # Both means have a variance of `within` / h; all residuals together have variance 1.
+        differences = (above - below) ** 2 / (2 * h * np.maximum(within, 1.0))
+        gaps = largest[h - 1 : n - h]
+        np.maximum(gaps, differences, out=gaps)
+    return np.asarray(largest.max(axis=2))
 
 
-def _corners(x: RealArray, in_order: RealArray, left: RealArray, bound: float) -> list[Jump]:
+def _corners(x: RealArray, sorted_x: RealArray, residuals: RealArray, bound: float) -> list[Jump]:
     """Return the largest jump of each pair of columns: both cuts, and the corner between them."""
     n, d = x.shape
-    places = min(_CORNER_PLACES // d, _MOST_PLACES)
-    if d < 2 or places < _FEWEST_PLACES:
+    n_cuts = min(_CUTS_OF_ALL_COLUMNS // d, _MOST_CUTS)
+    if d < 2 or n_cuts < _FEWEST_CUTS:
         return []
-    cuts = in_order[np.arange(1, places + 1) * n // (places + 1)]
-    above = (x[:, :, None] > cuts.T).reshape(n, -1)
-    share = above.mean(axis=0)
+    cuts = sorted_x[np.arange(1, n_cuts + 1) * n // (n_cuts + 1)]  # (cuts, d): quantiles of each column
+    is_above = (x[:, :, None] > cuts.T).reshape(n, -1)  # (n, d cuts)
+    share = is_above.mean(axis=0)
     deviations = np.sqrt(share * (1 - share))
-    signs = (above - share) / np.where(deviations > 0, deviations, np.inf)
-    rough = np.array([signs.T @ (own[:, None] * signs) for own in left.T]) ** 2 / n
-    found = []
+    signs = (is_above - share) / np.where(deviations > 0, deviations, np.inf)
+    # Squared contrasts of each column of residuals with all products of two signs, in units of their variance.
+    contrasts = np.array([signs.T @ (target[:, None] * signs) for target in residuals.T]) ** 2 / n
+    contrasts = contrasts.reshape(-1, d, n_cuts, d, n_cuts)  # (m, d, cuts, d, cuts)
+    corners = []
     for i, j in combinations(range(d), 2):
-        block = rough.reshape(-1, d, places, d, places)[:, i, :, j]
-        target, a, b = np.unravel_index(block.argmax(), block.shape)
-        if block[target, a, b] > bound:
-            own, s, t = left[:, target], cuts[a, i], cuts[b, j]
-            for _ in range(2):
-                s = _best_cut(x[:, i], own * _signs(x[:, j], t))
-                t = _best_cut(x[:, j], own * _signs(x[:, i], s))
-            both = _signs(x[:, i], s) * _signs(x[:, j], t)
-            score = float((own @ both) ** 2 / (np.maximum(own**2, 1.0) @ both**2))
-            first, second = (i, s, np.inf), (j, t, np.inf)
+        of_pair = contrasts[:, i, :, j]  # (m, cuts, cuts)
+        k, a, b = np.unravel_index(of_pair.argmax(), of_pair.shape)
+        if of_pair[k, a, b] > bound:
+            score, boxes = _refined_corner(x, (i, j), (cuts[a, i], cuts[b, j]), residuals[:, k])
             if score > bound:
-                found.append((score, [(first,), (second,), (first, second)]))
-    return found
+                corners.append((score, boxes))
+    return corners
+
+
+def _refined_corner(
+    x: RealArray, columns: tuple[int, int], cuts: tuple[RealArray | float, RealArray | float], residuals: RealArray
+) -> Jump:
+    """Return the corner that parts residuals (n,) best, from cuts of two columns that do so roughly."""
+    (i, j), (s, t) = columns, cuts
+    for _ in range(_REFINEMENTS):
+        s = _best_cut(x[:, i], residuals * _signs(x[:, j], t))
+        t = _best_cut(x[:, j], residuals * _signs(x[:, i], s))
+    products = _signs(x[:, i], s) * _signs(x[:, j], t)
+    # The contrast of the residuals with these, squared, over its variance by the residuals, or by 1 if that is larger.
+    score = float((residuals @ products) ** 2 / (np.maximum(residuals**2, 1.0) @ products**2))
+    first, second = (i, float(s), np.inf), (j, float(t), np.inf)
+    return score, [(first,), (second,), (first, second)]
 
 
 def _signs(x: RealArray, cut: RealArray | float) -> FloatArray:
-    found = np.where(x > cut, 1.0, -1.0)
-    return np.asarray(found - found.mean(axis=0))
+    """Return on which side of a cut rows lie, -1 or 1, centred."""
+    signs = np.where(x > cut, 1.0, -1.0)
+    return np.asarray(signs - signs.mean(axis=0))
 
 
 def _best_cut(column: RealArray, values: RealArray) -> float:
     """Return the value of a column that parts other values best."""
+    n = len(column)
     order = np.argsort(column, kind="stable")
     x, sums = column[order], np.cumsum(values[order] - values.mean())[:-1]
-    below = np.arange(1, len(x))
-    scores = sums**2 / (below * (len(x) - below))
-    scores[(x[1:] == x[:-1]) | (np.minimum(below, len(x) - below) < _FEWEST_ROWS)] = 0.0
+    # Rows up to a cut behind each row but the last, and rows above it.
+    below = np.arange(1, n)
+    above = n - below
+    scores = sums**2 / (below * above)
+    # No cut lies between equal values, or leaves too few rows on a side.
+    scores[(x[1:] == x[:-1]) | (np.minimum(below, above) < _FEWEST_ROWS)] = 0.0
     return float(x[scores.argmax()])

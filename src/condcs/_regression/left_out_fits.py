@@ -56,9 +56,9 @@ class LeftOutFit:
     """A linear fit at all rows, each unit left out of its own, and what it would be with other weights of the rows."""
 
     values: FloatArray  # n: the fit
-    # n x p: if the weights of the rows change by v, the fit changes by ``left @ (right.T @ v)``, to first order.
-    left: FloatArray
-    right: FloatArray
+    # If the weights of the rows change by v, the fit changes by ``directions @ (pulls.T @ v)``, to first order.
+    directions: FloatArray  # n x p: along what it can move
+    pulls: FloatArray  # n x p: how far a unit more of each weight moves it along these; 0 outside the sample
     units: Units  # what is left out as a whole
     # No fit leaves these: the range of the target. Beyond the rows of a sample a regression may go anywhere, and at a
     # row far from all others to first order as well.
@@ -66,19 +66,23 @@ class LeftOutFit:
 
     def redrawn(self, change: FloatArray) -> FloatArray:
         """Return the fit (n x B) for changes of the weights (n x B), each unit still left out of its own fit."""
-        fits = self.left @ (self.right.T @ change)
-        fits -= self._own[:, None] * change
+        fits = self.directions @ (self.pulls.T @ change)
+        fits -= self._self_influence[:, None] * change
         fits += self.values[:, None]
         return np.asarray(np.clip(fits, *self.bounds, out=fits))
 
     @cached_property
-    def _own(self) -> FloatArray:
-        """What a unit's own weight would change at its rows."""
-        return np.asarray(np.einsum("ij,ij->i", self.left, self.units.of_rows(self.units.sums(self.right))))
+    def _self_influence(self) -> FloatArray:
+        """What the weight of a row's own unit would change of the fit at the row (n,)."""
+        pulls_of_units = self.units.of_rows(self.units.sums(self.pulls))  # (n, p)
+        return np.asarray(np.einsum("ij,ij->i", self.directions, pulls_of_units))
 
 
 def left_out_error(design: Design, targets: FloatArray, units: Units) -> float:
-    """Sum the least squared errors of ridge regressions of targets (n x c), each unit left out of its own fit."""
+    """Return the squared error of ridge regressions of targets (n x c), each unit left out of its own fit.
+
+    Of each target that is the sum over the rows with the best penalty; these are added up.
+    """
     centred = targets - targets.mean(axis=0)
     shrinkages = _shrinkages(design.spectrum, units.count)
     total = 0.0
@@ -90,30 +94,33 @@ def left_out_error(design: Design, targets: FloatArray, units: Units) -> float:
 
 def ridge_of_sample(functions: RealArray, target: FloatArray, sample: BoolArray, units: Units) -> LeftOutFit:
     """Regress a target (n) on functions of x (n x p) over the rows of a sample; the fit is at all rows."""
-    rows, level = int(sample.sum()), float(target[sample].mean())
+    sample_rows = int(sample.sum())
+    level = float(target[sample].mean())
     functions = functions - functions[sample].mean(axis=0)
-    response = target[sample] - level
+    centred = target[sample] - level
     # Directions of the functions that are orthonormal over the sample, and their squared lengths.
     spectrum, turn = np.linalg.eigh(functions[sample].T @ functions[sample])
-    real = spectrum > _NEGLIGIBLE * max(spectrum[-1], np.finfo(float).tiny)
-    spectrum = spectrum[real]
-    basis = functions @ (turn[:, real] / np.sqrt(spectrum))  # n x p
-    of_sample = basis[sample]
+    is_real = spectrum > _NEGLIGIBLE * max(spectrum[-1], np.finfo(float).tiny)
+    spectrum = spectrum[is_real]
+    basis = functions @ (turn[:, is_real] / np.sqrt(spectrum))  # n x p
+    sample_basis = basis[sample]
     # Every penalty, judged by the error of units left out.
     sample_units = units.among(sample)
-    along, shrinkages = of_sample.T @ response, _shrinkages(spectrum, sample_units.count)
-    residuals = response[:, None] - of_sample @ (shrinkages * along[:, None])
-    residuals = sample_units.left_out(residuals, of_sample, shrinkages)
+    along = sample_basis.T @ centred  # (p,)
+    shrinkages = _shrinkages(spectrum, sample_units.count)  # (p, penalties)
+    residuals = centred[:, None] - sample_basis @ (shrinkages * along[:, None])
+    residuals = sample_units.left_out(residuals, sample_basis, shrinkages)
     best = int(np.argmin((residuals**2).sum(axis=0)))
     values = level + basis @ (shrinkages[:, best] * along)
     values[sample] = target[sample] - residuals[:, best]
     bounds = float(target[sample].min()), float(target[sample].max())
     values = np.clip(values, *bounds)
     # A weight v more of a row of the sample moves the fit by v times its residual, as far as the penalty lets it.
-    left = np.column_stack([np.full(len(values), 1 / np.sqrt(rows)), basis * np.sqrt(shrinkages[:, best])])
-    right = np.zeros_like(left)
-    right[sample] = left[sample] * (target[sample] - values[sample])[:, None]
-    return LeftOutFit(values, left, right, units, bounds)
+    constant = np.full(len(values), 1 / np.sqrt(sample_rows))
+    directions = np.column_stack([constant, basis * np.sqrt(shrinkages[:, best])])
+    pulls = np.zeros_like(directions)
+    pulls[sample] = directions[sample] * (target[sample] - values[sample])[:, None]
+    return LeftOutFit(values, directions, pulls, units, bounds)
 
 
 def _shrinkages(spectrum: FloatArray, units: int) -> FloatArray:

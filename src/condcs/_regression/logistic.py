@@ -11,21 +11,23 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray
 from condcs._parallel.many_rows import over_rows, total
 from condcs._regression.designs import Design
-from condcs._regression.ridge import LEAST_LEFT, MOST_FREEDOM, left_out, ridge_shrinkages
+from condcs._regression.ridge import LEAST_ONE_MINUS_LEVERAGE, MOST_FREEDOM, left_out, ridge_shrinkages
 
 PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
-"""Penalties of the coefficients, the simplest fit first."""
+"""Penalties of the coefficients, the simplest fit first: half a decade apart. Finer steps would cost a fit each."""
 RICHER_PENALTIES = (0.1, 0.03)
 """Further ones, tried only where a fit turns out not to be rich enough."""
 
 _DESIGNS = 2
-"""Designs that are fitted in earnest; least squares has ranked them before."""
+"""Designs that are fitted in earnest, each with up to six penalties: the best by least squares, which ranks them well,
+and one more in case it errs."""
 _LEAST_GAIN = 0.2
 """Deviance that a richer fit must save: less than the 1 that a free parameter saves by chance."""
 _WORSE = 2.0
 """Deviance by which a fit is so much worse than a simpler one of its design that richer ones are not tried."""
 _STEPS, _LAST_STEP = 12, 1e-2
-"""Steps of Newton's method at most, and the change of a log-odds below which the next would change nothing."""
+"""Steps of Newton's method at most, and the change of a log-odds below which the next would change nothing: its change
+is about the square of this one."""
 _LARGEST_STEP = 5.0
 """Change of a log-odds by one step: larger ones overshoot where probabilities are close to 0 or 1."""
 _SMALLEST_VARIANCE = 1e-6
@@ -105,7 +107,7 @@ def fitted_logistic(
         start = np.zeros(len(ridge))
         start[0] = np.log(target.mean() / (1 - target.mean()))
     coefficients = start
-    probabilities = np.empty(n)
+    probabilities = np.empty(n)  # filled chunk by chunk, by the function that follows
 
     def gradient_and_information(rows: slice) -> FloatArray:
         """Return the gradient of the log-likelihood, and minus its Hessian, beside one another (p + 1, p + 2)."""
@@ -129,9 +131,12 @@ def fitted_logistic(
         """Degrees of freedom, and deviance with each row left out of the fit."""
         terms, variance = design.terms(rows), _variances(probabilities[rows])
         leverage = variance * np.einsum("ij,ij->i", terms @ inverse, terms)
-        moved = leverage / np.maximum(1 - leverage, LEAST_LEFT)
-        deleted = terms @ coefficients - (target[rows] - probabilities[rows]) / variance * moved
-        return np.array([leverage.sum(), np.logaddexp(0, np.where(target[rows] > 0, -deleted, deleted)).sum()])
+        # The log-odds of a row without its part in the fit: one step of Newton's method from the fit of all rows.
+        pull = leverage / np.maximum(1 - leverage, LEAST_ONE_MINUS_LEVERAGE)
+        deleted = terms @ coefficients - (target[rows] - probabilities[rows]) / variance * pull
+        # The deviance of a row is here -log of the probability of its label.
+        deviances = np.logaddexp(0, np.where(target[rows] > 0, -deleted, deleted))
+        return np.array([leverage.sum(), deviances.sum()])
 
     freedom, deviance = total(freedom_and_deviance, n)
     if freedom > MOST_FREEDOM * n:
@@ -141,16 +146,18 @@ def fitted_logistic(
 
 def _squared_error(design: Design, target: FloatArray) -> float:
     """Smallest squared error of the ridge regressions on a design, each row left out of its own fit."""
+    n = len(target)
     centred = target - target.mean()
-    n, along = len(target), design.along(centred)
+    along = design.along(centred)  # (p,)
     shrinkages = ridge_shrinkages(design.spectrum, np.array(PENALTIES), n)
     if not shrinkages.shape[1]:
         return np.inf
 
     def errors(rows: slice) -> FloatArray:
         basis = np.asarray(design.basis[rows], np.float64)
-        residuals = centred[rows, None] - basis @ (shrinkages * along[:, None])
-        return np.asarray((left_out(residuals, 1 / n + basis**2 @ shrinkages) ** 2).sum(axis=0))
+        residuals = centred[rows, None] - basis @ (shrinkages * along[:, None])  # (rows, penalties)
+        leverage = 1 / n + basis**2 @ shrinkages
+        return np.asarray((left_out(residuals, leverage) ** 2).sum(axis=0))
 
     return float(total(errors, n).min())
 

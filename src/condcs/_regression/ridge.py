@@ -11,13 +11,14 @@ import numpy as np
 from condcs._core.arrays import FloatArray, IntArray, RealArray
 
 PENALTIES = 10.0 ** np.arange(-3.0, 4.01)
-"""Penalties that are tried, from hardly any to nearly nothing kept, for functions in units of their deviations."""
+"""Penalties that are tried, from hardly any to nearly nothing kept, for functions in units of their deviations. They
+are a decade apart: a factor of three in a penalty changes a test in nothing."""
 
 MOST_FREEDOM = 1 / 3
 """Largest degrees of freedom of a fit, as a share of the rows. Where a fit all but passes through every row, what the
 closed form says of a row left out is a quotient of rounding errors."""
 
-LEAST_LEFT = 0.05
+LEAST_ONE_MINUS_LEVERAGE = 0.05
 """Smallest value of 1 - leverage: a row that decides its own fit is not blown up by more than 20."""
 
 
@@ -63,9 +64,9 @@ def left_out(
     of one row, and for rows that have the same x.
     """
     if clusters is None:
-        return np.asarray(residuals / np.maximum(1 - leverage, LEAST_LEFT))
+        return np.asarray(residuals / np.maximum(1 - leverage, LEAST_ONE_MINUS_LEVERAGE))
     mean, common = clusters(residuals), np.asarray(common)
     deviations = residuals - mean[clusters.of_rows]
-    deviations /= np.maximum(1 - leverage + common[clusters.of_rows], LEAST_LEFT)
-    means_left_out = mean / np.maximum(1 - clusters.sizes[:, None] * common, LEAST_LEFT)
+    deviations /= np.maximum(1 - leverage + common[clusters.of_rows], LEAST_ONE_MINUS_LEVERAGE)
+    means_left_out = mean / np.maximum(1 - clusters.sizes[:, None] * common, LEAST_ONE_MINUS_LEVERAGE)
     return np.asarray(deviations + means_left_out[clusters.of_rows])

@@ -31,18 +31,21 @@ GAIN = 0.999
 """A later design must reduce the error by this factor: of two equal ones the simpler is kept."""
 
 _JUDGED = 20_000
-"""Rows by which the fits of a larger pool are compared."""
+"""Rows by which the fits of a larger pool are compared: the mean of so many squared errors is known to 1%. The fits
+themselves are made of all rows; more rows here cost time and memory in proportion."""
 _SEARCHES = 3
-"""Searches for jumps, each in what those that were found before leave."""
+"""Searches for jumps, each in what those that were found before leave: a small jump shows only when a large one is
+followed. They end as soon as one finds nothing new."""
 _FREE = 10
-"""Unit of the indicators of jumps, in standard deviations: they are chosen, and hardly penalised besides."""
+"""Unit of the indicators of jumps, in standard deviations: a function that is ten times as long is penalised a
+hundredth as much. They are chosen by a test, and a penalty besides would leave a part of every jump."""
 
 
 class Fit(NamedTuple):
     """Which fit of a target is the best."""
 
     design: int
-    penalty: int  # its place among those that leave the design enough rows
+    penalty: int  # its number among those that leave the design enough rows
 
 
 class RegressionOnX(ABC):
@@ -138,8 +141,9 @@ class Smoother(RegressionOnX):
             return self
         targets = in_deviations(targets)
         boxes: list[JumpBox] = []
-        smooth = [design for design in self.designs if design.name in {"additive", "products"}][-1:]
-        for design in smooth * _SEARCHES:
+        # Products if there are any; of no columns there is no design.
+        smooth_designs = [design for design in self.designs if design.name in {"additive", "products"}][-1:]
+        for design in smooth_designs * _SEARCHES:
             (extended,) = self._with_boxes([design], boxes)
             with one_blas_thread():
                 further = jumps(self.numbers[self.judged], extended.residuals(targets, self.judged))
@@ -175,7 +179,10 @@ class Smoother(RegressionOnX):
         return self._residuals(targets, smaller_penalties=1 if self._single else 0)
 
     def _residuals(self, targets: RealArray, *, smaller_penalties: int) -> tuple[RealArray, RealArray]:
-        """Return residuals by penalties that come so many places before the best."""
+        """Return residuals of the best design of each target, and the same with each row left out of the fit.
+
+        The penalty is the best one, or so many steps smaller than that. Targets and both results are (n, m).
+        """
         n = self.rows
         targets = targets - targets.mean(axis=0)  # (n, m)
         along = [design.along(targets) for design in self.designs]  # (p, m) each
@@ -185,13 +192,15 @@ class Smoother(RegressionOnX):
         residuals = targets.astype(self._dtype)
         without_row = (targets * (n / (n - 1))).astype(self._dtype)
         chosen = {target: fit._replace(penalty=max(fit.penalty - smaller_penalties, 0)) for target, fit in fits.items()}
+        # Targets with the same fit are done together.
         for fit in set(chosen.values()):
-            columns = [target for target, own in chosen.items() if own == fit]
+            columns = [target for target, fit_of_target in chosen.items() if fit_of_target == fit]
             of_rows = partial(self._residuals_of_rows, fit, targets, columns, along[fit.design][:, columns])
-            parts = many_rows.chunks(n, CHUNK)
+            chunks = many_rows.chunks(n, CHUNK)
             with one_blas_thread():
-                for rows, (of_fit, deleted) in zip(parts, over_rows(of_rows, n, CHUNK), strict=True):
-                    residuals[rows, columns], without_row[rows, columns] = of_fit, deleted
+                for rows, (of_fit, deleted) in zip(chunks, over_rows(of_rows, n, CHUNK), strict=True):
+                    residuals[rows, columns] = of_fit
+                    without_row[rows, columns] = deleted
         return residuals, without_row
 
     def _best_fits(self, targets: RealArray, along: list[RealArray]) -> dict[int, Fit]:
@@ -202,12 +211,13 @@ class Smoother(RegressionOnX):
         fits: dict[int, Fit] = {}
         with one_blas_thread():
             for d, (shrinkages, leverages) in enumerate(self._leverages):
-                basis = np.asarray(self.designs[d].basis[self.judged], np.float64)
+                basis = np.asarray(self.designs[d].basis[self.judged], np.float64)  # (judged, p)
                 without_unit = self._left_out_by(basis)
                 for k, (shrinkage, leverage) in enumerate(zip(shrinkages, leverages, strict=True)):
-                    residuals = basis @ (shrinkage[:, None] * along[d])
-                    residuals = without_unit(np.subtract(judged, residuals, out=residuals), leverage, shrinkage)
-                    errors = np.einsum("ij,ij->j", residuals, residuals)
+                    fitted = basis @ (shrinkage[:, None] * along[d])  # (judged, m)
+                    residuals = np.subtract(judged, fitted, out=fitted)
+                    residuals = without_unit(residuals, leverage, shrinkage)
+                    errors = np.einsum("ij,ij->j", residuals, residuals)  # (m,)
                     better = np.flatnonzero(errors < GAIN * smallest)
                     smallest[better] = errors[better]
                     fits |= dict.fromkeys(better.tolist(), Fit(d, k))
@@ -220,13 +230,14 @@ class Smoother(RegressionOnX):
         shrinkage = self._leverages[fit.design][0][fit.penalty]
         basis = np.asarray(self.designs[fit.design].basis[rows], np.float64)
         residuals = targets[rows, columns] - basis @ (shrinkage[:, None] * along)
-        # Of more rows than fit into a chunk, clusters would be torn apart.
+        leverage = 1 / self.rows + basis**2 @ shrinkage
+        # Of more rows than fit into a chunk, clusters would be torn apart: rows are left out one by one.
         without_unit = self._left_out_by(basis) if len(basis) == self.rows else _rows_left_out
-        return residuals, without_unit(residuals, 1 / self.rows + basis**2 @ shrinkage, shrinkage)
+        return residuals, without_unit(residuals, leverage, shrinkage)
 
     @cached_property
     def _leverages(self) -> list[tuple[FloatArray, FloatArray]]:
-        """For each design the shrinkages of the penalties (k x p), and the leverages of the judged rows (k x rows)."""
+        """For each design the shrinkages of k penalties (k x p), and the leverages of the judged rows (k x rows)."""
         by_design = []
         for design in self.designs:
             shrinkages = ridge_shrinkages(design.spectrum, PENALTIES, self._units).T
@@ -235,7 +246,7 @@ class Smoother(RegressionOnX):
         return by_design
 
     def _left_out_by(self, basis: FloatArray) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
-        """Return a function from residuals, leverages and a shrinkage to residuals without the own fit of each unit."""
+        """Return a function that leaves each unit out of its own fit: of residuals, leverages and a shrinkage."""
         if self._clusters is None:
             return _rows_left_out
         means = ClusterMeans(self._clusters[self.judged if len(basis) < self.rows else slice(None)])

@@ -50,12 +50,13 @@ class StandardisedInputs:
     def of(cls, x: FloatArray, categorical: Sequence[bool]) -> StandardisedInputs:
         """Standardise x (n, d), whose `categorical` columns are labels coded as numbers."""
         is_label = np.asarray(categorical, bool)
-        in_own_units = np.asarray(in_deviations(x[:, ~is_label]), np.float64)
+        in_own_units = np.asarray(in_deviations(x[:, ~is_label]), np.float64)  # (n, d)
         heavy = _heavy_tailed(in_own_units)
         numbers = in_own_units
         if heavy.any():
             scores = in_deviations(normal_scores(in_own_units))
             numbers = np.asarray(np.where(heavy, scores, in_own_units), np.float64)
+        # Codes 0, 1, ... instead of whatever numbers stand for labels.
         categories = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in x[:, is_label].T]
         return cls(numbers, in_own_units[:, heavy], heavy, categories)
 
@@ -101,6 +102,7 @@ def _heavy_tailed(x: RealArray) -> BoolArray:
     """Columns of many values whose outer ones lie far apart compared with the middle half of the rows."""
     if not x.size:
         return np.zeros(x.shape[1], bool)
-    low, first, third, high = np.quantile(x, [0.01, 0.25, 0.75, 0.99], axis=0)
+    low, first, third, high = np.quantile(x, [0.01, 0.25, 0.75, 0.99], axis=0)  # (d,) each
     has_many_values = np.array([len(np.unique(column)) > FEW_VALUES for column in x.T])
-    return np.asarray(has_many_values & (high - low > _HEAVY * (third - first)))
+    is_wide = high - low > _HEAVY * (third - first)
+    return np.asarray(has_many_values & is_wide)

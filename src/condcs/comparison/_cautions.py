@@ -43,9 +43,9 @@ class Caution:
         return words[0].upper() + words[1:]
 
 
-def cautions(found: Comparison) -> tuple[Caution, ...]:
+def cautions(comparison: Comparison) -> tuple[Caution, ...]:
     """Return the reasons not to take the p-value of a comparison at its word."""
-    rows, pair = found.row_dependence, found.pair
+    rows, pair = comparison.row_dependence, comparison.pair
     reasons = []
     if rows.has_copies:
         shares = [
@@ -57,9 +57,9 @@ def cautions(found: Comparison) -> tuple[Caution, ...]:
     if rows.along_rows:
         evidence = f"residuals of {rows.response} have an autocorrelation of {_autocorrelation_words(rows)}"
         reasons.append(Caution("neighbours", evidence))
-    balance = found.relation.diagnostics["balance"]
+    balance = comparison.relation.diagnostics["balance"]
     if balance != "passed":
-        evidence = f"check of balance: p = {show_p(found.relation.diagnostics['balance_pvalue'])}"
+        evidence = f"check of balance: p = {show_p(comparison.relation.diagnostics['balance_pvalue'])}"
         reasons.append(Caution("unbalanced" if balance == "failed" else "doubtful", evidence))
     return tuple(reasons)
 
@@ -82,8 +82,8 @@ def _autocorrelation_words(rows: RowDependence) -> str:
 def cautions_by_group(column: str, names: Sequence[str], comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     """Return a sentence for each reason that holds for some groups, and for which."""
     groups: dict[CautionKind, list[str]] = {}
-    for name, found in zip(names, comparisons, strict=True):
-        for caution in cautions(found):
+    for name, comparison in zip(names, comparisons, strict=True):
+        for caution in cautions(comparison):
             groups.setdefault(caution.kind, []).append(name)
     return tuple(f"Where {column} is {', '.join(alike)}, {_words(kind)}" for kind, alike in groups.items())
 

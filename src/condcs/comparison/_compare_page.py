@@ -87,81 +87,90 @@ _ASSUMPTIONS = (
 )
 
 _MOST_INPUTS = 20
+"""Inputs in the table of inputs, at most: those that the change involves come first, and the JSON has all."""
+_NAMED_COLUMNS = 50
+"""Columns of y and of x that are named under the data, at most: the page is to say what was compared, but names of
+hundreds of columns would be all one sees."""
 _TONES: dict[str, Literal["neutral", "good", "bad"]] = {"changed": "bad", "same": "good", "undecided": "neutral"}
 
 
-def compare_page(found: Comparison, command: str | None = None) -> Page:
+def compare_page(comparison: Comparison, command: str | None = None) -> Page:
     """Write up a comparison."""
-    pair = found.pair
+    pair = comparison.pair
     y = ", ".join(column.name for column in pair.y)
     lead = f"{pair.current.title} against {pair.reference.title}: {y}, given {column_words(pair.x)}."
     page = Page(f"Did the relation of {y} to its inputs change?", lead)
-    page.verdict(found.verdict, _TONES[found.decision])
-    _sizes(page, found)
-    _loss(page, found)
-    _where(page, found)
-    _inputs(page, found)
-    _evidence(page, found)
+    page.verdict(comparison.verdict, _TONES[comparison.decision])
+    _sizes(page, comparison)
+    _loss(page, comparison)
+    _where(page, comparison)
+    _inputs(page, comparison)
+    _evidence(page, comparison)
     page.section("Method and assumptions")
     page.text(_METHOD)
     page.points(_ASSUMPTIONS)
-    _reproduce(page, found, command)
-    page.data("condcs-comparison", found.to_dict())
+    _reproduce(page, comparison, command)
+    page.data("condcs-comparison", comparison.to_dict())
     return page
 
 
-def _sizes(page: Page, found: Comparison) -> None:
+def _sizes(page: Page, comparison: Comparison) -> None:
+    """Show how much y changed: for the same inputs, and over all rows."""
     page.section("How large")
-    if effects(found).rows:
-        _lines(page, effects(found), "For the same inputs: rows of both tables whose inputs are alike are compared.")
-    if found.limits.given and found.decision != "changed":
-        page.text(unseen(found))
+    if effects(comparison).rows:
+        _lines(
+            page, effects(comparison), "For the same inputs: rows of both tables whose inputs are alike are compared."
+        )
+    if comparison.limits.given and comparison.decision != "changed":
+        page.text(unseen(comparison))
     page.table(
-        ["all rows, whatever their inputs", *found.sides],
-        overall(found),
+        ["all rows, whatever their inputs", *comparison.sides],
+        overall(comparison),
     )
 
 
-def _loss(page: Page, found: Comparison) -> None:
-    if found.loss_change is None:
+def _loss(page: Page, comparison: Comparison) -> None:
+    """Show why the mean loss changed, if a loss was asked for."""
+    if comparison.loss_change is None:
         return
     page.section("Why the loss changed", "The loss")
     page.text(_LOSS)
-    loss = found.loss_change
+    loss = comparison.loss_change
     page.figure(
         loss_figure(loss),
         alt="Bars from the mean loss before, {}, by its three parts to the one now, {}.".format(*loss.levels),
         caption=f"Mean loss before and now, and what lies between them; lines are {interval_title(loss.total)}s of the "
         "parts.",
     )
-    _lines(page, loss_parts(found))
+    _lines(page, loss_parts(comparison))
 
 
 def _lines(page: Page, lines: WordTable, caption: str = "") -> None:
     page.table(lines.columns, lines.rows, caption)
 
 
-def _where(page: Page, found: Comparison) -> None:
-    places = found.places
-    page.section("Where" if found.relation_changed else "The tables side by side")
-    if not found.relation_changed:
-        small = found.relation.pvalue <= found.alpha
+def _where(page: Page, comparison: Comparison) -> None:
+    """Show the regions in which y changed, and pictures over the inputs that tell most."""
+    location = comparison.places
+    page.section("Where" if comparison.relation_changed else "The tables side by side")
+    if not comparison.relation_changed:
+        small = comparison.relation.pvalue <= comparison.alpha
         page.text(
             "The test found a change, but not one that is known to matter."
             if small
             else "The test found no evidence of a change. Chance, and other inputs that shifted, can explain what "
             "differs in the pictures."
         )
-    elif not found.regions:
+    elif not comparison.regions:
         page.text(NOWHERE)
     else:
-        _lines(page, where(found), _REGIONS)
-    for place in telling_columns(found):
-        column, response = places.pair.x[place], response_title(places)
+        _lines(page, where(comparison), _REGIONS)
+    for column_index in telling_columns(comparison):
+        column, response = location.pair.x[column_index], response_title(location)
         below = "each dot a row of either table, all inputs considered" if not column.is_category else "on average"
-        band = f"{_SHARE_LEVEL:.0%} interval" if places.pair.y[0].is_category else f"the middle {_MIDDLE:.0%}"
+        band = f"{_SHARE_LEVEL:.0%} interval" if location.pair.y[0].is_category else f"the middle {_MIDDLE:.0%}"
         page.figure(
-            input_figure(found, place),
+            input_figure(comparison, column_index),
             alt=f"{response} over {column.name} in both tables, and below it the local divergence between the two "
             "relations, with what chance alone would give.",
             caption=f"{response} over {column.name}: mean and {band} of it in both tables. "
@@ -169,28 +178,29 @@ def _where(page: Page, found: Comparison) -> None:
         )
 
 
-def _inputs(page: Page, found: Comparison) -> None:
+def _inputs(page: Page, comparison: Comparison) -> None:
     """Show which inputs the change involves, and which of them shifted, side by side."""
-    pairs = zip(found.places.explanation.inputs, found.pair.x, strict=True)
+    pairs = zip(comparison.places.explanation.inputs, comparison.pair.x, strict=True)
     # A sine or cosine of the time of day has something to say only if something happened to it.
-    shown = [(i, c) for i, c in pairs if c.cycle is None or i.involvement > 0 or i.pvalue <= found.alpha]
+    shown = [
+        (change, column)
+        for change, column in pairs
+        if column.cycle is None or change.involvement > 0 or change.pvalue <= comparison.alpha
+    ]
     shown.sort(key=lambda pair: (-pair[0].involvement, pair[0].pvalue))
     if not shown:
         return
+    rows = []
+    for change, column in shown[:_MOST_INPUTS]:
+        # Without a region it is unknown which inputs the change involves.
+        involvement = f"{change.involvement:.0%}" if comparison.regions else None
+        # Mean and spread, or the two labels whose shares differ most.
+        how = _how(column, change.summaries[:2])
+        rows.append([change.name, involvement, show_p(change.pvalue), *change.sparklines, how])
     page.section("The inputs")
     page.table(
-        ["input", "share of the change", "shifted: p-value", *found.sides, "how"],
-        [
-            [
-                one.name,
-                # Without a region nothing is known of that.
-                f"{one.involvement:.0%}" if found.regions else None,
-                show_p(one.pvalue),
-                *one.sparklines,
-                _how(column, one.summaries[:2]),
-            ]
-            for one, column in shown[:_MOST_INPUTS]
-        ],
+        ["input", "share of the change", "shifted: p-value", *comparison.sides, "how"],
+        rows,
         caption="Share of the change of the relation that involves each input, and how the input itself is "
         "distributed in both tables. Shares need not add up to 100%: a change can be the same at all inputs, or "
         "involve several of them.",
@@ -200,7 +210,7 @@ def _inputs(page: Page, found: Comparison) -> None:
 def _how(column: Column, summaries: Sequence[tuple[str, float, float]]) -> str:
     """Say how an input was distributed before and is now."""
     if column.is_category:
-        return "; ".join(f"{what} {before:.0%} → {now:.0%}" for what, before, now in summaries)
+        return "; ".join(f"{what} {share_p:.0%} → {share_q:.0%}" for what, share_p, share_q in summaries)
     (_, *means), (_, *spreads) = summaries
     # Two digits of how far it scatters.
     words = [" → ".join(alike(*values, length=max(spreads))) for values in (means, spreads)]
@@ -209,12 +219,13 @@ def _how(column: Column, summaries: Sequence[tuple[str, float, float]]) -> str:
     return f"mean {words[0]}; spread {words[1]}"
 
 
-def _evidence(page: Page, found: Comparison) -> None:
+def _evidence(page: Page, comparison: Comparison) -> None:
+    """Show both tests, their views, and how far they can be trusted."""
     page.section("How sure")
-    _lines(page, answers(found))
-    if found.limits.min_effect is not None:
+    _lines(page, answers(comparison))
+    if comparison.limits.min_effect is not None:
         page.text(_OVERLAP)
-    for shift, what in ((found.inputs, "inputs"), (found.relation, "relation")):
+    for shift, what in ((comparison.inputs, "inputs"), (comparison.relation, "relation")):
         count = len(shift.null_distribution)
         reached = f"{sum(value >= shift.statistic for value in shift.null_distribution)} of {count} resamples"
         page.figure(
@@ -223,22 +234,21 @@ def _evidence(page: Page, found: Comparison) -> None:
             f"{shift.statistic:.2f}.",
             caption=f"{what.capitalize()}: {reached} reach the observed value (p = {show_p(shift.pvalue)}).",
         )
-    for shift, what in ((found.inputs, "Inputs"), (found.relation, "Relation")):
+    for shift, what in ((comparison.inputs, "Inputs"), (comparison.relation, "Relation")):
         page.table(
             ["view", "p"],
             [[name, show_p(pvalue)] for name, pvalue in zip(shift.views, shift.pvalues, strict=True)],
             caption=f"{what}: each view by itself. Do not pick one of these p-values: the one above is valid for "
             f"all of them together. D is {shift.divergence:.3g}, by chance {shift.by_chance:.3g}.",
         )
-    if found.relation.diagnostics:
+    if diagnostics := comparison.relation.diagnostics:
         page.facts(
             {
-                "check of balance": f"{found.relation.diagnostics['balance']}, p = "
-                f"{show_p(found.relation.diagnostics['balance_pvalue'])} (small if the estimated probability of the "
-                "table given the inputs does not explain how the inputs differ)",
-                "independence of rows": _independence(found.row_dependence),
-                "effective rows": f"{found.relation.diagnostics['effective_rows']:,.0f} (the number of rows with the "
-                "same information if the tables overlapped fully)",
+                "check of balance": f"{diagnostics['balance']}, p = {show_p(diagnostics['balance_pvalue'])} (small if "
+                "the estimated probability of the table given the inputs does not explain how the inputs differ)",
+                "independence of rows": _independence(comparison.row_dependence),
+                "effective rows": f"{diagnostics['effective_rows']:,.0f} (the number of rows with the same information "
+                "if the tables overlapped fully)",
             }
         )
 
@@ -256,36 +266,48 @@ def _independence(rows: RowDependence) -> str:
     return f"{copies}; largest autocorrelation of the residuals of {rows.response} along the rows: {' and '.join(each)}"
 
 
-def _reproduce(page: Page, found: Comparison, command: str | None) -> None:
-    pair = found.pair
+def _reproduce(page: Page, comparison: Comparison, command: str | None) -> None:
+    """Show which data and settings made the page."""
+    pair = comparison.pair
     page.section("Data and command" if command else "Data")
     page.facts(
         {
-            "reference": f"{pair.reference.title}: {account_words(pair.reference, found.seed)}",
-            "current": f"{pair.current.title}: {account_words(pair.current, found.seed)}",
-            "y": column_words(pair.y, 50),
-            "x": column_words(pair.x, 50),
+            "reference": f"{pair.reference.title}: {account_words(pair.reference, comparison.seed)}",
+            "current": f"{pair.current.title}: {account_words(pair.current, comparison.seed)}",
+            "y": column_words(pair.y, _NAMED_COLUMNS),
+            "x": column_words(pair.x, _NAMED_COLUMNS),
             "kernels": "Gaussian on numbers, each in units of its own spread; delta (equal or not) on categories",
-            "level": found.alpha,
-            "resamples": found.n_resamples,
-            "seed": found.seed,
+            "level": comparison.alpha,
+            "resamples": comparison.n_resamples,
+            "seed": comparison.seed,
         }
     )
-    if found.notes:
-        page.points(found.notes)
+    if comparison.notes:
+        page.points(comparison.notes)
     if command:
         page.command(command)
 
 
 BLUE, ORANGE, GREY, RED, INK = "#2b6cb0", "#d9621c", "#b9bfc9", "#b83218", "#2d3440"
 _WIDTH = 4.6
+"""Inches of a picture: lettering of wider ones than about 5 is too small on a phone (`Page.figure`)."""
 _BINS, _FEWEST_IN_BIN = 10, 8
+"""Bins of an input with equally many rows, and rows of one table in a bin at least: fewer say little
+of the quantiles that the band is drawn by."""
 _MIDDLE = 0.8
 """Share of the values of y that the band around a mean holds: the tenths at either end would be its outliers."""
 _SHARE_LEVEL = 0.95
 """Level of the interval around a share, which has no middle of values."""
 _MOST_LABELS = 10
+"""Labels along an axis: more have no room for their words in a picture of this width."""
+_LONGEST_TITLE, _LONGEST_LABEL, _LETTERS_IN_A_ROW = 42, 14, 36
+"""Letters of the title of an axis, of one label along it, and of all labels that stand beside one another: as many as
+fit the width of a picture. Longer ones are cut off, and more labels are turned."""
 _LONG_NUMBER = 1e7
+"""Numbers from here on are written with an exponent in pictures: with all their digits they run into one another."""
+_WITNESS_TOP, _WITNESS_MIDDLE = 0.98, (0.005, 0.995)
+"""Quantiles of the local divergence, and of the input, at which the axes of its picture end: a few points with hardly a
+neighbour would flatten everything else."""
 
 
 def loss_figure(loss: LossChange) -> Any:
@@ -295,14 +317,14 @@ def loss_figure(loss: LossChange) -> Any:
     parts = [loss.inputs_moved, loss.new_inputs, loss.relation]
     levels = loss.before + np.cumsum([0.0, *(part.value for part in parts)])
     axes.bar([0, 4], [loss.before, loss.now], width=0.6, color=[BLUE, ORANGE])
-    for place, (part, level) in enumerate(zip(parts, levels[:-1], strict=True), start=1):
-        axes.bar(place, part.value, bottom=level, width=0.6, color=RED if part.value > 0 else "#2f6f4e", alpha=0.85)
-        axes.vlines(place, level + part.low, level + part.high, color=INK, lw=1.6)
-        axes.hlines(level, place - 0.7, place + 0.3, color=GREY, lw=1)
+    for position, (part, level) in enumerate(zip(parts, levels[:-1], strict=True), start=1):
+        axes.bar(position, part.value, bottom=level, width=0.6, color=RED if part.value > 0 else "#2f6f4e", alpha=0.85)
+        axes.vlines(position, level + part.low, level + part.high, color=INK, lw=1.6)
+        axes.hlines(level, position - 0.7, position + 0.3, color=GREY, lw=1)
     axes.hlines(levels[-1], 3.3, 4.3, color=GREY, lw=1)
     written = loss.levels if loss.now < _LONG_NUMBER else [f"{value:.3g}" for value in (loss.before, loss.now)]
-    for place, value, words in zip((0, 4), (loss.before, loss.now), written, strict=True):
-        axes.annotate(words, (place, value), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=9)
+    for position, value, words in zip((0, 4), (loss.before, loss.now), written, strict=True):
+        axes.annotate(words, (position, value), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=9)
     axes.set_xticks(range(5), names, fontsize=9)
     axes.set_ylabel("mean loss")
     axes.margins(y=0.12)
@@ -314,75 +336,87 @@ def null_figure(shift: Shift, title: str) -> Any:
     figure, axes = _figure(2.9)
     values = shift.null_distribution
     low, high = min(values.min(), shift.statistic), max(values.max(), shift.statistic)
-    axes.hist(values, bins=24, range=(float(low), float(max(values.max(), low + 1e-9))), color=GREY, lw=0)
+    # Some width even where all values are equal.
+    top = max(values.max(), low + 1e-9)
+    axes.hist(values, bins=24, range=(float(low), float(top)), color=GREY, lw=0)
     axes.axvline(shift.statistic, color=RED, lw=2.2)
     side = "right" if shift.statistic > (low + high) / 2 else "left"
-    place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "fontsize": 9}
+    # Across in the units of the statistic, upwards in shares of the picture.
+    transform = axes.get_xaxis_transform()
     pad = -1 if side == "right" else 1
     axes.annotate(
-        "observed", (shift.statistic, 0.97), xycoords=axes.get_xaxis_transform(), xytext=(5 * pad, 0),
+        "observed", (shift.statistic, 0.97), xycoords=transform, xytext=(5 * pad, 0),
         textcoords="offset points", ha=side, va="top", color=RED, fontsize=9,
     )  # fmt: skip
     axes.text(
-        float(np.median(values)), 1.01, "if nothing had changed", ha="center", va="bottom", color="#6b7280", **place
-    )
+        float(np.median(values)), 1.01, "if nothing had changed", transform=transform,
+        ha="center", va="bottom", color="#6b7280", fontsize=9,
+    )  # fmt: skip
     span = high - low
     axes.set(xlabel=title, ylabel="resamples", xlim=(low - 0.06 * span, high + 0.06 * span))
     return figure
 
 
-def telling_columns(found: Comparison, most: int = 3) -> list[int]:
+def telling_columns(comparison: Comparison, most: int = 3) -> list[int]:
     """Columns of x to show: those that the change involves, then those that y depends on; cycles of dates last."""
-    places = found.places
-    inputs = places.explanation.inputs
+    location = comparison.places
+    inputs = location.explanation.inputs
 
-    def rank(place: int) -> tuple[float, bool, float]:
-        return -inputs[place].involvement, places.pair.x[place].cycle is not None, -places.dependence[place]
+    def rank(column_index: int) -> tuple[float, bool, float]:
+        """Sort by these, the smallest first."""
+        return (
+            -inputs[column_index].involvement,
+            location.pair.x[column_index].cycle is not None,
+            -location.dependence[column_index],
+        )
 
     return sorted(range(len(inputs)), key=rank)[:most]
 
 
-def input_figure(found: Comparison, place: int) -> Any:
+def input_figure(comparison: Comparison, column_index: int) -> Any:
     """Draw what y does over one input in both tables, and below it where the relations differ."""
-    pair = found.places.pair
-    column = pair.x[place]
+    pair = comparison.places.pair
+    column = pair.x[column_index]
     figure, (above, below) = _figure(4.9, panels=2)
     if column.is_category:
-        _by_label(above, found.places, place, found.sides)
-        _witness_by_label(below, found.places.witness, column, place)
+        _by_label(above, comparison.places, column_index, comparison.sides)
+        _witness_by_label(below, comparison.places.witness, column, column_index)
     else:
-        _over_numbers(above, found.places, place, found.sides)
-        _witness_over_numbers(below, found.places.witness, column, place)
-    above.set_ylabel(_short(response_title(found.places)))
+        _over_numbers(above, comparison.places, column_index, comparison.sides)
+        _witness_over_numbers(below, comparison.places.witness, column, column_index)
+    above.set_ylabel(_short(response_title(comparison.places)))
     for axes in (above, below):
         # Above the axes, where they hide no bar and no line.
         axes.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderpad=0)
-    if not pair.y[0].is_category and max(map(abs, above.get_ylim())) >= 1e4:
-        above.yaxis.set_major_formatter("{x:,.0f}" if max(map(abs, above.get_ylim())) < 1e7 else "{x:.3g}")
+    largest = max(map(abs, above.get_ylim()))
+    if not pair.y[0].is_category and largest >= 1e4:
+        # Five digits and more with commas between thousands, as in the tables of the page.
+        above.yaxis.set_major_formatter("{x:,.0f}" if largest < _LONG_NUMBER else "{x:.3g}")
     below.set_xlabel(_short(column.name))
     below.set_ylabel("local divergence")
     return figure
 
 
-def response_title(places: Places) -> str:
+def response_title(location: Places) -> str:
     """Name what the pictures show of y: the first response, or the share of one of its labels."""
-    column = places.pair.y[0]
-    return f"share of {column.name} = {column.labels[places.shown[0]]}" if column.is_category else column.name
+    column = location.pair.y[0]
+    return f"share of {column.name} = {column.labels[location.shown[0]]}" if column.is_category else column.name
 
 
-def _over_numbers(axes: Any, places: Places, place: int, sides: tuple[str, str]) -> None:
-    pair = places.pair
-    pooled = np.concatenate([pair.xp, pair.xq])[:, place]
+def _over_numbers(axes: Any, location: Places, column_index: int, sides: tuple[str, str]) -> None:
+    """Draw the mean of y and the band around it over a column of numbers, in bins with equally many rows."""
+    pair = location.pair
+    pooled = np.concatenate([pair.xp, pair.xq])[:, column_index]  # (n,)
     edges = np.unique(np.quantile(pooled, np.linspace(0, 1, _BINS + 1)[1:-1]))
     shares = pair.y[0].is_category
-    for x, y, color, label in zip((pair.xp, pair.xq), places.responses, (BLUE, ORANGE), sides, strict=True):
-        bins = np.searchsorted(edges, x[:, place], side="right")
-        rows = [np.flatnonzero(bins == b) for b in range(len(edges) + 1)]
-        rows = [r for r in rows if len(r) >= _FEWEST_IN_BIN]
-        if not rows:
+    for x, y, color, label in zip((pair.xp, pair.xq), location.responses, (BLUE, ORANGE), sides, strict=True):
+        bins = np.searchsorted(edges, x[:, column_index], side="right")
+        rows_of_bins = [np.flatnonzero(bins == b) for b in range(len(edges) + 1)]
+        rows_of_bins = [rows for rows in rows_of_bins if len(rows) >= _FEWEST_IN_BIN]
+        if not rows_of_bins:
             continue
-        at = np.array([x[r, place].mean() for r in rows])
-        means, low, high = _mean_and_band([y[r] for r in rows], shares=shares)
+        at = np.array([x[rows, column_index].mean() for rows in rows_of_bins])
+        means, low, high = _mean_and_band([y[rows] for rows in rows_of_bins], shares=shares)
         axes.fill_between(at, low, high, color=color, alpha=0.16, lw=0)
         axes.plot(at, means, color=color, lw=2.2, marker="o", ms=3.5, label=label)
 
@@ -399,36 +433,37 @@ def _mean_and_band(parts: list[FloatArray], *, shares: bool) -> tuple[FloatArray
     return means, means - reach, means + reach
 
 
-def _by_label(axes: Any, places: Places, place: int, sides: tuple[str, str]) -> None:
-    pair = places.pair
-    codes = _frequent(np.concatenate([pair.xp, pair.xq])[:, place].astype(int), pair.x[place])
+def _by_label(axes: Any, location: Places, column_index: int, sides: tuple[str, str]) -> None:
+    """Draw the mean of y and the band around it for each label of a column, the two tables side by side."""
+    pair = location.pair
+    codes = _frequent(np.concatenate([pair.xp, pair.xq])[:, column_index].astype(int), pair.x[column_index])
     shares = pair.y[0].is_category
-    data = zip((pair.xp, pair.xq), places.responses, (BLUE, ORANGE), sides, (-0.14, 0.14), strict=True)
+    data = zip((pair.xp, pair.xq), location.responses, (BLUE, ORANGE), sides, (-0.14, 0.14), strict=True)
     for x, y, color, label, offset in data:
-        rows = [(i, y[x[:, place] == code]) for i, code in enumerate(codes)]
-        rows = [(i, r) for i, r in rows if len(r)]
-        at = np.array([i for i, _ in rows]) + offset
-        means, low, high = _mean_and_band([r for _, r in rows], shares=shares)
+        responses = [y[x[:, column_index] == code] for code in codes]
+        # Labels that this table has.
+        present = [i for i, values in enumerate(responses) if len(values)]
+        at = np.array(present) + offset
+        means, low, high = _mean_and_band([responses[i] for i in present], shares=shares)
         axes.vlines(at, low, high, color=color, alpha=0.3, lw=6)
         axes.plot(at, means, "o", color=color, ms=6, label=label)
-    _label_ticks(axes, pair.x[place], codes)
+    _label_ticks(axes, pair.x[column_index], codes)
 
 
-def _witness_over_numbers(axes: Any, witness: Witness, column: Column, place: int) -> None:
+def _witness_over_numbers(axes: Any, witness: Witness, column: Column, column_index: int) -> None:
+    """Draw the local divergence over a column of numbers: a dot for each row, their means, and those by chance."""
     shown = np.isfinite(witness.values)
-    x, values = witness.at[shown, place], witness.values[shown]
+    x, values = witness.at[shown, column_index], witness.values[shown]
     axes.plot(x, values, "o", color=INK, ms=2.6, alpha=0.25, mew=0)
     axes.plot(*bin_means(x, values), color=INK, lw=2.2, label="observed")
     if witness.expected is not None:
         axes.plot(*bin_means(x, witness.expected[shown]), color="#6b7280", lw=1.5, ls="--", label="by chance")
-    # A few points with hardly a neighbour would flatten everything else.
-    axes.set_ylim(bottom=0, top=1.15 * float(np.quantile(values, 0.98)) or None)
-    low, high = np.quantile(x, [0.005, 0.995])
+    axes.set_ylim(bottom=0, top=1.15 * float(np.quantile(values, _WITNESS_TOP)) or None)
+    low, high = np.quantile(x, _WITNESS_MIDDLE)
     margin = 0.03 * (high - low)
     axes.set_xlim((low - margin, high + margin) if margin > 0 else None)
     if column.kind == "date":
-        left, right = axes.get_xlim()
-        ticks = np.linspace(left, right, 7)[1::2]
+        ticks = np.linspace(*axes.get_xlim(), 7)[1::2]
         axes.set_xticks(ticks, [*map(as_date, ticks)], fontsize=8)
     elif column.cycle is not None:
         axes.set_xticks(*column.cycle.ticks(), fontsize=8)
@@ -436,10 +471,11 @@ def _witness_over_numbers(axes: Any, witness: Witness, column: Column, place: in
         axes.xaxis.get_major_locator().set_params(integer=True)
 
 
-def _witness_by_label(axes: Any, witness: Witness, column: Column, place: int) -> None:
+def _witness_by_label(axes: Any, witness: Witness, column: Column, column_index: int) -> None:
+    """Draw the mean of the local divergence for each label of a column, and what it is by chance."""
     shown = np.isfinite(witness.values)
     values = witness.values[shown]
-    at = witness.at[shown, place].astype(int)
+    at = witness.at[shown, column_index].astype(int)
     codes = _frequent(at, column)
     means = [values[at == code].mean() if (at == code).any() else np.nan for code in codes]
     axes.bar(range(len(codes)), means, width=0.55, color=INK, alpha=0.8, label="observed")
@@ -453,8 +489,9 @@ def _witness_by_label(axes: Any, witness: Witness, column: Column, place: int) -
 
 
 def _label_ticks(axes: Any, column: Column, codes: list[int]) -> None:
-    words = [_short(column.labels[code], 14) for code in codes]
-    turn = {"rotation": 35, "ha": "right"} if sum(map(len, words)) > 36 else {}
+    """Write labels along an axis, at an angle if together they are wider than the picture."""
+    words = [_short(column.labels[code], _LONGEST_LABEL) for code in codes]
+    turn = {"rotation": 35, "ha": "right"} if sum(map(len, words)) > _LETTERS_IN_A_ROW else {}
     axes.set_xticks(range(len(codes)), words, fontsize=9, **turn)
     axes.set_xlim(-0.6, len(codes) - 0.4)
 
@@ -465,13 +502,15 @@ def _frequent(codes: IntArray, column: Column) -> list[int]:
     return sorted(int(c) for c in np.argsort(-sizes, kind="stable")[:_MOST_LABELS])
 
 
-def _short(text: str, most: int = 42) -> str:
+def _short(text: str, most: int = _LONGEST_TITLE) -> str:
+    """Cut a text off, and write it so that matplotlib shows it as it is."""
     # matplotlib reads a dollar sign as the start of a formula.
     text = text if len(text) <= most else f"{text[: most - 1]}…"
     return text.replace("\\", "\\\\").replace("$", r"\$")
 
 
 def _figure(height: float, panels: int = 1) -> tuple[Any, Any]:
+    """Return a picture of the width that all on the page have, and its axes, panels one below the other."""
     figure, axes = drawing(_WIDTH, height, panels, 1, sharex=panels > 1, height_ratios=[3, 2][:panels])
     for each in np.atleast_1d(axes):
         each.tick_params(labelsize=9)

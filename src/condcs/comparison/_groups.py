@@ -28,7 +28,7 @@ from condcs.comparison._comparing import (
     check_level,
     checked_run,
     compare_pair,
-    given_tables,
+    table_options,
 )
 from condcs.comparison._result import Comparison, Reported
 from condcs.comparison._steps import kernels
@@ -49,7 +49,8 @@ from condcs.report._page import Page
 SCHEMA = "condcs/compare-groups/1"
 
 _GROUP_ROWS = 2000
-"""Rows of each group that are compared, by default."""
+"""Rows of each group that are compared, by default: there are up to 50 groups, and with the rest for a reference each
+of them takes a comparison per group that differs."""
 
 _AGAINST = {
     "rest": "each against all others together",
@@ -62,7 +63,7 @@ _AGAINST = {
 class GroupComparison(ByValue, Reported):
     """What `condcs.compare_groups` found out.
 
-    ``print(found)`` shows a line per group; ``found["March"]`` is the `Comparison` of one.
+    ``print(result)`` shows a line per group; ``result["March"]`` is the `Comparison` of one.
 
     Attributes
     ----------
@@ -104,7 +105,7 @@ class GroupComparison(ByValue, Reported):
     @property
     def inputs_pvalues(self) -> tuple[float, ...]:
         """P-values of the inputs of each group, adjusted for their number (Holm)."""
-        return holm([found.inputs.pvalue for found in self.comparisons])
+        return holm([comparison.inputs.pvalue for comparison in self.comparisons])
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -140,13 +141,13 @@ class GroupComparison(ByValue, Reported):
     @property
     def pvalue_is_bound(self) -> tuple[bool, ...]:
         """Whether no resample of a group's test reached its statistic: more of them might make its p-value smaller."""
-        return tuple(found.relation.pvalue <= _smallest_pvalue(found) for found in self.comparisons)
+        return tuple(each.relation.pvalue <= _smallest_pvalue(each) for each in self.comparisons)
 
     def __getitem__(self, name: str | int) -> Comparison:
         name = str(name)
         if name not in self.names:
-            known = ", ".join(map(repr, self.names))
-            raise ParameterError(f"`name` must be a group that was compared, got {name!r}. They are {known}.")
+            names = ", ".join(map(repr, self.names))
+            raise ParameterError(f"`name` must be a group that was compared, got {name!r}. They are {names}.")
         return self.comparisons[self.names.index(name)]
 
     def __repr__(self) -> str:
@@ -175,32 +176,32 @@ class GroupComparison(ByValue, Reported):
     @property
     def all_notes(self) -> tuple[str, ...]:
         """Notes on the groups, then those of the comparisons, each once: with its groups unless it holds for all."""
-        groups: dict[str, list[str]] = {}
-        for name, found in zip(self.names, self.comparisons, strict=True):
-            for note in dict.fromkeys(found.notes):
-                groups.setdefault(note, []).append(name)
-        about = (
-            note if len(names) == len(self.names) else f"{self.column} = {', '.join(names)}: {note}"
-            for note, names in groups.items()
-        )
-        return tuple(dict.fromkeys([*self.notes, *about]))
+        names_by_note: dict[str, list[str]] = {}
+        for name, comparison in zip(self.names, self.comparisons, strict=True):
+            for note in dict.fromkeys(comparison.notes):
+                names_by_note.setdefault(note, []).append(name)
+        notes = list(self.notes)
+        for note, names in names_by_note.items():
+            holds_for_all = len(names) == len(self.names)
+            notes.append(note if holds_for_all else f"{self.column} = {', '.join(names)}: {note}")
+        return tuple(dict.fromkeys(notes))
 
     def lines(self) -> WordTable:
         """Return a line per group: both answers, what y does for the same inputs, and its raw mean or share."""
         rows = []
-        for name, found, p, is_bound, p_inputs in zip(
+        for name, comparison, p, is_bound, p_inputs in zip(
             self.names, self.comparisons, self.pvalues, self.pvalue_is_bound, self.inputs_pvalues, strict=True
         ):
-            _, before, now = overall(found)[0]
+            _, of_reference, of_group = overall(comparison)[0]
             rows.append(
                 (
                     name,
-                    f"{found.pair.current.used:,}",
+                    f"{comparison.pair.current.used:,}",
                     "differs" if p <= self.alpha else "no evidence",
                     f"at most {show_p(p)}" if is_bound else show_p(p),
                     "shifted" if p_inputs <= self.alpha else "no evidence",
-                    change_at_same_inputs(found),
-                    f"{before} → {now}",
+                    change_at_same_inputs(comparison),
+                    f"{of_reference} → {of_group}",
                 )
             )
         first = self.comparisons[0]
@@ -226,9 +227,9 @@ class GroupComparison(ByValue, Reported):
                     "pvalue_adjusted": p,
                     "pvalue_is_bound": is_bound,
                     "inputs_pvalue_adjusted": q,
-                    "comparison": found.to_dict(),
+                    "comparison": comparison.to_dict(),
                 }
-                for name, p, is_bound, q, found in zip(
+                for name, p, is_bound, q, comparison in zip(
                     self.names, self.pvalues, self.pvalue_is_bound, self.inputs_pvalues, self.comparisons, strict=True
                 )
             ],
@@ -272,19 +273,20 @@ class GroupComparison(ByValue, Reported):
         return page
 
 
-def _smallest_pvalue(found: Comparison) -> float:
+def _smallest_pvalue(comparison: Comparison) -> float:
     """Return the smallest p-value that the resamples of a test can give."""
-    return 1 / (1 + len(found.relation.null_distribution))
+    return 1 / (1 + len(comparison.relation.null_distribution))
 
 
-def _about_group(page: Page, title: str, found: Comparison) -> None:
+def _about_group(page: Page, title: str, comparison: Comparison) -> None:
+    """Show what y does in a group for the same inputs, and where."""
     page.section(title)
-    page.text(f"For the same inputs, {change_words(found)}.")
-    lines = effects(found)
+    page.text(f"For the same inputs, {change_words(comparison)}.")
+    lines = effects(comparison)
     if lines.rows:
         page.table(lines.columns, lines.rows)
-    if found.regions:
-        regions = where(found)
+    if comparison.regions:
+        regions = where(comparison)
         page.table(regions.columns, regions.rows)
 
 
@@ -354,14 +356,14 @@ def compare_groups(
     >>> month = np.repeat(["January", "February", "March"], 80)
     >>> area = rng.normal(100, 20, size=240)
     >>> price = np.where(month == "March", 3, 2) * area + rng.normal(0, 10, size=240)
-    >>> found = compare_groups(
+    >>> result = compare_groups(
     ...     {"month": month, "area": area, "price": price}, group="month", y="price", against="first"
     ... )
-    >>> found.changed
+    >>> result.changed
     ('March',)
     """
     check_choice("against", against, get_args(Against))
-    tables = given_tables(tables, missing, max_rows)
+    tables = table_options(tables, missing, max_rows)
     run = checked_run(RESAMPLES if n_resamples is None else n_resamples, rng, n_jobs, progress)
     if tables.time_budget is not None:
         raise ParameterError(
@@ -380,25 +382,31 @@ def compare_groups(
         n_resamples = max(RESAMPLES, math.ceil(2 * len(pairs) / alpha) - 1)
     check_level(alpha / len(pairs), n_resamples)
     run = replace(run, n_resamples=n_resamples)
-    notes, removed = list(groups.notes), dict[int, tuple[Comparison, float]]()
-    most = len(groups.groups) // 2 if against == "rest" else 0
+    notes = list(groups.notes)
     level = alpha / len(pairs)  # of intervals and regions, for all groups together
-    sides = _sides(groups, against)
+    most_removed = len(groups.groups) // 2 if against == "rest" else 0
+    # Comparisons by the number of the group, with their adjusted p-values.
+    removed: dict[int, tuple[Comparison, float]] = {}
     while True:
-        found = _compared(groups, pairs, run, level, reading.max_rows, notes)
-        adjusted = holm([one.relation.pvalue for one in found.values()])
-        last = {place: (one, p) for (place, one), p in zip(found.items(), adjusted, strict=True)}
-        differing = [place for place, (_, p) in last.items() if p <= alpha]
-        if not differing or len(removed) == most or len(last) <= 2:
+        comparison_of = _compared(groups, pairs, run, level, reading.max_rows, notes)
+        adjusted = holm([comparison.relation.pvalue for comparison in comparison_of.values()])
+        remaining = {
+            group_number: (comparison, p)
+            for (group_number, comparison), p in zip(comparison_of.items(), adjusted, strict=True)
+        }
+        differing = [group_number for group_number, (_, p) in remaining.items() if p <= alpha]
+        if not differing or len(removed) == most_removed or len(remaining) <= 2:
             break
-        clearest = max(differing, key=lambda place: last[place][0].relation.statistic)
-        removed[clearest] = last[clearest]
-        pairs = list(_references([place for place in last if place != clearest], against))
-    if not last:
+        # The group that differs most clearly is no part of the rest any more, and the others are compared again.
+        clearest = max(differing, key=lambda group_number: remaining[group_number][0].relation.statistic)
+        removed[clearest] = remaining.pop(clearest)
+        pairs = list(_references(list(remaining), against))
+    if not remaining:
         raise DataError(" ".join(["no group could be compared.", *notes]))
-    found_for = dict(sorted((removed | last).items()))
-    comparisons, pvalues = zip(*found_for.values(), strict=True)
-    if tables.max_rows is None and any(one.pair.current.sampled or one.pair.reference.sampled for one in comparisons):
+    compared = dict(sorted((removed | remaining).items()))
+    comparisons, pvalues = zip(*compared.values(), strict=True)
+    are_sampled = any(each.pair.current.sampled or each.pair.reference.sampled for each in comparisons)
+    if tables.max_rows is None and are_sampled:
         notes.append(
             f"At most {most_rows:,} rows of each group, and of what it is compared with, were used. Set "
             f"{named('max_rows')} to use more."
@@ -407,14 +415,14 @@ def compare_groups(
         title=groups.title,
         column=groups.column,
         against=against,
-        names=tuple(groups.groups[place] for place in found_for),
-        comparisons=_as_judged(comparisons, pvalues, alpha, sides),
+        names=tuple(groups.groups[group_number] for group_number in compared),
+        comparisons=_as_judged(comparisons, pvalues, alpha, _sides(groups, against)),
         pvalues=pvalues,
         alpha=alpha,
         groups=groups.groups,
         divergences=_divergences(groups) if matrix else None,
         notes=tuple(dict.fromkeys(notes)),
-        set_aside=tuple(groups.groups[place] for place in sorted(removed)),
+        set_aside=tuple(groups.groups[group_number] for group_number in sorted(removed)),
     )
 
 
@@ -429,19 +437,19 @@ def _as_judged(
     comparisons: Sequence[Comparison], pvalues: Sequence[float], alpha: float, sides: tuple[str, str]
 ) -> tuple[Comparison, ...]:
     """Return comparisons at the levels that the adjustment for their number leaves each, in the words of groups."""
-    of_inputs = holm([found.inputs.pvalue for found in comparisons])
+    pvalues_of_inputs = holm([comparison.inputs.pvalue for comparison in comparisons])
     return tuple(
         replace(
-            found,
-            alpha=_level_left(found.relation.pvalue, p, alpha),
-            inputs_alpha=_level_left(found.inputs.pvalue, p_inputs, alpha),
+            comparison,
+            alpha=_unadjusted_level(comparison.relation.pvalue, p, alpha),
+            inputs_alpha=_unadjusted_level(comparison.inputs.pvalue, p_inputs, alpha),
             sides=sides,
         )
-        for found, p, p_inputs in zip(comparisons, pvalues, of_inputs, strict=True)
+        for comparison, p, p_inputs in zip(comparisons, pvalues, pvalues_of_inputs, strict=True)
     )
 
 
-def _level_left(pvalue: float, adjusted: float, alpha: float) -> float:
+def _unadjusted_level(pvalue: float, adjusted: float, alpha: float) -> float:
     """Return the level that a p-value does not exceed if and only if its adjusted one does not exceed alpha."""
     level = alpha * pvalue / adjusted
     # Only rounding would make a difference.
@@ -456,25 +464,25 @@ def _compared(
     max_rows: int,
     notes: list[str],
 ) -> dict[int, Comparison]:
-    """Compare groups with their references; what cannot be compared is noted."""
-    found = {}
-    for places, current in pairs:
+    """Compare groups with their references, given by their numbers; what cannot be compared is noted."""
+    comparison_of = {}
+    for references, current in pairs:
         name = groups.groups[current]
         try:
-            pair = groups.pair(places, current, max_rows)
-            found[current] = compare_pair(pair, replace(run, tell=_telling(run.tell, name)), alpha=alpha)
+            pair = groups.pair(references, current, max_rows)
+            comparison_of[current] = compare_pair(pair, replace(run, tell=_telling(run.tell, name)), alpha=alpha)
         except (DataError, OverlapError) as error:
             notes.append(f"{name} could not be compared: {error}")
-    return found
+    return comparison_of
 
 
-def _references(places: Sequence[int], against: Against) -> Iterator[tuple[list[int], int]]:
-    """Yield what each group is compared with, and the group."""
-    for number, current in enumerate(places):
+def _references(group_numbers: Sequence[int], against: Against) -> Iterator[tuple[list[int], int]]:
+    """Yield what each group is compared with, and the group, by their numbers."""
+    for rank, current in enumerate(group_numbers):
         if against == "rest":
-            yield [place for place in places if place != current], current
-        elif number:
-            yield [places[0 if against == "first" else number - 1]], current
+            yield [other for other in group_numbers if other != current], current
+        elif rank:
+            yield [group_numbers[0 if against == "first" else rank - 1]], current
 
 
 def _telling(tell: Callable[[str], None], name: str) -> Callable[[str], None]:

@@ -20,17 +20,18 @@ hundreds of redraws, and one of them without an answer would end it."""
 _ENOUGH = 0.9
 """Part of the rows that the columns of the remedy leave with a counterpart: nearly all, so that little is lost."""
 _MANY = 0.5
-"""Part of the rows without a counterpart from which on a note names columns that would leave fewer."""
+"""Part of the rows without a counterpart from which on a note names columns that would leave fewer: below, most of what
+was asked is answered, and the note says how many rows are left out."""
 _NAMES = 12
-"""Columns that are named at most."""
+"""Columns that are named at most: a message with all of a hundred is not read."""
 
 
-def label_overlap_of(pair: Pair, places: Sequence[int] | None = None) -> LabelOverlap:
-    """Count the combinations of labels of both tables; of all inputs, or of those at some places."""
-    used = list(range(len(pair.x)) if places is None else places)
+def label_overlap_of(pair: Pair, columns: Sequence[int] | None = None) -> LabelOverlap:
+    """Count the combinations of labels of both tables; of all inputs, or of those with some numbers."""
+    used = list(range(len(pair.x)) if columns is None else columns)
     x = np.concatenate([pair.xp[:, used], pair.xq[:, used]])  # (n, d)
     samples = np.repeat([0, 1], [len(pair.xp), len(pair.xq)])  # (n,)
-    return label_overlap(x, [pair.x[place].is_category for place in used], samples, 2)
+    return label_overlap(x, [pair.x[j].is_category for j in used], samples, 2)
 
 
 def check_labels_meet(pair: Pair) -> None:
@@ -40,7 +41,7 @@ def check_labels_meet(pair: Pair) -> None:
     overlap = label_overlap_of(pair)
     if _risk(overlap) <= _MOST_RISK:
         return
-    labels = [pair.x[place] for place in overlap.columns]
+    labels = [pair.x[j] for j in overlap.columns]
     rows, matched = len(overlap.matched), int(overlap.matched.sum())
     shown = listed([f"{column.name} ({counted(len(column.labels), 'label')})" for column in labels], _NAMES)
     split = f"the {len(labels)} inputs with labels split" if len(labels) > 1 else "the input with labels splits"
@@ -58,19 +59,20 @@ def _risk(overlap: LabelOverlap) -> float:
     # A combination of m rows falls to one table alone if m - 1 labels follow the first, with a probability of a half.
     labels = -float((pooled - 1).sum()) * np.log(2)
     # Rows that are drawn with replacement leave out all m of a combination with a probability of about exp(-m).
-    both = (1 - np.exp(-first)) * (1 - np.exp(-second))
-    rows = float(np.log1p(-np.minimum(both, 1 - 1e-16)).sum())
-    return float(np.exp(max(labels, rows)))
+    in_both = (1 - np.exp(-first)) * (1 - np.exp(-second))
+    # 1 less 1e-16 is the largest number below 1: the logarithm of 0 is minus infinity.
+    rows = float(np.log1p(-np.minimum(in_both, 1 - 1e-16)).sum())
+    return float(np.exp(max(labels, rows)))  # both are logarithms
 
 
 def _remedy(pair: Pair, overlap: LabelOverlap) -> str:
     """Name the inputs that leave nearly all rows with a counterpart."""
     dropped = _columns_to_leave_out(pair, overlap)
-    places = [place for place, column in enumerate(pair.x) if _source(column) not in dropped]
-    if not places:
+    remaining = [j for j, column in enumerate(pair.x) if _source(column) not in dropped]
+    if not remaining:
         return f"Pass other columns as {named('x')}, with fewer labels."
-    matched = int(label_overlap_of(pair, places).matched.sum())
-    names = ",".join(dict.fromkeys(_source(pair.x[place]) for place in places))
+    matched = int(label_overlap_of(pair, remaining).matched.sum())
+    names = ",".join(dict.fromkeys(_source(pair.x[j]) for j in remaining))
     return (
         f"Compare fewer inputs: with {setting('x', names)} {matched:,} of {len(overlap.matched):,} rows have a "
         "counterpart in the other table."
@@ -82,12 +84,12 @@ def _columns_to_leave_out(pair: Pair, overlap: LabelOverlap) -> set[str]:
     x = np.concatenate([pair.xp, pair.xq])
     chosen: list[int] = []
     dropped: set[str] = set()
-    for place in sorted(overlap.columns, key=lambda place: _effective_number(x[:, place])):
-        if label_overlap_of(pair, [*chosen, place]).matched.mean() >= _ENOUGH:
-            chosen.append(place)
+    for j in sorted(overlap.columns, key=lambda j: _effective_number(x[:, j])):
+        if label_overlap_of(pair, [*chosen, j]).matched.mean() >= _ENOUGH:
+            chosen.append(j)
         else:
             # With the column of the table goes everything that is made of it.
-            dropped.add(_source(pair.x[place]))
+            dropped.add(_source(pair.x[j]))
             chosen = [other for other in chosen if _source(pair.x[other]) not in dropped]
     return dropped
 
@@ -109,10 +111,10 @@ def label_notes(pair: Pair) -> tuple[str, ...]:
     if overlap.matched.all():
         return ()
     rows, unmatched = len(overlap.matched), overlap.unmatched
-    labels = [pair.x[place].name for place in overlap.columns]
+    labels = [pair.x[j].name for j in overlap.columns]
     alone = [
-        f"{pair.x[place].name} ({counted(count, 'row')})"
-        for place, count in zip(overlap.columns, overlap.unmatched_by_column, strict=True)
+        f"{pair.x[j].name} ({counted(count, 'row')})"
+        for j, count in zip(overlap.columns, overlap.unmatched_by_column, strict=True)
         if count
     ]
     some = f"In {unmatched:,} of {counted(rows, 'row')}"

@@ -71,6 +71,8 @@ class Reported(Printable):
 SCHEMA = "condcs/compare/1"
 """Of `to_dict`, described in docs/schemas. New keys keep the number; a key that goes, or means something else, raises
 it."""
+_MOST_NAMES = 12
+"""Inputs that a message names at most, so that one sees the rule in it."""
 Decision = Literal["changed", "same", "undecided"]
 
 
@@ -242,8 +244,8 @@ class Comparison(ByValue, Reported):
 
         names = [c.name for c in self.pair.x]
         if column is not None and column not in names:
-            known = ", ".join(map(repr, names[:12]))
-            raise ParameterError(f"`column` must be an input, got {column!r}. The inputs are {known}.")
+            inputs = ", ".join(map(repr, names[:_MOST_NAMES]))
+            raise ParameterError(f"`column` must be an input, got {column!r}. The inputs are {inputs}.")
         return input_figure(self, telling_columns(self, 1)[0] if column is None else names.index(column))
 
     def to_dict(self) -> dict[str, Any]:
@@ -309,6 +311,7 @@ def _local_bounds(region: Region) -> tuple[float, float]:
     change = region.changes[0]
     low, high = change.change.low, change.change.high
     if change.quantity == "spread":
+        # Spreads change by a factor.
         low, high = (change.before.value * (factor - 1) for factor in (low, high))
     return max(low, -high, 0.0), max(-low, high)
 
@@ -352,5 +355,5 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def _responses(found: tuple[tuple[str, float, float], ...]) -> list[dict[str, Any]]:
-    return [{"what": words, "reference": before, "current": after} for words, before, after in found]
+def _responses(summaries: tuple[tuple[str, float, float], ...]) -> list[dict[str, Any]]:
+    return [{"what": words, "reference": of_p, "current": of_q} for words, of_p, of_q in summaries]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,11 +73,11 @@ class RowDependence:
         # Neighbours that differ more than other rows do make p-values larger, not smaller.
         if max(self.pvalues) < _IN_BOTH and min(self.variance_ratios) > 1:
             return True, True
-        before, now = (
+        in_reference, in_current = (
             pvalue < _IN_ONE and ratio >= _LEAST_RATIO_OF_ONE
             for pvalue, ratio in zip(self.pvalues, self.variance_ratios, strict=True)
         )
-        return before, now
+        return in_reference, in_current
 
     @property
     def along_rows(self) -> bool:
@@ -108,12 +108,14 @@ def find_row_dependence(pair: Pair) -> RowDependence:
         return RowDependence(copies)
     rows_p = _first_rows(pair.x, pair.xp, pair.yp, pair.reference.copies)
     rows_q = _first_rows(pair.x, pair.xq, pair.yq, pair.current.copies)
-    x, y = np.concatenate([pair.xp[rows_p], pair.xq[rows_q]]), np.concatenate([pair.yp[rows_p], pair.yq[rows_q]])
+    x = np.concatenate([pair.xp[rows_p], pair.xq[rows_q]])  # (rows, d)
+    y = np.concatenate([pair.yp[rows_p], pair.yq[rows_q]])  # (rows, responses)
     tables = slice(0, len(rows_p)), slice(len(rows_p), None)
     # A table that was sorted by y has neighbours with like residuals, of other responses too; its rows may be
     # independent all the same.
-    if any(_is_sorted(column, values[own]) for column, values in zip(pair.y, y.T, strict=True) for own in tables):
-        return RowDependence(copies)
+    for column, values in zip(pair.y, y.T, strict=True):
+        if any(_is_sorted(column, values[table]) for table in tables):
+            return RowDependence(copies)
     categorical = [column.is_category for column in pair.x]
     names, targets = list[str](), list[FloatArray]()
     for column, values in zip(pair.y, y.T, strict=True):
@@ -121,18 +123,19 @@ def find_row_dependence(pair: Pair) -> RowDependence:
         names += [column.name] * numbers.shape[1]
         targets.append(numbers)
     y_targets = np.hstack(targets)  # (rows, targets)
-    residuals = [_residuals(x[own], y_targets[own], categorical) for own in tables]  # (rows, targets) each
+    residuals = [_residuals(x[table], y_targets[table], categorical) for table in tables]  # (rows, targets) each
     # (targets, tables)
-    pvalues = [tuple(portmanteau_of_any_spread(own[:, k]) for own in residuals) for k in range(len(names))]
+    pvalues = [tuple(portmanteau_of_any_spread(of_table[:, k]) for of_table in residuals) for k in range(len(names))]
     if any(map(_is_suspicious, pvalues)):
         # Of an input that is smooth along the rows, such as the time, a regression follows what neighbours share, and
         # its residuals alternate. It cannot if it is made of rows that are far away.
-        residuals = [_residuals(x[own], y_targets[own], categorical, in_blocks=True) for own in tables]
-    every = [
-        _dependence(copies, name, pvalues[target], tuple(own[:, target] for own in residuals))
-        for target, name in enumerate(names)
+        residuals = [_residuals(x[table], y_targets[table], categorical, in_blocks=True) for table in tables]
+    by_target = [
+        _dependence(copies, name, pvalues[k], tuple(of_table[:, k] for of_table in residuals))
+        for k, name in enumerate(names)
     ]
-    return min(every, key=lambda one: (not one.along_rows, min(one.pvalues or (1.0,))))
+    # The clearest one: a target that is flagged before one that is not, then by the smallest p-value.
+    return min(by_target, key=lambda each: (not each.along_rows, min(each.pvalues or (1.0,))))
 
 
 def _is_suspicious(pvalues: Sequence[float]) -> bool:
@@ -144,25 +147,33 @@ def _dependence(
     copies: tuple[int, int], name: str, pvalues: tuple[float, ...], residuals: tuple[FloatArray, ...]
 ) -> RowDependence:
     """Measure the dependence of one target in both tables."""
-    before, now = (_along_rows(series) for series in residuals)
+    of_p, of_q = (_along_rows(series) for series in residuals)
     return RowDependence(
         copies,
         name,
         pvalues=(pvalues[0], pvalues[1]),
-        autocorrelations=(before[0], now[0]),
-        lags=(before[1], now[1]),
-        variance_ratios=(before[2], now[2]),
+        autocorrelations=(of_p.autocorrelation, of_q.autocorrelation),
+        lags=(of_p.lag, of_q.lag),
+        variance_ratios=(of_p.variance_ratio, of_q.variance_ratio),
     )
 
 
-def _along_rows(series: FloatArray) -> tuple[float, int, float]:
-    """Return the largest autocorrelation and its lag, and the ratio of variances."""
+class _AlongRows(NamedTuple):
+    """The largest autocorrelation of one series, its lag, and the ratio of variances."""
+
+    autocorrelation: float
+    lag: int
+    variance_ratio: float
+
+
+def _along_rows(series: FloatArray) -> _AlongRows:
+    """Measure the dependence of a series on its rows before."""
     correlations = autocorrelations(series)
     if not len(correlations):
-        return 0.0, 1, 1.0
+        return _AlongRows(0.0, 1, 1.0)
     lag = 1 + int(correlations.argmax())
     # The variance of a mean of n rows is var(e) (1 + 2 sum rho_k) / n.
-    return float(correlations.max()), lag, 1 + 2 * float(correlations.sum())
+    return _AlongRows(float(correlations.max()), lag, 1 + 2 * float(correlations.sum()))
 
 
 def _first_rows(columns: Sequence[Column], x: FloatArray, y: FloatArray, copies: int) -> IntArray:

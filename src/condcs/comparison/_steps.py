@@ -47,9 +47,11 @@ from condcs.comparison._wording import as_date
 Tell = Callable[[str], None]
 
 INTERVAL_RESAMPLES = 100
-"""Resamples of the interval of a divergence."""
+"""Resamples of the interval of a divergence, each of which takes the divergence anew: more cost time in proportion,
+with fewer the ends of the interval scatter more."""
 INPUT_ROWS = 50_000
-"""Rows of each table by which the inputs are compared; of longer ones a uniform sample."""
+"""Rows of each table by which the inputs are compared; of longer ones a uniform sample. More would show shifts that are
+too small to matter, at a cost that grows with the rows."""
 
 EFFECT_ROWS = 10_000
 """Rows of each table that effects are measured on; of longer ones a uniform sample, which is precise enough."""
@@ -199,6 +201,7 @@ def collected_warnings() -> Iterator[list[CondcsWarning]]:
 
 
 def _cosine(divergence: float) -> float:
+    """Return the cosine between two distributions, exp(-D/2); an estimate of D can lie below 0."""
     return min(1.0, math.exp(-divergence / 2))
 
 
@@ -240,34 +243,38 @@ def measure_sizes(
     clusters = adjustment.propensity.units
     if clusters is not None:
         clusters = np.unique(clusters[rows], return_inverse=True)[1].reshape(-1)
-    whole = len(rows) == len(adjustment.x)
+    # A sample of the rows has regressions of its own; all rows have those of the test.
+    are_all_rows = len(rows) == len(adjustment.x)
     support = common_support(
-        adjustment.smoother if whole else adjustment.smoother_of(rows, clusters),
+        adjustment.smoother if are_all_rows else adjustment.smoother_of(rows, clusters),
         sizes,
         rng,
-        propensity=adjustment.propensity if whole else None,
+        propensity=adjustment.propensity if are_all_rows else None,
         weights=adjustment.weights[rows],
         clusters=clusters,
     )
     level = alpha / len(pair.y)
-    effects = tuple(
-        measure_effect(
-            column.name,
-            support,
-            _numbers(column, values[rows]),
-            numeric=not column.is_category,
-            steps=None if column.is_category else [_on_rows(mean_steps(adjustment, values, rng), rows)],
-            implied=_implied(regions, column),
-            confidence_level=1 - level,
-            alpha=level,
-            rng=rng,
+    effects = []
+    for column, values in zip(pair.y, y.T, strict=True):
+        steps = None if column.is_category else [_on_rows(mean_steps(adjustment, values, rng), rows)]
+        effects.append(
+            measure_effect(
+                column.name,
+                support,
+                _numbers(column, values[rows]),
+                numeric=not column.is_category,
+                steps=steps,
+                implied=_implied(regions, column),
+                confidence_level=1 - level,
+                alpha=level,
+                rng=rng,
+            )
         )
-        for column, values in zip(pair.y, y.T, strict=True)
-    )
-    if losses is None:
-        return Sizes(effects, None, sizes)
-    loss = np.concatenate(losses)[rows]
-    return Sizes(effects, split_change(support, loss, 1 - alpha, _LOSS_RESAMPLES, rng), sizes)
+    loss_change = None
+    if losses is not None:
+        loss = np.concatenate(losses)[rows]  # (n,)
+        loss_change = split_change(support, loss, 1 - alpha, _LOSS_RESAMPLES, rng)
+    return Sizes(tuple(effects), loss_change, sizes)
 
 
 def _implied(regions: Sequence[Region], column: Column) -> Estimate | None:
@@ -308,12 +315,20 @@ def _numbers(column: Column, values: FloatArray) -> FloatArray:
 
 
 WITNESS_ROWS = 250
-_RESAMPLES = 60
+"""Rows of both tables at which the local divergence is drawn: each is a dot of a picture, and more dots of the same
+cloud cost time in proportion."""
+_WITNESS_RESAMPLES = 60
+"""Resamples of the local divergence: of these, only the dashed line of what chance gives is drawn, which is their mean
+and has an eighth of the scatter of one."""
 _MOST_REGIONS = 4
+"""Regions that are named at most, and boxes that are proposed for each function of y: the default of `condcs.explain`.
+Boxes are tested together, so that with more of them each needs a clearer change."""
 _FEWEST_RESAMPLES = 499
 """Resamples of the regions at least: two halves are two looks, so that p-values are twice as coarse as those of a test,
 and these cost little."""
 _BIN_EDGES = np.linspace(0, 1, 11)[1:-1]
+"""Ten bins with equally many rows, by which it is judged how far y depends on an input: more bins see finer waves and
+explain more by chance. `_wording.unseen` says by how much for ten."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,17 +356,22 @@ class Places(ByValue):
     @cached_property
     def dependence(self) -> tuple[float, ...]:
         """Share of the variance of the first response that bins of each input by itself explain beyond chance."""
-        y = np.concatenate(self.responses)
-        y = y / max(float(np.abs(y).max()), np.finfo(float).tiny)
-        found = []
-        for column, x in zip(self.pair.x, np.concatenate([self.pair.xp, self.pair.xq]).T, strict=True):
+        tiny = np.finfo(float).tiny
+        y = np.concatenate(self.responses)  # (n,)
+        # In units of its largest value, so that squares neither overflow nor vanish.
+        y = y / max(float(np.abs(y).max()), tiny)
+        pooled_x = np.concatenate([self.pair.xp, self.pair.xq])  # (n, d)
+        shares = []
+        for column, x in zip(self.pair.x, pooled_x.T, strict=True):
             bins = x if column.is_category else np.searchsorted(np.unique(np.quantile(x, _BIN_EDGES)), x)
-            codes = np.unique(bins, return_inverse=True)[1].reshape(-1)
-            sizes = np.bincount(codes)
-            means = np.bincount(codes, y - y.mean()) / sizes
-            share = float(sizes @ means**2) / max(len(y) * float(y.var()), np.finfo(float).tiny)
-            found.append(share - (len(sizes) - 1) / len(y))
-        return tuple(found)
+            bin_of_row = np.unique(bins, return_inverse=True)[1].reshape(-1)  # (n,): 0, 1, ...
+            sizes = np.bincount(bin_of_row)
+            means = np.bincount(bin_of_row, y - y.mean()) / sizes
+            # The variance between bins, over that of all rows.
+            share = float(sizes @ means**2) / max(len(y) * float(y.var()), tiny)
+            # By chance, k bins explain k - 1 of n rows' variance.
+            shares.append(share - (len(sizes) - 1) / len(y))
+        return tuple(shares)
 
     @cached_property
     def witness(self) -> Witness:
@@ -360,7 +380,7 @@ class Places(ByValue):
         x = np.concatenate([pair.xp, pair.xq])
         # Where one table alone has such labels, there is nothing to draw.
         matched = np.flatnonzero(label_overlap_of(pair).matched)
-        at = np.sort(rng.choice(matched, min(WITNESS_ROWS, len(matched)), replace=False))
+        rows = np.sort(rng.choice(matched, min(WITNESS_ROWS, len(matched)), replace=False))
         # What it warns of, the test has warned of.
         with collected_warnings():
             return condcs.witness(
@@ -368,31 +388,32 @@ class Places(ByValue):
                 pair.yp,
                 pair.xq,
                 pair.yq,
-                at=x[at],
+                at=x[rows],
                 kernel_x=kernels(pair.x),
                 kernel_y=kernels(pair.y),
-                n_resamples=_RESAMPLES,
+                n_resamples=_WITNESS_RESAMPLES,
                 weights_p=pair.weights_p,
                 weights_q=pair.weights_q,
                 rng=self.seed,
             )
 
 
-def find_places(
+def locate_change(
     pair: Pair, adjustment: Adjustment, *, resamples: int = _FEWEST_RESAMPLES, seed: int, alpha: float
 ) -> Places:
     """Find the regions of x in which the relation changed: all rows take part, and half of them test each region."""
-    found = explained(
+    y = np.concatenate([pair.yp, pair.yq])  # (n, responses)
+    explanation = explained(
         adjustment,
-        np.concatenate([pair.yp, pair.yq]),
+        y,
         [_words(column, values) for column, values in zip(pair.x, adjustment.x.T, strict=True)],
-        [_words(column, values) for column, values in zip(pair.y, np.concatenate([pair.yp, pair.yq]).T, strict=True)],
+        [_words(column, values) for column, values in zip(pair.y, y.T, strict=True)],
         alpha=alpha,
         max_regions=_MOST_REGIONS,
         n_resamples=max(resamples, _FEWEST_RESAMPLES, int(np.ceil(2 / alpha))),
         rng=np.random.default_rng(seed),
     )
-    return Places(found, pair, _labels_to_show(pair, found), seed)
+    return Places(explanation, pair, _labels_to_show(pair, explanation), seed)
 
 
 def response_summary(
@@ -403,32 +424,37 @@ def response_summary(
     weights: tuple[FloatArray | None, FloatArray | None] = (None, None),
 ) -> tuple[tuple[str, float, float], ...]:
     """Say what y does in both samples: means of numbers, and the share of the label to show of categories."""
-    found = []
-    for place, (column, code) in enumerate(zip(columns, shown, strict=True)):
-        values, words = [yp[:, place], yq[:, place]], f"mean {column.name}"
+    summaries = []
+    for column, code, of_p, of_q in zip(columns, shown, yp.T, yq.T, strict=True):
+        words = f"mean {column.name}"
         if column.is_category:
-            values, words = [v == code for v in values], f"share of {column.name} = {column.labels[code]}"
-        before, after = (_mean(v, w) for v, w in zip(values, weights, strict=True))
-        found.append((words, before, after))
-    return tuple(found)
+            of_p, of_q = of_p == code, of_q == code
+            words = f"share of {column.name} = {column.labels[code]}"
+        summaries.append((words, _mean(of_p, weights[0]), _mean(of_q, weights[1])))
+    return tuple(summaries)
 
 
-def _labels_to_show(pair: Pair, found: Explanation) -> tuple[int, ...]:
-    """For each response the label whose share changed most, in the first region or overall; of two labels the later."""
-    shown = []
-    for place, column in enumerate(pair.y):
+def _labels_to_show(pair: Pair, explanation: Explanation) -> tuple[int, ...]:
+    """For each response the code of the label to show, 0 for numbers.
+
+    Of two labels that is the later one; of more, the one whose share changed most: in the first region, or overall if
+    there is none.
+    """
+    codes = []
+    for column, of_p, of_q in zip(pair.y, pair.yp.T, pair.yq.T, strict=True):
         count = len(column.labels)
         if count <= 2:
-            shown.append(max(0, count - 1))
+            codes.append(max(0, count - 1))
             continue
-        there = [c for region in found.regions[:1] for c in region.changes if c.column == column.name and c.label]
-        if there:
-            label = max(there, key=lambda c: abs(c.change.value)).label
-            shown.append(column.labels.index(label or ""))
+        changes = [change for region in explanation.regions[:1] for change in region.changes]
+        of_labels = [change for change in changes if change.column == column.name and change.label]
+        if of_labels:
+            label = max(of_labels, key=lambda change: abs(change.change.value)).label
+            codes.append(column.labels.index(label or ""))
             continue
-        shares = [np.bincount(y[:, place].astype(int), minlength=count) / len(y) for y in (pair.yp, pair.yq)]
-        shown.append(int(np.argmax(np.abs(shares[1] - shares[0]))))
-    return tuple(shown)
+        shares_p, shares_q = (np.bincount(y.astype(int), minlength=count) / len(y) for y in (of_p, of_q))
+        codes.append(int(np.argmax(np.abs(shares_q - shares_p))))
+    return tuple(codes)
 
 
 def _mean(values: FloatArray | BoolArray, weights: FloatArray | None = None) -> float:
@@ -436,11 +462,13 @@ def _mean(values: FloatArray | BoolArray, weights: FloatArray | None = None) -> 
 
 
 def _words(column: Column, values: FloatArray) -> ColumnWords:
+    """Return how a column is called in words, its labels and its intervals."""
     labels = {float(code): label for code, label in enumerate(column.labels)} if column.is_category else None
     return ColumnWords(column.name, labels, _writer(column, values))
 
 
 def _writer(column: Column, values: FloatArray) -> Callable[[float, float], str]:
+    """Return a function that puts an interval of a column into words, from its two ends."""
     if column.cycle is not None:
         cycle = column.cycle
         return lambda low, high: f"{column.source} {cycle.words(low, high)}"

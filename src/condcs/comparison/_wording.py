@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -22,10 +22,18 @@ if TYPE_CHECKING:
 
 
 _LEAST_IN_COMMON = 0.05
-"""Part of the rows that must be worth something for effects to be said."""
-_MANY_INPUTS, _SOME_DEPENDENCE = 10, 0.02
-"""Inputs from which on an answer without evidence says that fewer would show more, and how much of y one must explain
-to be named."""
+"""Part of the rows that must be worth something for effects to be said: an effect of fewer speaks of hardly any of the
+rows, and the verdict says so instead."""
+_MANY_INPUTS = 10
+"""Inputs from which on an answer without evidence says that fewer would show more: of a few, a reader leaves none
+out."""
+_SOME_DEPENDENCE, _DEPENDENCE_BY_CHANCE = 0.02, 13.0
+"""Share of the variance of y that an input must explain to be named as one that y depends on: a fiftieth, and more than
+chance gives. By chance, ten bins explain 13 of n rows' variance beyond the 9 that are expected once in a hundred inputs
+(chi-squared with 9 degrees of freedom above 22)."""
+_MOST_TELLING_INPUTS, _MOST_RESPONSES_UNSEEN, _MOST_EFFECTS = 3, 2, 3
+"""Inputs that are named, responses whose smallest visible change is given, and effects that are told in one sentence,
+at most: a longer one is not read."""
 
 
 def account_words(account: Account, seed: int) -> str:
@@ -64,92 +72,99 @@ Block = tuple[Literal["about", "answer", "table", "notes"], Any]
 """A part of what is said: pairs of a name and words, sentences of which the first is the answer, a table, or notes."""
 
 
-def sizes(found: Comparison) -> WordTable:
+def sizes(comparison: Comparison) -> WordTable:
     """Say what became of the rows of each table."""
-    roles = (("reference", found.pair.reference), ("current", found.pair.current))
-    rows = tuple((role, account.title, account_words(account, found.seed)) for role, account in roles)
+    roles = (("reference", comparison.pair.reference), ("current", comparison.pair.current))
+    rows = tuple((role, account.title, account_words(account, comparison.seed)) for role, account in roles)
     return WordTable(("table", "title", "rows"), rows)
 
 
-def about(found: Comparison) -> list[tuple[str, str]]:
+def about(comparison: Comparison) -> list[tuple[str, str]]:
     """Say which tables were compared, and which of their columns."""
-    return [*((role, f"{title}, {rows}") for role, title, rows in sizes(found).rows), *variables(found)]
+    return [*((role, f"{title}, {rows}") for role, title, rows in sizes(comparison).rows), *variables(comparison)]
 
 
-def variables(found: Comparison) -> tuple[tuple[str, str], ...]:
+def variables(comparison: Comparison) -> tuple[tuple[str, str], ...]:
     """Name the columns of y and of x."""
-    return ("y", column_words(found.pair.y)), ("given x", column_words(found.pair.x))
+    return ("y", column_words(comparison.pair.y)), ("given x", column_words(comparison.pair.x))
 
 
-def verdict_words(found: Comparison) -> str:
+def verdict_words(comparison: Comparison) -> str:
     """Give the answer, and why the p-value is not to be taken at its word."""
-    return " ".join([_answer(found), *(caution.sentence for caution in cautions(found))])
+    return " ".join([_answer(comparison), *(caution.sentence for caution in cautions(comparison))])
 
 
-def _answer(found: Comparison) -> str:
+def _answer(comparison: Comparison) -> str:
     """Give the answer, the first sentence without statistics: what y does now for the same inputs, then how sure."""
-    y = ", ".join(column.name for column in found.pair.y)
-    p = f"p = {show_p(found.relation.pvalue)}"
+    y = ", ".join(column.name for column in comparison.pair.y)
+    p = f"p = {show_p(comparison.relation.pvalue)}"
     shifted = "no evidence that the inputs shifted"
-    if found.inputs_shifted:
+    if comparison.inputs_shifted:
         shifted = "the inputs themselves shifted" + (
-            " as well" if found.decision == "changed" else " (covariate shift)"
+            " as well" if comparison.decision == "changed" else " (covariate shift)"
         )
-    if found.decision == "changed":
+    if comparison.decision == "changed":
+        words = change_words(comparison)
+        return f"For the same inputs, {words}. The relation of {y} to the inputs changed ({p}); {shifted}."
+    if comparison.decision == "same":
+        most = _range(comparison, only_most=True)
+        return f"The relation of {y} to the inputs is the same within {_limit(comparison)}: {most}; {shifted}."
+    if comparison.limits.given:
         return (
-            f"For the same inputs, {change_words(found)}. The relation of {y} to the inputs changed ({p}); {shifted}."
-        )
-    if found.decision == "same":
-        most = _range(found, only_most=True)
-        return f"The relation of {y} to the inputs is the same within {_limit(found)}: {most}; {shifted}."
-    if found.limits.given:
-        return (
-            f"Undecided whether the relation of {y} to the inputs changed by more than {_limit(found)}: "
-            f"{_range(found)} ({p}); {shifted}."
+            f"Undecided whether the relation of {y} to the inputs changed by more than {_limit(comparison)}: "
+            f"{_range(comparison)} ({p}); {shifted}."
         )
     nothing = f"no evidence that the relation of {y} to the inputs changed ({p})"
-    if _is_apart(found):
-        rows = len(found.pair.xp) + len(found.pair.xq)
+    if _is_apart(comparison):
+        rows = len(comparison.pair.xp) + len(comparison.pair.xq)
+        effective_rows = comparison.relation.diagnostics["effective_rows"]
         return (
             f"The two tables have hardly any inputs in common, so that little can be said about {y} for the same "
-            f"inputs: {rows:,} rows are as informative as {found.relation.diagnostics['effective_rows']:.0f} would be "
-            f"with full overlap. There is {nothing}, but a change is not ruled out; {shifted}."
+            f"inputs: {rows:,} rows are as informative as {effective_rows:.0f} would be with full overlap. There "
+            f"is {nothing}, but a change is not ruled out; {shifted}."
         )
-    return f"N{nothing[1:]}; {shifted}. {unseen(found)}"
+    return f"N{nothing[1:]}; {shifted}. {unseen(comparison)}"
 
 
-def _is_apart(found: Comparison) -> bool:
+def _is_apart(comparison: Comparison) -> bool:
     """Whether there is hardly anything to compare: too few rows, or a small share of them, have counterparts."""
-    rows = len(found.pair.xp) + len(found.pair.xq)
-    diagnostics = found.relation.diagnostics
+    rows = len(comparison.pair.xp) + len(comparison.pair.xq)
+    diagnostics = comparison.relation.diagnostics
     return bool(diagnostics["hardly_overlaps"] or diagnostics["effective_rows"] < _LEAST_IN_COMMON * rows)
 
 
-def unseen(found: Comparison) -> str:
+def unseen(comparison: Comparison) -> str:
     """Say how small a change these rows would not show, so that no evidence does not read as no change."""
-    every = []
-    for place, (column, effect) in enumerate(zip(found.pair.y, found.effects, strict=True)):
-        most = 1.0 if column.is_category else float(np.ptp(np.concatenate([found.pair.yp, found.pair.yq])[:, place]))
+    pair = comparison.pair
+    pooled_y = np.concatenate([pair.yp, pair.yq])  # (n, responses)
+    shifts = []
+    for column, effect, values in zip(pair.y, comparison.effects, pooled_y.T, strict=True):
+        # A shift cannot be larger than the range of y.
+        largest = 1.0 if column.is_category else float(np.ptp(values))
         everywhere, in_part = (
-            f"by less than {_amount(column, size)}" if size < most else "of any size"
+            f"by less than {_amount(column, size)}" if size < largest else "of any size"
             for size in (effect.detectable, effect.detectable_in_part)
         )
-        every.append(f"a shift of {_what(column)} {everywhere} everywhere, or {in_part} in a tenth of the rows")
-    words = f"Small changes are not ruled out: these rows can miss {', and '.join(every[:2])}."
-    inputs = found.pair.x
-    if len(inputs) < _MANY_INPUTS:
+        shifts.append(f"a shift of {_what(column)} {everywhere} everywhere, or {in_part} in a tenth of the rows")
+    said = ", and ".join(shifts[:_MOST_RESPONSES_UNSEEN])
+    words = f"Small changes are not ruled out: these rows can miss {said}."
+    if len(pair.x) < _MANY_INPUTS:
         return words
     # So many inputs hide what happens in a few of them.
-    dependence = found.places.dependence
-    # By chance, ten bins explain more than 13 of n rows' variance once in a thousand inputs.
-    least = max(_SOME_DEPENDENCE, 13 / (len(found.pair.xp) + len(found.pair.xq)))
-    most_telling = [k for k in np.argsort(-np.array(dependence), kind="stable")[:3] if dependence[k] > least]
-    names = [inputs[k].name for k in most_telling]
-    fewer = f" {found.pair.y[0].name} depends most on {_listed(names)}." if names else ""
+    names = _telling_inputs(comparison)
+    fewer = f" {pair.y[0].name} depends most on {_listed(names)}." if names else ""
     return (
-        f"{words} With {len(inputs)} inputs, changes in a few places are hard to see: fewer inputs, or more rows, show "
+        f"{words} With {len(pair.x)} inputs, changes in a few places are hard to see: fewer inputs, or more rows, show "
         f"more.{fewer}"
     )
+
+
+def _telling_inputs(comparison: Comparison) -> list[str]:
+    """Name the inputs that the first response depends on most, as far as that is more than chance."""
+    pair, dependence = comparison.pair, comparison.places.dependence
+    least = max(_SOME_DEPENDENCE, _DEPENDENCE_BY_CHANCE / (len(pair.xp) + len(pair.xq)))
+    by_dependence = np.argsort(-np.array(dependence), kind="stable")
+    return [pair.x[k].name for k in by_dependence[:_MOST_TELLING_INPUTS] if dependence[k] > least]
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -164,89 +179,97 @@ _SPREAD_VIEWS = frozenset({"spread", "spread along x"})
 """Views of the test that see how far y scatters."""
 
 
-def _is_spread_seen(found: Comparison) -> bool:
+def _is_spread_seen(comparison: Comparison) -> bool:
     """Whether a view of the test sees another spread, at the level of the test.
 
     A standard deviation for the same inputs is measured around a regression in each table, and holds the errors of
     both. The view is measured around one regression for all rows, with redrawn labels: what it sees is no such error.
     """
-    views = zip(found.relation.views, found.relation.pvalues, strict=True)
-    return any(p <= found.alpha for name, p in views if name in _SPREAD_VIEWS)
+    views = zip(comparison.relation.views, comparison.relation.pvalues, strict=True)
+    return any(p <= comparison.alpha for name, p in views if name in _SPREAD_VIEWS)
 
 
 def effect_words(
     column: Column, effect: Effect, sides: tuple[str, str] = BEFORE_AND_NOW, *, spread_seen: bool = True
 ) -> list[str]:
     """Say what a response does for the same inputs, as far as intervals, and the test of the spread, are sure of it."""
-    found = []
+    sentences = []
     average, size = effect.average, effect.size
     if average is not None and _sure(average):
         uneven = size.low > max(abs(average.low), abs(average.high))
-        value, low, high = _amounts(column, abs(average.value), *sorted((abs(average.low), abs(average.high))))
-        found.append(
+        nearer, farther = sorted((abs(average.low), abs(average.high)))
+        value, low, high = _amounts(column, abs(average.value), nearer, farther)
+        sentences.append(
             f"{_what(column)} is {value}{_unit(column)} {'higher' if average.value > 0 else 'lower'} on average "
             f"({low} to {high})" + (", but not equally everywhere" if uneven else "")
         )
     elif size.low > 0:
         value, low, high = _amounts(column, *size)
-        found.append(
+        sentences.append(
             f"{_what(column)} differ{'' if _is_plural(column) else 's'} by about {value}{_unit(column)} "
             f"({low} to {high})" + ("" if _is_plural(column) else ", up in some places and down in others")
         )
     spread = effect.spread
     if spread is not None and spread_seen and _sure(spread.change):
         more = "more" if spread.change.value > 0 else "less"
-        before, now = alike(spread.before, spread.now, length=spread.change.high - spread.change.low)
-        deviation = f"standard deviation {before} {sides[0]}, {now} {sides[1]}"
-        found.append(f"{'it' if found else column.name} scatters {more} ({deviation})")
-    return found
+        in_first, in_second = alike(spread.before, spread.now, length=spread.change.high - spread.change.low)
+        deviation = f"standard deviation {in_first} {sides[0]}, {in_second} {sides[1]}"
+        sentences.append(f"{'it' if sentences else column.name} scatters {more} ({deviation})")
+    return sentences
 
 
-def change_words(found: Comparison) -> str:
+def change_words(comparison: Comparison) -> str:
     """Say what y does for the same inputs, and in which region most clearly, unless that is everywhere."""
 
     def every_effect(*, spread_seen: bool) -> list[str]:
-        pairs = zip(found.pair.y, found.effects, strict=True)
-        return [
-            w for column, effect in pairs for w in effect_words(column, effect, found.sides, spread_seen=spread_seen)
-        ]
+        words: list[str] = []
+        for column, effect in zip(comparison.pair.y, comparison.effects, strict=True):
+            words += effect_words(column, effect, comparison.sides, spread_seen=spread_seen)
+        return words
 
     # If the interval of the spread is all there is, it is said: "about the same spread" would contradict it.
-    words = every_effect(spread_seen=_is_spread_seen(found)) or every_effect(spread_seen=True)
-    y = ", ".join(column.name for column in found.pair.y)
-    if _is_apart(found):
+    words = every_effect(spread_seen=_is_spread_seen(comparison)) or every_effect(spread_seen=True)
+    y = ", ".join(column.name for column in comparison.pair.y)
+    if _is_apart(comparison):
         words = [f"{y} is distributed differently, as far as the two have inputs in common"]
-    about_the_same = "shares" if all(column.is_category for column in found.pair.y) else "mean and spread"
-    said = ", and ".join(words[:3]) or f"{y} follows the inputs in another way, with about the same {about_the_same}"
-    if not found.regions or not found.regions[0].bounds:
-        return said
-    region = found.regions[0]
-    change = region.changes[0]
-    before, now = level_words(change)
-    return (
-        f"{said}, most clearly where {region.words} ({change.words}: {before} {found.sides[0]}, {now} {found.sides[1]})"
+    about_the_same = "shares" if all(column.is_category for column in comparison.pair.y) else "mean and spread"
+    said = (
+        ", and ".join(words[:_MOST_EFFECTS])
+        or f"{y} follows the inputs in another way, with about the same {about_the_same}"
     )
+    if not comparison.regions or not comparison.regions[0].bounds:
+        return said
+    region = comparison.regions[0]
+    change = region.changes[0]
+    in_first, in_second = level_words(change)
+    first, second = comparison.sides
+    return f"{said}, most clearly where {region.words} ({change.words}: {in_first} {first}, {in_second} {second})"
 
 
-def _limit(found: Comparison) -> str:
-    limits, (column, *_) = found.limits, found.pair.y
-    words = [] if limits.tolerance is None else [_amount(column, limits.tolerance)]
-    return " and ".join([*words, *([] if limits.min_effect is None else [f"{limits.min_effect:g} of overlap"])])
+def _limit(comparison: Comparison) -> str:
+    """Say how large a change must be to matter."""
+    limits, words = comparison.limits, list[str]()
+    if limits.tolerance is not None:
+        words.append(_amount(comparison.pair.y[0], limits.tolerance))
+    if limits.min_effect is not None:
+        words.append(f"{limits.min_effect:g} of overlap")
+    return " and ".join(words)
 
 
-def _range(found: Comparison, *, only_most: bool = False) -> str:
+def _range(comparison: Comparison, *, only_most: bool = False) -> str:
+    """Say between which bounds the change lies, or only below which, in the units of each limit."""
     words = []
-    if found.limits.tolerance is not None:
-        for column, effect in zip(found.pair.y, found.effects, strict=True):
+    if comparison.limits.tolerance is not None:
+        for column, effect in zip(comparison.pair.y, comparison.effects, strict=True):
             low, high = effect.bounds
             of = _what(column) if column.is_category else f"mean and spread of {column.name}"
             least, most = _amounts(column, low, high)
             least = f"{least} to " if low > 0 and not only_most else "at most "
             differ = "differ" if not column.is_category or _is_plural(column) else "differs"
             words.append(f"for the same inputs, {of} {differ} by {least}{most}{_unit(column)} in root mean square")
-        words += map(_region_range, found.regions[:1])
-    if found.limits.min_effect is not None:
-        words.append("the overlap is {:.3f} to {:.3f}".format(*found.relation.overlap_interval))
+        words += map(_region_range, comparison.regions[:1])
+    if comparison.limits.min_effect is not None:
+        words.append("the overlap is {:.3f} to {:.3f}".format(*comparison.relation.overlap_interval))
     return ", and ".join(words)
 
 
@@ -255,8 +278,8 @@ def _region_range(region: Region) -> str:
     change = region.changes[0]
     what = f"{change.column} = {change.label}" if change.quantity == "share" else change.column
     by = "by a factor of" if change.quantity == "spread" else "by"
-    place = f"where {region.words}" if region.bounds else "everywhere"
-    return f"the {change.quantity} of {what} changed {by} {ends_of(change)} {place}"
+    where_it_is = f"where {region.words}" if region.bounds else "everywhere"
+    return f"the {change.quantity} of {what} changed {by} {ends_of(change)} {where_it_is}"
 
 
 def _what(column: Column) -> str:
@@ -271,9 +294,11 @@ def _is_plural(column: Column) -> bool:
 
 def _amount(column: Column, value: float) -> str:
     """Write a difference by itself: shares in percentage points, dates in days."""
+    # Two digits of 99.5 points and more would be written as 1e+02.
     if column.is_category and value < 0.995:
         return f"{100 * value:.2g}{_unit(column)}"
     value = _in_units(column, value)
+    # Whole numbers where three digits would come with an exponent, unless they are longer than one reads.
     return (f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.3g}") + _unit(column)
 
 
@@ -294,22 +319,32 @@ def _sure(estimate: Estimate) -> bool:
     return estimate.low > 0 or estimate.high < 0
 
 
-def effects(found: Comparison) -> WordTable:
+class _NamedEstimate(NamedTuple):
+    """A row of the table of effects."""
+
+    what: str
+    column: Column
+    estimate: Estimate
+    has_sign: bool
+
+
+def effects(comparison: Comparison) -> WordTable:
     """Say how large the change is: what y does for the same inputs, in its own units, unless these are hardly any."""
-    estimates: list[tuple[str, Column, Estimate, bool]] = []  # what, its column, and whether it has a sign
-    for column, effect in () if _is_apart(found) else zip(found.pair.y, found.effects, strict=True):
+    estimates: list[_NamedEstimate] = []
+    for column, effect in () if _is_apart(comparison) else zip(comparison.pair.y, comparison.effects, strict=True):
         if effect.average is not None:
-            estimates.append((f"average change of {_what(column)}", column, effect.average, True))
-        estimates.append((f"change of {_what(column)} (root mean square)", column, effect.size, False))
+            estimates.append(_NamedEstimate(f"average change of {_what(column)}", column, effect.average, True))
+        estimates.append(_NamedEstimate(f"change of {_what(column)} (root mean square)", column, effect.size, False))
         if effect.spread is not None:
-            estimates.append((f"change of the spread of {column.name}", column, effect.spread.change, True))
-    levels = {estimate.confidence_level for _, _, estimate, _ in estimates}
+            title = f"change of the spread of {column.name}"
+            estimates.append(_NamedEstimate(title, column, effect.spread.change, True))
+    levels = {each.estimate.confidence_level for each in estimates}
     rows = []
-    for what, column, estimate, signed in estimates:
-        value, interval = _estimate(column, estimate, signed=signed)
+    for what, column, estimate, has_sign in estimates:
+        value, interval = _estimate(column, estimate, signed=has_sign)
         # Intervals of several levels under one title: each says its own.
         rows.append((what, value, interval if len(levels) == 1 else f"{interval} ({_level(estimate)})"))
-    title = interval_title(estimates[0][2]) if len(levels) == 1 else "interval"
+    title = interval_title(estimates[0].estimate) if len(levels) == 1 else "interval"
     return WordTable(
         ("for the same inputs", "estimate", title), tuple(rows), frozenset({"estimate"}), frozenset({title})
     )
@@ -331,19 +366,19 @@ def change_title(column: Column, effect: Effect) -> str:
     return f"change of {_what(column)} for the same inputs ({kind}{interval_title(estimate)})"
 
 
-def change_at_same_inputs(found: Comparison) -> str:
+def change_at_same_inputs(comparison: Comparison) -> str:
     """Write how much the first response changed for the same inputs, with its interval; "" if these are hardly any."""
-    if _is_apart(found):
+    if _is_apart(comparison):
         return ""
-    column, effect = found.pair.y[0], found.effects[0]
+    column, effect = comparison.pair.y[0], comparison.effects[0]
     estimate = effect.size if effect.average is None else effect.average
     value, interval = _estimate(column, estimate, signed=effect.average is not None)
     return f"{value} ({interval})"
 
 
-def loss_parts(found: Comparison) -> WordTable:
+def loss_parts(comparison: Comparison) -> WordTable:
     """Say why the mean loss changed."""
-    loss = found.loss_change
+    loss = comparison.loss_change
     assert loss is not None
     rows = tuple((words, value, f"{low} to {high}") for words, value, low, high in loss.rows)
     title = interval_title(loss.total)
@@ -355,62 +390,66 @@ def _estimate(column: Column, estimate: Estimate, *, signed: bool = False) -> tu
     return value + _unit(column), f"{low} to {high}{_unit(column)}"
 
 
-def answers(found: Comparison) -> WordTable:
+def answers(comparison: Comparison) -> WordTable:
     """Answer both questions, with the overlap only if a limit of it was set.
 
     Changes that the test finds can be far too small, or too local, for the overlap to differ from 1.
     """
-    overlap = found.limits.min_effect is not None
-    title = interval_title(found.relation.estimate) if overlap else ""
-    columns = ("question", "answer", "p-value", *(("overlap", title) if overlap else ()))
-    said = (
-        ("is p(x) the same?", "shifted" if found.inputs_shifted else "no evidence", found.inputs),
-        ("is p(y|x) the same?", decision_words(found), found.relation),
+    shows_overlap = comparison.limits.min_effect is not None
+    title = interval_title(comparison.relation.estimate) if shows_overlap else ""
+    columns = ("question", "answer", "p-value", *(("overlap", title) if shows_overlap else ()))
+    answered = (
+        ("is p(x) the same?", "shifted" if comparison.inputs_shifted else "no evidence", comparison.inputs),
+        ("is p(y|x) the same?", decision_words(comparison), comparison.relation),
     )
     rows = tuple(
-        (question, answer, show_p(shift.pvalue), *(_overlap(shift) if overlap else ()))
-        for question, answer, shift in said
+        (question, answer, show_p(shift.pvalue), *(_overlap(shift) if shows_overlap else ()))
+        for question, answer, shift in answered
     )
     return WordTable(columns, rows, frozenset({"p-value", "overlap"}), frozenset({title}))
 
 
-def decision_words(found: Comparison) -> str:
+def decision_words(comparison: Comparison) -> str:
     """Answer in a word or two."""
-    if found.decision == "undecided" and not found.limits.given:
+    if comparison.decision == "undecided" and not comparison.limits.given:
         return "no evidence"
-    return found.decision
+    return comparison.decision
 
 
-def responses(found: Comparison) -> tuple[str, ...]:
+def responses(comparison: Comparison) -> tuple[str, ...]:
     """Say what y does over all rows, and the loss."""
-    first, second = found.sides
-    lines = [f"Overall, {words}: {before} {first}, {after} {second}." for words, before, after in overall(found)]
-    if found.loss_change is not None:
-        lines.append("Mean loss: {} before, {} now.".format(*found.loss_change.levels))
+    first, second = comparison.sides
+    lines = [
+        f"Overall, {words}: {in_first} {first}, {in_second} {second}."
+        for words, in_first, in_second in overall(comparison)
+    ]
+    if comparison.loss_change is not None:
+        lines.append("Mean loss: {} before, {} now.".format(*comparison.loss_change.levels))
     return tuple(lines)
 
 
-def overall(found: Comparison) -> list[tuple[str, str, str]]:
-    """Say what each response does over all rows, whatever their inputs: words, before, now."""
+def overall(comparison: Comparison) -> list[tuple[str, str, str]]:
+    """Say what each response does over all rows, whatever their inputs: words, and its value in both tables."""
     rows = []
-    for column, (words, *values) in zip(found.pair.y, found.response, strict=True):
+    for column, (words, *values) in zip(comparison.pair.y, comparison.response, strict=True):
         if column.is_category:
-            before, now = (f"{100 * value:.3g}%" for value in values)
+            in_first, in_second = (f"{100 * value:.3g}%" for value in values)
         elif column.kind == "date":
-            before, now = map(as_date, values)
+            in_first, in_second = map(as_date, values)
         else:
-            # Four digits of the larger one, and no fewer than whole numbers have.
-            before, now = alike(*values, length=min(max(map(abs, values)) / 100, 10.0))
-        rows.append((words, before, now))
+            # Four digits of the larger one (`alike` writes two of the length), and no fewer than whole numbers have.
+            length = min(max(map(abs, values)) / 100, 10.0)
+            in_first, in_second = alike(*values, length=length)
+        rows.append((words, in_first, in_second))
     return rows
 
 
-def where(found: Comparison) -> WordTable:
+def where(comparison: Comparison) -> WordTable:
     """Say where the relation changed, and what y does there for the same inputs."""
     title = "where the relation changed"
-    if not found.regions:
+    if not comparison.regions:
         return WordTable((title,), ((NOWHERE,),))
-    first = [(region, region.changes[0]) for region in found.regions]
+    first = [(region, region.changes[0]) for region in comparison.regions]
     # What all of them are about stands above the column.
     common = {change.words for _, change in first}
     what = common.pop() if len(common) == 1 else ""
@@ -432,16 +471,16 @@ def where(found: Comparison) -> WordTable:
 NOWHERE = "No region by itself shows the change clearly enough to be named."
 
 
-def said(found: Comparison) -> list[Block]:
+def said(comparison: Comparison) -> list[Block]:
     """Return everything that is said, in order."""
-    tables = [effects(found), answers(found), *([where(found)] if found.relation_changed else [])]
-    if found.loss_change is not None:
-        tables.insert(1, loss_parts(found))
+    tables = [effects(comparison), answers(comparison), *([where(comparison)] if comparison.relation_changed else [])]
+    if comparison.loss_change is not None:
+        tables.insert(1, loss_parts(comparison))
     return [
-        ("about", tuple(about(found))),
-        ("answer", (found.verdict, *responses(found))),
+        ("about", tuple(about(comparison))),
+        ("answer", (comparison.verdict, *responses(comparison))),
         *(("table", table) for table in tables if table.rows),
-        ("notes", found.notes),
+        ("notes", comparison.notes),
     ]
 
 

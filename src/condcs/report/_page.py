@@ -36,10 +36,17 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 _NUMBER = re.compile(r"[-−+<≤≥>~]?\s*\d[\d,]*(\.\d+)?([eE][-+]?\d+)?\s*(%|ms|s|MB|x)?(\s*(±|\+-)\s*[\d.]+)?")
 
-# A vector picture with thousands of points is larger, and slower to show, than the same picture in pixels.
+# Bytes: a vector picture with thousands of points is larger, and slower to show, than the same picture in pixels.
 LARGEST_VECTOR = 300_000
+# What CSS calls an inch; matplotlib's SVG measures in points, 72 to the inch.
 PIXELS_PER_INCH = 96
+POINTS_PER_INCH = 72
+# Pixels of a PNG for each pixel of CSS: screens with twice the resolution show it sharp.
 _SHARP = 2.0
+# Sections from which on a page begins with a list of them: fewer are seen at a glance.
+_SECTIONS_WITH_CONTENTS = 4
+# Bytes at the start of an SVG within which its size is sought: its first element says it.
+_SVG_HEAD = 4000
 _LONG_TITLE = 32
 """Characters of the head of a column from which on it may break: in one line it would push the next out of sight."""
 
@@ -107,13 +114,14 @@ class Page(Printable):
                     f"`rows` must have one cell per column ({len(columns)}), got {len(row)} in row {number}. "
                     "Fill missing cells with None."
                 )
-        numeric = [bool(body) and all(_is_number(row[c]) for row in body) for c in range(len(columns))]
-        kinds = [' class="number"' if n else "" for n in numeric]
-        head = "".join(_head(c, is_number=n) for c, n in zip(columns, numeric, strict=True))
-        lines = [
-            "<tr>" + "".join(f"<td{k}>{_escape(_show(c))}</td>" for k, c in zip(kinds, row, strict=True)) + "</tr>"
-            for row in body
-        ]
+        # Columns that hold nothing but numbers, or nothing in a cell.
+        are_numbers = [bool(body) and all(_is_number(row[c]) for row in body) for c in range(len(columns))]
+        head = "".join(_head(title, is_number=is_number) for title, is_number in zip(columns, are_numbers, strict=True))
+        attributes = [' class="number"' if is_number else "" for is_number in are_numbers]
+        lines = []
+        for row in body:
+            cells = [f"<td{kind}>{_escape(_show(cell))}</td>" for kind, cell in zip(attributes, row, strict=True)]
+            lines.append(f"<tr>{''.join(cells)}</tr>")
         # Beside the table, not in it: the caption of a wide table would scroll out of sight with it.
         title = f'<p class="caption">{_escape(caption)}</p>' if caption else ""
         label = _escape(caption or (self._sections[-1] if self._sections else self._title))
@@ -128,11 +136,11 @@ class Page(Printable):
 
         Lettering stays legible on a phone for figures up to about five inches wide; wider ones scroll there.
         """
-        self._place(embed_figure(figure), alt, caption)
+        self._add_picture(embed_figure(figure), alt, caption)
 
     def image(self, path: str | Path, alt: str, caption: str = "") -> None:
         """Add a PNG or SVG file as a figure."""
-        self._place(embed_file(Path(path)), alt, caption)
+        self._add_picture(embed_file(Path(path)), alt, caption)
 
     def facts(self, values: Mapping[str, Any]) -> None:
         """Add a list of labels and values."""
@@ -195,16 +203,20 @@ class Page(Printable):
         return write_whole(path, self.html())
 
     def _contents(self) -> str:
-        if len(self._sections) < 4:
+        """Return the list of sections, if there are enough."""
+        if len(self._sections) < _SECTIONS_WITH_CONTENTS:
             return ""
-        items = (f'<li><a href="#s{n}">{_escape(t)}</a></li>' for n, t in enumerate(self._entries, start=1))
+        items = (
+            f'<li><a href="#s{number}">{_escape(entry)}</a></li>' for number, entry in enumerate(self._entries, start=1)
+        )
         return f'<nav aria-label="Contents"><ul>{"".join(items)}</ul></nav>'
 
     def _add(self, part: str) -> None:
         self._flush()
         self._parts[-1].append(part)
 
-    def _place(self, picture: Picture, alt: str, caption: str) -> None:
+    def _add_picture(self, picture: Picture, alt: str, caption: str) -> None:
+        """Add a picture to the row of figures that is not closed yet."""
         if not alt.strip():
             raise DataError("`alt` must say in words what the picture shows, got nothing. Describe it in a sentence.")
         words = f"<figcaption>{_escape(caption)}</figcaption>" if caption else ""
@@ -242,13 +254,13 @@ def as_json(value: Any) -> str:
 
 def versions(packages: Sequence[str] = PACKAGES) -> str:
     """Say which versions of condcs, Python and some packages are at work."""
-    found = [f"condcs {condcs.__version__}", f"Python {platform.python_version()}"]
+    partners = [f"Python {platform.python_version()}"]
     for name in packages:
         try:
-            found.append(f"{name} {metadata.version(name)}")
+            partners.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
             continue
-    return f"Made by {found[0]} with {', '.join(found[1:])}."
+    return f"Made by condcs {condcs.__version__} with {', '.join(partners)}."
 
 
 def _escape(value: Any) -> str:
@@ -256,11 +268,13 @@ def _escape(value: Any) -> str:
 
 
 def _show(value: Any) -> str:
+    """Write the value of a cell or of a fact."""
     if value is None:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Real) and not isinstance(value, Integral):
+        # Whole numbers from 1,000 on: of five digits, four would come with an exponent. Of ten or more they do.
         return f"{float(value):,.0f}" if 1e3 <= abs(float(value)) < 1e9 else f"{float(value):.4g}"
     return str(value)
 
@@ -274,6 +288,7 @@ def _head(title: Any, *, is_number: bool) -> str:
 
 
 def _is_number(value: Any) -> bool:
+    """Whether a cell stands flush right: a number, a text that reads as one, or nothing."""
     if value is None:
         return True
     if isinstance(value, str):
@@ -282,6 +297,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _finite(value: Any) -> Any:
+    """Return plain values that JSON has, arrays as lists; NaN and infinity become None."""
     if isinstance(value, Mapping):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -346,13 +362,13 @@ def embed_file(path: Path) -> Picture:
         raise DataError(
             f"`path` must be a readable image, got {path}: {error.strerror}. Check the path and its permissions."
         ) from error
+    # The first chunk of a PNG is its header: width and height are the bytes 16 to 23.
     if content.startswith(b"\x89PNG\r\n\x1a\n") and len(content) > 24:
         width, height = struct.unpack(">II", content[16:24])
         return Picture(_uri("image/png", content), round(width / _SHARP), round(height / _SHARP))
-    size = re.search(rb'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', content[:4000])
+    size = re.search(rb'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', content[:_SVG_HEAD])
     if size is not None:
-        # matplotlib's SVG measures in points, 72 to the inch.
-        width, height = (round(float(side) * PIXELS_PER_INCH / 72) for side in size.groups())
+        width, height = (round(float(side) * PIXELS_PER_INCH / POINTS_PER_INCH) for side in size.groups())
         return Picture(_uri("image/svg+xml", content), width, height)
     raise DataError(f"`path` must be a PNG or an SVG with a viewBox, got {path}. Convert the image first.")
 
