@@ -1,10 +1,10 @@
 r"""How large a change of the relation is, in units of y, with bounds that hold, and what would not have been seen.
 
-All means are over the common support of the samples (`common_support`). With r the response minus its regression on x,
-the difference t(x) of the means of y given x is what u t(x) explains of r. Its root mean square is estimated from
-functions of x: each row's r times what the others say of it there, which chance does not bias. The lower bound holds
-for any t (by Cauchy and Schwarz, t has at least the length of its projection on any direction that the row itself had
-no say in), the upper one for those that these functions can tell apart.
+All means are over the common support of the samples (`common_support`). With r the response minus its regression on
+x, the difference t(x) of the means of y given x is what u t(x) explains of r. Its root mean square is estimated from
+functions of x: by the product of each row's r with what a fit to the other rows predicts of it, which is unbiased. The
+lower bound holds for any t (by Cauchy and Schwarz, t has at least the length of its projection on any direction that
+the row itself had no say in), the upper one for those that these functions can tell apart.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from condcs._core.printable import Printable
 from condcs._core.settings import one_blas_thread
 from condcs._inference.common_support import CommonSupport, MeansOnSupport, share, student_quantile
 from condcs._inference.regions import MeanSteps
+from condcs._inference.responses import CLIPPED_INPUT
 from condcs._inference.results import Estimate, around, in_units, plain, within
 from condcs._inference.views import MEAN_SHARE
 from condcs._regression.standardised import largest_size
@@ -162,8 +163,8 @@ def measure_effect(
         if steps is not None:
             level = level - np.where(support.second, steps[0].by_all / unit, 0.0)
         # Mean and spread are two claims about one response: this one must not come from looking twice.
-        before, now, change = _spread(support, support.residuals(level, support.design(level)), stricter_level, rng)
-        spread = Spread(unit * before, unit * now, in_units(change, unit))
+        first, second, change = _spread(support, support.residuals(level, support.design(level)), stricter_level, rng)
+        spread = Spread(unit * first, unit * second, in_units(change, unit))
     size = in_units(Estimate(min(max(value, low), high), low, high, confidence_level), scale)
     if not numeric:
         # A share changes by no more than 1.
@@ -249,48 +250,57 @@ class _Residuals:
         return max((along - z * error) / length, 0.0)
 
     def length_and_upper_bound(self, z: float) -> tuple[float, float]:
-        """Return the length of a change made of some functions of x, and the largest that the response allows for.
+        """Return the length of a change made of some functions of x, and an upper bound of it, z standard errors away.
 
-        The square of the length is estimated without bias. (The length along what regressions say of the change is too
-        short: they shrink it.)
+        The square q of the length is estimated without bias. With B an orthonormal basis of the surprises times these
+        functions, q is the squared length of B' r; each row's part in it is the product of its r with what B predicts
+        of it from the other rows. (The length along what regressions say of the change is too short: they shrink it.)
         """
-        functions = np.hstack([_functions(self.support, self.surprises), self.boxes])
+        functions = np.hstack([_functions(self.support, self.surprises), self.boxes])  # (n, k)
         orthonormal, triangle = np.linalg.qr(self.surprises * functions)
         size = np.abs(np.diag(triangle))
-        basis = orthonormal[:, size > _NEGLIGIBLE * size.max()]
-        leverage = np.minimum((basis**2).sum(axis=1), _MOST_LEVERAGE)[:, None]
+        basis = orthonormal[:, size > _NEGLIGIBLE * size.max()]  # (n, k')
+        leverage = np.minimum((basis**2).sum(axis=1), _MOST_LEVERAGE)[:, None]  # (n, 1)
         # What the other rows say of a row: its product with the row is not biased by noise.
-        others = (basis @ (basis.T @ self.of_pool) - leverage * self.of_pool) / (1 - leverage)
+        others = (basis @ (basis.T @ self.of_pool) - leverage * self.of_pool) / (1 - leverage)  # (n, c)
         squared = float((self.of_pool * others).sum())
-        noise = (self.of_pool - others) * np.sqrt(1 - leverage)
+
+        # The variance of the estimate is v + w q, with v the noise that is there without any change,
+        noise = (self.of_pool - others) * np.sqrt(1 - leverage)  # (n, c)
         pairs = [(a, b) for a in noise.T for b in noise.T]
         by_noise = 2 * sum(float((((basis * (a * b)[:, None]).T @ basis) ** 2).sum()) for a, b in pairs)
-        # Along the change itself: the variance for each unit of its square, and that of how it is spread over the rows.
-        squares = self.surprises**2
+        # and how the change is spread over the rows that happened to be drawn,
+        squares = self.surprises**2  # (n, 1)
+        of_rows = (self.aimed**2).sum(axis=1)  # (n,)
+        over_rows = float(((of_rows - squares[:, 0] * of_rows.sum()) ** 2).sum())
+        # and w the noise along the change itself.
         along = 4 * float((squares * noise**2).sum())
-        local = (self.aimed**2).sum(axis=1)
-        over_rows = float(((local - squares[:, 0] * local.sum()) ** 2).sum())
-        # The largest q for which the estimate lies no more than z deviations below it.
+
+        # The bound is the largest q for which the estimate s lies no more than z deviations below it:
+        # (q - s)^2 = z^2 (v + w q), so that q = s + z^2 w / 2 + z sqrt(v + w s + z^2 w^2 / 4).
         reach = z * np.sqrt(by_noise + over_rows + along * max(squared, 0.0) + (z * along) ** 2 / 4)
-        return math.sqrt(max(squared, 0.0)), math.sqrt(max(squared + z**2 * along / 2 + float(reach), 0.0))
+        bound = squared + z**2 * along / 2 + float(reach)
+        return math.sqrt(max(squared, 0.0)), math.sqrt(max(bound, 0.0))
 
 
 def _functions(support: CommonSupport, surprises: FloatArray) -> FloatArray:
     """Functions of x that a change may follow: a constant, the inputs, and smooth functions of all of them."""
     smoother, n = support.smoother, len(surprises)
+    # The squares of the surprises add up to 1: this is how many rows of equal surprise would have such a sum.
     informative = 1 / float((surprises**4).sum())
     most = int(np.clip(informative // _ROWS_PER_FUNCTION, 1, _MOST_FUNCTIONS))
     # Bumps of one median where there are numbers, else the products of the labels.
     design = next((d for d in smoother.designs if d.name.startswith("bumps")), smoother.designs[-1])
     order = np.argsort(-design.spectrum)[:most]
-    linear = [np.ones((n, 1)), np.clip(smoother.numbers, -3, 3), *(b[:, 1:] for b in smoother.indicators)]
+    numbers = np.clip(smoother.numbers, -CLIPPED_INPUT, CLIPPED_INPUT)
+    linear = [np.ones((n, 1)), numbers, *(block[:, 1:] for block in smoother.indicators)]
     return np.hstack([*linear, design.basis[:, order] * np.sqrt(n)])[:, :most]
 
 
 def _spread(
     support: CommonSupport, residuals: FloatArray, confidence_level: float, rng: np.random.Generator
 ) -> tuple[float, float, Estimate]:
-    """Return standard deviations over the common support, before and now, and their difference with its interval."""
+    """Return standard deviations over the common support in either sample, and their difference with its interval."""
     means = MeansOnSupport.of(support, residuals**2, _RESAMPLES, rng)
     variances = np.maximum(means.observed[1:3], np.finfo(float).tiny)
     deviations = np.sqrt(variances)
@@ -298,11 +308,15 @@ def _spread(
     errors = means.redrawn[1:3].std(axis=1) / (2 * variances)
     quantiles = [student_quantile(confidence_level, of_units) for of_units in means.influence[1:3]]
     factors = np.exp(np.minimum(errors * quantiles, _MOST_REACH))
-    # The ends of a difference are as far away as those of its two terms together (Zou and Donner 2008).
-    (down_before, down_now), (up_before, up_now) = deviations * (1 - 1 / factors), deviations * (factors - 1)
-    before, now = map(float, deviations)
-    low, high = now - before - math.hypot(down_now, up_before), now - before + math.hypot(up_now, down_before)
-    return before, now, Estimate(now - before, low, high, confidence_level)
+    # An end of a difference is as far away as the ends of both terms on that side, their squares added (Zou and Donner
+    # 2008).
+    # How far the ends of the intervals lie below and above each deviation.
+    down_first, down_second = deviations * (1 - 1 / factors)
+    up_first, up_second = deviations * (factors - 1)
+    first, second = map(float, deviations)
+    low = second - first - math.hypot(down_second, up_first)
+    high = second - first + math.hypot(up_second, down_first)
+    return first, second, Estimate(second - first, low, high, confidence_level)
 
 
 def _reach(influence: FloatArray, confidence_level: float) -> float:
