@@ -9,15 +9,14 @@ import numpy as np
 
 from condcs._core.arrays import FloatArray
 
-_HOUR = 1 / 24
+_HOUR = 1 / 24  # times are in days
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
-_YEAR = 365.2425
-# 1970 began with a Thursday, and with a January.
-_FIRST_DAY = 3
+_YEAR = 365.2425  # days of the Gregorian calendar, leap years included: cycles of years do not drift from the months
+_FIRST_DAY = 3  # 1970 began with a Thursday, three days after a Monday, and with a January
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from condcs._tables.sources import (
 )
 
 _MEGABYTE = 1 << 20
+"""Bytes of a megabyte, the unit of `ReadOptions.memory`."""
 
 _SHOWN = 5
 """So many columns or faults are named in a message; it says how many more there are."""
@@ -218,7 +219,7 @@ def read_sample(
     return sample
 
 
-def places_of(table: Table, names: Sequence[str]) -> list[int]:
+def indices_of(table: Table, names: Sequence[str]) -> list[int]:
     """Return where columns are in a table that must have them."""
     indices = {name: index for index, name in enumerate(table.names)}
     missing = [name for name in names if name not in indices]
@@ -374,7 +375,7 @@ def refuse_columns(faults: Sequence[tuple[str, str]]) -> None:
 def present_batches(table: Table, names: list[str], options: ReadOptions) -> Iterator[Batch]:
     """Yield the rows of a table, cut down to some columns, without those of weight 0, which are absent."""
     weights = select_one("weights", options.weights, table.names, table.title)
-    for batch in table.batches(places_of(table, names)):
+    for batch in table.batches(indices_of(table, names)):
         if weights is None:
             yield batch
         else:
@@ -461,6 +462,7 @@ MOST_COLUMNS = 500
 """Columns of x; with more, neither the nulls nor distances have a meaning that samples of this size could carry."""
 
 _NAMES_SHOWN = 12
+"""Names of columns that a message lists: more than of faults, since one of them is what the caller meant."""
 
 
 def select_columns(option: str, patterns: Columns | None, names: Sequence[str], title: str) -> list[str]:
