@@ -62,6 +62,7 @@ class Cycle:
         return list(labels_at), [" / ".join(same) for same in labels_at.values()]
 
     def _phase(self, days: FloatArray) -> FloatArray:
+        """Return days since the beginning of the cycle; of a week whole ones, since a weekday is one point."""
         if self.part == "day of week":
             return (np.floor(days) + _FIRST_DAY) % self.period
         return days % self.period
@@ -89,6 +90,7 @@ CYCLES = (
 
 
 def _clock(time: float) -> str:
+    """Write a time of day, in days, as hours and minutes."""
     minutes = round(time % 1.0 * 24 * 60) % (24 * 60)
     return f"{minutes // 60:02d}:{minutes % 60:02d}"
 

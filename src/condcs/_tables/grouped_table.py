@@ -36,6 +36,8 @@ from condcs._tables.sources import FEWEST_ROWS, Table, open_table
 
 MOST_GROUPS = 50
 """Groups of a table at most: the budget of memory is split evenly among so many, and every group is a comparison."""
+_GROUPS_SHOWN = 8
+"""Names of small groups that a note lists."""
 _MEGABYTE = 1 << 20
 """Bytes of a megabyte, the unit of `ReadOptions.memory`."""
 
@@ -128,7 +130,9 @@ def read_groups(source: str | Table, group: str | int, options: ReadOptions) -> 
     small = [label for label in order if len(sample_of[label]) < FEWEST_ROWS]
     groups = [label for label in order if label not in small]
     if small:
-        notes.append(f"Groups of fewer than {FEWEST_ROWS} rows were left out: {listed([*map(repr, small)], 8)}.")
+        notes.append(
+            f"Groups of fewer than {FEWEST_ROWS} rows were left out: {listed([*map(repr, small)], _GROUPS_SHOWN)}."
+        )
     if len(groups) < 2:
         raise DataError(
             f"{named('group')} must name a column with at least two groups of {FEWEST_ROWS} rows or more, got "

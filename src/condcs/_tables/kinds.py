@@ -131,6 +131,7 @@ class Column:
             raise self._unread_error(value, title) from error
 
     def _label_codes(self) -> dict[str, int]:
+        """Return the code of each label."""
         return self._codes or {label: code for code, label in enumerate(self.labels)}
 
     def _unread_error(self, cell: Any, title: str) -> DataError:
@@ -295,6 +296,7 @@ _NUMBERS = READ_KINDS[0]  # numbers are tried first
 
 
 def _read_kind(name: str) -> ReadKind:
+    """Return the kind of this name; only those that cells are read as."""
     return next(kind for kind in READ_KINDS if kind.name == name)
 
 
@@ -582,6 +584,7 @@ def derive_inputs(
 
 
 def _shared(flag: Derived, name: str) -> Derived:
+    """Return a flag of gaps under the names of its columns and one more."""
     names = [*flag.column.name.removesuffix(" (missing)").split(", "), name]
     return replace(flag, column=replace(flag.column, name=f"{', '.join(names)} (missing)"))
 
@@ -592,6 +595,7 @@ def _is_running(values: FloatArray) -> bool:
 
 
 def _overlap_in_time(values: Sequence[FloatArray]) -> bool:
+    """Whether enough rows of each table lie in the time that all of them cover, for a trend to be compared."""
     if any(not len(v) for v in values):
         return False
     start, end = max(v.min() for v in values), min(v.max() for v in values)
@@ -599,6 +603,7 @@ def _overlap_in_time(values: Sequence[FloatArray]) -> bool:
 
 
 def _covers(days: FloatArray, part: str, period: float) -> bool:
+    """Whether the dates of a table cover a cycle."""
     if len(days) < 2 or np.ptp(days) < _COVERED * period:
         return False
     # Dates without a time of day are all at midnight.

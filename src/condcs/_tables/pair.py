@@ -142,7 +142,7 @@ class Pair(ByValue):
 
     x: tuple[Column, ...]  # columns that are compared
     y: tuple[Column, ...]
-    xp: FloatArray  # p is the reference, q the current table; categories are coded by their place in `Column.labels`
+    xp: FloatArray  # p is the reference, q the current table; categories are coded by their index in `Column.labels`
     yp: FloatArray
     xq: FloatArray
     yq: FloatArray
@@ -420,19 +420,24 @@ def _copies(table: Encoded) -> int:
 
 
 def _does_not_vary(name: str, argument: str) -> str:
+    """Return what is wrong with a column of one value."""
     return f"{named(argument)} must vary, but {name!r} has the same value in all rows. Name another column."
 
 
+def _are_apart(p: FloatArray, q: FloatArray, *, labels: bool) -> bool:
+    """Whether two tables have no label of a column in common, or no range of its numbers."""
+    if labels:
+        return not np.intersect1d(p, q).size
+    return bool(p.max() < q.min() or q.max() < p.min())
+
+
 def _check_overlap(inputs: Sequence[Derived]) -> None:
+    """Raise an error if the two tables are apart in an input."""
     apart, ranges = [], []
     for derived in inputs:
         p, q = derived.values
         column = derived.column
-        if (
-            not np.intersect1d(p, q).size
-            if column.is_category
-            else float(p.max()) < q.min() or float(q.max()) < p.min()
-        ):
+        if _are_apart(p, q, labels=column.is_category):
             apart.append(column.source or column.name)
             if column.kind == "number":
                 ranges.append(f"{column.name!r}: {p.min():.4g} to {p.max():.4g}, then {q.min():.4g} to {q.max():.4g}")
@@ -575,6 +580,7 @@ def _patterns(patterns: Columns | None, names: Sequence[str]) -> list[str]:
 
 
 def _remedy(wanted: str, names: Sequence[str]) -> str:
+    """Return what to do about a name that is no column's."""
     close = get_close_matches(wanted, names, n=1)
     if close:
         return f"Did you mean {close[0]!r}?"

@@ -72,7 +72,20 @@ BATCH_BYTES = 1 << 22
 """About what the cells of a batch may take up, as they are in the file."""
 
 FEWEST_ROWS = 10
-"""Of a table that is compared."""
+"""Rows that a table must have to be compared."""
+
+_BATCH_ROWS, _BATCH_CELLS = 5_000, 200_000
+"""Rows and cells of a batch at most. Larger ones take more memory, some 60 bytes for a short text; smaller ones take
+more calls of numpy for each row."""
+
+_BUFFER_BYTES = 1 << 20
+"""What is read from a file at once; a page of parquet is about as large."""
+
+_HEAD_BYTES = 8
+"""First bytes of a file that tell what it is: all marks below and above are this long or shorter."""
+
+_NAMES_SHOWN = 5
+"""Names of columns that a message about a header lists."""
 
 Row = Sequence[Any]
 
@@ -207,7 +220,7 @@ class Batch:
 
 def batch_rows(columns: int) -> int:
     """Rows of a batch: thousands, fewer of a wide table."""
-    return max(1, min(5_000, 200_000 // max(1, columns)))
+    return max(1, min(_BATCH_ROWS, _BATCH_CELLS // max(1, columns)))
 
 
 def in_batches(rows: Iterable[tuple[int, Row, int]], most: int) -> Iterator[Batch]:
@@ -256,6 +269,7 @@ def check_path(source: str | Table) -> None:
 
 @contextmanager
 def _finding(title: str) -> Iterator[None]:
+    """Turn failures to open a file into an error that names it."""
     try:
         yield
     except OSError as error:
@@ -266,6 +280,7 @@ def _finding(title: str) -> Iterator[None]:
 
 @contextmanager
 def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
+    """Open a path for reading, and turn failures to read it into errors that name it, also while rows are read."""
     title = "standard input" if path == "-" else path
     with _finding(title):
         stream = _raw_stream(path, title)
@@ -296,18 +311,23 @@ def _opened(path: str, files: FileOptions, any_bytes: bool) -> Iterator[Table]:
 
 
 def _raw_stream(path: str, title: str) -> io.BufferedReader:
+    """Return the bytes of a file or of standard input, whose beginning can be looked at before it is read."""
     if path == "-":
         stdin: Any = sys.stdin.buffer
         return stdin if hasattr(stdin, "peek") else io.BufferedReader(stdin)
     if Path(path).is_dir():
         raise DataError(f"{title} must be a file, got a folder. Name one file in it.")
-    return io.BufferedReader(io.FileIO(path), 1 << 20)
+    return io.BufferedReader(io.FileIO(path), _BUFFER_BYTES)
 
 
 def _table(
     stream: io.BufferedReader, path: str, title: str, files: FileOptions, any_bytes: bool, closing: ExitStack
 ) -> Table:
-    head = stream.peek(8)[:8]
+    """Return a stream as the table that its first bytes and its name say it is.
+
+    What must be closed with it is added to `closing`.
+    """
+    head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
     if not head:
         raise DataError(f"{title} is empty. A table needs a header and rows.")
     text: Any = stream
@@ -315,7 +335,7 @@ def _table(
     if head.startswith(_GZIP):
         text = gzip.GzipFile(fileobj=stream)
         name = name.removesuffix(".gz")
-        head = text.peek(8)[:8]
+        head = text.peek(_HEAD_BYTES)[:_HEAD_BYTES]
     _check_kind(head, title, files.format)
     form = files.format or _form(name, head)
     if form == "xlsx":
@@ -349,6 +369,7 @@ def _table(
 
 
 def _check_kind(head: bytes, title: str, form: str | None) -> None:
+    """Refuse a file whose first bytes are those of something else than a table, or than the format named."""
     what = next((words for start, words in _FOREIGN.items() if head.startswith(start)), None)
     if what is not None:
         raise DataError(
@@ -362,6 +383,7 @@ def _check_kind(head: bytes, title: str, form: str | None) -> None:
 
 
 def _form(name: str, head: bytes) -> str:
+    """Tell the format of a table from its first bytes, else from the ending of its name."""
     ending = _ENDINGS.get(Path(name).suffix.lower())
     if Path(name).suffix.lower() == ".json" and head.lstrip().startswith(b"["):
         raise DataError(
@@ -378,6 +400,7 @@ def _form(name: str, head: bytes) -> str:
 
 
 def _checked_codec(encoding: str) -> str:
+    """Return the codec of an encoding; refuse one that Python does not have."""
     try:
         "".encode(encoding)
     except (LookupError, ValueError) as error:
@@ -482,6 +505,7 @@ class CsvTable:
         return in_batches(self._rows(columns), most or batch_rows(len(columns)))
 
     def _rows(self, columns: Sequence[int]) -> Iterator[tuple[int, Row, int]]:
+        """Yield rows that are not empty, each with the line that it starts in and its number of characters."""
         width, start = len(self.names), self._lines.number + 1
         while (row := self._next()) is not None:
             if row:
@@ -494,6 +518,7 @@ class CsvTable:
             start = self._lines.number + 1
 
     def _next(self) -> list[str] | None:
+        """Return the cells of the next row, none of an empty line; None at the end."""
         self._lines.characters = 0
         try:
             return next(self._reader, None)
@@ -522,6 +547,7 @@ class JsonLinesTable:
         return in_batches(self._rows(columns), most or batch_rows(len(columns)))
 
     def _rows(self, columns: Sequence[int]) -> Iterator[tuple[int, Row, int]]:
+        """Yield rows, each with its line and its number of characters."""
         keys = [self.names[c] for c in columns]
         record, self._first = self._first or self._next(), None
         while record is not None:
@@ -530,6 +556,7 @@ class JsonLinesTable:
             record = self._next()
 
     def _next(self) -> dict[str, Any] | None:
+        """Return the object of the next line that is not empty; None at the end."""
         self._lines.characters = 0
         for line in self._lines:
             if not line.strip():
@@ -555,6 +582,7 @@ class JsonLinesTable:
         return None
 
     def _scalar(self, value: Any, key: str) -> Any:
+        """Return a cell; refuse lists and objects."""
         if isinstance(value, list | dict):
             raise RowError(
                 f"{self.title} must hold numbers or text in column {key!r}, got a {type(value).__name__} in line "
@@ -573,7 +601,7 @@ def check_names(names: Sequence[str], title: str) -> tuple[str, ...]:
     named = tuple(name or f"column {number}" for number, name in enumerate(names, start=1))
     twice = [name for name, count in Counter(named).items() if count > 1]
     if twice:
-        shown = listed([*map(repr, twice)], 5)
+        shown = listed([*map(repr, twice)], _NAMES_SHOWN)
         raise DataError(f"{title} must name each column once, got {shown} more than once. Rename them.")
     return named
 
