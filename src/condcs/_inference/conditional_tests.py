@@ -245,6 +245,7 @@ class EveryView:
         return values
 
     def _contrasts(self) -> Callable[[Surprises], FloatArray]:
+        """Return a function from surprises to the views that are contrasts (views x P)."""
         if self.anchors is None:
             return lambda surprises: self.contrasts(surprises(slice(None)))
         return AnchoredContrasts(self.contrasts, self.anchors)

@@ -321,6 +321,7 @@ def named_columns(variable: Variable, parts: Parts) -> list[ColumnWords]:
 
 
 def _variable(inputs: Inputs, parts: Parts, role: str, kernel: Kernel) -> Variable:
+    """Check x or y of both samples; its kernel says which columns are labels."""
     option = check_kernel(f"kernel_{role}", kernel)
     return check_variable(
         parts, inputs.backend, inputs.dtype, labels=option.labels, kernel_option=option.option, stem=role
@@ -328,6 +329,8 @@ def _variable(inputs: Inputs, parts: Parts, role: str, kernel: Kernel) -> Variab
 
 
 def _check_enough(n_resamples: int, alpha: float) -> None:
+    """Refuse fewer resamples than a significant p-value needs."""
+    # The smallest p-value is twice 1 / (1 + n_resamples), for two halves. (Rounding must not ask for one more.)
     least = int(np.ceil(2 / alpha - 1e-9)) - 1
     if n_resamples < least:
         raise ParameterError(

@@ -124,7 +124,8 @@ def relabelled_values(
     The labels as given are the first column of the first batch: statistic and null come from one computation.
     """
     rows = sum(pool.sizes)
-    batch = _ANCHORED_BATCH if anchors is not None else _BATCH if rows <= _FEW_ROWS else _SMALL_BATCH
+    of_all_pairs = _BATCH if rows <= _FEW_ROWS else _SMALL_BATCH
+    batch = of_all_pairs if anchors is None else _ANCHORED_BATCH
     batches = drawn(draw, resampling.count, batch)
     first = np.vstack([pool.labels[None], next(batches)])
     title = f"the test by {pool.measure.name} with {resampling.count} resamples of {rows:,} rows"

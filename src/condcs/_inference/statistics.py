@@ -244,6 +244,7 @@ class TestedMeasure:
         return MeasuredPools(pools, multiples)
 
     def _with(self, options: Mapping[str, Any]) -> TestedMeasure:
+        """Return the measure with some options changed."""
         return TestedMeasure(self.measure, {**self.options, **options})
 
 
@@ -444,6 +445,8 @@ class _Tiled(Regrouped):
         return total_divergence(np.moveaxis(pairs, -1, 0), symmetric=True)
 
     def _accumulate(self, weights: list[FloatArray], masses: Callable[[FloatArray], list[FloatArray]]) -> FloatArray:
+        """Sum over tiles of rows what `tile_sums` makes of their masses (G x G x P)."""
+
         def work(rows: slice) -> FloatArray:
             grams = self.tile_exponents(rows)
             for tile in grams:
