@@ -46,6 +46,8 @@ _NEGLIGIBLE = 1e-8
 
 
 class _BeforeNowChange(NamedTuple):
+    """What `Spread` is a tuple of."""
+
     before: float
     now: float
     change: Estimate
@@ -124,10 +126,11 @@ def measure_effect(
 ) -> Effect:
     """Measure the change of a response: a column of numbers (n x 1), or indicators of labels (n x c).
 
-    `steps` says for each column by how much its mean changed in places with sharp bounds. Smooth regressions cannot
+    `steps` says for each column by how much its mean changed in boxes with sharp bounds. Smooth regressions cannot
     follow these: they would miss most of a change in few rows, and leave it as a larger spread. `implied` is the
     root mean square that is known from a part of the inputs, in units of y: that over all inputs is not below it.
     """
+    # 1. Residuals of the response, with steps or without them.
     unit = largest_size(columns)
     none, boxes = np.zeros_like(columns), np.empty((len(columns), 0))  # n x c, n x boxes
     residuals = _Residuals.of(support, columns / unit, none, boxes, rng)
@@ -137,9 +140,11 @@ def measure_effect(
         with_steps = _Residuals.of(support, columns / unit, heights, boxes, rng)
         # Steps imitate a smooth change badly, and smooth functions a step: what predicts y better, each row left out.
         residuals = min(residuals, with_steps, key=lambda either: either.error)
-    stricter_level = (1 + confidence_level) / 2
+
+    # 2. The length of the change with its bounds, in `scale`, and the average of one column with its interval.
+    stricter_level = (1 + confidence_level) / 2  # of two claims that share one risk
     z, stricter = _normal_quantile(confidence_level), _normal_quantile(stricter_level)
-    # Labels of several kinds: each share that one loses another gains.
+    # Labels of several kinds: each share that one loses another gains, so that every change is in two columns.
     scale = unit * (np.sqrt(0.5) if columns.shape[1] > 1 else 1.0)
     with one_blas_thread():
         # Two lower bounds, each with half of the risk: that of the direction, and the average.
@@ -157,6 +162,12 @@ def measure_effect(
     if implied is not None:
         value, low, high = (max(end, part / scale) for end, part in zip((value, low, high), implied, strict=True))
     high = max(high, low)
+    size = in_units(Estimate(min(max(value, low), high), low, high, confidence_level), scale)
+    if not numeric:
+        # A share changes by no more than 1.
+        size, average = within(size, -1, 1), None if average is None else within(average, -1, 1)
+
+    # 3. The spread of numbers, after the steps of their mean.
     spread = None
     if numeric:
         level = columns[:, 0] / unit
@@ -165,10 +176,8 @@ def measure_effect(
         # Mean and spread are two claims about one response: this one must not come from looking twice.
         first, second, change = _spread(support, support.residuals(level, support.design(level)), stricter_level, rng)
         spread = Spread(unit * first, unit * second, in_units(change, unit))
-    size = in_units(Estimate(min(max(value, low), high), low, high, confidence_level), scale)
-    if not numeric:
-        # A share changes by no more than 1.
-        size, average = within(size, -1, 1), None if average is None else within(average, -1, 1)
+
+    # 4. What the test would find.
     detectable = scale * float(np.sqrt((errors**2).sum())) * _power_units(alpha * MEAN_SHARE)
     return Effect(
         name,
@@ -183,7 +192,7 @@ def measure_effect(
 
 @dataclass(frozen=True, eq=False)
 class _Residuals:
-    """What is left of a response, in the units of the common support: u^2 and its weights add up to 1."""
+    """Residuals of a response in the units of the common support: the squares of the surprises add up to 1."""
 
     support: CommonSupport  # the rows
     surprises: FloatArray  # n x 1: labels minus shares, times the roots of the weights
@@ -206,23 +215,36 @@ class _Residuals:
 
         The change is the sum of its steps, of these heights, and of what smooth regressions see beyond them.
         """
-        s = share(support.odds.values)[:, None]
-        t = support.second[:, None]
+        s = share(support.odds.values)[:, None]  # (n, 1): share of the second sample
+        t = support.second[:, None]  # (n, 1): 1 for rows of the second sample
+
+        # Regress each column, without its steps, in each sample; the difference of both from rows of other folds.
         folds = support.folds(_FOLDS, rng)
-        fitted = []
+        of_first, of_second, differences = [], [], []
         smooth = columns - np.where(t, heights, 0.0)
         for column in smooth.T:
             design = support.design(column)
-            fits = support.regressions(column, design)
-            fitted.append([fits[0].values, fits[1].values, support.difference(column, design, folds)])
-        first, second, direction = np.moveaxis(np.array(fitted), 0, -1)
-        second, direction = second + heights, direction + heights
+            in_first, in_second = support.regressions(column, design)
+            of_first.append(in_first.values)
+            of_second.append(in_second.values)
+            differences.append(support.difference(column, design, folds))
+        first = np.array(of_first).T  # (n, c)
+        second = np.array(of_second).T + heights  # (n, c)
+        direction = np.array(differences).T + heights  # (n, c)
+
+        # Weights are in the units of the common support: those of u^2 add up to 1.
         total = np.sum(support.weights * (t - s)[:, 0] ** 2)
         roots = np.sqrt(support.weights / total)[:, None]
         u = roots * (t - s)
-        of_pool = roots * (columns - first - s * (second - first))
-        of_sample = columns - np.where(t, second, first)
-        return cls(support, u, of_pool, u * direction, of_sample, heights, boxes)
+        return cls(
+            support,
+            surprises=u,
+            of_pool=roots * (columns - first - s * (second - first)),
+            aimed=u * direction,
+            of_sample=columns - np.where(t, second, first),
+            heights=heights,
+            boxes=boxes,
+        )
 
     @property
     def error(self) -> float:
@@ -240,6 +262,7 @@ class _Residuals:
 
     def lower_bound(self, z: float) -> float:
         """Return a bound that the length of the change exceeds: no direction shows more of it than its whole length."""
+        # The projection of the response on the direction is along / length.
         along, length = float((self.of_pool * self.aimed).sum()), float(np.sqrt((self.aimed**2).sum()))
         if length == 0:
             return 0.0

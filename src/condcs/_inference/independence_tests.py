@@ -243,6 +243,7 @@ def _values(statistic: Shared[Any], draw: Callable[[int], IntArray], n: int, res
 
 def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling: Resampling) -> TestResult:
     """Compare one measure with its values on permuted x."""
+    # 1. The variables: z, y without its regression on z, and the views of x.
     measure = single.checked()
     (x, kernel_x), (y, kernel_y), (z, kernel_z) = roles.values()
     inputs = Inputs.of(x, y, z)
@@ -271,6 +272,8 @@ def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling
     n, generator = response.variable.sizes[0], resampling.rng
     if first is not None and null == "local":
         check_integer("neighbours", single.neighbours, 1, n - 1, because=f" (there are {n} rows)")
+
+    # 2. The statistic of an order of x, and its values: of the rows as they are, and of permuted ones.
     statistic: Shared[Statistic]
     anchors = None
     if single.by_prop_4:
@@ -282,9 +285,13 @@ def _by_permutation(roles: Roles, single: PermutedMeasure, null: str, resampling
         statistic = Shared(partial(copy_statistic, measure, response, first, second, reference, single.options))
     observed = statistic.ready(np.arange(n)[None]).reshape(-1)
     check_numbers(observed, "for the samples as given")
-    values = _values(
-        statistic, lambda count: _permutations(null, first, n, single.neighbours, count, generator), n, resampling
-    )
+
+    def draw(count: int) -> IntArray:
+        return _permutations(null, first, n, single.neighbours, count, generator)
+
+    values = _values(statistic, draw, n, resampling)  # (views, P)
+
+    # 3. One p-value, and what it was made of.
     widths = {"bandwidth_y": response.widths, "bandwidth_x": second.widths}
     if first is not None:
         widths["bandwidth_given"] = first.widths

@@ -121,10 +121,12 @@ class LocalDraws:
         """Turn columns, less their means in each cell, into uncorrelated ones, scaled by how firmly each is held."""
         cells, sizes = self._cells, self._size
         counts = [np.bincount(cells, weights=labels == g, minlength=len(sizes)) for g in range(self._count)]
-        shares = np.stack(counts, axis=1) / sizes[:, None]
-        spread = 0.5 * (shares * (1 - shares)).sum(axis=1) * sizes / np.maximum(sizes - 1, 1)
+        shares = np.stack(counts, axis=1) / sizes[:, None]  # (cells, G)
+        # Half the sum over the groups of a label's variance in its cell, without replacement.
+        spread = 0.5 * (shares * (1 - shares)).sum(axis=1) * sizes / np.maximum(sizes - 1, 1)  # (cells,)
         means = [np.bincount(cells, weights=column) / sizes for column in numeric.T]
         centred = numeric - np.stack(means, axis=1)[cells] if means else numeric
+        # Variance of the sums of the columns under permutations within cells, and its principal directions.
         information, directions = np.linalg.eigh(centred.T @ (centred * spread[cells][:, None]))
         # Directions without information cannot be held.
         chosen = information > _LEAST_INFORMATION * max(information.max(initial=0.0), _LEAST_INFORMATION)
